@@ -150,21 +150,22 @@ static enum kvr_status dense(void *ctx, int turn)
     const size_t rows = (size_t)t->n_query * (size_t)t->s->heads;
     const size_t n_parts = t->parts.n_bytes / sizeof(float);
     float *base = t->state.p;
-    const struct kvr_attend_state state = { base, base + rows, base + 2 * rows };
+    const struct kvr_attend_io io = { .q = t->q.p,
+                                      .state = { base, base + rows, base + 2 * rows },
+                                      .begins = true,
+                                      .out = t->out.p };
     const struct kvr_attend_mma_span span = all_keys(t);
     struct kvr_stream *s = kvr_dev_stream(t->dev);
 
     (void)turn;
     if (!kvr_attend_mma_can(kvr_stream_block_shared(s), &shape, &span))
         return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel takes no head of %d", t->s->d);
-    kvr_attend_begin_cuda(s, &shape, &state);
     if (by_groups(t, &shape, &span))
-        kvr_attend_list_cuda(s, &shape, t->q.p, &span, 1, &state, t->parts.p, n_parts);
+        kvr_attend_list_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
     else if (kvr_attend_rows_can(kvr_stream_block_shared(s), &shape, &span))
-        kvr_attend_rows_cuda(s, &shape, t->q.p, &span, 1, &state, t->parts.p, n_parts);
+        kvr_attend_rows_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
     else
-        kvr_attend_mma_cuda(s, &shape, t->q.p, &span, &state);
-    kvr_attend_finish_cuda(s, &shape, &state, t->out.p);
+        kvr_attend_mma_cuda(s, &shape, &io, &span);
     return KVR_OK;
 }
 

@@ -26,6 +26,11 @@ enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_cod
     return kind->fuses ? kind->fuses(dev, k, v, c, n_heads, head_dim) : KVR_OK;
 }
 
+bool kvr_attend_takes_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend)
+{
+    return kinds[backend]->bf16 && kinds[backend]->bf16(n);
+}
+
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n)
 {

@@ -32,6 +32,8 @@ struct kvr_attend_job {
     int64_t n_query;       /* T */
     const float *q;        /* [T,H,group,D] */
     float *out;            /* [T,H,group,D] */
+    const kvr_bf16 *q16;   /* the same two as BF16 instead, at multiples of 16 bytes; else NULL */
+    kvr_bf16 *out16;
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
@@ -74,6 +76,9 @@ enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_back
 enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
+
+/* May jobs with these needs have BF16 queries and output, where nobody asks for columns? */
+bool kvr_attend_takes_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
 /* Make scratch large enough; called when the cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,

@@ -7,6 +7,7 @@
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/device/kernel.cuh"
+#include "harness/device/mma.cuh"
 
 enum { WARPS = 4, ROWS = 4, QUERIES = WARPS * ROWS, TILE = 32, THREADS = WARPS * 32 };
 
@@ -219,12 +220,24 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
+/* Value i of a call's output. */
+static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, int64_t i, float x)
+{
+    const kvr_global<float> out(io.out);
+    const kvr_global<kvr_bf16> out16(io.out16);
+
+    if (io.out)
+        out[i] = x;
+    else
+        out16[i] = (kvr_bf16)kvr_bf16_pair(x, 0);
+}
+
 /* A warp has a row. */
 static __global__ void __launch_bounds__(THREADS)
-    attend_merge(int64_t n_rows, int d, kvr_global<float> mx, kvr_global<float> sum,
-                 kvr_global<float> acc, kvr_global<const float> mx2, kvr_global<const float> sum2,
-                 kvr_global<const float> acc2)
+    attend_merge(int64_t n_rows, int d, const struct kvr_attend_io io, kvr_global<const float> mx2,
+                 kvr_global<const float> sum2, kvr_global<const float> acc2)
 {
+    const kvr_global<float> mx(io.state.mx), sum(io.state.sum), acc(io.state.acc);
     const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
     float a, b, top, shrink_a, shrink_b;
@@ -236,23 +249,32 @@ static __global__ void __launch_bounds__(THREADS)
     top = a != a || b != b ? NAN : a > b ? a : b;
     shrink_a = a == top ? 1.0f : expf(a - top);
     shrink_b = b == top ? 1.0f : expf(b - top);
-    for (int c = lane; c < d; c += 32)
-        acc[row * d + c] = acc[row * d + c] * shrink_a + acc2[row * d + c] * shrink_b;
-    __syncwarp(); /* all lanes have read mx */
-    if (!lane) {
+    const float all = sum[row] * shrink_a + sum2[row] * shrink_b, inv = 1.0f / all;
+    const bool ends = io.out || io.out16;
+
+    for (int c = lane; c < d; c += 32) {
+        const float x = acc[row * d + c] * shrink_a + acc2[row * d + c] * shrink_b;
+
+        if (ends)
+            put_out(io, row * d + c, x * inv);
+        else
+            acc[row * d + c] = x;
+    }
+    __syncwarp(); /* all lanes have read mx and sum */
+    if (!lane && !ends) {
         mx[row] = top;
-        sum[row] = sum[row] * shrink_a + sum2[row] * shrink_b;
+        sum[row] = all;
     }
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    attend_finish(int64_t n, int d, kvr_global<const float> sum, kvr_global<const float> acc,
-                  kvr_global<float> out)
+    attend_finish(int64_t n, int d, const struct kvr_attend_io io)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const kvr_global<const float> sum(io.state.sum), acc(io.state.acc);
 
     if (i < n)
-        out[i] = acc[i] * (1.0f / sum[i / d]);
+        put_out(io, i, acc[i] * (1.0f / sum[i / d]));
 }
 
 /* A thread has a key of a head; the threads of a warp read the same query. */
@@ -344,17 +366,37 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
                            const struct kvr_attend_state *into, const struct kvr_attend_state *from)
 {
+    struct kvr_attend_io io = {};
+
+    io.state = *into;
+    kvr_attend_merge_end_cuda(s, a, &io, from);
+}
+
+void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                               const struct kvr_attend_io *io, const struct kvr_attend_state *from)
+{
     if (rows_of(a))
         KVR_LAUNCH(attend_merge, kvr_blocks(rows_of(a), WARPS), THREADS, 0, s, rows_of(a),
-                   a->head_dim, into->mx, into->sum, into->acc, from->mx, from->sum, from->acc);
+                   a->head_dim, *io, from->mx, from->sum, from->acc);
 }
 
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
                             const struct kvr_attend_state *st, float *out)
 {
+    struct kvr_attend_io io = {};
+
+    io.state = *st;
+    io.out = out;
+    kvr_attend_rest_cuda(s, a, &io);
+}
+
+void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                          const struct kvr_attend_io *io)
+{
     const int64_t n = rows_of(a) * a->head_dim;
 
-    if (n)
-        KVR_LAUNCH(attend_finish, kvr_blocks(n, THREADS), THREADS, 0, s, n, a->head_dim, st->sum,
-                   st->acc, out);
+    if (io->begins)
+        kvr_attend_begin_cuda(s, a, &io->state);
+    if (n && kvr_attend_ends(io))
+        KVR_LAUNCH(attend_finish, kvr_blocks(n, THREADS), THREADS, 0, s, n, a->head_dim, *io);
 }

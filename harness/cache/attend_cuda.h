@@ -7,6 +7,8 @@
  *     kvr_attend_merge_cuda(s, &shape, state, other);       a second state, if there is one
  *     kvr_attend_finish_cuda(s, &shape, state, out);
  *
+ * Kernels on tensor cores begin and finish by themselves (struct kvr_attend_io).
+ *
  * Every (query, head) keeps (running max, running sum, accumulated output), as in attend_cpu.c.
  * Pieces with rotated keys are met with rotated queries (kvr_fwht_cuda of a copy of q); pieces
  * with rotated values go to a state of their own, whose `acc` is rotated back by kvr_fwht_cuda
@@ -36,6 +38,34 @@ struct kvr_attend_state {
     float *acc;      /* [T,H,D] */
 };
 
+/* What a call of attention is given and leaves, beside keys and values: where all of it is one launch
+ * of attend_mma_rows or attend_list, nothing else of them is read or written. */
+struct kvr_attend_io {
+    const float *q;      /* [T,H,D], not scaled; NULL: */
+    const kvr_bf16 *q16; /* as BF16, at a multiple of 16 bytes: what q comes to, rounded */
+    struct kvr_attend_state
+        state;       /* what the call has when it is neither at its begin nor its end */
+    bool begins;     /* nothing has been seen: the state is not read */
+    float *out;      /* [T,H,D]: what all comes to, normalised; NULL: */
+    kvr_bf16 *out16; /* that, rounded; both NULL: it is left in the state */
+};
+
+/* Has a call of its own end, or one that goes on from its state? */
+static inline bool kvr_attend_ends(const struct kvr_attend_io *io)
+{
+    return io->out || io->out16;
+}
+
+/* Of a call of several launches what one has that is not the last. */
+static inline struct kvr_attend_io kvr_attend_goes_on(const struct kvr_attend_io *io)
+{
+    struct kvr_attend_io some = *io;
+
+    some.out = NULL;
+    some.out16 = NULL;
+    return some;
+}
+
 /* Keys and values, and what the score of a query and a key is beside their product: + log_m, then
  * - row_bias of the query, then - what `by_scales` makes of the key's squared scales. */
 struct kvr_attend_piece {
@@ -62,19 +92,25 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
+/* The same, as the end of a call: `into` is io's state, and is left as it was. */
+void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                               const struct kvr_attend_io *io, const struct kvr_attend_state *from);
 /* Floats that `parts` are, of any number of keys and up to so many queries; 0: no head so wide is cut. */
 size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
 /* How blocks over n_tiles are cut where there is so much room for what their parts come to. */
 struct kvr_attend_split kvr_attend_split_for(const struct kvr_attend_shape *shape, int64_t n_tiles,
                                              size_t n_floats);
-/* What parts have come to is added to the state, in order; nothing where nothing is cut. parts: of
- * all slots, 128 rows each, mx; sum; acc [slots,128,D]. */
+/* What parts have come to is added up in order, to the state or to what the call ends with; nothing
+ * where nothing is cut. parts: of all slots, 128 rows each, mx; sum; acc [slots,128,D]. */
 void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_split *split, const float *parts,
-                           const struct kvr_attend_state *state);
+                           const struct kvr_attend_io *io);
 /* out [T,H,D] = acc / sum; NaN where nothing was seen. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);
+/* Begin and end of a call as passes of their own, as far as no launch had them. */
+void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                          const struct kvr_attend_io *io);
 
 #ifdef __cplusplus
 }

@@ -58,17 +58,23 @@ struct span_job {
 /* Queries as BF16 [QUERIES][W + 8], 0 where there is none. */
 template <int W>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
-                                                    int h, kvr_global<const float> q,
+                                                    int h, const struct kvr_attend_io &io,
                                                     kvr_shared<kvr_bf16> out)
 {
+    const kvr_global<const float> q(io.q);
+    const kvr_global<const kvr_bf16> q16(io.q16);
+
 #pragma unroll 1
     for (int i = kvr_thread(); i < QUERIES * (W / 4); i += MMA_THREADS) {
         const int r = i / (W / 4), c = i % (W / 4) * 4;
+        const bool there = first + r < a.n_query && c < a.head_dim;
+        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c;
         uint2 pair = { 0, 0 };
 
-        if (first + r < a.n_query && c < a.head_dim) {
-            const float4 v = kvr_as<const float4>(
-                q + ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c)[0];
+        if (there && io.q16) {
+            pair = kvr_as<const uint2>(q16 + at)[0];
+        } else if (there) {
+            const float4 v = kvr_as<const float4>(q + at)[0];
 
             pair.x = kvr_bf16_pair(v.x, v.y);
             pair.y = kvr_bf16_pair(v.z, v.w);
@@ -97,9 +103,12 @@ static __device__ __forceinline__ int group_of(const struct tile_source &k, int 
 
 /* Sums of q^2 over the channels that share a scale: [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
-                                                  int h, int group, kvr_global<const float> q,
+                                                  int h, int group, const struct kvr_attend_io &io,
                                                   kvr_shared<kvr_bf16> out)
 {
+    const kvr_global<const float> q(io.q);
+    const kvr_global<const kvr_bf16> q16(io.q16);
+
 #pragma unroll 1
     for (int i = kvr_thread(); i < QUERIES * GROUPS; i += MMA_THREADS) {
         const int r = i / GROUPS, g = i % GROUPS;
@@ -108,7 +117,8 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
         if (first + r < a.n_query && g < a.head_dim / group)
 #pragma unroll 1
             for (int c = g * group; c < (g + 1) * group; c++) {
-                const float x = q[((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c];
+                const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c;
+                const float x = io.q16 ? kvr_bf16_low((kvr_bf16)q16[at]) : (float)q[at];
 
                 sum = fmaf(x, x, sum);
             }
@@ -455,10 +465,12 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
     }
 }
 
+/* Into the state, or a part's own place; or, where that is the end of the call `io`, normalised to its
+ * output, whose rows lie as the state's do. */
 template <int W>
-static __device__ __forceinline__ void store_state(const struct rows_at &at, int head_dim, int self,
-                                                   kvr_shared<float> rows,
-                                                   const struct kept<W> &kept)
+static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
+                                             const struct kvr_attend_io &io, int self,
+                                             kvr_shared<float> rows, const struct kept<W> &kept)
 {
     const int lane = self % 32, first = self / 32 * ROWS;
     const kvr_shared<float> numbers = rows + first + lane / 4;
@@ -470,17 +482,30 @@ static __device__ __forceinline__ void store_state(const struct rows_at &at, int
 
         if (i >= at.n)
             continue;
-        if (lane % 4 == 0) {
+        const float all = numbers[TOTAL + 8 * r], by = ends ? 1.0f / all : 1.0f;
+        const int64_t first_of = row * head_dim + lane % 4 * 2;
+
+        if (!ends && lane % 4 == 0) {
             at.mx[row] = numbers[TOP + 8 * r];
-            at.sum[row] = numbers[TOTAL + 8 * r];
+            at.sum[row] = all;
         }
-        const kvr_global<float> to = at.acc + (row * head_dim + lane % 4 * 2);
+        if (ends && io.out16) {
+            const kvr_global<kvr_bf16> to = kvr_global<kvr_bf16>(io.out16) + first_of;
+
+#pragma unroll
+            for (int n = 0; n < W / 8; n++)
+                if (n / 2 * 16 < head_dim)
+                    kvr_as<unsigned>(to + 8 * n)[0] = kvr_bf16_pair(
+                        kept.out[r / 2][n][r % 2 * 2] * by, kept.out[r / 2][n][r % 2 * 2 + 1] * by);
+            continue;
+        }
+        const kvr_global<float> to = (ends ? kvr_global<float>(io.out) : at.acc) + first_of;
 
 #pragma unroll
         for (int n = 0; n < W / 8; n++)
             if (n / 2 * 16 < head_dim)
-                kvr_as<float2>(to + 8 * n)[0] =
-                    float2{ kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
+                kvr_as<float2>(to + 8 * n)[0] = float2{ kept.out[r / 2][n][r % 2 * 2] * by,
+                                                        kept.out[r / 2][n][r % 2 * 2 + 1] * by };
     }
 }
 
@@ -512,9 +537,8 @@ enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_rows(struct kvr_attend_shape a, const __grid_constant__ struct rows_list l,
-                    kvr_global<const float> q, kvr_global<const float> row_bias,
-                    kvr_global<float> mx, kvr_global<float> sum, kvr_global<float> acc,
-                    kvr_global<float> parts)
+                    const __grid_constant__ struct kvr_attend_io io,
+                    kvr_global<const float> row_bias, kvr_global<float> parts)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
@@ -537,10 +561,11 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         where[QUERY] = p.query;
         where[SLOT] = p.slot;
     }
-    load_queries<W>(a, p.query, p.h, q, kvr_as<kvr_bf16>(shared));
+    load_queries<W>(a, p.query, p.h, io, kvr_as<kvr_bf16>(shared));
     clear_rest<W>(a.head_dim, 4 * TILE, kvr_as<kvr_bf16>(shared + l.at_tiles));
-    load_state<W>(rows_of_part(a, l.cut, p.slot, p.h, p.query, mx, sum, acc, parts), a.head_dim,
-                  p.slot < 0, l.log_m[span], l.biased, row_bias, kvr_thread(), rows, kept);
+    load_state<W>(rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts), a.head_dim,
+                  p.slot < 0 && !io.begins, l.log_m[span], l.biased, row_bias, kvr_thread(), rows,
+                  kept);
 #pragma unroll 1
     for (;;) {
         __syncthreads(); /* all have read what is overwritten now, of the span before */
@@ -587,9 +612,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         tile = l.t0[span] / TILE * TILE;
         rows[BIAS + kvr_thread()] = l.log_m[span]; /* of a row of this warp */
     }
-    store_state<W>(
-        rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], mx, sum, acc, parts),
-        a.head_dim, kvr_thread(), rows, kept);
+    store<W>(rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], io, parts), a.head_dim,
+             where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, kept);
 }
 
 /* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. FORM is W
@@ -607,24 +631,23 @@ enum {
 
 /* Of a block that is not cut: the state's. */
 static __device__ __forceinline__ struct rows_at
-rows_of_block(const struct kvr_attend_shape &a, int query, int h, kvr_global<float> mx,
-              kvr_global<float> sum, kvr_global<float> acc)
+rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
     const int64_t left = a.n_query - query;
 
     return { (int64_t)query * a.n_heads + h,
              a.n_heads,
              (int)(left < QUERIES ? left : (int64_t)QUERIES),
-             mx,
-             sum,
-             acc };
+             st.mx,
+             st.sum,
+             st.acc };
 }
 
 template <int FORM>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_coded(struct kvr_attend_shape a, const __grid_constant__ struct span_job j,
-                     kvr_global<const float> q, kvr_global<const float> row_bias,
-                     kvr_global<float> mx, kvr_global<float> sum, kvr_global<float> acc)
+                     const __grid_constant__ struct kvr_attend_io io,
+                     kvr_global<const float> row_bias)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
@@ -644,10 +667,10 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     const int scale_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
     struct kept<W> kept;
 
-    load_queries<W>(a, block, h, q, queries);
+    load_queries<W>(a, block, h, io, queries);
     clear_rest<W>(a.head_dim, 2 * TILE, kvr_as<kvr_bf16>(shared + j.at_tiles));
     if (corrected && j.taylor == TAYLOR_GROUPS)
-        load_norms(a, block, h, group_of(j.of[K], a.head_dim), q,
+        load_norms(a, block, h, group_of(j.of[K], a.head_dim), io,
                    kvr_as<kvr_bf16>(shared + j.at_norms));
     else if (corrected && j.taylor)
         clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE,
@@ -656,7 +679,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         next[threadIdx.x] = first_exact(j.of[K], first);
         next[MMA_THREADS + threadIdx.x] = first_exact(j.of[V], first);
     }
-    load_state<W>(rows_of_block(a, block, h, mx, sum, acc), a.head_dim, true, j.log_m, j.biased,
+    load_state<W>(rows_of_block(a, block, h, io.state), a.head_dim, !io.begins, j.log_m, j.biased,
                   row_bias, kvr_thread(), rows, kept);
     /* The round before the first tile fetches it. */
 #pragma unroll 1
@@ -722,8 +745,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                 j.taylor == TAYLOR_OCTETS ? scales : scales + at * scale_row, values + at * (W + 8),
                 rows, kept);
     }
-    store_state<W>(rows_of_block(a, kvr_block_x() * QUERIES, kvr_block_y(), mx, sum, acc),
-                   a.head_dim, kvr_thread(), rows, kept);
+    store<W>(rows_of_block(a, kvr_block_x() * QUERIES, kvr_block_y(), io.state), a.head_dim, false,
+             io, kvr_thread(), rows, kept);
 }
 
 /* ---- on the host -------------------------------------------------------------------------- */
@@ -921,8 +944,8 @@ struct call {
     struct kvr_stream *s;
     dim3 blocks;
     struct kvr_attend_shape a;
-    const float *q, *row_bias;
-    struct kvr_attend_state st;
+    struct kvr_attend_io io;
+    const float *row_bias;
     int *at_once; /* not NULL: say how many blocks a multiprocessor takes, and launch nothing */
 };
 
@@ -932,8 +955,8 @@ template <int FORM> static void launch_coded(const struct call &c, const struct 
         *c.at_once =
             KVR_AT_ONCE(attend_mma_coded<FORM>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
     else
-        KVR_LAUNCH(attend_mma_coded<FORM>, c.blocks, MMA_THREADS, j.n_shared, c.s, c.a, j, c.q,
-                   c.row_bias, c.st.mx, c.st.sum, c.st.acc);
+        KVR_LAUNCH(attend_mma_coded<FORM>, c.blocks, MMA_THREADS, j.n_shared, c.s, c.a, j, c.io,
+                   c.row_bias);
 }
 
 template <int FORM> static void launch_axes(const struct call &c, const struct span_job &j)
@@ -989,9 +1012,9 @@ static void launch_rows(const struct call &c, const struct span_job &j, struct r
     l.biased = j.biased;
     l.at_tiles = j.at_tiles;
     l.cut = cut_of(&split, l.cut.n_tiles);
-    KVR_LAUNCH(attend_mma_rows<W>, blocks, MMA_THREADS, j.n_shared, c.s, c.a, l, c.q, c.row_bias,
-               c.st.mx, c.st.sum, c.st.acc, parts);
-    kvr_attend_parts_cuda(c.s, &c.a, &split, parts, &c.st);
+    KVR_LAUNCH(attend_mma_rows<W>, blocks, MMA_THREADS, j.n_shared, c.s, c.a, l, c.io, c.row_bias,
+               parts);
+    kvr_attend_parts_cuda(c.s, &c.a, &split, parts, &c.io);
 }
 
 static void add_rows(struct rows_list &l, int at, const struct span_job &j)
@@ -1004,6 +1027,7 @@ static void add_rows(struct rows_list &l, int at, const struct span_job &j)
     l.cut.n_tiles += (j.end + TILE - 1) / TILE - j.t0 / TILE;
 }
 
+/* The kernel of coded spans does not end a call. */
 static void launch(const struct call &c, const struct span_job &j)
 {
     const bool wide = width_of(c.a.head_dim) == 128;
@@ -1029,45 +1053,66 @@ bool kvr_attend_rows_can(size_t shared, const struct kvr_attend_shape *a,
     return !span->row_bias && job_of(shared, a, span, &j) && j.plain;
 }
 
-void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
-                          const struct kvr_attend_mma_span *span, int n_spans,
-                          const struct kvr_attend_state *st, float *parts, size_t n_floats)
+void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
+                          int n_spans, float *parts, size_t n_floats)
 {
-    const struct call c = { s, dim3(1), *a, q, NULL, *st, NULL };
+    const bool wide = width_of(a->head_dim) == 128;
+    struct call c = { s, dim3(1), *a, *io, NULL, NULL };
     struct rows_list l = {};
-    struct span_job j;
+    struct span_job j, last = {};
     int n = 0;
 
-    for (int i = 0; i < n_spans && a->n_query && a->n_heads; i++) {
-        if (span[i].n && job_of(kvr_stream_block_shared(s), a, &span[i], &j))
-            add_rows(l, n++, j);
-        if (!n || (n < MOST && i + 1 < n_spans))
+    if (!a->n_query || !a->n_heads)
+        return;
+    for (int i = 0; i < n_spans; i++) {
+        if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
-        if (width_of(a->head_dim) == 128)
-            launch_rows<128>(c, j, l, parts, n_floats);
-        else
-            launch_rows<64>(c, j, l, parts, n_floats);
-        l = {};
-        n = 0;
+        if (n == MOST) { /* there are more: this launch ends nothing */
+            c.io = kvr_attend_goes_on(&c.io);
+            if (wide)
+                launch_rows<128>(c, last, l, parts, n_floats);
+            else
+                launch_rows<64>(c, last, l, parts, n_floats);
+            c.io = *io;
+            c.io.begins = false;
+            l = {};
+            n = 0;
+        }
+        add_rows(l, n++, j);
+        last = j;
     }
+    if (!n)
+        kvr_attend_rest_cuda(s, a, io);
+    else if (wide)
+        launch_rows<128>(c, last, l, parts, n_floats);
+    else
+        launch_rows<64>(c, last, l, parts, n_floats);
 }
 
-void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
-                         const struct kvr_attend_mma_span *span, const struct kvr_attend_state *st)
+void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                         const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span)
 {
     const dim3 blocks((unsigned)((a->n_query + QUERIES - 1) / QUERIES), (unsigned)a->n_heads);
-    const struct call c = { s, blocks, *a, q, span->row_bias, *st, NULL };
+    const struct call c = { s, blocks, *a, *io, span->row_bias, NULL };
+    struct kvr_attend_io rest = *io;
     struct span_job j;
+    bool done = false;
 
-    if (a->n_query && a->n_heads && span->n && job_of(kvr_stream_block_shared(s), a, span, &j))
+    if (a->n_query && a->n_heads && span->n && job_of(kvr_stream_block_shared(s), a, span, &j)) {
         launch(c, j);
+        done = j.plain;
+        rest.begins = false;
+    }
+    if (!done)
+        kvr_attend_rest_cuda(s, a, &rest);
 }
 
 int kvr_attend_mma_blocks(struct kvr_stream *s, const struct kvr_attend_shape *a,
                           const struct kvr_attend_mma_span *span)
 {
     int at_once = 0;
-    const struct call c = { s, dim3(1), *a, NULL, NULL, {}, &at_once };
+    const struct call c = { s, dim3(1), *a, {}, NULL, &at_once };
     struct span_job j;
 
     if (job_of(kvr_stream_block_shared(s), a, span, &j))

@@ -1,14 +1,13 @@
 /* attend_mma.h - attention over coded or plain spans on tensor cores, on a CUDA stream.
  *
- *     kvr_attend_begin_cuda(s, &shape, &state);
  *     for each span, in a fixed order:
  *         if (kvr_attend_mma_can(&shape, &span))
- *             kvr_attend_mma_cuda(s, &shape, q, &span, &state);
+ *             kvr_attend_mma_cuda(s, &shape, &io, &span);
  *         else
  *             decode, then kvr_attend_piece_cuda
- *     kvr_attend_finish_cuda(s, &shape, &state, out);
  *
- * The same state and the same protocol as attend_cuda.h; calls of both may take turns. A tile of
+ * where io begins with the first and has an output with the last (or a begin and a finish of
+ * attend_cuda.h stand before and behind). The same state as there; calls of both may take turns. A tile of
  * 64 keys or values is decoded once, by all warps of a block, into BF16 in shared memory; products
  * are of BF16 numbers, summed in F32; softmax is F32. So
  *
@@ -59,10 +58,9 @@ struct kvr_attend_mma_span {
 bool kvr_attend_mma_can(size_t shared, const struct kvr_attend_shape *shape,
                         const struct kvr_attend_mma_span *span);
 
-/* q [T,H,D], not scaled. The span must be one that kvr_attend_mma_can takes. */
-void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape, const float *q,
-                         const struct kvr_attend_mma_span *span,
-                         const struct kvr_attend_state *state);
+/* The span must be one that kvr_attend_mma_can takes. What is coded is normalised by a pass of its own. */
+void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                         const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span);
 
 /* Whether spans like this one can share a launch: rows of BF16, plain or of a codec `raw`, without a
  * bias, where a block may have two tiles of them. */
@@ -73,8 +71,8 @@ bool kvr_attend_rows_can(size_t shared, const struct kvr_attend_shape *shape,
  * parts [n_floats] is device memory for what parts of the keys come to (kvr_attend_parts_floats);
  * with less, or NULL and 0, fewer blocks or none are cut. */
 void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
-                          const float *q, const struct kvr_attend_mma_span *span, int n_spans,
-                          const struct kvr_attend_state *state, float *parts, size_t n_floats);
+                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
+                          int n_spans, float *parts, size_t n_floats);
 
 /* Shared memory of a block, where it may have as much; 0: the launcher does not take the span. */
 size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *shape,

@@ -55,11 +55,11 @@ struct rows_at {
 
 static __device__ __forceinline__ struct rows_at
 rows_of_part(const struct kvr_attend_shape &a, const struct cut &c, int slot, int h, int query,
-             kvr_global<float> mx, kvr_global<float> sum, kvr_global<float> acc,
-             kvr_global<float> parts)
+             const struct kvr_attend_io &io, kvr_global<float> parts)
 {
     const int left = (int)(a.n_query - query), n = left < PART_QUERIES ? left : (int)PART_QUERIES;
     const bool whole = slot < 0;
+    const kvr_global<float> mx(io.state.mx), sum(io.state.sum), acc(io.state.acc);
     const int64_t n_rows = (int64_t)(gridDim.x - (unsigned)c.n_whole) * PART_QUERIES;
 
     return { whole ? (int64_t)query * a.n_heads + h : (int64_t)slot * PART_QUERIES,

@@ -2,13 +2,12 @@
 #include "harness/cache/attend_part.cuh"
 #include "harness/device/mma.cuh"
 
-/* What the parts of cut pieces have come to is added to the state, part after part. A thread has
- * four channels of a row. */
+/* What the parts of cut pieces have come to is added to the state, part after part, or is all that
+ * there is. A thread has four channels of a row. */
 template <int D>
 static __global__ void __launch_bounds__(PART_QUERIES)
     attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,
-                 kvr_global<const float> parts, kvr_global<float> mx, kvr_global<float> sum,
-                 kvr_global<float> acc)
+                 kvr_global<const float> parts, const struct kvr_attend_io io)
 {
     enum { LINE = D / 4, AT_ONCE = PART_QUERIES / LINE };
     const int row = (int)((a.n_query + PART_QUERIES - 1) / PART_QUERIES), piece = (int)blockIdx.x;
@@ -18,10 +17,11 @@ static __global__ void __launch_bounds__(PART_QUERIES)
     const int64_t to = query * a.n_heads + (n_whole + piece) / row;
     const int64_t n_rows = (int64_t)n_cut * n_parts * PART_QUERIES;
     const bool there = query < a.n_query;
+    const kvr_global<float> mx(io.state.mx), sum(io.state.sum), acc(io.state.acc);
     float top = -INFINITY, all = 0;
     float4 x = { 0, 0, 0, 0 };
 
-    if (there) {
+    if (there && !io.begins) {
         top = mx[to];
         all = sum[to];
         x = kvr_as<float4>(acc + (to * D + c))[0];
@@ -45,6 +45,19 @@ static __global__ void __launch_bounds__(PART_QUERIES)
     __syncthreads(); /* all have read the state */
     if (!there)
         return;
+    if (io.out || io.out16) {
+        const float inv = 1.0f / all;
+        const kvr_global<float> out(io.out);
+        const kvr_global<kvr_bf16> out16(io.out16);
+
+        if (io.out)
+            kvr_as<float4>(out + (to * D + c))[0] =
+                float4{ x.x * inv, x.y * inv, x.z * inv, x.w * inv };
+        else
+            kvr_as<uint2>(out16 + (to * D + c))[0] =
+                uint2{ kvr_bf16_pair(x.x * inv, x.y * inv), kvr_bf16_pair(x.z * inv, x.w * inv) };
+        return;
+    }
     if (!c) {
         mx[to] = top;
         sum[to] = all;
@@ -55,22 +68,22 @@ static __global__ void __launch_bounds__(PART_QUERIES)
 template <int D>
 static void add_parts(struct kvr_stream *s, const struct kvr_attend_shape *a,
                       const struct kvr_attend_split *split, const float *parts,
-                      const struct kvr_attend_state *st)
+                      const struct kvr_attend_io *io)
 {
     const dim3 blocks((unsigned)split->n_cut, D / 4);
 
     KVR_LAUNCH(attend_parts<D>, blocks, PART_QUERIES, 0, s, *a, (int)split->n_whole,
-               (int)split->n_cut, split->parts, parts, st->mx, st->sum, st->acc);
+               (int)split->n_cut, split->parts, parts, *io);
 }
 
 void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
                            const struct kvr_attend_split *split, const float *parts,
-                           const struct kvr_attend_state *st)
+                           const struct kvr_attend_io *io)
 {
     if (split->n_cut && a->head_dim == 64)
-        add_parts<64>(s, a, split, parts, st);
+        add_parts<64>(s, a, split, parts, io);
     else if (split->n_cut)
-        add_parts<128>(s, a, split, parts, st);
+        add_parts<128>(s, a, split, parts, io);
 }
 
 static int64_t blocks_of(const struct kvr_attend_shape *a)

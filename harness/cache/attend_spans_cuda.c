@@ -11,7 +11,8 @@
  * to, then for the weights.
  *
  * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
- * what that kernel does not take, by the F32 kernel. Plain spans of BF16 are gathered and attended to
+ * what that kernel does not take, by the F32 kernel. The first launch begins, and the last one ends what
+ * it comes to, where they are able to; else that takes passes of its own. Plain spans of BF16 are gathered and attended to
  * in one launch; on sm_90 by warp groups, and coded ones of 2 or 4 bits with them (attend_wgmma.h). */
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
@@ -23,12 +24,24 @@
 
 enum { PIECE = 1024 };
 
+/* What queries have come to, if anything. */
+struct sums {
+    struct kvr_attend_state state;
+    bool begun;
+};
+
+/* Queries [T,H,D] as floats, or as BF16. */
+struct queries {
+    const float *f32;
+    const kvr_bf16 *bf16;
+};
+
 /* Where things lie in the scratch. */
 struct place {
     float *k, *v, *s2; /* [PIECE,H,D]: one piece; squared scales of its keys */
     float *row_bias;   /* [T,H] */
-    struct kvr_attend_state plain, rotated_v; /* what queries have come to; of rotated values */
-    float *q_rot;                             /* [T,H,D] */
+    struct sums plain, rotated_v;
+    float *q_rot; /* [T,H,D] */
 };
 
 static size_t row_floats(const struct kvr_attend_job *job)
@@ -37,9 +50,9 @@ static size_t row_floats(const struct kvr_attend_job *job)
 }
 
 /* Kernels read rows 16 bytes at a time: whole rows first, then what is one number per row. */
-static struct kvr_attend_state state_at(float *rows_of_d, float *numbers, size_t rows)
+static struct sums sums_at(float *rows_of_d, float *numbers, size_t rows)
 {
-    return (struct kvr_attend_state){ .mx = numbers, .sum = numbers + rows, .acc = rows_of_d };
+    return (struct sums){ .state = { .mx = numbers, .sum = numbers + rows, .acc = rows_of_d } };
 }
 
 static struct place place_of(const struct kvr_attend_job *job, const struct kvr_attend_scratch *s)
@@ -53,8 +66,8 @@ static struct place place_of(const struct kvr_attend_job *job, const struct kvr_
         .v = tiles + PIECE * row_floats(job),
         .s2 = tiles + 2 * PIECE * row_floats(job),
         .row_bias = numbers,
-        .plain = state_at(base, numbers + rows, rows),
-        .rotated_v = state_at(base + wide, numbers + 3 * rows, rows),
+        .plain = sums_at(base, numbers + rows, rows),
+        .rotated_v = sums_at(base + wide, numbers + 3 * rows, rows),
         .q_rot = base + 2 * wide,
     };
 }
@@ -81,6 +94,17 @@ static enum kvr_status check(const struct kvr_attend_needs *n)
                         "the correction 'exact' is for diagnosis; on a device it needs path "
                         "staged");
     return KVR_OK;
+}
+
+/* What multiplies floats reads queries as floats: corrections by moments, columns, single heads' rows;
+ * what cannot be read in place and has squared scales. */
+static bool bf16(const struct kvr_attend_needs *n)
+{
+    const struct kvr_correction *c = n->correction;
+    const bool by_cores = n->head_dim % 16 == 0 && n->head_dim <= KVR_ATTEND_MMA_MAX_D;
+
+    return n->exact == KVR_BF16 && by_cores && !n->by_head && !n->columns &&
+           (!c || (!n->staged && !c->rows_cuda && c->by_scales == KVR_BY_SCALES_TAYLOR));
 }
 
 static enum kvr_status fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
@@ -255,11 +279,30 @@ static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
     return kvr_attend_mma_can(shared, shape, out);
 }
 
+/* What a launch is given that does not end the call. */
+static struct kvr_attend_io io_of(const struct queries *q, struct sums *into)
+{
+    const struct kvr_attend_io io = {
+        .q = q->f32, .q16 = q->bf16, .state = into->state, .begins = !into->begun
+    };
+
+    into->begun = true;
+    return io;
+}
+
+static void begin(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
+                  struct sums *sums)
+{
+    if (!sums->begun)
+        kvr_attend_begin_cuda(stream, shape, &sums->state);
+    sums->begun = true;
+}
+
 /* Decode a piece, attend to it, and so on. */
 static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
                           const struct place *at, const struct kvr_attend_shape *shape,
-                          const struct kvr_span *s, const float *q, const float *row_bias,
-                          const struct kvr_attend_state *into)
+                          const struct kvr_span *s, const struct queries *q, const float *row_bias,
+                          struct sums *into)
 {
     const struct kvr_correction *c = corrects(job, s);
     struct kvr_stream *stream = kvr_dev_stream(dev);
@@ -289,10 +332,14 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
         if (piece.by_scales != KVR_BY_SCALES_NO)
             kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
         if (job->tensor_cores && piece.by_scales == KVR_BY_SCALES_NO &&
-            kvr_attend_mma_can(kvr_stream_block_shared(stream), shape, &plain))
-            kvr_attend_mma_cuda(stream, shape, q, &plain, into);
-        else
-            kvr_attend_piece_cuda(stream, shape, q, &piece, into);
+            kvr_attend_mma_can(kvr_stream_block_shared(stream), shape, &plain)) {
+            const struct kvr_attend_io io = io_of(q, into);
+
+            kvr_attend_mma_cuda(stream, shape, &io, &plain);
+        } else {
+            begin(stream, shape, into);
+            kvr_attend_piece_cuda(stream, shape, q->f32, &piece, &into->state);
+        }
     }
 }
 
@@ -302,65 +349,73 @@ struct gathered {
     bool rows;   /* what is gathered are rows for mma.sync */
     int n;
     struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
-    const float *q;
-    const struct kvr_attend_state *into;
+    struct queries q;
+    struct sums *into;
     const struct kvr_buf *parts;
 };
 
+/* `ends`: the job, if this is the last of it; else NULL. */
 static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
-                            struct gathered *list)
+                            const struct kvr_attend_job *ends, struct gathered *list)
 {
     const size_t n_parts = list->parts->n_bytes / sizeof(float);
+    struct kvr_attend_io io;
 
-    if (list->n && list->rows)
-        kvr_attend_rows_cuda(stream, shape, list->q, list->span, list->n, list->into,
-                             list->parts->p, n_parts);
-    else if (list->n)
-        kvr_attend_list_cuda(stream, shape, list->q, list->span, list->n, list->into,
-                             list->parts->p, n_parts);
+    if (!list->n)
+        return;
+    io = io_of(&list->q, list->into);
+    io.out = ends ? ends->out : NULL;
+    io.out16 = ends ? ends->out16 : NULL;
+    if (list->rows)
+        kvr_attend_rows_cuda(stream, shape, &io, list->span, list->n, list->parts->p, n_parts);
+    else
+        kvr_attend_list_cuda(stream, shape, &io, list->span, list->n, list->parts->p, n_parts);
     list->n = 0;
 }
 
 static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
-                   const struct kvr_attend_mma_span *span, const float *q,
-                   const struct kvr_attend_state *into, struct gathered *list)
+                   const struct kvr_attend_mma_span *span, const struct queries *q,
+                   struct sums *into, struct gathered *list)
 {
     const bool groups = list->groups && kvr_attend_list_can(shape, span);
 
     if (!groups && !kvr_attend_rows_can(kvr_stream_block_shared(stream), shape, span))
         return false;
-    if (list->n == KVR_ATTEND_LIST_SPANS || list->q != q || list->into != into ||
-        list->rows == groups)
-        attend_gathered(stream, shape, list);
+    if (list->n == KVR_ATTEND_LIST_SPANS || list->q.f32 != q->f32 || list->q.bf16 != q->bf16 ||
+        list->into != into || list->rows == groups)
+        attend_gathered(stream, shape, NULL, list);
     list->rows = !groups;
-    list->q = q;
+    list->q = *q;
     list->into = into;
     list->span[list->n++] = *span;
     return true;
 }
 
-static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                        const struct place *at, const struct kvr_attend_shape *shape,
-                        const struct kvr_span *s, struct gathered *list)
+static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, struct place *at,
+                        const struct kvr_attend_shape *shape, const struct kvr_span *s,
+                        struct gathered *list)
 {
-    const float *q = s->seg && rotated(&s->seg->k) ? at->q_rot : job->q;
-    const struct kvr_attend_state *into =
-        s->seg && rotated(&s->seg->v) ? &at->rotated_v : &at->plain;
+    const struct queries q = s->seg && rotated(&s->seg->k) ? (struct queries){ .f32 = at->q_rot }
+                                                           : (struct queries){ job->q, job->q16 };
+    struct sums *into = s->seg && rotated(&s->seg->v) ? &at->rotated_v : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
     const float *row_bias = NULL;
     struct kvr_attend_mma_span in_place;
 
     if (c && c->rows_cuda) {
-        c->rows_cuda(kvr_dev_stream(dev), &s->seg->k.shape, s->seg->moments.p, q, job->n_query,
+        c->rows_cuda(kvr_dev_stream(dev), &s->seg->k.shape, s->seg->moments.p, q.f32, job->n_query,
                      at->row_bias);
         row_bias = at->row_bias;
     }
     if (read_in_place(job, kvr_stream_block_shared(kvr_dev_stream(dev)), shape, s, &in_place)) {
         in_place.row_bias = row_bias;
-        if (!gather(kvr_dev_stream(dev), shape, &in_place, q, into, list))
-            kvr_attend_mma_cuda(kvr_dev_stream(dev), shape, q, &in_place, into);
+        if (!gather(kvr_dev_stream(dev), shape, &in_place, &q, into, list)) {
+            const struct kvr_attend_io io = io_of(&q, into);
+
+            kvr_attend_mma_cuda(kvr_dev_stream(dev), shape, &io, &in_place);
+        }
     } else {
-        attend_staged(job, dev, at, shape, s, q, row_bias, into);
+        attend_staged(job, dev, at, shape, s, &q, row_bias, into);
     }
 }
 
@@ -385,35 +440,44 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
 {
     struct kvr_stream *stream = kvr_dev_stream(s->dev);
     const struct kvr_attend_shape shape = { job->n_query, job->n_heads, job->head_dim };
-    const struct place at = place_of(job, s);
-    const int64_t rows = job->n_query * job->n_heads;
+    const size_t n_q = (size_t)(job->n_query * job->n_heads) * (size_t)job->head_dim;
+    struct place at = place_of(job, s);
     const struct kvr_codec *k_space, *v_space;
+    struct kvr_attend_io end;
     struct gathered list = { .groups = job->tensor_cores && kvr_attend_list_here(stream),
                              .parts = &s->parts };
 
     find_spaces(job, &k_space, &v_space);
-    kvr_attend_begin_cuda(stream, &shape, &at.plain);
     if (k_space) {
-        kvr_dev_copy(s->dev, at.q_rot, job->q,
-                     (size_t)rows * (size_t)job->head_dim * sizeof *job->q);
+        kvr_values_to_f32(s->dev, at.q_rot, job->q16 ? (const void *)job->q16 : job->q,
+                          job->q16 ? KVR_BF16 : KVR_F32, n_q);
         kvr_codec_transform(k_space, s->dev, KVR_QUERY_TO_SPACE, at.q_rot, job->n_query, 0,
                             job->n_heads, job->head_dim);
     }
-    if (v_space)
-        kvr_attend_begin_cuda(stream, &shape, &at.rotated_v);
     for (int i = 0; i < job->n_spans; i++) {
         struct kvr_span span;
 
         if (span_of_head(&job->spans[i], h, raw, &span))
             attend_span(job, s->dev, &at, &shape, &span, &list);
     }
-    attend_gathered(stream, &shape, &list);
+    const bool ends = list.n && list.into == &at.plain && !v_space;
+
+    attend_gathered(stream, &shape, ends ? job : NULL, &list);
+    if (ends)
+        return;
     if (v_space) {
-        kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.rotated_v.acc, job->n_query, 0,
-                            job->n_heads, job->head_dim);
-        kvr_attend_merge_cuda(stream, &shape, &at.plain, &at.rotated_v);
+        begin(stream, &shape, &at.plain);
+        begin(stream, &shape, &at.rotated_v);
+        kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.rotated_v.state.acc, job->n_query,
+                            0, job->n_heads, job->head_dim);
     }
-    kvr_attend_finish_cuda(stream, &shape, &at.plain, job->out);
+    end = io_of(&(struct queries){ NULL, NULL }, &at.plain);
+    end.out = job->out;
+    end.out16 = job->out16;
+    if (v_space)
+        kvr_attend_merge_end_cuda(stream, &shape, &end, &at.rotated_v.state);
+    else
+        kvr_attend_rest_cuda(stream, &shape, &end);
 }
 
 /* A head's share of the raw spans: of the current chunk, there is no other. */
@@ -507,10 +571,10 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
         if (piece.by_scales != KVR_BY_SCALES_NO)
             kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, w->at.s2);
         if (!second) {
-            kvr_attend_piece_cuda(stream, &w->shape, q, &piece, &w->at.plain);
+            kvr_attend_piece_cuda(stream, &w->shape, q, &piece, &w->at.plain.state);
             continue;
         }
-        kvr_attend_columns_cuda(stream, &w->shape, q, &piece, &w->at.plain, w->at.v);
+        kvr_attend_columns_cuda(stream, &w->shape, q, &piece, &w->at.plain.state, w->at.v);
         KVR_TRY(add_columns(w, s, t, piece.n));
     }
     return KVR_OK;
@@ -559,15 +623,15 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     find_spaces(&one, &k_space, &v_space);
     w.at = place_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
-    q = w.at.rotated_v.acc; /* rotated values are not asked for */
-    KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.mx, q));
+    q = w.at.rotated_v.state.acc; /* rotated values are not asked for */
+    KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.state.mx, q));
     one.q = q;
     if (k_space) {
         kvr_dev_copy(s->dev, w.at.q_rot, q, (size_t)(n * heads) * (size_t)one.head_dim * sizeof *q);
         kvr_codec_transform(k_space, s->dev, KVR_QUERY_TO_SPACE, w.at.q_rot, n, 0, heads,
                             one.head_dim);
     }
-    kvr_attend_begin_cuda(kvr_dev_stream(s->dev), &w.shape, &w.at.plain);
+    kvr_attend_begin_cuda(kvr_dev_stream(s->dev), &w.shape, &w.at.plain.state);
     for (int second = 0; second < 2; second++)
         for (int i = 0; i < one.n_spans; i++) {
             struct kvr_span span;
@@ -598,6 +662,7 @@ const struct kvr_attend_kind kvr_attend_cuda = {
     .bytes = bytes,
     .check = check,
     .fuses = fuses,
+    .bf16 = bf16,
     .run = run,
     .columns = kvr_columns_cuda,
     .prepare = prepare,

@@ -589,19 +589,24 @@ produce_chains(const struct kvr_attend_shape &a, const struct span_list &l, cons
 /* The group's queries as BF16, 0 where there is none; and everybody of it sees them. */
 template <int D>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
-                                                    int h, kvr_global<const float> q,
+                                                    int h, const struct kvr_attend_io &io,
                                                     kvr_shared<uint8_t> to)
 {
+    const kvr_global<const float> q(io.q);
+    const kvr_global<const kvr_bf16> q16(io.q16);
+
 #pragma unroll 1
     for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < ROWS * (D / 8); i += KVR_WARP_GROUP) {
         const int r = i / (D / 8), c = i % (D / 8);
         uint4 x = { 0, 0, 0, 0 };
 
-        if (first + r < a.n_query) {
-            const kvr_global<const float> from =
-                q + ((int64_t)(first + r) * a.n_heads + h) * D + c * 8;
-            const float4 low = kvr_as<const float4>(from)[0];
-            const float4 high = kvr_as<const float4>(from)[1];
+        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * D + c * 8;
+
+        if (first + r < a.n_query && io.q16) {
+            x = kvr_as<const uint4>(q16 + at)[0];
+        } else if (first + r < a.n_query) {
+            const float4 low = kvr_as<const float4>(q + at)[0];
+            const float4 high = kvr_as<const float4>(q + at)[1];
 
             x = { kvr_bf16_pair(low.x, low.y), kvr_bf16_pair(low.z, low.w),
                   kvr_bf16_pair(high.x, high.y), kvr_bf16_pair(high.z, high.w) };
@@ -756,29 +761,49 @@ template <int D> static __device__ __forceinline__ void clear_state(struct kept<
         kept.out[i] = 0;
 }
 
+/* Into the state, or a part's own place; or, where that is the call's end, normalised to its output,
+ * whose rows lie as the state's do. */
 template <int D>
-static __device__ __forceinline__ void store_state(const struct rows_at &r, int first, int lane,
-                                                   struct kept<D> &kept)
+static __device__ __forceinline__ void store(const struct rows_at &r, const struct kvr_attend_io &io,
+                                             bool ends, int first, int lane, struct kept<D> &kept)
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-        const int i = first + 8 * j + lane / 4;
-        const int64_t row = r.at + (int64_t)i * r.step;
-        float all = kept.sum[j];
-
-        all += __shfl_xor_sync(~0u, all, 1);
-        all += __shfl_xor_sync(~0u, all, 2);
-        if (i >= r.n)
-            continue;
-        if (lane % 4 == 0) {
-            r.mx[row] = kept.top[j];
-            r.sum[row] = all;
-        }
-        const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
+        kept.sum[j] += __shfl_xor_sync(~0u, kept.sum[j], 1);
+        kept.sum[j] += __shfl_xor_sync(~0u, kept.sum[j], 2);
+    }
+    if (ends) {
+        const float by[2] = { 1.0f / kept.sum[0], 1.0f / kept.sum[1] };
 
 #pragma unroll
+        for (int i = 0; i < D / 2; i++)
+            kept.out[i] *= by[i / 2 % 2];
+    }
+    const kvr_global<float> acc = ends ? kvr_global<float>(io.out) : r.acc;
+
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + 8 * j + lane / 4;
+        const int64_t row = r.at + (int64_t)i * r.step, at = row * D + lane % 4 * 2;
+
+        if (i >= r.n)
+            continue;
+        if (ends && io.out16) {
+            const kvr_global<kvr_bf16> to = kvr_global<kvr_bf16>(io.out16) + at;
+
+#pragma unroll
+            for (int n = 0; n < D / 8; n++)
+                kvr_as<unsigned>(to + 8 * n)[0] =
+                    kvr_bf16_pair(kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1]);
+            continue;
+        }
+        if (!ends && lane % 4 == 0) {
+            r.mx[row] = kept.top[j];
+            r.sum[row] = kept.sum[j];
+        }
+#pragma unroll
         for (int n = 0; n < D / 8; n++)
-            kvr_as<float2>(to + 8 * n)[0] =
+            kvr_as<float2>(acc + at + 8 * n)[0] =
                 float2{ kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1] };
     }
 }
@@ -787,7 +812,7 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
 template <int FORM>
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
-        int group, kvr_shared<uint8_t> shared, kvr_global<const float> q,
+        int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
         const struct rows_at &rows)
 {
     typedef form<FORM> of;
@@ -807,8 +832,8 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     float shrink[2];
     struct spot at = spot_of(l, p.first);
 
-    load_queries<D>(a, p.query + group * ROWS, p.h, q, mine);
-    if (p.slot < 0)
+    load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
+    if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, kept);
     else
         clear_state<D>(kept);
@@ -858,15 +883,14 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     kvr_wgmma_fence(kept.out, weights);
     begin_values<D>(kept.out, weights, kvr_operand_from(values, last % STAGES * TILE_BYTES));
     kvr_wgmma_wait<0>(kept.out, weights);
-    store_state<D>(rows, first, lane, kept);
+    store<D>(rows, io, p.slot < 0 && (io.out || io.out16), first, lane, kept);
 }
 
 /* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_list(struct kvr_attend_shape a, const __grid_constant__ struct span_list l,
-                kvr_global<const float> q, kvr_global<float> mx, kvr_global<float> sum,
-                kvr_global<float> acc, kvr_global<float> parts)
+                const __grid_constant__ struct kvr_attend_io io, kvr_global<float> parts)
 {
 #if KVR_HAS_WGMMA
     typedef form<FORM> of;
@@ -898,9 +922,9 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         return;
     }
     kvr_more_registers<of::OF_CONSUMER>();
-    const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, mx, sum, acc, parts);
+    const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
 
-    consume<FORM>(a, l, p, group - 1, shared, q, rows);
+    consume<FORM>(a, l, p, group - 1, shared, io, rows);
 #endif
 }
 
@@ -1023,8 +1047,7 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;
-    const float *q;
-    const struct kvr_attend_state *st;
+    struct kvr_attend_io io;
     float *parts;
     size_t n_floats;
     int n, kind;
@@ -1033,17 +1056,19 @@ struct call {
 
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
-    KVR_LAUNCH(attend_list<FORM>, n_blocks, THREADS, form<FORM>::N_SHARED, c.s, *c.a, c.list, c.q,
-               c.st->mx, c.st->sum, c.st->acc, c.parts);
+    KVR_LAUNCH(attend_list<FORM>, n_blocks, THREADS, form<FORM>::N_SHARED, c.s, *c.a, c.list, c.io,
+               c.parts);
 }
 
-static void launch(struct call *c)
+/* The first begins the call, the last ends it. */
+static void launch(struct call *c, bool last)
 {
+    const struct kvr_attend_io io = c->io;
     struct kvr_attend_split split;
     unsigned n_blocks;
 
-    if (!c->n)
-        return;
+    if (!last)
+        c->io = kvr_attend_goes_on(&io);
     split = kvr_attend_split_for(c->a, c->list.cut.n_tiles, c->n_floats);
     c->list.cut = cut_of(&split, c->list.cut.n_tiles);
     n_blocks = (unsigned)(split.n_whole + split.n_cut * split.parts);
@@ -1063,7 +1088,9 @@ static void launch(struct call *c)
         launch_form<128 + 4 + TOKEN_VALUES>(*c, n_blocks);
     else
         launch_form<128 + 2 + TOKEN_VALUES>(*c, n_blocks);
-    kvr_attend_parts_cuda(c->s, c->a, &split, c->parts, c->st);
+    kvr_attend_parts_cuda(c->s, c->a, &split, c->parts, &c->io);
+    c->io = io;
+    c->io.begins = false;
     c->n = c->kind = c->list.cut.n_tiles = 0;
     c->list.coded = 0;
 }
@@ -1090,9 +1117,9 @@ static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int
     return true;
 }
 
-void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
-                          const struct kvr_attend_mma_span *span, int n_spans,
-                          const struct kvr_attend_state *st, float *parts, size_t n_floats)
+void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
+                          int n_spans, float *parts, size_t n_floats)
 {
     struct call c = {};
 
@@ -1100,8 +1127,7 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
         return;
     c.s = s;
     c.a = a;
-    c.q = q;
-    c.st = st;
+    c.io = *io;
     c.parts = parts;
     c.n_floats = n_floats;
     c.list.scale = 1.0f / sqrtf((float)a->head_dim);
@@ -1112,9 +1138,16 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
         if (!span[i].n)
             continue;
         if (c.n == MOST || (kind && c.kind && kind != c.kind))
-            launch(&c);
-        if (!add_span(&c, &span[i], kind))
-            kvr_attend_mma_cuda(s, a, q, &span[i], st);
+            launch(&c, false);
+        if (!add_span(&c, &span[i], kind)) {
+            const struct kvr_attend_io some = kvr_attend_goes_on(&c.io);
+
+            kvr_attend_mma_cuda(s, a, &some, &span[i]);
+            c.io.begins = false;
+        }
     }
-    launch(&c);
+    if (c.n)
+        launch(&c, true);
+    else
+        kvr_attend_rest_cuda(s, a, &c.io);
 }

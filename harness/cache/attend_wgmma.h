@@ -1,9 +1,7 @@
 /* attend_wgmma.h - attention as sm_90 does it best: one launch over a list of spans, plain or coded.
  *
- *     kvr_attend_begin_cuda(s, &shape, &state);
  *     if (kvr_attend_list_here(s) && every span of the list is one that kvr_attend_list_can takes)
- *         kvr_attend_list_cuda(s, &shape, q, spans, n_spans, &state, parts, n_floats);
- *     kvr_attend_finish_cuda(s, &shape, &state, out);
+ *         kvr_attend_list_cuda(s, &shape, &io, spans, n_spans, parts, n_floats);
  *
  * What it comes to is what kvr_attend_mma_cuda comes to, span after span: products of BF16 numbers
  * summed in F32, softmax in F32; other sums of other tiles, so that the two agree to roundings. The
@@ -32,13 +30,13 @@ bool kvr_attend_list_here(const struct kvr_stream *s);
 bool kvr_attend_list_can(const struct kvr_attend_shape *shape,
                          const struct kvr_attend_mma_span *span);
 
-/* q [T,H,D], not scaled. Any number of spans: KVR_ATTEND_LIST_SPANS to a launch, coded ones of one
+/* Any number of spans: KVR_ATTEND_LIST_SPANS to a launch, coded ones of one
  * kind. parts [n_floats] is device memory for what parts of the keys come to
  * (kvr_attend_parts_floats); with
  * less, or NULL and 0, fewer or none are cut. */
 void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
-                          const float *q, const struct kvr_attend_mma_span *span, int n_spans,
-                          const struct kvr_attend_state *state, float *parts, size_t n_floats);
+                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
+                          int n_spans, float *parts, size_t n_floats);
 
 #ifdef __cplusplus
 }

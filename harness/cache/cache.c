@@ -713,7 +713,15 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     return KVR_OK;
 }
 
-enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out)
+/* Queries and output as floats or, where those are NULL, as BF16. */
+struct seen_by {
+    const float *q;
+    float *out;
+    const kvr_bf16 *q16;
+    kvr_bf16 *out16;
+};
+
+static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_by *by)
 {
     struct kvr_thin_needs thin;
     struct kvr_columns columns;
@@ -736,8 +744,10 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .group = c->shape.n_heads / kv_heads(&c->shape),
         .head_dim = c->shape.head_dim,
         .n_query = pass_tokens(c),
-        .q = q,
-        .out = out,
+        .q = by->q,
+        .out = by->out,
+        .q16 = by->q16,
+        .out16 = by->out16,
         .spans = c->spans,
         .n_spans = n_spans,
         .correction = kvr_correction_at(c->scheme->opts.correction),
@@ -751,20 +761,44 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
     kvr_attend(&job, &c->attend);
     c->appended = -1;
     if (c->watch)
-        KVR_TRY(show(c, layer, q, out));
+        KVR_TRY(show(c, layer, by->q, by->out));
     if (thin.columns && stores(c) && (!thin.of_last || layer == c->shape.n_layers - 1)) {
         kvr_phase_begin(c->phases, STORE); /* what a choice costs is part of storing */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, STORE);
         KVR_TRY(st);
     }
-    l->q = q;
+    l->q = by->q;
     l->n_query_heads = c->shape.n_heads;
     st = store(c, l);
     l->columns = NULL;
     l->q = NULL;
     kvr_layer_drop_joint(l);
     return st;
+}
+
+enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out)
+{
+    return attend(c, layer, &(struct seen_by){ .q = q, .out = out });
+}
+
+bool kvr_cache_attends_bf16(const struct kvr_cache *c)
+{
+    const struct kvr_attend_needs needs = attend_needs(c->scheme, &c->shape, c->path);
+    struct kvr_thin_needs thin;
+
+    kvr_retention_thins(&c->scheme->retention, &thin);
+    return !c->watch && !thin.chunk_queries &&
+           kvr_attend_takes_bf16(&needs, kvr_dev_backend(c->dev));
+}
+
+enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
+                                      kvr_bf16 *out)
+{
+    if (!kvr_cache_attends_bf16(c))
+        return kvr_fail(KVR_EUNSUPPORTED, "cache: %s: queries have to be floats here",
+                        c->scheme->name);
+    return attend(c, layer, &(struct seen_by){ .q16 = q, .out16 = out });
 }
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)

@@ -121,6 +121,13 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
  * pass the chunk is committed afterwards. On KVR_ENOMEM the cache is as before the call. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
+/* The same of BF16 queries, into BF16: what rounded queries give, rounded. q and out at multiples of 16
+ * bytes. Only where _attends_bf16: on a device, of a cache of BF16, unless somebody watches or the
+ * method wants queries as floats (a correction by moments, columns, heads by themselves). */
+bool kvr_cache_attends_bf16(const struct kvr_cache *c);
+enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
+                                      kvr_bf16 *out);
+
 /* Of a clean pass: store what was appended, without attention. */
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 

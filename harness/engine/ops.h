@@ -111,6 +111,11 @@ struct kvr_ops {
     /* out = softmax(q k^T / sqrt(D)) v, no mask; q, out [N, H*D]. */
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
+    /* The same of BF16 queries, into BF16: what rounded queries give, rounded; both at multiples of 16
+     * bytes. q NULL: nothing is done. False, and nothing is done: not where c is. NULL: nowhere. */
+    bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
+                              const struct kvr_cross *c, const struct kvr_cross_work *work,
+                              const kvr_bf16 *q, kvr_bf16 *out);
     /* out[f][row] = base[row] + per_frame[f][row]; same_for_rows: + per_frame[f].
      * base [rows,d], per_frame [F,rows,d] or [F,d], out [F,rows,d]. */
     void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,

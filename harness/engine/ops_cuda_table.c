@@ -127,17 +127,37 @@ static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const st
                          const struct kvr_cross_work *work, const float *q, float *out)
 {
     const struct kvr_attend_shape shape = { r->n, c->n_heads, c->head_dim };
-    const struct kvr_attend_state state = { work->max, work->sum, work->acc };
+    const struct kvr_attend_io io = {
+        .q = q, .state = { work->max, work->sum, work->acc }, .begins = true, .out = out
+    };
     const struct kvr_attend_piece prompt = { .k = c->k, .v = c->v, .n = c->n_keys };
     struct kvr_stream *s = kvr_dev_stream(dev);
     struct kvr_attend_mma_span span;
 
-    kvr_attend_begin_cuda(s, &shape, &state);
-    if (on_tensor_cores(dev, c, &span))
-        kvr_attend_mma_cuda(s, &shape, q, &span, &state);
-    else
-        kvr_attend_piece_cuda(s, &shape, q, &prompt, &state);
-    kvr_attend_finish_cuda(s, &shape, &state, out);
+    if (on_tensor_cores(dev, c, &span)) {
+        kvr_attend_mma_cuda(s, &shape, &io, &span);
+        return;
+    }
+    kvr_attend_begin_cuda(s, &shape, &io.state);
+    kvr_attend_piece_cuda(s, &shape, q, &prompt, &io.state);
+    kvr_attend_finish_cuda(s, &shape, &io.state, out);
+}
+
+static bool cross_attend_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
+                              const struct kvr_cross *c, const struct kvr_cross_work *work,
+                              const kvr_bf16 *q, kvr_bf16 *out)
+{
+    const struct kvr_attend_shape shape = { r->n, c->n_heads, c->head_dim };
+    const struct kvr_attend_io io = {
+        .q16 = q, .state = { work->max, work->sum, work->acc }, .begins = true, .out16 = out
+    };
+    struct kvr_attend_mma_span span;
+
+    if (!on_tensor_cores(dev, c, &span))
+        return false;
+    if (q)
+        kvr_attend_mma_cuda(kvr_dev_stream(dev), &shape, &io, &span);
+    return true;
 }
 
 static void add_modulation(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
@@ -198,6 +218,7 @@ const struct kvr_ops kvr_ops_cuda = {
     .unpatchify = unpatchify,
     .cross_pack = cross_pack,
     .cross_attend = cross_attend,
+    .cross_attend_bf16 = cross_attend_bf16,
     .add_modulation = add_modulation,
     .subtract = subtract,
     .l1 = l1,

@@ -43,22 +43,53 @@ struct result {
 };
 
 static bool unasked; /* what clean passes leave is committed, without queries */
+/* Queries as they are; rounded, and the output rounded as well; or both as BF16. */
+static enum { AS_FLOATS, ROUNDED, AS_BF16 } queries;
+
+static void round_all(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+}
+
+static void attend_bf16(struct kvr_cache *c, struct kvr_dev *dev, void *on_device, const float *q,
+                        float *out)
+{
+    static kvr_bf16 host[N];
+    const size_t n = (size_t)(CHUNK * H * D);
+    kvr_bf16 *from = on_device, *to = from + N;
+
+    kvr_from_f32(host, KVR_BF16, q, n);
+    ck_assert_int_eq(kvr_dev_put(dev, from, host, n * sizeof *host), KVR_OK);
+    ck_assert_msg(kvr_cache_attend_bf16(c, 0, from, to) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_dev_get(dev, host, to, n * sizeof *host), KVR_OK);
+    kvr_to_f32(out, host, KVR_BF16, n);
+}
 
 /* `x` [3][N] of the host to the device and the output back. */
-static void pass_on(struct kvr_cache *c, struct kvr_dev *dev, struct kvr_buf *b, const float *x,
+static void pass_on(struct kvr_cache *c, struct kvr_dev *dev, struct kvr_buf *b, float *x,
                     bool clean, float *out)
 {
     float *k = b->p, *v = k + N, *q = v + N, *to = q + N;
 
+    if (queries == ROUNDED)
+        round_all(x + 2 * N, N);
     ck_assert_int_eq(kvr_dev_put(dev, k, x, 3 * N * sizeof *x), KVR_OK);
     ck_assert_msg(kvr_cache_append(c, 0, k, v) == KVR_OK, "%s", kvr_error());
     if (unasked && clean) {
         ck_assert_msg(kvr_cache_commit(c, 0) == KVR_OK, "%s", kvr_error());
         return;
     }
+    if (queries == AS_BF16) {
+        attend_bf16(c, dev, q, x + 2 * N, out);
+        return;
+    }
     ck_assert_msg(kvr_cache_attend(c, 0, q, to) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_get(dev, out, to, (size_t)(CHUNK * H * D) * sizeof *out), KVR_OK);
+    if (queries == ROUNDED)
+        round_all(out, (size_t)(CHUNK * H * D));
 }
 
 static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path path,
@@ -229,6 +260,76 @@ START_TEST(corrected_on_tensor_cores)
     if (!strstr(some[_i], "exact"))
         compare_bf16(some[_i], KVR_PATH_FUSED, 0);
     compare_bf16(some[_i], KVR_PATH_STAGED, 0);
+}
+END_TEST
+
+static bool takes_bf16(const char *spec, enum kvr_backend backend, enum kvr_path path,
+                       enum kvr_dtype exact)
+{
+    const struct kvr_cache_shape shape = shape_of(exact, 0);
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache;
+    bool takes;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s: %s", spec,
+                  kvr_error());
+    takes = kvr_cache_attends_bf16(cache);
+    if (!takes)
+        ck_assert_int_eq(kvr_cache_attend_bf16(cache, 0, NULL, NULL), KVR_EUNSUPPORTED);
+    kvr_cache_close(&cache);
+    kvr_scheme_close(&scheme);
+    kvr_dev_close(&dev);
+    return takes;
+}
+
+/* BF16 queries, and BF16 that comes of them: the bits of the same queries as floats, rounded. */
+START_TEST(bf16_queries)
+{
+    static const struct {
+        const char *spec;
+        bool staged, fused, dense;
+    } t[] = { { "BF16", true, true, true },
+              { "RTN_INT4", true, true, true },
+              { "KIVI_INT2", true, true, true },
+              { "QUAROT_KV_INT2", true, true, true },
+              { "PRQ_INT4", true, true, true },
+              { "RTN_INT2@study", true, true, true },
+              { "KIVI_INT2+taylor", false, true, false },
+              { "RTN_INT4+energy", false, false, false },
+              { "AGE_TIER_INT2", true, true, true } };
+    const bool groups = _i % 2;
+
+    D = groups ? 128 : 16;
+    if (groups)
+        setenv("KVREEL_EMULATED_CAPABILITY", "9.0", 1);
+    for (int path = 0; path < 3; path++) {
+        const char *spec = t[_i / 2].spec;
+        const bool takes = path == KVR_PATH_STAGED  ? t[_i / 2].staged
+                           : path == KVR_PATH_FUSED ? t[_i / 2].fused
+                                                    : t[_i / 2].dense;
+
+        if (path == KVR_PATH_DENSE && strchr(spec, '+'))
+            continue;
+        ck_assert_msg(takes_bf16(spec, KVR_CUDA, path, KVR_BF16) == takes, "%s, %s", spec,
+                      kvr_path_names[path]);
+        ck_assert(!takes_bf16(spec, KVR_CPU, path, KVR_BF16));
+        if (path != KVR_PATH_FUSED)
+            ck_assert(!takes_bf16(spec, KVR_CUDA, path, KVR_F32));
+        if (!takes)
+            continue;
+        queries = ROUNDED;
+        rollout(spec, KVR_CUDA, path, KVR_BF16, 0, NULL, NULL, &cpu);
+        queries = AS_BF16;
+        rollout(spec, KVR_CUDA, path, KVR_BF16, 0, NULL, NULL, &cuda);
+        queries = AS_FLOATS;
+        ck_assert(cpu.out[CHUNKS - 1][1][1] != 0);
+        ck_assert_msg(!memcmp(cpu.out, cuda.out, sizeof cpu.out), "%s, %s: outputs differ", spec,
+                      kvr_path_names[path]);
+    }
+    unsetenv("KVREEL_EMULATED_CAPABILITY");
 }
 END_TEST
 
@@ -417,6 +518,7 @@ int main(void)
     tcase_add_loop_test(tc, paths_and_corrections_agree, 0, (int)(sizeof some / sizeof *some));
     tcase_add_loop_test(tc, tensor_cores_agree, 0, n_methods());
     tcase_add_loop_test(tc, corrected_on_tensor_cores, 0, (int)(sizeof some / sizeof *some));
+    tcase_add_loop_test(tc, bf16_queries, 0, 2 * 9);
     tcase_add_loop_test(tc, fused_is_refused_with_a_reason, 0, 3);
     tcase_add_loop_test(tc, a_watcher_sees_the_same, 0, 4);
     suite_add_tcase(s, tc);

@@ -294,6 +294,12 @@ static struct kvr_attend_state new_state(const struct kvr_attend_shape *a)
                                       both_out(rows * (size_t)a->head_dim) };
 }
 
+/* Between a begin and an end in passes of their own. */
+static struct kvr_attend_io between(const float *q, const struct kvr_attend_state *st)
+{
+    return (struct kvr_attend_io){ .q = q, .state = *st };
+}
+
 static double to_bf16(float x)
 {
     return (double)kvr_bf16_to_f32(kvr_f32_to_bf16(x));
@@ -434,6 +440,79 @@ static const enum fill fills[] = { FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_O
                                    FILL_OFFSET, FILL_TINY, FILL_NAN,      FILL_INF };
 enum { N_OF_FILLS = sizeof fills / sizeof fills[0] };
 
+static void same_bits(const float *want, const float *got, int64_t n, const char *what)
+{
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(!memcmp(&want[i], &got[i], sizeof *got) || (isnan(want[i]) && isnan(got[i])),
+                      "%s: value %lld is %g, not %g", what, (long long)i, (double)got[i],
+                      (double)want[i]);
+}
+
+/* How spans are attended to. */
+enum { BY_SPAN, BY_LIST, BY_ROWS };
+
+static void by_kernel(const struct kvr_attend_shape *a, int how, const struct kvr_attend_io *io,
+                      const struct kvr_attend_mma_span *span, int n_spans, float *parts,
+                      size_t n_parts)
+{
+    struct kvr_attend_io of = *io;
+
+    if (how == BY_LIST)
+        kvr_attend_list_cuda(both_stream, a, io, span, n_spans, parts, n_parts);
+    else if (how == BY_ROWS)
+        kvr_attend_rows_cuda(both_stream, a, io, span, n_spans, parts, n_parts);
+    for (int i = 0; i < n_spans && how == BY_SPAN; i++, of.begins = false) {
+        of.out = i + 1 < n_spans ? NULL : io->out;
+        of.out16 = i + 1 < n_spans ? NULL : io->out16;
+        kvr_attend_mma_cuda(both_stream, a, &of, &span[i]);
+    }
+}
+
+/* Whether a call begins and ends in passes of their own or in its launches, with a state that nobody has
+ * written: the same bits; and of BF16 queries those of the same numbers as floats, rounded. */
+static void ends_alike(const struct kvr_attend_shape *a, int how,
+                       const struct kvr_attend_mma_span *span, int n_spans, float *parts,
+                       size_t n_parts, const float *q, const char *what)
+{
+    const size_t n = (size_t)(a->n_query * a->n_heads * a->head_dim);
+    float *rounded = floats(n), *want = floats(n), *got = floats(n);
+    kvr_bf16 *q16 = malloc(n * sizeof *q16), *got16 = malloc(n * sizeof *got16);
+    float *d_out = both_out(n * sizeof *got), *d_q;
+    kvr_bf16 *d_out16 = both_out(n * sizeof *got16), *d_q16;
+    struct kvr_attend_state st = new_state(a);
+    struct kvr_attend_io io;
+
+    ck_assert(q16 && got16);
+    kvr_from_f32(q16, KVR_BF16, q, n);
+    kvr_to_f32(rounded, q16, KVR_BF16, n);
+    d_q = both_in(rounded, n * sizeof *rounded);
+    d_q16 = both_in(q16, n * sizeof *q16);
+    io = between(d_q, &st);
+    kvr_attend_begin_cuda(both_stream, a, &st);
+    by_kernel(a, how, &io, span, n_spans, parts, n_parts);
+    kvr_attend_finish_cuda(both_stream, a, &st, d_out);
+    both_get(want, d_out, n * sizeof *want, what);
+    st = new_state(a);
+    io = (struct kvr_attend_io){ .q = d_q, .state = st, .begins = true, .out = d_out };
+    by_kernel(a, how, &io, span, n_spans, parts, n_parts);
+    both_get(got, d_out, n * sizeof *got, what);
+    same_bits(want, got, (int64_t)n, what);
+    st = new_state(a);
+    io = (struct kvr_attend_io){ .q16 = d_q16, .state = st, .begins = true, .out16 = d_out16 };
+    by_kernel(a, how, &io, span, n_spans, parts, n_parts);
+    both_get(got16, d_out16, n * sizeof *got16, what);
+    for (size_t i = 0; i < n; i++) {
+        want[i] = (float)to_bf16(want[i]);
+        got[i] = kvr_bf16_to_f32(got16[i]);
+    }
+    same_bits(want, got, (int64_t)n, what);
+    free(rounded);
+    free(want);
+    free(got);
+    free(q16);
+    free(got16);
+}
+
 static void run_case(const struct mma_case *c, enum fill fill)
 {
     const struct kvr_attend_shape a = c->a;
@@ -482,15 +561,19 @@ static void run_case(const struct mma_case *c, enum fill fill)
         ck_assert_msg(bound(c, &z, false) < 0.05 * z.top, "%s: %g of %g", what, bound(c, &z, false),
                       z.top);
     d_q = both_in(q, (size_t)n * sizeof *q);
+    const struct kvr_attend_io io = between(d_q, &st);
+
     for (int list = kvr_attend_list_can(&a, &span) && lists_here(); list >= 0; list--) {
         kvr_attend_begin_cuda(both_stream, &a, &st);
         if (list)
-            kvr_attend_list_cuda(both_stream, &a, d_q, &span, 1, &st, NULL, 0);
+            kvr_attend_list_cuda(both_stream, &a, &io, &span, 1, NULL, 0);
         else
-            kvr_attend_mma_cuda(both_stream, &a, d_q, &span, &st);
+            kvr_attend_mma_cuda(both_stream, &a, &io, &span);
         kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
         both_get(got, d_out, (size_t)n * sizeof *got, what);
         within(want, got, n, bound(c, &z, false), what);
+        if (fill == FILL_NORMAL || fill == FILL_INF)
+            ends_alike(&a, list, &span, 1, NULL, 0, q, what);
         both_get(mx, st.mx, (size_t)rows * sizeof *mx, what);
         both_get(sum, st.sum, (size_t)rows * sizeof *sum, what);
         for (int64_t i = 0; i < rows; i++)
@@ -546,6 +629,7 @@ START_TEST(parts_and_orders)
     d_q = both_in(q, sizeof q);
     for (int i = 0; i < 4; i++) {
         const struct kvr_attend_state st = new_state(&c.a);
+        const struct kvr_attend_io io = between(d_q, &st);
 
         kvr_stream_seed(both_stream, 100 + (uint64_t)i);
         kvr_attend_begin_cuda(both_stream, &c.a, &st);
@@ -558,7 +642,7 @@ START_TEST(parts_and_orders)
                 .taylor = true,
             };
 
-            kvr_attend_mma_cuda(both_stream, &c.a, d_q, &span, &st);
+            kvr_attend_mma_cuda(both_stream, &c.a, &io, &span);
         }
         kvr_attend_finish_cuda(both_stream, &c.a, &st, d_out);
         both_get(i ? got : first, d_out, sizeof got, "parts");
@@ -593,6 +677,8 @@ START_TEST(turns)
         one_query(&c, q + i * D, 0, x, x + N * W, NULL, i % H, want + i * D, &lse, &z);
     d_x = both_in(x, 2 * N * W * sizeof *x);
     d_q = both_in(q, sizeof q);
+    const struct kvr_attend_io io = between(d_q, &st);
+
     kvr_attend_begin_cuda(both_stream, &c.a, &st);
     for (int64_t t = 0; t < N; t += 50) {
         const struct kvr_attend_piece piece = { .k = d_x + t * W, .v = d_x + (N + t) * W, .n = 50 };
@@ -606,7 +692,7 @@ START_TEST(turns)
         if (t == 50)
             kvr_attend_piece_cuda(both_stream, &c.a, d_q, &piece, &st);
         else
-            kvr_attend_mma_cuda(both_stream, &c.a, d_q, &span, &st);
+            kvr_attend_mma_cuda(both_stream, &c.a, &io, &span);
     }
     kvr_attend_finish_cuda(both_stream, &c.a, &st, d_out);
     both_get(got, d_out, sizeof got, "turns");
@@ -639,16 +725,17 @@ START_TEST(far_apart)
         one_query(&c, q + i * D, 0, k, v, NULL, 0, want + i * D, &lse, &z);
     ck_assert(z.S > 9000);
     d_q = both_in(q, sizeof q);
+    const struct kvr_attend_io io = between(d_q, &st);
+
     kvr_attend_begin_cuda(both_stream, &c.a, &st);
-    kvr_attend_mma_cuda(both_stream, &c.a, d_q,
+    kvr_attend_mma_cuda(both_stream, &c.a, &io,
                         &(struct kvr_attend_mma_span){
                             .k = { .raw = both_in(k, sizeof k), .dtype = KVR_F32 },
                             .v = { .raw = both_in(v, sizeof v), .dtype = KVR_F32 },
                             .n = N,
-                        },
-                        &st);
+                        });
     if (_i)
-        kvr_attend_mma_cuda(both_stream, &c.a, d_q, &zeros, &st);
+        kvr_attend_mma_cuda(both_stream, &c.a, &io, &zeros);
     kvr_attend_finish_cuda(both_stream, &c.a, &st, d_out);
     both_get(got, d_out, sizeof got, "far apart");
     for (int i = 0; i < T * D && _i; i++) /* all of the weight is on the zeros */
@@ -768,20 +855,14 @@ START_TEST(lists)
         const bool groups = i<3, by_span = i == 6, cut = i % 3> 0 && !by_span;
         const struct kvr_attend_state st = new_state(&a);
         const int64_t cuts = kvr_stream_launches(both_stream, "attend_parts");
-        float *const to = cut ? parts : NULL;
+        const struct kvr_attend_io io = between(x.d_q, &st);
+        const int how = groups ? BY_LIST : by_span ? BY_SPAN : BY_ROWS;
 
         if (groups && !lists_here())
             continue;
         kvr_stream_seed(both_stream, 70 + (uint64_t)i);
         kvr_attend_begin_cuda(both_stream, &a, &st);
-        for (int k = 0; k < LIST_SPANS && by_span; k++)
-            kvr_attend_mma_cuda(both_stream, &a, x.d_q, &x.span[k], &st);
-        if (groups)
-            kvr_attend_list_cuda(both_stream, &a, x.d_q, x.span, LIST_SPANS, &st, to,
-                                 cut ? n_parts : 0);
-        else if (!by_span)
-            kvr_attend_rows_cuda(both_stream, &a, x.d_q, x.span, LIST_SPANS, &st, to,
-                                 cut ? n_parts : 0);
+        by_kernel(&a, how, &io, x.span, LIST_SPANS, cut ? parts : NULL, cut ? n_parts : 0);
         kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
         both_get(got, d_out, N * sizeof *got, "list");
         within(want, got, N, tol, by_span ? "span by span" : cut ? "a list in parts" : "a list");
@@ -794,6 +875,9 @@ START_TEST(lists)
             memcpy(whole, got, N * sizeof *got);
         else if (by_span)
             ck_assert_mem_eq(whole, got, N * sizeof *got);
+        if (i % 3 != 2) /* in two launches; and, with the first spans alone, in one */
+            for (int n = LIST_SPANS; n; n = n == LIST_SPANS ? 4 : 0)
+                ends_alike(&a, how, x.span, n, cut ? parts : NULL, cut ? n_parts : 0, x.q, "ends");
     }
     close_list(&x);
     free(got);
@@ -839,14 +923,6 @@ static struct kvr_attend_mma_source decoded(const struct held *x, size_t n)
     return (struct kvr_attend_mma_source){ .raw = on, .dtype = KVR_BF16 };
 }
 
-static void same_bits(const float *want, const float *got, int n, const char *what)
-{
-    for (int i = 0; i < n; i++)
-        ck_assert_msg(!memcmp(&want[i], &got[i], sizeof *got) || (isnan(want[i]) && isnan(got[i])),
-                      "%s: value %d is %g, of decoded rows %g", what, i, (double)got[i],
-                      (double)want[i]);
-}
-
 static void run_coded_list(const struct coded_list *c, enum fill fill)
 {
     enum { T = 67, H = 2, D = 128, N = T * H * D, SPANS = 3 };
@@ -882,10 +958,11 @@ static void run_coded_list(const struct coded_list *c, enum fill fill)
     ck_assert_msg(kvr_attend_list_can(&of.a, &coded[0]) == c->taken, "%s", what);
     for (int i = 0; i < 4 && c->taken && lists_here(); i++) {
         const bool cut = i > 1;
+        const struct kvr_attend_io io = between(d_q, &st);
 
         kvr_stream_seed(both_stream, 40 + (uint64_t)i);
         kvr_attend_begin_cuda(both_stream, &of.a, &st);
-        kvr_attend_list_cuda(both_stream, &of.a, d_q, i % 2 ? coded : plain, SPANS, &st,
+        kvr_attend_list_cuda(both_stream, &of.a, &io, i % 2 ? coded : plain, SPANS,
                              cut ? parts : NULL, cut ? n_parts : 0);
         kvr_attend_finish_cuda(both_stream, &of.a, &st, d_out);
         both_get(i % 2 ? got : want, d_out, N * sizeof *got, what);

@@ -148,9 +148,9 @@ static int predict(const struct size *s, struct prediction *out)
 {
     const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
     const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 2, half = d / s->heads / 2;
-    const int64_t a_row = (d / s->heads + 2) * 4, state = N * s->heads * a_row;
+    const int64_t a_row = d / s->heads * 4;
     int parts;
-    const int64_t cut = rows_cut(s, N, &parts) * a_row;
+    const int64_t rows = rows_cut(s, N, &parts), cut = rows * a_row, sums = rows * (a_row + 2 * 4);
     const int64_t keys = (s->past + 1) * N + s->text;
     struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
     const struct prediction all[] = {
@@ -170,11 +170,9 @@ static int predict(const struct size *s, struct prediction *out)
         /* Attention takes and gives floats: self and cross. */
         { "raw_to_f32", ELEMENTS, 2 * L, 2 * L * x, 2 * L * 2 * x },
         { "raw_to_bf16", ELEMENTS, 2 * L, 2 * L * 2 * x, 2 * L * x },
-        { "attend_begin", ATTENTION, 2 * L, 0, 2 * L * state },
         /* Its own keys, in parts or not, and the prompt's. */
-        { "attend_mma_rows", ATTENTION, 2 * L, L * (2 * (2 * x + state) - cut + 2 * keys * d * 2),
-          L * (2 * state - cut + parts * cut) },
-        { "attend_finish", ATTENTION, 2 * L, 2 * L * (2 * x + N * s->heads * 4), 2 * L * 2 * x },
+        { "attend_mma_rows", ATTENTION, 2 * L, L * (2 * 2 * x + 2 * keys * d * 2),
+          L * (2 * 2 * x - cut + parts * sums) },
     };
     const int n = sizeof all / sizeof *all;
 
@@ -192,8 +190,7 @@ static int predict(const struct size *s, struct prediction *out)
     out[n] = products;
     if (!cut)
         return n + 1;
-    out[n + 1] =
-        (struct prediction){ "attend_parts", ATTENTION, L, L * (1 + parts) * cut, L * cut };
+    out[n + 1] = (struct prediction){ "attend_parts", ATTENTION, L, L * parts * sums, L * cut };
     return n + 2;
 }
 
