@@ -6,9 +6,8 @@
  *     kvr_blaslt_plan_close(&p);
  *     kvr_blaslt_close(&lt);
  *
- * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums, bias and Y F32; or Y is
- * BF16, perhaps of GELU, where the library has such a product. A
- * program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
+ * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums F32, bias and Y F32; or
+ * these two BF16, and Y perhaps GELU, where the library has such a product. A program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
  * kernels serve (harness/engine/linear_cuda.h). Two implementations, never in one program:
  * blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
 #ifndef KVR_DEVICE_BLASLT_H
@@ -47,7 +46,7 @@ void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* In stream order. x, w, y and workspace are aligned to 16 bytes; bias is not read without one. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
-                               const void *x, const void *w, const float *bias, void *y,
+                               const void *x, const void *w, const void *bias, void *y,
                                void *workspace);
 
 #ifdef __cplusplus

@@ -152,8 +152,8 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t turned = CUBLAS_OP_T;
-    const cudaDataType_t result = s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F,
-                         biases = CUDA_R_32F;
+    const cudaDataType_t result =
+        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* and bias */
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                   : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
@@ -168,10 +168,6 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                     &epilogue, sizeof epilogue),
                   "bias"));
-    if (s->end != KVR_BLASLT_F32 && s->bias) /* else of the type that Y has */
-        KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(
-                          p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &biases, sizeof biases),
-                      "bias"));
     KVR_TRY(check(f->cublasLtMatrixLayoutCreate(&p->w, type, k, n, s->k), "weights"));
     KVR_TRY(check(f->cublasLtMatrixLayoutCreate(&p->x, type, k, m, s->k), "input"));
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
@@ -252,7 +248,7 @@ void kvr_blaslt_plan_close(struct kvr_blaslt_plan **pp)
 }
 
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
-                               const void *x, const void *w, const float *bias, void *y,
+                               const void *x, const void *w, const void *bias, void *y,
                                void *workspace)
 {
     const float one = 1, zero = 0;

@@ -47,7 +47,7 @@ void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p)
 }
 
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *, const struct kvr_blaslt_plan *, const void *,
-                               const void *, const float *, void *, void *)
+                               const void *, const void *, void *, void *)
 {
     return none();
 }

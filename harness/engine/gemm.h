@@ -7,7 +7,7 @@
  *     kvr_linear_close(&q);
  *     kvr_gemm_close(&g);                                 after its layers
  *
- * X, Y and b are F32 and sums are taken in F32. Computing in BF16 rounds X and W to BF16 first; a
+ * X, Y and b are F32 and sums are taken in F32. Computing in BF16 rounds X, W and b to BF16 first; a
  * device then holds W as BF16, and has tensor cores for it.
  *
  * On the CPU the product is cut into tiles whose sizes depend on M and N alone; each tile is

@@ -336,6 +336,8 @@ static enum kvr_status linear_fill(struct linear *l, const float *w, const float
                               (size_t)l->base.n * sizeof(float)));
         for (int i = 0; i < l->base.n; i++)
             ((float *)l->bias.p)[i] = b[i];
+        if (g->base.compute == KVR_BF16)
+            round_all(l->base.n, l->bias.p, l->bias.p);
     }
     for (int i = 0; i < l->n_tiles; i++) {
         struct tile *t = &l->tile[i];
@@ -369,7 +371,7 @@ static void linear_close(struct kvr_linear *base)
     free(l);
 }
 
-/* In BF16 what is packed are the rounded weights. */
+/* In BF16 what is packed are the rounded weights, and biases are rounded as well. */
 static enum kvr_status linear_pack(struct linear *l, const float *w, const float *b)
 {
     struct gemm *g = gemm_of(&l->base);

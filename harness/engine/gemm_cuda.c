@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/rows.h"
 #include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
@@ -39,8 +40,9 @@ struct gemm {
 
 struct linear {
     struct kvr_linear base;
-    struct kvr_buf w; /* [n,k] F32, or [n, padded k] BF16 */
-    struct kvr_buf bias;
+    struct kvr_buf w;           /* [n,k] F32, or [n, padded k] BF16 */
+    struct kvr_buf bias;        /* F32, of BF16 numbers where BF16 is computed in */
+    struct kvr_buf narrow_bias; /* and as BF16, where the library has products that leave it */
 };
 
 static struct gemm *gemm_of(const struct kvr_linear *l)
@@ -109,7 +111,24 @@ static void linear_close(struct kvr_linear *base)
 
     kvr_buf_free(&l->w);
     kvr_buf_free(&l->bias);
+    kvr_buf_free(&l->narrow_bias);
     free(l);
+}
+
+/* The bias is there, as it was given. */
+static enum kvr_status round_bias(struct linear *l)
+{
+    const struct gemm *g = gemm_of(&l->base);
+    const size_t n = (size_t)l->base.n;
+
+    if (!l->bias.p || g->base.compute == KVR_F32)
+        return KVR_OK;
+    kvr_values_round(g->base.dev, KVR_BF16, l->bias.p, n);
+    if (!g->lt)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&l->narrow_bias, g->base.dev, KVR_MEM_WEIGHTS, n * sizeof(kvr_bf16)));
+    kvr_values_from_f32(g->base.dev, l->narrow_bias.p, KVR_BF16, l->bias.p, n);
+    return KVR_OK;
 }
 
 /* Through one host buffer, as the device will hold it. */
@@ -186,6 +205,8 @@ static enum kvr_status open_with(fill_fn *fill, struct kvr_linear **out, struct 
         return kvr_fail(KVR_ENOMEM, "gemm: no memory");
     l->base = (struct kvr_linear){ .g = g, .n = n, .k = k, .has_bias = b != NULL };
     st = fill(l, w, b);
+    if (st == KVR_OK)
+        st = round_bias(l);
     if (st != KVR_OK) {
         linear_close(&l->base);
         return st;
@@ -374,7 +395,8 @@ static enum kvr_status run_library(struct gemm *g, int64_t m, const kvr_bf16 *x,
     const struct kvr_rows rows = { m, l->n, 1 };
 
     if (shape->lt)
-        return kvr_blaslt_run(g->lt, shape->lt, x, mine->w.p, mine->bias.p, y, g->workspace.p);
+        return kvr_blaslt_run(g->lt, shape->lt, x, mine->w.p, mine->narrow_bias.p, y,
+                              g->workspace.p);
     KVR_TRY(run_one(g, m, x, l, g->floats.p));
     if (end == KVR_LINEAR_GELU)
         kvr_gelu_bf16_cuda(s, &rows, g->floats.p, y, kvr_linear_padded(l->n));

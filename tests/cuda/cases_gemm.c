@@ -332,13 +332,17 @@ START_TEST(library_gelu)
     ck_assert_ptr_nonnull(got);
     ck_assert_msg(st == KVR_OK || st == KVR_EUNSUPPORTED, "%s", kvr_error());
     if (st == KVR_OK) {
+        kvr_bf16 bias[192];
+
+        for (int i = 0; i < j.n; i++)
+            bias[i] = kvr_f32_to_bf16(j.bias[i]);
         ck_assert_msg(kvr_blaslt_run(lt, p, padded_bf16(&j, j.m, j.x), padded_bf16(&j, j.n, j.w),
-                                     both_in(j.bias, (size_t)j.n * sizeof(float)), y,
-                                     both_out(WORKSPACE)) == KVR_OK,
+                                     both_in(bias, sizeof bias), y, both_out(WORKSPACE)) == KVR_OK,
                       "%s", kvr_error());
         both_get(got, y, n * sizeof *got, "GELU of cuBLASLt");
         for (size_t i = 0; i < n; i++) {
-            const double v = j.want[i] + j.bias[i % (size_t)j.n], size = j.size[i] + fabs(v);
+            const double b = (double)kvr_bf16_to_f32(bias[i % (size_t)j.n]);
+            const double v = j.want[i] + b, size = j.size[i] + fabs(v);
             const double want =
                 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
             const double tol = (j.k + 1) * 0x1p-23 * 1.13 * size + (0x1p-9 + 0x1p-10) * fabs(want) +

@@ -368,8 +368,9 @@ START_TEST(linear_layer)
                   kvr_error());
     const struct kvr_linear *const layers[1] = { l };
     ck_assert_msg(kvr_linear_run(g, c->m, x, 1, layers, &y) == KVR_OK, "%s", kvr_error());
-    if (bf16) { /* what the layer has rounded, both */
+    if (bf16) { /* what the layer has rounded, all of it */
         round_all(x, c->m * c->k);
+        round_all(b, c->n);
         round_all(w, (int64_t)c->n * c->k);
     }
     for (int64_t m = 0; m < c->m; m++)

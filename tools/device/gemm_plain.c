@@ -43,8 +43,8 @@ static enum kvr_status open_layer(struct kvr_linear **out, struct kvr_gemm *g, i
     l->b = b ? l->w + size : NULL;
     for (size_t i = 0; i < size; i++)
         l->w[i] = as_computed(g, w[i]);
-    if (b)
-        memcpy(l->b, b, (size_t)n * sizeof *b);
+    for (int i = 0; b && i < n; i++)
+        l->b[i] = as_computed(g, b[i]);
     *out = &l->base;
     return KVR_OK;
 }
