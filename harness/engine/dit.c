@@ -649,6 +649,8 @@ static enum kvr_status attend(struct kvr_dit *d, int i, const struct kvr_rows *r
 
     if (!d->flow.narrow)
         return kvr_cache_attend(cache, i, d->q, d->ctx);
+    if (kvr_cache_attends_bf16(cache))
+        return kvr_cache_attend_bf16(cache, i, d->q, d->ctx);
     kvr_values_to_f32(d->dev, d->wide[0], d->q, KVR_BF16, n);
     KVR_TRY(kvr_cache_attend(cache, i, d->wide[0], d->wide[1]));
     kvr_values_from_f32(d->dev, d->ctx, KVR_BF16, d->wide[1], n);
@@ -664,6 +666,8 @@ static void cross_attend(struct kvr_dit *d, int i, const struct kvr_rows *r)
         d->ops->cross_attend(d->dev, r, cross, &d->cross_work, d->q, d->ctx);
         return;
     }
+    if (d->ops->cross_attend_bf16(d->dev, r, cross, &d->cross_work, d->q, d->ctx))
+        return;
     kvr_values_to_f32(d->dev, d->wide[0], d->q, KVR_BF16, n);
     d->ops->cross_attend(d->dev, r, cross, &d->cross_work, d->wide[0], d->wide[1]);
     kvr_values_from_f32(d->dev, d->ctx, KVR_BF16, d->wide[1], n);
