@@ -161,7 +161,10 @@ fi
 
 # Products of warp groups are sm_90a's alone; what else there is runs on any device like this one.
 arch_of() { # source
-    [[ $1 == */attend_wgmma.cu && $arch == 90 ]] && echo 90a || echo "$arch"
+    case $arch,$1 in
+    90,*/attend_wgmma.cu | 90,*/product_cuda.cu) echo 90a ;;
+    *) echo "$arch" ;;
+    esac
 }
 
 # What the kernels are held to. The linker takes what is used, and that needs the C library alone.

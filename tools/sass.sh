@@ -3,8 +3,8 @@
 #
 #     tools/sass.sh [--markdown]
 #
-# Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu for sm_90a, and reads what nvcc made of it (sass_model.py says
-# how). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm,
+# Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu and harness/engine/product_cuda.cu for
+# sm_90a, and reads what nvcc made of it (sass_model.py says how). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm,
 # then NVDISASM=PATH) and Python 3. One that is missing is named, and the exit status is 77.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -16,8 +16,11 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 machine_code() { # machine_code NAME ARCH
-    "$nvcc" -I. -std=c++17 -O3 -fmad=false "-arch=$2" -cubin -o "$work/$1.cubin" "harness/cache/attend_$1.cu" &&
-        "$nvdisasm" -hex "$work/$1.cubin" >"$work/$1.hex"
+    local name
+    name=$(basename "$1" .cu)
+    "$nvcc" -I. -std=c++17 -O3 -fmad=false "-arch=$2" -cubin -o "$work/$name.cubin" "$1" &&
+        "$nvdisasm" -hex "$work/$name.cubin" >"$work/$name.hex"
 }
-machine_code mma sm_90 && machine_code wgmma sm_90a &&
-    python3 tools/sass_model.py "$work/mma.hex" "$work/wgmma.hex" --limits tools/sass-limits.txt "$@"
+machine_code harness/cache/attend_mma.cu sm_90 && machine_code harness/cache/attend_wgmma.cu sm_90a &&
+    machine_code harness/engine/product_cuda.cu sm_90a &&
+    python3 tools/sass_model.py "$work"/*.hex --limits tools/sass-limits.txt "$@"

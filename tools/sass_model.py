@@ -26,6 +26,8 @@ import sys
 
 SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
 FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
+# Linear layers of that chunk, rows by columns by what is summed over, in tiles of so many of each.
+LAYERS, TILE = ((4680, 1536, 1536), (4680, 8960, 1536), (4680, 1536, 8960)), (128, 256, 64)
 QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
@@ -101,7 +103,7 @@ def read(lines):
             x.to = k.labels.get(m.group(1)) if m else None
         # Who asks a barrier in memory again does so behind the kernel's end: to go on is no loop.
         for before, x in zip(k.code, k.code[2:]):
-            if before.base == "SYNCS" and x.to is not None and x.to < x.at:
+            if before.name.startswith("SYNCS.PHASECHK") and x.to is not None and x.to < x.at:
                 x.to = None
     return kernels
 
@@ -323,6 +325,23 @@ def plain(name):
     return m.group(2)[:n] + ("<%s>" % ", ".join(numbers) if numbers else "")
 
 
+def finish_path(k, loop, needs):
+    """What follows the loop of products until the next tile's begins, by a way that has these
+    instructions; of the loops on it the innermost are gone through twice, once for each half of a tile."""
+    outer = min(((x.to, x.at) for x in k.code if x.to is not None and x.to <= loop[0] and loop[1] < x.at),
+                key=lambda l: l[1] - l[0], default=None)
+    after = [x.at for x in k.code if x.at > loop[1]]
+    return outer and hot_path(k, (after[0], outer[1]), needs, 2)
+
+
+def layer_rates(took, finish):
+    """TFLOP/s of LAYERS, whose tiles are laid out on multiprocessors one after the other."""
+    for m, n, k in LAYERS:
+        tiles = -(-m // TILE[0]) * -(-n // TILE[1])
+        each = -(-k // TILE[2]) * took + finish
+        yield 2 * m * n * k / (-(-tiles // SMS) * each / CLOCK) / 1e12
+
+
 def judge(k, warps, limits):
     loop = hot_loop(k)
     if not loop:
@@ -341,6 +360,14 @@ def judge(k, warps, limits):
         if not beside:
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
     took = cycles(path, warps, beside=beside)
+    if limit and limit.finish:
+        end = finish_path(k, loop, limit.finish)
+        if not end:
+            raise ValueError("%s: no way finishes: %s" % (plain(k.name), limit.finish))
+        finish = cycles(end, warps, 1)
+        layers = {"finishes": len(end), "finish": finish, "layers": list(layer_rates(took, finish))}
+    else:
+        layers = {}
     blocks = HEADS * -(-QUERIES // PER_BLOCK)
     # A block has a warp on every scheduler, and there are as many blocks as warps; of two warp groups
     # that multiply it has two, is alone, and its tiles are twice as long.
@@ -357,7 +384,8 @@ def judge(k, warps, limits):
         "local": sum(x.base in ("LDL", "STL") for x in k.code), "code": 16 * len(k.code),
         "registers": k.registers, "cycles": took,
         "issued": warps * len(path) + len(beside or []), "decodes": len(beside or []),
-        "tensor": warps * n_products * HELD["group" if grouped else "tensor"], "tflops": rate / 1e12,
+        "tensor": warps * n_products * HELD["group" if grouped else "tensor"], "tflops": None if layers else rate / 1e12,
+        **layers,
     }
 
 
@@ -370,7 +398,7 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps finish")
 
 
 def counts(needs):
@@ -383,10 +411,11 @@ def limits_of(path):
         if line.strip() and not line.startswith("#"):
             kernel, most, code, local, rounds, *needs = line.split()
             yield Limit(re.compile(kernel), int(most), int(code), int(local), int(rounds),
-                        counts(n for n in needs if not n.startswith("decodes:")),
+                        counts(n for n in needs if ":" not in n),
                         next((float(n[8:]) for n in needs if n.startswith("tensor<=")), None),
                         counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs,
-                        next((int(n[6:]) for n in needs if n.startswith("steps=")), 1))
+                        next((int(n[6:]) for n in needs if n.startswith("steps=")), 1),
+                        counts(n[7:] for n in needs if n.startswith("finish:")))
 
 
 def main():
@@ -409,7 +438,12 @@ def main():
     if o.markdown:
         print("|" + "---|" * len(COLUMNS))
     for r in rows:
-        print(sep[1] + sep[0].join(c[2] % (r[c[0]],) for c in COLUMNS) + sep[2])
+        print(sep[1] + sep[0].join("-" if r[c[0]] is None else c[2] % (r[c[0]],) for c in COLUMNS) + sep[2])
+    for r in rows:
+        if "layers" in r:
+            print("%s: %d instructions, %.0f cycles (model) to finish a tile; " %
+                  (r["kernel"], r["finishes"], r["finish"]) + ", ".join(
+                      "%d x %d x %d %.0f" % (*l, x) for l, x in zip(LAYERS, r["layers"])) + " TFLOP/s (model)")
     bad = met = 0
     for limit in limits:
         for r in rows:

@@ -738,13 +738,18 @@ static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_
         fail("shared memory '%s': %zu bytes copied to byte %zu of %zu", to->name, n, offset, to->n);
     if (at % (map->swizzle == KVR_SWIZZLE_128 ? KVR_TILE_ALIGN : 128))
         fail("shared memory '%s', byte %zu: a bulk copy's target is not aligned", to->name, offset);
-    if (c < 0 || c + KVR_TILE_COLUMNS > map->head_dim || h < 0 || h >= map->n_heads)
+    if (c < 0 || c >= map->head_dim ||
+        (c % KVR_TILE_COLUMNS && c + KVR_TILE_COLUMNS > map->head_dim) || h < 0 ||
+        h >= map->n_heads)
         fail("bulk copy of channels %d to %d of head %d, there are %d of %d", c,
              c + KVR_TILE_COLUMNS, h, map->head_dim, map->n_heads);
     for (int64_t i = t < 0 ? -t : 0; i < map->box_tok && t + i < map->n_tok; i++)
         touch_read(from,
                    (uintptr_t)map->rows + (uintptr_t)((t + i) * row + h * map->head_dim + c) * 2,
-                   KVR_TILE_COLUMNS * 2, 16);
+                   (size_t)(map->head_dim - c < KVR_TILE_COLUMNS ? map->head_dim - c
+                                                                 : KVR_TILE_COLUMNS) *
+                       2,
+                   16);
     n_cells = cells_of(to, offset, n, &cell);
     for (size_t k = 0; k < n_cells; k++) {
         const size_t byte = offset + k * to->unit;
@@ -808,7 +813,7 @@ static void copy_arrives(struct kvr_stream *s, unsigned i)
                         to = m->swizzle == KVR_SWIZZLE_128 ? swizzled(plain) : plain;
         const size_t from = (size_t)(((t * m->n_heads + c.h) * m->head_dim + c.c) * 2) + at % 128;
 
-        if (t < 0 || t >= m->n_tok)
+        if (t < 0 || t >= m->n_tok || c.c + (int)(at % 128 / 2) >= m->head_dim)
             memset((void *)to, 0, 16);
         else
             memcpy((void *)to,

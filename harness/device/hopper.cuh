@@ -184,8 +184,9 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 /* ---- on the host -------------------------------------------------------------------------- */
 
 /* Rows [n_tok, n_heads, head_dim] of BF16, 16-byte aligned, and boxes of box_tok tokens and
- * KVR_TILE_COLUMNS channels of one head; outside of [0, n_tok) there are zeros. False: the driver
- * does not make one. */
+ * KVR_TILE_COLUMNS channels of one head; outside of [0, n_tok) there are zeros, and so behind the last
+ * channel, a multiple of 8, in a box that begins at a multiple of KVR_TILE_COLUMNS. False: the driver does
+ * not make one. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)

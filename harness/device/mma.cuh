@@ -113,6 +113,19 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
+/* 1 / x to 1 unit of the last place; what is below 2^-126 is 0. */
+static __device__ __forceinline__ float kvr_reciprocal(float x)
+{
+#ifdef KVR_EMULATED
+    return 1.0f / x;
+#else
+    float r;
+
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#endif
+}
+
 /* a b + c of two BF16 each, rounded once. */
 static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
 {

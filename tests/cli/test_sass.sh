@@ -125,6 +125,41 @@ check "goes through its loop twice" test "$(row 'and to decode')" = 30
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'
+# Behind the loop of products, until the next tile's: what a tile's end takes. A wait for a barrier in
+# memory that is asked again is no loop, an arrival before the loop's end is.
+listing layer <<'CODE' >"$work/k.hex"
+.L_x_0:
+1 MOV R1, R2
+.L_x_1:
+1 SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2
+1 @!P0 BRA `(.L_x_4)
+1 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24, gsb0
+1 WARPGROUP.DEPBAR.LE gsb0, 0x0
+1 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R3], RZ
+1 ISETP.NE.AND P2, PT, R1, RZ, PT
+5 @P2 BRA `(.L_x_1)
+1 FADD R4, R4, R5
+1 @P1 BRA `(.L_x_3)
+.L_x_2:
+1 FADD R4, R4, R5
+1 STG.E.64 [R6], R4
+5 @P3 BRA `(.L_x_2)
+.L_x_3:
+5 @P4 BRA `(.L_x_0)
+1 EXIT
+.L_x_4:
+1 SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2
+5 BRA `(.L_x_1)
+CODE
+printf 'layer<128>\t7\t400\t0\t1\tfinish:STG.E.64>=1\n' >"$work/limits"
+model 0 "a product's tile and its end" --limits "$work/limits"
+check "instructions of a step" test "$(row instructions)" = 7
+check "no rate of attention" test "$(row 'TFLOP/s (model)')" = -
+check "the end has its loop twice, for both halves" grep -q '^layer<128>: 9 instructions, ' "$out"
+check "and rates of a network's layers" grep -q '4680 x 1536 x 8960 [0-9]* TFLOP/s' "$out"
+printf 'layer<128>\t7\t400\t0\t1\tfinish:STG.E.64>=3\n' >"$work/limits"
+model 1 "an end that nobody has" --limits "$work/limits"
+says "is named" 'no way finishes'
 # A loop over spans around that over tiles, which is the one that counts.
 listing spans <<'CODE' >"$work/k.hex"
 .L_x_1:

@@ -30,6 +30,7 @@ TCase *cases_outliers(void);
 TCase *cases_mma(void);
 TCase *cases_ops(void);
 TCase *cases_policy(void);
+TCase *cases_product(void);
 TCase *cases_rows(void);
 TCase *cases_stream(void);
 TCase *cases_gemm(void);

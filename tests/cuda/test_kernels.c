@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "harness/cache/attend_wgmma.h"
+#include "harness/engine/product_cuda.h"
 #include "tests/cuda/both.h"
 
 /* Kernels that cannot be emulated, each with why. */
@@ -35,8 +36,10 @@ static int n_kernels;
 /* Kernels that only some devices have instructions for. */
 static bool of_other_devices(const char *name)
 {
-    return !strcmp(name, "attend_list") && !kvr_stream_emulated() &&
-           !kvr_attend_list_here(both_stream);
+    if (kvr_stream_emulated())
+        return false;
+    return (!strcmp(name, "attend_list") && !kvr_attend_list_here(both_stream)) ||
+           (!strcmp(name, "linear_wgmma") && !kvr_product_here(both_stream));
 }
 
 static bool needs_device(const char *name)
@@ -176,6 +179,7 @@ int main(void)
     suite_add_tcase(s, cases_stages());
     suite_add_tcase(s, cases_outliers());
     suite_add_tcase(s, cases_gemm());
+    suite_add_tcase(s, cases_product());
     suite_add_tcase(s, cases_policy());
     suite_add_tcase(s, cases_rows());
     suite_add_tcase(s, cases_stream());

@@ -1,0 +1,663 @@
+/* product_cuda.cu - see product_cuda.h.
+ *
+ * A block takes tiles of ROWS rows by COLUMNS columns one after the other, with three warp groups: one
+ * fetches DEPTH columns of A and W at a time into STAGES places, two have half of the rows each. Barriers
+ * in memory say that a place is filled (`full`) and that the eight warps which read it are done with it
+ * (`empty`). One thread has copies made in bulk. Where A is a norm, x is copied to where A will be
+ * (`raw`, AHEAD places before it is needed) and all threads of the first group work the norm out in
+ * place. While a tile is finished they are at the next one.
+ *
+ * A norm is worked out anew for each tile of columns, so that tiles are wide. */
+#include "harness/engine/product_cuda.h"
+
+#include "harness/device/hopper.cuh"
+#include "harness/device/kernel.cuh"
+
+enum {
+    CONSUMERS = 2,
+    THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
+    ROWS = 128,
+    COLUMNS = 256,
+    HALVES = COLUMNS / KVR_PRODUCT_BLOCK, /* sums of a group: [64,128] each */
+    DEPTH = KVR_TILE_COLUMNS,
+    STAGES = 4,
+    AHEAD = 2,
+    LINE = DEPTH * 2, /* bytes of a row in its place */
+    OCTET = 8 * LINE,
+    A_BYTES = ROWS * LINE,
+    W_BYTES = COLUMNS * LINE,
+    STAGE_BYTES = A_BYTES + W_BYTES,
+    AT_BARRIERS = STAGES * STAGE_BYTES,
+    AT_ROWS = AT_BARRIERS + 3 * STAGES * 8, /* mean and inverse deviation of each */
+    N_SHARED = AT_ROWS + ROWS * 8,
+    MULTIPROCESSORS = 132,
+    GROUP_OF_PRODUCER = 1, /* a named barrier */
+};
+
+/* What a launch is compiled for. */
+enum { NORM = 4, END = 3 };
+
+template <int FORM> struct form {
+    enum {
+        NORMED = (FORM & NORM) != 0,
+        /* Who works out a norm needs registers, of which those who multiply have that many less. */
+        OF_PRODUCER = NORMED ? 112 : 24,
+        OF_CONSUMER = NORMED ? 200 : 240,
+        FILLERS = NORMED ? 1 + KVR_WARP_GROUP / 32 : 1, /* arrivals that fill a place */
+    };
+};
+
+struct layer {
+    struct kvr_tensor_map w;
+    const float *bias;
+    kvr_bf16 *y;
+    float *of_rows;
+    int n, columns, left;
+    int blocks, across; /* of statistics; tiles of columns */
+    float share;        /* 1 / columns of the last block */
+};
+
+/* What a launch is given. */
+struct work {
+    struct kvr_tensor_map x;
+    struct layer of[KVR_PRODUCT_LAYERS];
+    struct kvr_product_norm norm;
+    const float *gate;
+    int64_t gate_stride;
+    int m, k, tokens_per_frame, across, tiles; /* of all layers */
+};
+static_assert(sizeof(struct work) <= 4096, "arguments of a kernel");
+
+struct spot {
+    int layer, m0, n0;
+};
+
+static __device__ __forceinline__ struct spot spot_of(const struct work &w, int tile)
+{
+    struct spot s = { 0, tile / w.across * ROWS, tile % w.across };
+
+#pragma unroll 1
+    while (s.n0 >= w.of[s.layer].across)
+        s.n0 -= w.of[s.layer++].across;
+    s.n0 *= COLUMNS;
+    return s;
+}
+
+/* Barriers of a block, STAGES of each: filled, empty, raw. */
+static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<uint8_t> shared)
+{
+    return kvr_as<uint64_t>(shared + AT_BARRIERS);
+}
+
+/* What is to be fetched next, by one thread. */
+struct fetch {
+    int tile, k0;
+    unsigned i;
+    struct spot s;
+};
+
+static __device__ __forceinline__ struct fetch first_fetch(const struct work &w)
+{
+    const int tile = kvr_block_x();
+
+    return { tile, 0, 0, spot_of(w, tile) };
+}
+
+/* A counts for `raw` or, with W, for the place that is full then. */
+template <bool NORMED>
+static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_shared<uint8_t> shared,
+                                                 struct fetch &f)
+{
+    const int at = (int)(f.i % STAGES);
+    const kvr_shared<uint8_t> stage = shared + at * STAGE_BYTES;
+    const kvr_shared<uint64_t> full = barriers_at(shared) + at;
+    const kvr_shared<uint64_t> of_a = NORMED ? full + 2 * STAGES : full;
+
+    if (f.tile >= w.tiles)
+        return;
+    /* The i-th place filled is free when the one STAGES before has been read. */
+    kvr_barrier_wait(full + STAGES, (f.i / STAGES + 1) % 2);
+    kvr_barrier_expect(full, NORMED ? W_BYTES : STAGE_BYTES);
+    if (NORMED)
+        kvr_barrier_expect(of_a, A_BYTES);
+    kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, of_a);
+    kvr_tile_begin(kvr_as<kvr_bf16>(stage + A_BYTES), w.of[f.s.layer].w, f.k0, 0, f.s.n0, full);
+    f.i++;
+    f.k0 += DEPTH;
+    if (f.k0 >= w.k) {
+        f.k0 = 0;
+        f.tile += (int)gridDim.x;
+        f.s = spot_of(w, f.tile);
+    }
+}
+
+/* Plain rows: one thread's. */
+static __device__ __forceinline__ void produce(const struct work &w, kvr_shared<uint8_t> shared)
+{
+    struct fetch f = first_fetch(w);
+
+#pragma unroll 1
+    while (f.tile < w.tiles)
+        fetch_one<false>(w, shared, f);
+}
+
+/* ---- norms: all threads of the group -------------------------------------------------------- */
+
+/* A thread has 8 columns of every 16th row. */
+enum { PIECE = 8, PIECES = DEPTH / PIECE, EVERY = KVR_WARP_GROUP / PIECES, OWN = ROWS / EVERY };
+
+/* Mean and inverse deviation of a row, its blocks merged in order. Some are asked for at once: one waits
+ * for memory but once for all. */
+enum { AT_ONCE = 6 };
+static __device__ __forceinline__ float2 merged(const struct work &w, int row)
+{
+    const int blocks = (w.k + KVR_PRODUCT_BLOCK - 1) / KVR_PRODUCT_BLOCK;
+    const kvr_global<const float2> of =
+        kvr_as<const float2>(kvr_global<const float>(w.norm.moments) + (int64_t)row * blocks * 2);
+    float2 all = { 0, 0 };
+
+#pragma unroll 1
+    for (int first = 0; first < blocks; first += AT_ONCE) {
+        float2 some[AT_ONCE];
+
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            some[i] = of[first + i < blocks ? first + i : first];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int before = (first + i) * KVR_PRODUCT_BLOCK, left = w.k - before;
+            const int n = left < KVR_PRODUCT_BLOCK ? left : KVR_PRODUCT_BLOCK;
+            const float share = (float)n / (float)(before + n), apart = some[i].x - all.x;
+
+            if (!before) {
+                all = some[i];
+            } else if (left > 0) {
+                all.x = fmaf(apart, share, all.x);
+                all.y = all.y + fmaf(apart * apart, (float)before * share, some[i].y);
+            }
+        }
+    }
+    return float2{ all.x, 1.0f / sqrtf(all.y / (float)w.k + w.norm.eps) };
+}
+
+/* What 8 columns are multiplied by and what is added, of a frame. */
+struct vectors {
+    float4 by[2], add[2];
+};
+
+static __device__ __forceinline__ float of_four(const float4 *v, int e)
+{
+    const float4 &x = v[e / 4];
+
+    return e % 4 == 0 ? x.x : e % 4 == 1 ? x.y : e % 4 == 2 ? x.z : x.w;
+}
+
+static __device__ __forceinline__ void load_vectors(const struct work &w, int64_t at,
+                                                    struct vectors &v)
+{
+    const kvr_global<const float> by = kvr_global<const float>(w.norm.factor) + at;
+    const kvr_global<const float> add = kvr_global<const float>(w.norm.add) + at;
+
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        v.by[i] = kvr_as<const float4>(by)[i];
+        v.add[i] = kvr_as<const float4>(add)[i];
+    }
+}
+
+/* They are used as they come out of this. */
+static __device__ __forceinline__ void modulate(const struct work &w, struct vectors &v)
+{
+    if (w.norm.modulated)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            v.by[i] =
+                float4{ 1.0f + v.by[i].x, 1.0f + v.by[i].y, 1.0f + v.by[i].z, 1.0f + v.by[i].w };
+}
+
+static __device__ __forceinline__ unsigned normed(unsigned pair, float2 of_row,
+                                                  const struct vectors &v, int e)
+{
+    const float low = (kvr_bf16_low(pair) - of_row.x) * of_row.y;
+    const float high = (kvr_bf16_high(pair) - of_row.x) * of_row.y;
+
+    return kvr_bf16_pair(fmaf(low, of_four(v.by, e), of_four(v.add, e)),
+                         fmaf(high, of_four(v.by, e + 1), of_four(v.add, e + 1)));
+}
+
+static __device__ __forceinline__ uint4 normed_piece(const uint4 &x, float2 of_row,
+                                                     const struct vectors &v)
+{
+    return uint4{ normed(x.x, of_row, v, 0), normed(x.y, of_row, v, 2), normed(x.z, of_row, v, 4),
+                  normed(x.w, of_row, v, 6) };
+}
+
+/* Rows of a thread that are of more than one frame, `left` of them of the first. */
+static __device__ __forceinline__ void norm_of_frames(const struct work &w, int row, int64_t at,
+                                                      int left, kvr_shared<const float2> of_rows,
+                                                      kvr_shared<uint8_t> mine)
+{
+#pragma unroll 1
+    for (int j = 0; j < ROWS && row + j < w.m; j += EVERY) {
+        struct vectors v;
+
+        for (; j >= left; left += w.tokens_per_frame)
+            at += w.norm.stride;
+        load_vectors(w, at, v);
+        modulate(w, v);
+        kvr_as<uint4>(mine + j * LINE)[0] =
+            normed_piece(kvr_as<uint4>(mine + j * LINE)[0], of_rows[j], v);
+    }
+}
+
+static __device__ __forceinline__ void produce_normed(const struct work &w,
+                                                      kvr_shared<uint8_t> shared)
+{
+    const kvr_shared<uint64_t> full = barriers_at(shared), raw = full + 2 * STAGES;
+    const kvr_shared<float2> of_rows = kvr_as<float2>(shared + AT_ROWS);
+    const int self = kvr_thread(), first = self / PIECES, c = self % PIECES * PIECE;
+    const int place = first * LINE + (self % PIECES ^ first % 8) * 16;
+    struct fetch f = first_fetch(w);
+    unsigned i = 0;
+
+    if (!self)
+#pragma unroll 1
+        for (int a = 0; a < AHEAD; a++)
+            fetch_one<true>(w, shared, f);
+#pragma unroll 1
+    for (int tile = kvr_block_x(); tile < w.tiles; tile += (int)gridDim.x) {
+        const int m0 = spot_of(w, tile).m0, row = m0 + first, last = w.m - 1;
+        const int frame = (row < last ? row : last) / w.tokens_per_frame;
+        const int64_t vectors_at = frame * w.norm.stride;
+        const int left = (frame + 1) * w.tokens_per_frame - row; /* rows of that frame */
+        const int own = last - row < ROWS - EVERY ? last - row : ROWS - EVERY; /* to the last */
+        float2 norm[OWN];
+        struct vectors next;
+
+        load_vectors(w, vectors_at + (c < w.k ? c : 0), next);
+        kvr_named_sync(GROUP_OF_PRODUCER,
+                       KVR_WARP_GROUP); /* those of the tile before are done with */
+        if (m0 + self < w.m)
+            of_rows[self] = merged(w, m0 + self);
+        else
+            of_rows[self] = float2{ 0, 0 };
+        kvr_named_sync(GROUP_OF_PRODUCER, KVR_WARP_GROUP);
+#pragma unroll
+        for (int j = 0; j < OWN; j++)
+            norm[j] = of_rows[first + j * EVERY];
+#pragma unroll 1
+        for (int k0 = 0; k0 < w.k; k0 += DEPTH, i++) {
+            const int stage = (int)(i % STAGES), after = k0 + DEPTH + c;
+            const kvr_shared<uint8_t> mine = shared + (stage * STAGE_BYTES + place);
+            struct vectors v = next;
+
+            modulate(w, v);
+            load_vectors(w, vectors_at + (after < w.k ? after : 0), next);
+            kvr_barrier_wait(raw + stage, i / STAGES % 2);
+            if (k0 + c >= w.k) { /* behind k there stay zeros */
+            } else if (own >= left) {
+                norm_of_frames(w, row, vectors_at + k0 + c, left, of_rows + first, mine);
+            } else {
+#pragma unroll
+                for (int j = 0; j < OWN; j++)
+                    kvr_as<uint4>(mine + j * EVERY * LINE)[0] =
+                        normed_piece(kvr_as<uint4>(mine + j * EVERY * LINE)[0], norm[j], v);
+            }
+            kvr_fence_async();
+            __syncwarp();
+            if (self % 32 == 0)
+                kvr_barrier_arrive(full + stage);
+            if (!self)
+                fetch_one<true>(w, shared, f);
+        }
+    }
+}
+
+/* ---- who multiplies ------------------------------------------------------------------------- */
+
+/* This warp has read a place. */
+static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> full, unsigned i)
+{
+    if (!lane)
+        kvr_barrier_arrive(full + (int)(STAGES + i % STAGES));
+}
+
+/* Words w and v of a lane of even t and of the next one, exchanged: two words side by side of w in the one
+ * and of v in the other. */
+static __device__ __forceinline__ uint2 beside(unsigned w, unsigned v, bool odd)
+{
+    const unsigned got = __shfl_xor_sync(~0u, odd ? w : v, 1);
+
+    return odd ? uint2{ got, v } : uint2{ w, got };
+}
+
+static __device__ __forceinline__ float sum_of_four(float v)
+{
+    v += __shfl_xor_sync(~0u, v, 1);
+    return v + __shfl_xor_sync(~0u, v, 2);
+}
+
+/* GELU in its tanh form, with the hardware's power of two and reciprocal: where the power is infinite
+ * GELU is 0, and NaN of -infinity. */
+static __device__ __forceinline__ float gelu(float u)
+{
+    const float log2e = 1.4426950408889634f, a = -2.0f * 0.7978845608028654f * log2e;
+
+    return u * kvr_reciprocal(1.0f + kvr_exp2(u * fmaf(a * 0.044715f * u, u, a)));
+}
+
+/* 16 pairs of a row in each of four lanes: columns 8 i + 2 t and the next of `count`. */
+enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
+
+template <bool WHOLE>
+static __device__ __forceinline__ void leave(const struct layer &l, const unsigned *pair, int count,
+                                             bool there, int64_t entry)
+{
+    const int t = kvr_thread() % 4;
+    const kvr_global<float> out = kvr_global<float>(l.of_rows);
+    float mean = 0, sum = 0;
+
+    if (l.left == KVR_LEFT_MOMENTS) {
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+            mean += kvr_bf16_low(pair[i]) + kvr_bf16_high(pair[i]); /* zeros behind `count` */
+        mean = sum_of_four(mean) *
+               (WHOLE || count == KVR_PRODUCT_BLOCK ? 1.0f / KVR_PRODUCT_BLOCK : l.share);
+    }
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const float from = WHOLE || 8 * i < count ? mean : 0.0f;
+        const float low = kvr_bf16_low(pair[i]) - from, high = kvr_bf16_high(pair[i]) - from;
+
+        sum = fmaf(high, high, fmaf(low, low, sum));
+    }
+    sum = sum_of_four(sum);
+    if (!there || t)
+        return;
+    if (l.left == KVR_LEFT_MOMENTS)
+        kvr_as<float2>(out + 2 * entry)[0] = float2{ mean, sum };
+    else
+        out[entry] = sum;
+}
+
+/* A row's part of KVR_PRODUCT_BLOCK columns from n0 on; of sums 4 i + 2 r and the next, i < PAIRS. WHOLE:
+ * the row and all of these columns are there, and a bias, so that nothing of it is asked. */
+template <int E, bool WHOLE>
+static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
+                                                  kvr_sums &sums, int r, int row, int n0)
+{
+    const int t = kvr_thread() % 4, odd = t % 2;
+    const int count = l.n - n0 < KVR_PRODUCT_BLOCK ? l.n - n0 : KVR_PRODUCT_BLOCK;
+    const bool there = WHOLE || row < w.m, biased = WHOLE || l.bias, gated = w.gate != NULL;
+    const kvr_global<kvr_bf16> y =
+        kvr_global<kvr_bf16>(l.y) + ((int64_t)(there ? row : 0) * l.columns + n0);
+    const kvr_global<const float> bias =
+        kvr_global<const float>(l.bias) + (biased ? n0 + 2 * t : 0);
+    const kvr_global<const float> gate =
+        kvr_global<const float>(w.gate) +
+        (gated ? (there ? row : 0) / w.tokens_per_frame * w.gate_stride + n0 + 2 * t : 0);
+    unsigned pair[PAIRS];
+    float2 b[PAIRS], g[PAIRS];
+
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const bool column = WHOLE || 8 * i < count;
+
+        pair[i] = 0;
+        b[i] = float2{ 0, 0 };
+        if (E == KVR_PRODUCT_RESIDUAL && there && column)
+            pair[i] = kvr_as<unsigned>(y + 2 * t)[4 * i];
+        if (biased && column)
+            b[i] = kvr_as<const float2>(bias)[4 * i];
+        g[i] = float2{ 1, 1 };
+    }
+    if (E == KVR_PRODUCT_RESIDUAL && gated)
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+            if (WHOLE || 8 * i < count)
+                g[i] = kvr_as<const float2>(gate)[4 * i];
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        float low = sums[4 * i + 2 * r] + b[i].x, high = sums[4 * i + 2 * r + 1] + b[i].y;
+
+        if (E == KVR_PRODUCT_GELU) {
+            low = gelu(low);
+            high = gelu(high);
+        }
+        if (E == KVR_PRODUCT_RESIDUAL) {
+            const unsigned y = kvr_bf16_pair(low, high); /* as a pass that adds would find it */
+
+            low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
+            high = fmaf(kvr_bf16_high(y), g[i].y, kvr_bf16_high(pair[i]));
+        }
+        pair[i] = kvr_bf16_pair(low, high);
+        if (!WHOLE && 8 * i >= count)
+            pair[i] = 0;
+    }
+    if (l.left)
+        leave<WHOLE>(l, pair, count, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
+    if (E == KVR_PRODUCT_RESIDUAL)
+        __syncwarp(); /* what neighbours write has been read */
+    const kvr_global<uint2> to = kvr_as<uint2>(y + 8 * odd + 2 * (t - odd));
+
+#pragma unroll
+    for (int i = 0; i < PAIRS; i += 2) {
+        const uint2 x = beside(pair[i], pair[i + 1], odd);
+
+        if (WHOLE || (there && n0 + 8 * (i + odd) < l.columns))
+            to[2 * i] = x;
+    }
+}
+
+/* Rows row and row + 8 of each thread; none of its warp's is behind `last`. */
+template <int E>
+static __device__ __forceinline__ void finish(const struct work &w, const struct layer &l,
+                                              kvr_sums &sums, int row, int last, int n0)
+{
+    if (last < w.m && n0 + KVR_PRODUCT_BLOCK <= l.n && l.bias) {
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            finish_row<E, true>(w, l, sums, r, row + 8 * r, n0);
+    } else {
+#pragma unroll 1 /* rare: less code */
+        for (int r = 0; r < 2; r++) {
+            finish_row<E, false>(w, l, sums, 0, row + 8 * r, n0);
+#pragma unroll
+            for (int i = 0; i < 2 * PAIRS; i++)
+                sums[i / 2 * 4 + i % 2] = sums[i / 2 * 4 + 2 + i % 2];
+        }
+    }
+}
+
+/* A consuming group, 0 or 1. */
+template <int E>
+static __device__ __forceinline__ void consume(const struct work &w, int group,
+                                               kvr_shared<uint8_t> shared)
+{
+    const kvr_shared<uint64_t> full = barriers_at(shared);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARP_GROUP / 32;
+    const kvr_operand a =
+        kvr_operand_at(kvr_as<const kvr_bf16>(shared + group * (A_BYTES / CONSUMERS)), 0, OCTET);
+    const kvr_operand b = kvr_operand_at(kvr_as<const kvr_bf16>(shared + A_BYTES), 0, OCTET);
+    kvr_sums sums[HALVES];
+    unsigned i = 0;
+
+#pragma unroll 1
+    for (int tile = kvr_block_x(); tile < w.tiles; tile += (int)gridDim.x) {
+        kvr_wgmma_fence(sums[0], sums[1]);
+#pragma unroll 1
+        for (int k0 = 0; k0 < w.k; k0 += DEPTH, i++) {
+            const int stage = (int)(i % STAGES * STAGE_BYTES);
+            const kvr_operand of_a = kvr_operand_from(a, stage), of_b = kvr_operand_from(b, stage);
+
+            kvr_barrier_wait(full + (int)(i % STAGES), i / STAGES % 2);
+#pragma unroll
+            for (int c = 0; c < LINE; c += 32)
+#pragma unroll
+                for (int h = 0; h < HALVES; h++)
+                    kvr_wgmma(sums[h], kvr_operand_from(of_a, c),
+                              kvr_operand_from(of_b, h * (W_BYTES / HALVES) + c), k0 + c > 0);
+            kvr_wgmma_commit();
+            kvr_wgmma_wait<1>();
+            if (k0)
+                release(lane, full, i - 1);
+        }
+        kvr_wgmma_wait<0>(sums[0], sums[1]);
+        release(lane, full, i - 1);
+        const struct spot s = spot_of(w, tile);
+        const struct layer &l = w.of[s.layer];
+        const int first = s.m0 + group * (ROWS / CONSUMERS) + 16 * warp;
+
+        /* One after the other, so that there is less code. */
+#pragma unroll 1
+        for (int n0 = s.n0; n0 < s.n0 + COLUMNS && n0 < l.columns; n0 += KVR_PRODUCT_BLOCK) {
+            finish<E>(w, l, sums[0], first + lane / 4, first + 15, n0);
+#pragma unroll
+            for (int j = 0; j < KVR_PRODUCT_BLOCK / 2; j++)
+                sums[0][j] = sums[1][j];
+        }
+    }
+}
+
+/* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
+template <int FORM>
+static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
+    linear_wgmma(const __grid_constant__ struct work w)
+{
+#if KVR_HAS_WGMMA
+    typedef form<FORM> of;
+    KVR_SHARED_TILES(uint8_t, shared);
+    /* The same for all lanes, as the compiler does not see of a quotient. */
+    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
+
+    if (!threadIdx.x) {
+        const kvr_shared<uint64_t> full = barriers_at(shared);
+
+        for (int i = 0; i < STAGES; i++) {
+            kvr_barrier_init(full + i, of::FILLERS);
+            kvr_barrier_init(full + (STAGES + i), CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(full + (2 * STAGES + i), 1);
+        }
+        kvr_fence_async();
+    }
+    __syncthreads();
+    if (group == 0) {
+        kvr_fewer_registers<of::OF_PRODUCER>();
+        if constexpr (of::NORMED)
+            produce_normed(w, shared);
+        else if (!threadIdx.x)
+            produce(w, shared);
+        return;
+    }
+    kvr_more_registers<of::OF_CONSUMER>();
+    consume<FORM & END>(w, group - 1, shared);
+#endif
+}
+
+/* ---- on the host ---------------------------------------------------------------------------- */
+
+bool kvr_product_here(const struct kvr_stream *s)
+{
+    if (kvr_stream_capability(s) != 90)
+        return false;
+#ifdef KVR_EMULATED
+    return true;
+#else
+    struct cudaFuncAttributes code;
+
+    if (cudaFuncGetAttributes(&code, linear_wgmma<KVR_PRODUCT_STORE>) == cudaSuccess)
+        return code.maxThreadsPerBlock >= THREADS;
+    cudaGetLastError();
+    return false;
+#endif
+}
+
+static bool can_layer(const struct kvr_product *p, const struct kvr_product_layer *l)
+{
+    return l->n > 0 && l->n % 8 == 0 && l->columns % 8 == 0 && l->columns >= l->n &&
+           (p->end != KVR_PRODUCT_RESIDUAL || l->columns == l->n) &&
+           l->columns < INT32_MAX - COLUMNS && p->m < INT32_MAX / l->columns &&
+           kvr_aligned(l->w, 16) && kvr_aligned(l->y, 16) && kvr_aligned(l->bias, 8) &&
+           (l->left == KVR_LEFT_NOTHING || (l->of_rows && kvr_aligned(l->of_rows, 8)));
+}
+
+static bool can_norm(const struct kvr_product_norm *n)
+{
+    return kvr_aligned(n->moments, 8) && kvr_aligned(n->factor, 16) && kvr_aligned(n->add, 16) &&
+           n->stride % 4 == 0;
+}
+
+bool kvr_product_can(const struct kvr_product *p)
+{
+    if (p->m < 0 || p->m >= INT32_MAX - ROWS || p->k <= 0 || p->k % 32 ||
+        p->k >= INT32_MAX - DEPTH || p->tokens_per_frame <= 0 || !kvr_aligned(p->x, 16) ||
+        p->n_layers < 1 || p->n_layers > KVR_PRODUCT_LAYERS || (p->norm && !can_norm(p->norm)) ||
+        (p->norm && p->end == KVR_PRODUCT_RESIDUAL) || !kvr_aligned(p->gate, 8) ||
+        p->gate_stride % 2)
+        return false;
+    for (int i = 0; i < p->n_layers; i++)
+        if (!can_layer(p, &p->layer[i]))
+            return false;
+    return true;
+}
+
+/* Rows of k columns, ROWS or COLUMNS of them to a tile. */
+static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, int k, int of_tile)
+{
+    return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);
+}
+
+template <int FORM> static void launch(struct kvr_stream *s, const struct work &w, int blocks)
+{
+    KVR_LAUNCH(linear_wgmma<FORM>, (unsigned)(w.tiles < blocks ? w.tiles : blocks), THREADS,
+               N_SHARED, s, w);
+}
+
+bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
+{
+    const int blocks = p->most_blocks ? p->most_blocks : MULTIPROCESSORS;
+    struct work w = {};
+
+    if (!p->m)
+        return true;
+    if (!map_rows(&w.x, p->x, p->m, p->k, ROWS))
+        return false;
+    for (int i = 0; i < p->n_layers; i++) {
+        const struct kvr_product_layer *l = &p->layer[i];
+
+        if (!map_rows(&w.of[i].w, l->w, l->n, p->k, COLUMNS))
+            return false;
+        w.of[i].bias = l->bias;
+        w.of[i].y = l->y;
+        w.of[i].of_rows = l->of_rows;
+        w.of[i].n = l->n;
+        w.of[i].columns = l->columns;
+        w.of[i].left = l->left;
+        w.of[i].blocks = kvr_product_blocks(l->n);
+        w.of[i].share = 1.0f / (float)(l->n - (w.of[i].blocks - 1) * KVR_PRODUCT_BLOCK);
+        w.of[i].across = (l->columns + COLUMNS - 1) / COLUMNS;
+        w.across += w.of[i].across;
+    }
+    w.gate = p->gate;
+    w.gate_stride = p->gate_stride;
+    w.m = (int)p->m;
+    w.k = p->k;
+    w.tokens_per_frame = p->tokens_per_frame;
+    w.tiles = (w.m + ROWS - 1) / ROWS * w.across;
+    if (p->norm) {
+        w.norm = *p->norm;
+        if (!w.norm.modulated)
+            w.norm.stride = 0;
+    }
+    if (p->norm && p->end == KVR_PRODUCT_GELU)
+        launch<NORM + KVR_PRODUCT_GELU>(s, w, blocks);
+    else if (p->norm)
+        launch<NORM + KVR_PRODUCT_STORE>(s, w, blocks);
+    else if (p->end == KVR_PRODUCT_GELU)
+        launch<KVR_PRODUCT_GELU>(s, w, blocks);
+    else if (p->end == KVR_PRODUCT_RESIDUAL)
+        launch<KVR_PRODUCT_RESIDUAL>(s, w, blocks);
+    else
+        launch<KVR_PRODUCT_STORE>(s, w, blocks);
+    return true;
+}
