@@ -37,7 +37,8 @@ struct trq {
 
 struct trq_fit {
     float s, z;
-    unsigned raw; /* s as it is stored */
+    float inverse; /* of s, for cells_quotient */
+    unsigned raw;  /* s as it is stored */
 };
 
 CELLS float trq_round(float x)
@@ -112,6 +113,7 @@ CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, co
     f.raw = cells_store(CELLS_BF16, bad ? cells_float(0x7fc00000u) : s);
     f.s = cells_load(CELLS_BF16, f.raw);
     f.z = bad ? 0 : f.z;
+    f.inverse = cells_inverse(f.s);
     return f;
 }
 
@@ -123,12 +125,13 @@ CELLS struct trq_fit trq_fit(const struct trq *g, bool anchor, const float *e)
 CELLS unsigned trq_code(bool anchor, int bits, const struct trq_fit *f, float e)
 {
     const float qa = (float)((1 << (bits - 1)) - 1), qm = (float)((1 << bits) - 1);
+    const float steps = cells_quotient(e, f->s, f->inverse);
 
     if (f->s != f->s)
         return 0;
     if (anchor)
-        return (unsigned)(cells_clamp(rintf(e / f->s), -qa, qa) + qa);
-    return (unsigned)cells_clamp(rintf(e / f->s + f->z), 0, qm);
+        return (unsigned)(cells_clamp(rintf(steps), -qa, qa) + qa);
+    return (unsigned)cells_clamp(rintf(steps + f->z), 0, qm);
 }
 
 /* What a code makes of the frame before, r. */
