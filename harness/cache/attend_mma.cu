@@ -470,42 +470,50 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,
-                                             kvr_shared<float> rows, const struct kept<W> &kept)
+                                             kvr_shared<float> rows, struct kept<W> &kept)
 {
     const int lane = self % 32, first = self / 32 * ROWS;
     const kvr_shared<float> numbers = rows + first + lane / 4;
 
+    if (ends)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++) {
+            const float by = 1.0f / numbers[TOTAL + 8 * r];
+
+#pragma unroll
+            for (int n = 0; n < W / 8; n++) {
+                kept.out[r / 2][n][r % 2 * 2] *= by;
+                kept.out[r / 2][n][r % 2 * 2 + 1] *= by;
+            }
+        }
+    const kvr_global<float> acc = ends ? kvr_global<float>(io.out) : at.acc;
+
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
         const int i = first + r * 8 + lane / 4;
-        const int64_t row = at.at + (int64_t)i * at.step;
+        const int64_t row = at.at + (int64_t)i * at.step, to = row * head_dim + lane % 4 * 2;
 
         if (i >= at.n)
             continue;
-        const float all = numbers[TOTAL + 8 * r], by = ends ? 1.0f / all : 1.0f;
-        const int64_t first_of = row * head_dim + lane % 4 * 2;
-
-        if (!ends && lane % 4 == 0) {
-            at.mx[row] = numbers[TOP + 8 * r];
-            at.sum[row] = all;
-        }
         if (ends && io.out16) {
-            const kvr_global<kvr_bf16> to = kvr_global<kvr_bf16>(io.out16) + first_of;
+            const kvr_global<kvr_bf16> rounded = kvr_global<kvr_bf16>(io.out16) + to;
 
 #pragma unroll
             for (int n = 0; n < W / 8; n++)
                 if (n / 2 * 16 < head_dim)
-                    kvr_as<unsigned>(to + 8 * n)[0] = kvr_bf16_pair(
-                        kept.out[r / 2][n][r % 2 * 2] * by, kept.out[r / 2][n][r % 2 * 2 + 1] * by);
+                    kvr_as<unsigned>(rounded + 8 * n)[0] = kvr_bf16_pair(
+                        kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1]);
             continue;
         }
-        const kvr_global<float> to = (ends ? kvr_global<float>(io.out) : at.acc) + first_of;
-
+        if (!ends && lane % 4 == 0) {
+            at.mx[row] = numbers[TOP + 8 * r];
+            at.sum[row] = numbers[TOTAL + 8 * r];
+        }
 #pragma unroll
         for (int n = 0; n < W / 8; n++)
             if (n / 2 * 16 < head_dim)
-                kvr_as<float2>(to + 8 * n)[0] = float2{ kept.out[r / 2][n][r % 2 * 2] * by,
-                                                        kept.out[r / 2][n][r % 2 * 2 + 1] * by };
+                kvr_as<float2>(acc + to + 8 * n)[0] =
+                    float2{ kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
     }
 }
 

@@ -726,31 +726,6 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-template <int D>
-static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
-                                                  struct kept<D> &kept)
-{
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-        const int i = first + 8 * j + lane / 4;
-        const int64_t row = r.at + (int64_t)i * r.step;
-        const bool there = i < r.n;
-        const kvr_global<float> from = r.acc + ((there ? row * D : 0) + lane % 4 * 2);
-
-        kept.top[j] = there ? (float)r.mx[row] : 0.0f;
-        kept.sum[j] = there && lane % 4 == 0 ? (float)r.sum[row] : 0.0f;
-#pragma unroll
-        for (int n = 0; n < D / 8; n++) {
-            float2 x = { 0, 0 };
-
-            if (there)
-                x = kvr_as<float2>(from + 8 * n)[0];
-            kept.out[4 * n + 2 * j] = x.x;
-            kept.out[4 * n + 2 * j + 1] = x.y;
-        }
-    }
-}
-
 /* Nothing has been seen. */
 template <int D> static __device__ __forceinline__ void clear_state(struct kept<D> &kept)
 {
@@ -761,11 +736,38 @@ template <int D> static __device__ __forceinline__ void clear_state(struct kept<
         kept.out[i] = 0;
 }
 
+/* What launches before have left, over nothing. */
+template <int D>
+static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
+                                                  struct kept<D> &kept)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + 8 * j + lane / 4;
+        const int64_t row = r.at + (int64_t)i * r.step;
+        const kvr_global<float> from = r.acc + (row * D + lane % 4 * 2);
+
+        if (i >= r.n)
+            continue;
+        kept.top[j] = r.mx[row];
+        if (lane % 4 == 0)
+            kept.sum[j] = r.sum[row];
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            const float2 x = kvr_as<float2>(from + 8 * n)[0];
+
+            kept.out[4 * n + 2 * j] = x.x;
+            kept.out[4 * n + 2 * j + 1] = x.y;
+        }
+    }
+}
+
 /* Into the state, or a part's own place; or, where that is the call's end, normalised to its output,
  * whose rows lie as the state's do. */
 template <int D>
-static __device__ __forceinline__ void store(const struct rows_at &r, const struct kvr_attend_io &io,
-                                             bool ends, int first, int lane, struct kept<D> &kept)
+static __device__ __forceinline__ void store(const struct rows_at &r,
+                                             const struct kvr_attend_io &io, bool ends, int first,
+                                             int lane, struct kept<D> &kept)
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
@@ -813,7 +815,7 @@ template <int FORM>
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
         int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
-        const struct rows_at &rows)
+        kvr_global<float> parts)
 {
     typedef form<FORM> of;
     constexpr int D = of::D, AT_KEYS = of::AT_KEYS, AT_VALUES = of::AT_VALUES;
@@ -832,11 +834,12 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     float shrink[2];
     struct spot at = spot_of(l, p.first);
 
+    const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
+
     load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
+    clear_state<D>(kept);
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, kept);
-    else
-        clear_state<D>(kept);
     kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
     if (group == CONSUMERS - 1) /* the first group's turn */
         kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
@@ -922,9 +925,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         return;
     }
     kvr_more_registers<of::OF_CONSUMER>();
-    const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
-
-    consume<FORM>(a, l, p, group - 1, shared, io, rows);
+    consume<FORM>(a, l, p, group - 1, shared, io, parts);
 #endif
 }
 
