@@ -133,6 +133,8 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
               kvr_flow_size(&d->flow));
     for (int i = 0; i < 3 && d->flow.narrow; i++)
         d->wide[i] = carve_floats(a, N * dim);
+    if (d->flow.fuses)
+        d->flow.moments = carve_floats(a, kvr_linear_moments(N, c->dim));
     d->patches = carve_floats(a, N * c->in_dim * c->patch_h * c->patch_w);
     d->sinusoid = carve_floats(a, F * c->freq_dim);
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
@@ -676,7 +678,7 @@ static void cross_attend(struct kvr_dit *d, int i, const struct kvr_rows *r)
 static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                       struct kvr_cache *cache)
 {
-    const struct kvr_flow_in ctx = { d->ctx, r->d };
+    const struct kvr_flow_in ctx = { .x = d->ctx, .columns = r->d };
     enum kvr_status st;
 
     KVR_TRY(attention_inputs(d, i, r, cache));
@@ -692,7 +694,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
 {
     const struct kvr_block *b = &d->m->blocks[i];
     const struct kvr_flow_norm norm = { b->norm3_w, b->norm3_b, 0 };
-    const struct kvr_flow_in ctx = { d->ctx, r->d };
+    const struct kvr_flow_in ctx = { .x = d->ctx, .columns = r->d };
 
     KVR_TRY(begin(d, i, "cross_attn_in", r, &norm, 1, (const struct kvr_linear *const[]){ b->cq },
                   &d->q));
@@ -773,6 +775,7 @@ static enum kvr_status reuse_skip(struct kvr_dit *d, const struct kvr_rows *r,
         return KVR_OK;
     x = wide_x(d, r);
     KVR_TRY(kvr_reuse_skip(&d->reuse, pass, x, skip));
+    d->flow.known = d->flow.known && !*skip;
     if (*skip && d->flow.narrow)
         kvr_values_from_f32(d->dev, d->flow.x, KVR_BF16, x, n);
     else if (*skip && d->flow.rounds)

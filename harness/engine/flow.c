@@ -14,6 +14,7 @@ void kvr_flow_open(struct kvr_flow *f, struct kvr_dev *dev, struct kvr_gemm *gem
         .eps = eps,
         .rounds = kvr_gemm_compute(gemm) == KVR_BF16,
         .narrow = kvr_gemm_narrow(gemm),
+        .fuses = kvr_gemm_fuses(gemm),
     };
 }
 
@@ -46,17 +47,13 @@ static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
         f->ops->norm_affine(f->dev, r, f->x, how->factor, how->shift, f->eps, f->y);
 }
 
-struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
-                                 const struct kvr_flow_norm *how, bool shown)
+/* In a pass; shown: to y. */
+static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows *r,
+                                      const struct kvr_flow_norm *how, bool shown)
 {
     const int columns = shown ? r->d : kvr_gemm_columns(f->gemm, r->d);
-    kvr_bf16 *y;
+    kvr_bf16 *y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
 
-    if (!f->narrow) {
-        norm_floats(f, r, how); /* which the layer rounds */
-        return (struct kvr_flow_in){ f->y, r->d };
-    }
-    y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
     if (how->stride)
         f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
                                    f->eps, y, columns);
@@ -64,20 +61,63 @@ struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
         f->ops->norm_affine_bf16(f->dev, r, &f->left, f->x, how->factor, how->shift, f->eps, y,
                                  columns);
     f->left = (struct kvr_residual){ 0 };
-    return (struct kvr_flow_in){ shown ? y : NULL, columns };
+    return (struct kvr_flow_in){ .x = shown ? y : NULL, .columns = columns };
+}
+
+struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
+                                 const struct kvr_flow_norm *how, bool shown)
+{
+    if (!f->narrow) {
+        norm_floats(f, r, how); /* which the layer rounds */
+        return (struct kvr_flow_in){ .x = f->y, .columns = r->d };
+    }
+    if (f->known && !shown)
+        return (struct kvr_flow_in){ .x = f->x, .columns = r->d, .normed = true, .norm = *how };
+    return norm_narrow(f, r, how, shown);
 }
 
 struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const float *x)
 {
     if (!f->narrow)
-        return (struct kvr_flow_in){ x, k };
+        return (struct kvr_flow_in){ .x = x, .columns = k };
     kvr_gemm_leave(f->gemm, m, k, x);
-    return (struct kvr_flow_in){ NULL, kvr_gemm_columns(f->gemm, k) };
+    return (struct kvr_flow_in){ .columns = kvr_gemm_columns(f->gemm, k) };
 }
 
 static struct kvr_linear_in narrow_in(struct kvr_flow_in in)
 {
     return (struct kvr_linear_in){ in.x, in.columns };
+}
+
+/* The norm that had not been worked out is. */
+static struct kvr_flow_in passed(struct kvr_flow *f, const struct kvr_rows *r,
+                                 struct kvr_flow_in in)
+{
+    return in.normed ? norm_narrow(f, r, &in.norm, false) : in;
+}
+
+/* Layers with what stands before and behind them; *done: or none was run. x has moments if it is what they
+ * leave. */
+static enum kvr_status fused(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
+                             int n, const struct kvr_linear *const *l, enum kvr_linear_end end,
+                             const struct kvr_linear_gate *gate, kvr_bf16 *const *y, bool *done)
+{
+    const struct kvr_linear_norm norm = { f->moments,     in.norm.factor,      in.norm.shift,
+                                          in.norm.stride, r->tokens_per_frame, f->eps };
+    const struct kvr_linear_fused how = {
+        .in = narrow_in(in),
+        .norm = in.normed ? &norm : NULL,
+        .end = end,
+        .gate = gate,
+        .moments = y[0] == f->x ? f->moments : NULL,
+    };
+
+    *done = false;
+    if (f->fuses)
+        KVR_TRY(kvr_linear_run_fused(f->gemm, r->n, &how, n, l, y, done));
+    if (y[0] == f->x)
+        f->known = *done;
+    return KVR_OK;
 }
 
 enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
@@ -91,9 +131,14 @@ enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, st
         narrow[i] = y[i];
         wide[i] = y[i];
     }
-    if (f->narrow)
-        return kvr_linear_run_narrow(f->gemm, r->n, narrow_in(in), n, l, KVR_LINEAR_ROUNDED,
-                                     narrow);
+    if (f->narrow) {
+        bool done;
+
+        KVR_TRY(fused(f, r, in, n, l, KVR_LINEAR_ROUNDED, NULL, narrow, &done));
+        return done ? KVR_OK
+                    : kvr_linear_run_narrow(f->gemm, r->n, narrow_in(passed(f, r, in)), n, l,
+                                            KVR_LINEAR_ROUNDED, narrow);
+    }
     KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, n, l, wide));
     for (int i = 0; i < n; i++)
         rounded(f, wide[i], r->n * kvr_linear_n(l[i]));
@@ -107,9 +152,15 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
     kvr_bf16 *narrow = y;
     float *wide = y;
 
-    *out = (struct kvr_flow_in){ y, kvr_gemm_columns(f->gemm, n) };
-    if (f->narrow)
-        return kvr_linear_run_narrow(f->gemm, r->n, narrow_in(in), 1, &l, KVR_LINEAR_GELU, &narrow);
+    *out = (struct kvr_flow_in){ .x = y, .columns = kvr_gemm_columns(f->gemm, n) };
+    if (f->narrow) {
+        bool done;
+
+        KVR_TRY(fused(f, r, in, 1, &l, KVR_LINEAR_GELU, NULL, &narrow, &done));
+        return done ? KVR_OK
+                    : kvr_linear_run_narrow(f->gemm, r->n, narrow_in(passed(f, r, in)), 1, &l,
+                                            KVR_LINEAR_GELU, &narrow);
+    }
     KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &wide));
     f->ops->gelu(f->dev, r->n * n, wide); /* which the layer rounds */
     return KVR_OK;
@@ -118,6 +169,7 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y)
 {
+    in = passed(f, r, in);
     assert(!f->narrow || !in.x);
     return kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &y);
 }
@@ -126,8 +178,10 @@ enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struc
 
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r)
 {
-    if (f->left.y)
+    if (f->left.y) {
         f->ops->add_bf16(f->dev, r, &f->left, f->x);
+        f->known = false;
+    }
     f->left = (struct kvr_residual){ 0 };
 }
 
@@ -137,9 +191,16 @@ static enum kvr_status add_narrow(struct kvr_flow *f, const struct kvr_rows *r,
 {
     const struct kvr_linear_gate by = { gate, stride, r->tokens_per_frame };
     void *const y[1] = { f->y };
-    bool left = true;
+    kvr_bf16 *const x = f->x;
+    bool left = true, done;
 
     kvr_flow_settle(f, r); /* one at a time */
+    if (!shown) {
+        KVR_TRY(fused(f, r, in, 1, &l, KVR_LINEAR_ADDED, &by, &x, &done));
+        if (done)
+            return KVR_OK;
+    }
+    f->known = false;
     if (shown)
         KVR_TRY(kvr_flow_layers(f, r, in, 1, &l, y));
     else

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/engine/linear_cuda.h"
+#include "harness/engine/product_cuda.h"
 
 static const struct kvr_gemm_kind *const kinds[KVR_N_BACKENDS] = {
     [KVR_CPU] = &kvr_gemm_cpu,
@@ -190,4 +191,28 @@ enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_l
     assert(takes(g, l, &in));
     KVR_TRY(check_rows(m));
     return g->kind->run_added(g, m, in, l, gate, sum, y, left);
+}
+
+bool kvr_gemm_fuses(const struct kvr_gemm *g)
+{
+    return g->kind->fuses && g->kind->fuses(g);
+}
+
+int64_t kvr_linear_moments(int64_t m, int n)
+{
+    return m * kvr_product_blocks(n) * 2;
+}
+
+enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,
+                                     const struct kvr_linear_fused *how, int n_layers,
+                                     const struct kvr_linear *const *l, kvr_bf16 *const *y,
+                                     bool *done)
+{
+    assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED);
+    assert(how->end != KVR_LINEAR_ADDED || (n_layers == 1 && how->gate));
+    for (int i = 0; i < n_layers; i++)
+        assert(l[i]->k == l[0]->k && takes(g, l[i], &how->in));
+    *done = false;
+    KVR_TRY(check_rows(m));
+    return kvr_gemm_fuses(g) ? g->kind->run_fused(g, m, how, n_layers, l, y, done) : KVR_OK;
 }

@@ -11,6 +11,7 @@
 #include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
+#include "harness/engine/product_cuda.h"
 
 /* What NVIDIA recommends for Hopper; half of it would do for older devices. */
 enum { WORKSPACE_BYTES = 32 << 20 };
@@ -448,6 +449,61 @@ static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_li
     return KVR_OK;
 }
 
+/* ---- in one launch ---------------------------------------------------------------------- */
+
+static bool fuses(const struct kvr_gemm *g)
+{
+    return g->compute == KVR_BF16 && kvr_product_here(kvr_dev_stream(g->dev));
+}
+
+static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
+                                 const struct kvr_linear_fused *how, int n_layers,
+                                 const struct kvr_linear *const *l, kvr_bf16 *const *y, bool *done)
+{
+    static const enum kvr_product_end ends[] = { [KVR_LINEAR_ROUNDED] = KVR_PRODUCT_STORE,
+                                                 [KVR_LINEAR_GELU] = KVR_PRODUCT_GELU,
+                                                 [KVR_LINEAR_ADDED] = KVR_PRODUCT_RESIDUAL };
+    struct gemm *g = (struct gemm *)base;
+    const struct kvr_linear_norm *n = how->norm;
+    const struct kvr_linear_gate *gate = how->gate;
+    const struct kvr_product_norm norm =
+        n ? (struct kvr_product_norm){ n->moments, n->factor,      n->shift,
+                                       n->stride,  n->stride != 0, (float)n->eps }
+          : (struct kvr_product_norm){ 0 };
+    struct kvr_product p = {
+        .m = m,
+        .k = kvr_linear_padded(l[0]->k),
+        .x = how->in.x ? how->in.x : g->rounded.p,
+        .norm = n ? &norm : NULL,
+        .tokens_per_frame = n      ? n->tokens_per_frame
+                            : gate ? gate->tokens_per_frame
+                                   : 1,
+        .end = ends[how->end],
+        .gate = gate ? gate->gate : NULL,
+        .gate_stride = gate ? gate->stride : 0,
+        .n_layers = n_layers,
+    };
+
+    if ((how->in.x && how->in.columns != p.k) || (n && l[0]->k != p.k))
+        return KVR_OK;
+    for (int i = 0; i < n_layers; i++) {
+        const struct linear *mine = (const struct linear *)l[i];
+        const bool counted = !i && how->moments;
+
+        p.layer[i] = (struct kvr_product_layer){
+            .w = mine->w.p,
+            .bias = mine->bias.p,
+            .y = y[i],
+            .n = l[i]->n,
+            .columns = how->end == KVR_LINEAR_GELU ? kvr_linear_padded(l[i]->n) : l[i]->n,
+            .left = counted ? KVR_LEFT_MOMENTS : KVR_LEFT_NOTHING,
+            .of_rows = counted ? how->moments : NULL,
+        };
+    }
+    *done = kvr_product_can(&p) && kvr_product_cuda(kvr_dev_stream(base->dev), &p);
+    return KVR_OK;
+}
+
 const struct kvr_gemm_kind kvr_gemm_cuda = {
     .holds_bf16 = true,
     .open = gemm_open,
@@ -463,5 +519,7 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .prepare_end = prepare_end,
     .run_narrow = run_narrow,
     .run_added = run_added,
+    .fuses = fuses,
+    .run_fused = run_fused,
     .library = library,
 };

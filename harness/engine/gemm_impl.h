@@ -30,6 +30,11 @@ struct kvr_gemm_kind {
     enum kvr_status (*run_added)(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                  const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                  kvr_bf16 *sum, kvr_bf16 *y, bool *left);
+    /* NULL: there are no such products. */
+    bool (*fuses)(const struct kvr_gemm *g);
+    enum kvr_status (*run_fused)(struct kvr_gemm *g, int64_t m, const struct kvr_linear_fused *how,
+                                 int n_layers, const struct kvr_linear *const *l,
+                                 kvr_bf16 *const *y, bool *done);
     const char *(*library)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;

@@ -37,6 +37,23 @@ static const struct tiny_size wide_size = {
     .frames = 2,
 };
 
+/* Rows that products of warp groups take. */
+static const struct tiny_size grouped_size = {
+    .dim = 160,
+    .ffn = 72,
+    .freq = 8,
+    .text_dim = 6,
+    .text_len = 3,
+    .channels = 4,
+    .heads = 2,
+    .layers = 2,
+    .patch_h = 1,
+    .patch_w = 2,
+    .height = 2,
+    .width = 6,
+    .frames = 2,
+};
+
 static char dir[64];
 
 struct rig {
@@ -104,17 +121,22 @@ static const struct {
     enum kvr_dtype compute;
     bool reuse;
     double tol;
+    const char *capability; /* of the emulated device */
 } rollouts[] = {
     /* Roundings alone, 3e-7 a layer, through two layers and six passes: 1e-5 as for recorded
      * tensors. */
-    { &flow_size, KVR_F32, false, 1e-5 },
-    { &rgb_size, KVR_F32, false, 1e-5 },
-    { &flow_size, KVR_F32, true, 1e-5 },
+    { &flow_size, KVR_F32, false, 1e-5, NULL },
+    { &rgb_size, KVR_F32, false, 1e-5, NULL },
+    { &flow_size, KVR_F32, true, 1e-5, NULL },
     /* An input that lies at the middle of two BF16 falls to either side: 2^-8 of that input, where
      * the two sides differ by 1e-7 of it and so on few inputs. Half the contract's 1.2e-2. */
-    { &flow_size, KVR_BF16, false, 6e-3 },
-    { &rgb_size, KVR_BF16, false, 6e-3 },
-    { &flow_size, KVR_BF16, true, 6e-3 },
+    { &flow_size, KVR_BF16, false, 6e-3, NULL },
+    { &rgb_size, KVR_BF16, false, 6e-3, NULL },
+    { &flow_size, KVR_BF16, true, 6e-3, NULL },
+    { &grouped_size, KVR_BF16, false, 6e-3, NULL },
+    { &grouped_size, KVR_BF16, false, 6e-3, "9.0" },
+    { &grouped_size, KVR_BF16, true, 6e-3, "9.0" },
+    { &flow_size, KVR_BF16, false, 6e-3, "9.0" },
 };
 enum { N_ROLLOUTS = sizeof rollouts / sizeof rollouts[0] };
 
@@ -126,6 +148,8 @@ START_TEST(latents_are_those_of_the_cpu)
     int64_t n = 0;
 
     tiny_model_make(dir, rollouts[_i].size, NULL);
+    if (rollouts[_i].capability)
+        setenv("KVREEL_EMULATED_CAPABILITY", rollouts[_i].capability, 1);
     for (int backend = 0; backend < 2; backend++) {
         struct rig r;
 
@@ -138,6 +162,9 @@ START_TEST(latents_are_those_of_the_cpu)
         ck_assert_int_le(n, MOST);
         ck_assert_msg(sample(&r, latents[backend]) == KVR_OK, "%s", kvr_error());
         kvr_dit_reuse_counts(r.d, &counts[backend]);
+        if (backend == KVR_CUDA && kvr_stream_emulated())
+            ck_assert_int_eq(kvr_stream_launches(kvr_dev_stream(r.dev), "linear_wgmma") > 0,
+                             rollouts[_i].capability != NULL);
         rig_close(&r);
     }
     ck_assert_msg(relative_l2(latents[1], latents[0], n) <= rollouts[_i].tol, "%g",
@@ -146,6 +173,7 @@ START_TEST(latents_are_those_of_the_cpu)
     ck_assert_int_eq(counts[0].compared, counts[1].compared);
     ck_assert_int_eq(counts[0].compared > 0, rollouts[_i].reuse);
     ck_assert(fabs(counts[0].total - counts[1].total) <= rollouts[_i].tol * counts[0].total);
+    unsetenv("KVREEL_EMULATED_CAPABILITY");
     tiny_model_remove(dir);
 }
 END_TEST
