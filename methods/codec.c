@@ -611,9 +611,11 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     return KVR_OK;
 }
 
-static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
-                              const struct kvr_values *values, const struct kvr_block_shape *shape,
-                              const struct kvr_place *place, float *work, struct kvr_packed *out)
+enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
+                                        const struct kvr_values *values,
+                                        const struct kvr_block_shape *shape,
+                                        const struct kvr_place *place, float *work,
+                                        struct kvr_packed *out)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
     const float *x = values->p;
@@ -667,7 +669,7 @@ enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *d
 {
     const struct kvr_values values = { .p = x };
 
-    return encode(c, dev, &values, shape, place, work, out);
+    return kvr_codec_encode_values(c, dev, &values, shape, place, work, out);
 }
 
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
@@ -683,7 +685,7 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
 {
     const struct kvr_values values = { .p = x, .bf16 = true };
 
-    return encode(c, dev, &values, shape, &(struct kvr_place){ 0 }, work, out);
+    return kvr_codec_encode_values(c, dev, &values, shape, &(struct kvr_place){ 0 }, work, out);
 }
 
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k)

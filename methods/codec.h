@@ -360,7 +360,12 @@ enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *d
                                     const struct kvr_place *place, float *work,
                                     struct kvr_packed *out);
 
-/* The same of BF16 values: the bytes are those of the same values in F32. */
+/* The same of values as they are held: of BF16 the bytes are those of the same values in F32. */
+enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
+                                        const struct kvr_values *x,
+                                        const struct kvr_block_shape *shape,
+                                        const struct kvr_place *place, float *work,
+                                        struct kvr_packed *out);
 enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);

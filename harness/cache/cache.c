@@ -618,8 +618,13 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
         st = recode(c, l);
     } else {
         kvr_phase_begin(c->phases, STORE);
-        current_values(c, 0);
-        st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c));
+        if (c->shape.exact == KVR_BF16 && kvr_layer_only_codes(l)) {
+            st = kvr_layer_commit_bf16(l, c->current_k.p, c->current_v.p, pass_begin(c),
+                                       pass_tokens(c));
+        } else {
+            current_values(c, 0);
+            st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c));
+        }
         if (st == KVR_OK)
             st = follow(c, l);
     }

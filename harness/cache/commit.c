@@ -1,9 +1,11 @@
 /* commit.c - as intended: a chunk is coded once; what is stored may only get coarser. */
 #include "harness/cache/layer_impl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/rows.h"
 #include "methods/block.h"
 
 /* The finest unit by which a policy of this scheme moves tokens; thinning moves none. */
@@ -128,13 +130,20 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     return st;
 }
 
+/* NULL of what is no floats: then nobody asks for them. */
+static const float *floats(struct kvr_values x)
+{
+    return x.bf16 ? NULL : x.p;
+}
+
 /* ---- new tokens, and what becomes of old ones ---------------------------------------------- */
 
 /* Segments for the new tokens [tok0, tok0 + n); map [n] is theirs. */
-static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const float *k,
-                               const float *v, int64_t tok0, int64_t n,
+static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct kvr_values kv,
+                               struct kvr_values vv, int64_t tok0, int64_t n,
                                struct kvr_segment_list *list)
 {
+    const float *k = floats(kv), *v = floats(vv);
     const enum kvr_unit unit = unit_of(l->scheme);
     const int64_t step = unit == KVR_UNIT_FRAME ? l->geo.tokens_per_frame : n;
     const uint8_t *kept = kvr_layer_kept(l);
@@ -147,6 +156,12 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
         for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
+            if (kv.bf16) { /* nothing has chosen among tokens */
+                KVR_TRY(kvr_layer_code_values(l, tier, kvr_values_from(kv, width, t),
+                                              kvr_values_from(vv, width, t), tok0 + t, m, &s));
+                KVR_TRY(kvr_segment_list_add(list, &s));
+                continue;
+            }
             if (kept) {
                 KVR_TRY(add_kept(l, map + t, kept + (tok0 + t) * kvr_layer_sets(l), tier,
                                  kvr_row(k, width, t), kvr_row(v, width, t), tok0 + t, m, list));
@@ -355,11 +370,34 @@ static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
     return 0;
 }
 
+/* The first `shared` tokens of a block, then n values more. */
+static struct kvr_values join(struct kvr_layer *l, const struct kvr_packed *p, int64_t shared,
+                              float *to, const float *more, size_t n)
+{
+    const size_t before = (size_t)shared * kvr_layer_width(l);
+
+    kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, to);
+    kvr_block_round(l->dev, to, (int64_t)before); /* they were read as BF16 */
+    kvr_dev_copy(l->dev, to + before, more, n * sizeof *more);
+    return (struct kvr_values){ .p = to };
+}
+
+static struct kvr_values join_bf16(struct kvr_layer *l, const struct kvr_packed *p, int64_t shared,
+                                   kvr_bf16 *to, float *spare, const kvr_bf16 *more, size_t n)
+{
+    const size_t before = (size_t)shared * kvr_layer_width(l);
+
+    kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, spare);
+    kvr_values_from_f32(l->dev, to, KVR_BF16, spare, before);
+    kvr_dev_copy(l->dev, to + before, more, n * sizeof *more);
+    return (struct kvr_values){ to, true };
+}
+
 /* Segments for [tok0 - shared, tok0 + n): whole groups, then what is left of the last one. The
  * shared tokens are the first ones of segment `from`. */
-static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared, const float *k,
-                                   const float *v, int64_t tok0, int64_t n,
-                                   struct kvr_segment_list *list)
+static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared,
+                                   struct kvr_values k, struct kvr_values v, int64_t tok0,
+                                   int64_t n, struct kvr_segment_list *list)
 {
     const int origin = kvr_scheme_origin_tokens(l->scheme);
     const size_t width = kvr_layer_width(l), before = (size_t)shared * width;
@@ -368,32 +406,33 @@ static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared
 
     if (shared && !l->dry) {
         const size_t all = before + (size_t)n * width;
-        float *dk, *dv;
 
         KVR_TRY(
-            kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof *dk));
-        dk = l->scratch->gather.p;
-        dv = dk + all;
-        kvr_codec_decode(&l->seg[from].k, 0, shared, 0, l->geo.n_heads, dk);
-        kvr_codec_decode(&l->seg[from].v, 0, shared, 0, l->geo.n_heads, dv);
-        kvr_block_round(l->dev, dk, (int64_t)before); /* they were read as BF16 */
-        kvr_block_round(l->dev, dv, (int64_t)before);
-        kvr_dev_copy(l->dev, dk + before, k, (size_t)n * width * sizeof *dk);
-        kvr_dev_copy(l->dev, dv + before, v, (size_t)n * width * sizeof *dv);
-        k = dk;
-        v = dv;
+            kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof(float)));
+        float *to = l->scratch->gather.p;
+
+        if (k.bf16) { /* both fit into the first half */
+            kvr_bf16 *narrow = l->scratch->gather.p;
+
+            k = join_bf16(l, &l->seg[from].k, shared, narrow, to + all, k.p, (size_t)n * width);
+            v = join_bf16(l, &l->seg[from].v, shared, narrow + all, to + all, v.p,
+                          (size_t)n * width);
+        } else {
+            k = join(l, &l->seg[from].k, shared, to, k.p, (size_t)n * width);
+            v = join(l, &l->seg[from].v, shared, to + all, v.p, (size_t)n * width);
+        }
     }
     for (int64_t t = begin, stop; t < end; t = stop) {
         stop = t < cut ? cut : end;
-        KVR_TRY(kvr_layer_code(l, 0, kvr_row(k, width, t - begin), kvr_row(v, width, t - begin), t,
-                               stop - t, &s));
+        KVR_TRY(kvr_layer_code_values(l, 0, kvr_values_from(k, width, t - begin),
+                                      kvr_values_from(v, width, t - begin), t, stop - t, &s));
         KVR_TRY(kvr_segment_list_add(list, &s));
     }
     return KVR_OK;
 }
 
-enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
-                                 int64_t n)
+static enum kvr_status commit(struct kvr_layer *l, struct kvr_values k, struct kvr_values v,
+                              int64_t tok0, int64_t n)
 {
     const int64_t shared = shared_tokens(l, tok0);
     const bool thins = l->scheme->retention.part && l->scheme->retention.part->thin;
@@ -405,7 +444,7 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
     uint8_t *map;
     int n_past = 0;
 
-    KVR_TRY(kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, k, v, &map));
+    KVR_TRY(kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, floats(k), floats(v), &map));
     while (n_past < l->n && l->seg[n_past].tok0 < tok0 - shared)
         n_past++;
     past = calloc((size_t)n_past + 1, sizeof *past);
@@ -436,6 +475,19 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
     kvr_layer_settle(l, st == KVR_OK);
     free(past);
     return st;
+}
+
+enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
+                                 int64_t n)
+{
+    return commit(l, (struct kvr_values){ .p = k }, (struct kvr_values){ .p = v }, tok0, n);
+}
+
+enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
+                                      int64_t tok0, int64_t n)
+{
+    assert(kvr_layer_only_codes(l));
+    return commit(l, (struct kvr_values){ k, true }, (struct kvr_values){ v, true }, tok0, n);
 }
 
 enum kvr_status kvr_layer_follow(struct kvr_layer *l)

@@ -73,6 +73,11 @@ void kvr_layer_reset(struct kvr_layer *l); /* a new video */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
+/* The same of BF16, where nothing but codecs looks at what is stored: then no floats are made of it. */
+bool kvr_layer_only_codes(const struct kvr_layer *l);
+enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
+                                      int64_t tok0, int64_t n);
+
 /* The scheme's last layer has just committed a chunk and chosen for all (kvr_thin_needs.of_last);
  * this one, which committed it too and keeps its scratch with that layer, gives up what that one
  * did. On KVR_ENOMEM the layer is as before. */

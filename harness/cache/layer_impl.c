@@ -228,11 +228,17 @@ static enum kvr_status code_joint(struct kvr_layer *l, const float *k, const flo
     return KVR_OK;
 }
 
+static struct kvr_values floats(const float *x)
+{
+    return (struct kvr_values){ .p = x };
+}
+
 /* k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: not all tokens from tok0 on, but those
  * of list [n], in the layer's memory as long as the segment is; of a dry layer NULL. */
-static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k, const float *v,
-                                  int head0, int heads, int64_t tok0, int64_t n, bool listed,
-                                  const int32_t *list, struct kvr_segment *out)
+static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_values k,
+                                  struct kvr_values v, int head0, int heads, int64_t tok0,
+                                  int64_t n, bool listed, const int32_t *list,
+                                  struct kvr_segment *out)
 {
     const struct kvr_block_shape shape = { n, heads, l->geo.head_dim };
     const struct kvr_place place = { .frame_tokens = l->geo.tokens_per_frame,
@@ -255,14 +261,14 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
         return KVR_OK;
     }
     if (kvr_codec_joint(ck))
-        return code_joint(l, k, v, out, ck, cv, &shape);
+        return code_joint(l, k.p, v.p, out, ck, cv, &shape);
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
-                            (size_t)(n * heads * l->geo.head_dim) * sizeof *k));
-    KVR_TRY(kvr_codec_encode_at(ck, l->dev, k, &shape, &place, l->scratch->work.p, &out->k));
-    enum kvr_status st = add_moments(l, k, out);
+                            (size_t)(n * heads * l->geo.head_dim) * sizeof(float)));
+    KVR_TRY(kvr_codec_encode_values(ck, l->dev, &k, &shape, &place, l->scratch->work.p, &out->k));
+    enum kvr_status st = k.bf16 ? KVR_OK : add_moments(l, k.p, out);
 
     if (st == KVR_OK)
-        st = kvr_codec_encode_at(cv, l->dev, v, &shape, &place, l->scratch->work.p, &out->v);
+        st = kvr_codec_encode_values(cv, l->dev, &v, &shape, &place, l->scratch->work.p, &out->v);
     if (st != KVR_OK) {
         kvr_segment_free(out);
         return st;
@@ -275,7 +281,22 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out)
 {
+    return kvr_layer_code_values(l, tier, floats(k), floats(v), tok0, n, out);
+}
+
+enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_values k,
+                                      struct kvr_values v, int64_t tok0, int64_t n,
+                                      struct kvr_segment *out)
+{
     return code_heads(l, tier, k, v, 0, l->geo.n_heads, tok0, n, false, NULL, out);
+}
+
+bool kvr_layer_only_codes(const struct kvr_layer *l)
+{
+    const struct kvr_scheme *p = l->scheme;
+    const struct kvr_correction *c = kvr_correction_at(p->opts.correction);
+
+    return !p->tiers.part && !p->retention.part && !kvr_codec_joint(p->k[0]) && !(c && c->moments);
 }
 
 /* The `count` tokens t of [0, n) with map[t] == tier, token t being tok0 + t. */
@@ -333,8 +354,8 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
         return kvr_layer_code(l, tier, kvr_row(k, width, first), kvr_row(v, width, first),
                               tok0 + first, count, out);
     if (l->dry) {
-        KVR_TRY(code_heads(l, tier, NULL, NULL, 0, l->geo.n_heads, tok0 + first, count, true, NULL,
-                           out));
+        KVR_TRY(code_heads(l, tier, floats(NULL), floats(NULL), 0, l->geo.n_heads, tok0 + first,
+                           count, true, NULL, out));
         out->listed = true;
         return KVR_OK;
     }
@@ -347,8 +368,8 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
 
         kvr_rows_gather(l->dev, k, width, listed.list.p, count, tok0, gk);
         kvr_rows_gather(l->dev, v, width, listed.list.p, count, tok0, gv);
-        st = code_heads(l, tier, gk, gv, 0, l->geo.n_heads, tok0 + first, count, true,
-                        listed.list.p, out);
+        st = code_heads(l, tier, floats(gk), floats(gv), 0, l->geo.n_heads, tok0 + first, count,
+                        true, listed.list.p, out);
     }
     if (st != KVR_OK) {
         kvr_segment_free(&listed);
@@ -409,8 +430,8 @@ static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k
     enum kvr_status st = add_list(l, rows, &listed);
 
     if (st == KVR_OK)
-        st = code_heads(l, tier, k, v, rows->head0, rows->n_heads, rows->token[0], rows->n,
-                        listed.listed, listed.list.p, out);
+        st = code_heads(l, tier, floats(k), floats(v), rows->head0, rows->n_heads, rows->token[0],
+                        rows->n, listed.listed, listed.list.p, out);
     if (st != KVR_OK) {
         kvr_segment_free(&listed);
         return st;

@@ -28,6 +28,14 @@ static inline const float *kvr_row(const float *x, size_t width, int64_t t)
     return x ? x + (size_t)t * width : NULL;
 }
 
+/* The same rows of values, whatever they are held as. */
+static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t width, int64_t t)
+{
+    const size_t each = x.bf16 ? sizeof(kvr_bf16) : sizeof(float);
+
+    return (struct kvr_values){ x.p ? (const char *)x.p + (size_t)t * width * each : NULL, x.bf16 };
+}
+
 /* Ask tiers, then retention: map [n_tok], all 0 where the plan has neither. */
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
@@ -56,6 +64,10 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
 /* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out);
+/* Of BF16 where kvr_layer_only_codes. */
+enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_values k,
+                                      struct kvr_values v, int64_t tok0, int64_t n,
+                                      struct kvr_segment *out);
 
 /* A segment of the tokens t in [0, n) with map[t] == tier; token t is tok0 + t; k, v [n,H,D].
  * Nothing is made (n_tok 0) when there are none. */
