@@ -87,7 +87,7 @@ CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions 
 NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 $(SM_90) 100,-gencode \
 	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
 # Products of warp groups are sm_90a's alone.
-SM_90      = $(if $(filter %/attend_wgmma.cuda.o %/product_cuda.cuda.o,$@),90a,90)
+SM_90      = $(if $(filter %/attend_wgmma.cuda.o %/attend_bytes.cuda.o %/product_cuda.cuda.o,$@),90a,90)
 CU        := $(sort $(wildcard harness/*/*.cu harness/*/*/*.cu methods/*/*.cu methods/*/*/*.cu))
 CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))

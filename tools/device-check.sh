@@ -162,7 +162,7 @@ fi
 # Products of warp groups are sm_90a's alone; what else there is runs on any device like this one.
 arch_of() { # source
     case $arch,$1 in
-    90,*/attend_wgmma.cu | 90,*/product_cuda.cu) echo 90a ;;
+    90,*/attend_wgmma.cu | 90,*/attend_bytes.cu | 90,*/product_cuda.cu) echo 90a ;;
     *) echo "$arch" ;;
     esac
 }

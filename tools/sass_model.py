@@ -33,11 +33,12 @@ QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on W
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
           "VOTE IABS HSETP2 IMNMX".split())
 FMA = set("FFMA FADD FMUL HADD2 HFMA2 HMUL2".split())
+GROUPED = ("HGMMA", "IGMMA")  # products of warp groups: of BF16, of bytes
 SLOW = set("MUFU I2F F2I F2F I2FP".split())
 MEMORY = set("LDSM LDS STS LDGSTS LDG STG SHFL STL LDL".split())
 # Cycles that a pipe is held, and until a result is there. Shared memory serves four schedulers,
 # so that 512 bytes of a warp hold a scheduler's share of it for 16 cycles.
-HELD = {"tensor": 6.0, "group": 4.0, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
+HELD = {"tensor": 6.0, "group": 4.0, "bytes": 2.0, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
 HELD_MEMORY = {"LDSM": 16, "LDGSTS": 16, "STS": 8}
 LATENCY = {"LDSM": 33, "LDS": 29, "LDGSTS": 40, "SHFL": 24, "MUFU": 22, "S2R": 30, "LDC": 40,
            "LDG": 500, "S2UR": 30, "I2F": 22, "F2I": 22, "VOTE": 12, "LDGDEPBAR": 10}
@@ -109,13 +110,18 @@ def read(lines):
 
 
 def tensor(x):
-    return x.base in ("HMMA", "IMMA", "HGMMA")
+    return x.base in ("HMMA", "IMMA") + GROUPED
 
 
 def products(x):
-    """In m16n8k16: HGMMA.64x128x16 is 16 of them for each of its four warps."""
-    m = re.match(r"HGMMA\.64x(\d+)x16\.", x.name)
-    return int(m.group(1)) // 8 if m else int(tensor(x))
+    """In m16n8k16: HGMMA.64x128x16 is 16 of them for each of its four warps, IGMMA.64x128x32 is 32."""
+    m = re.match(r"[HI]GMMA\.64x(\d+)x(\d+)\.", x.name)
+    return int(m.group(1)) * int(m.group(2)) // 128 if m else int(tensor(x))
+
+
+def held_by(x):
+    """Cycles that products of a warp group hold the tensor core: of bytes twice as many in the time."""
+    return products(x) * HELD["bytes" if x.base == "IGMMA" else "group"]
 
 
 def hot_loop(k):
@@ -231,8 +237,8 @@ def cycles(path, warps, rounds=4, beside=None):
                 if x.wait >> b & 1:
                     when = max(when, boards[w][b])
             p = pipe(x)
-            if x.base == "HGMMA":
-                when = max(when, free[p] - products(x) * HELD["group"])
+            if x.base in GROUPED:
+                when = max(when, free[p] - held_by(x))
             elif p:
                 when = max(when, free[p])
             left = re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", x.text)
@@ -251,8 +257,8 @@ def cycles(path, warps, rounds=4, beside=None):
             continue
         w, x, p = chosen
         held = HELD_MEMORY.get(x.base, 4) if p == "memory" else HELD.get(p, 1)
-        if x.base == "HGMMA":
-            free[p] = max(free[p], now) + products(x) * HELD["group"]
+        if x.base in GROUPED:
+            free[p] = max(free[p], now) + held_by(x)
             if "gsb0" in x.text:
                 groups[w].append(free[p])
         elif p:
@@ -352,7 +358,8 @@ def judge(k, warps, limits):
     if not n_products:
         raise ValueError("%s: no way through its loop has %s" % (plain(k.name), limit.needs))
     count = collections.Counter(x.base for x in path)
-    grouped = any(x.base == "HGMMA" for x in path)
+    grouped = any(x.base in GROUPED for x in path)
+    useful = limit.useful if limit and limit.useful else n_products
     beside = None
     if limit and limit.decodes:
         at = decoding_loop(k, loop, limit.decodes)
@@ -374,7 +381,7 @@ def judge(k, warps, limits):
     tiles = -(-KEYS // (128 if grouped else 64))
     pace = [took] if grouped else [cycles(path, w) for w in range(1, warps)] + [took]
     lengths = cut(blocks, tiles) if limit and limit.cut else [tiles] * blocks
-    flop = SCHEDULERS * (warps if grouped else 1) * n_products * FLOP * blocks * tiles
+    flop = SCHEDULERS * (warps if grouped else 1) * useful * FLOP * blocks * tiles
     rate = flop * QUERIES / (blocks // HEADS * PER_BLOCK) / (makespan(lengths, pace) / CLOCK)
     return {
         "kernel": plain(k.name), "products": n_products, "instructions": len(path),
@@ -384,7 +391,9 @@ def judge(k, warps, limits):
         "local": sum(x.base in ("LDL", "STL") for x in k.code), "code": 16 * len(k.code),
         "registers": k.registers, "cycles": took,
         "issued": warps * len(path) + len(beside or []), "decodes": len(beside or []),
-        "tensor": warps * n_products * HELD["group" if grouped else "tensor"], "tflops": None if layers else rate / 1e12,
+        "tensor": warps * sum(held_by(x) if x.base in GROUPED else HELD["tensor"]
+                              for x in path if products(x)),
+        "tflops": None if layers else rate / 1e12,
         **layers,
     }
 
@@ -398,7 +407,7 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps finish")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps finish useful")
 
 
 def counts(needs):
@@ -415,7 +424,8 @@ def limits_of(path):
                         next((float(n[8:]) for n in needs if n.startswith("tensor<=")), None),
                         counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs,
                         next((int(n[6:]) for n in needs if n.startswith("steps=")), 1),
-                        counts(n[7:] for n in needs if n.startswith("finish:")))
+                        counts(n[7:] for n in needs if n.startswith("finish:")),
+                        next((int(n[7:]) for n in needs if n.startswith("useful=")), None))
 
 
 def main():

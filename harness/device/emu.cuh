@@ -464,6 +464,13 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
         r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
     return r;
 }
+/* c and the four products of bytes. */
+static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
+{
+    for (int i = 0; i < 32; i += 8)
+        c += (a >> i & 255u) * (b >> i & 255u);
+    return c;
+}
 static inline unsigned __umulhi(unsigned a, unsigned b)
 {
     return (unsigned)((uint64_t)a * b >> 32);

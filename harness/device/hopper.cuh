@@ -609,6 +609,7 @@ typedef struct kvr_registers<int, 64> kvr_whole_sums;
 #define KVR_INT_8(d, i)                                                                            \
     "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]),    \
     "+r"(d[i + 6]), "+r"(d[i + 7])
+#define KVR_INT_32(d) KVR_INT_8(d, 0), KVR_INT_8(d, 8), KVR_INT_8(d, 16), KVR_INT_8(d, 24)
 #define KVR_INT_64(d)                                                                              \
     KVR_INT_8(d, 0), KVR_INT_8(d, 8), KVR_INT_8(d, 16), KVR_INT_8(d, 24), KVR_INT_8(d, 32),        \
     KVR_INT_8(d, 40), KVR_INT_8(d, 48), KVR_INT_8(d, 56)
@@ -713,6 +714,25 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                  "wgmma.mma_async.sync.aligned.m64n128k32.s32.u8.u8 " KVR_SUMS_64
                  ", {%64,%65,%66,%67}, %68, p;\n}"
                  : KVR_INT_64(d.x)
+                 : "r"(a.x[i]), "r"(a.x[i + 1]), "r"(a.x[i + 2]), "r"(a.x[i + 3]), "l"(b),
+                   "r"((int)add));
+#endif
+}
+
+/* The same of half as many columns: b [64,32], and of 64 columns a thread has 32 sums. */
+template <int N>
+static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
+                                                       struct kvr_registers<unsigned, N> &a, int i,
+                                                       kvr_operand b, bool add)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, &b, 64, false,
+                           add);
+#else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.u8 " KVR_SUMS_32
+                 ", {%32,%33,%34,%35}, %36, p;\n}"
+                 : KVR_INT_32(d.x)
                  : "r"(a.x[i]), "r"(a.x[i + 1]), "r"(a.x[i + 2]), "r"(a.x[i + 3]), "l"(b),
                    "r"((int)add));
 #endif

@@ -183,6 +183,14 @@ assert m.makespan([10] * 132, [5]) == 50 and m.makespan([10] * 133, [5]) == 100
 assert m.makespan([10] * 264, [3, 5]) == 50
 # One of 133 has another beside it, until which is done both are slower.
 assert m.makespan([10] * 132 + [4], [3, 5]) == 4 * 5 + 6 * 3'
+# Of bytes a product has twice the columns of one of BF16, and takes its time.
+check "products of bytes take half the time" python3 -c '
+import sys; sys.path.insert(0, "tools")
+import sass_model as m
+bf16 = m.Instruction(0, "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24")
+byte = m.Instruction(0, "IGMMA.64x128x32.U8.U8 R24, R148, gdesc[UR8], R24, gsb0")
+assert (m.products(bf16), m.products(byte)) == (16, 32)
+assert m.held_by(bf16) == m.held_by(byte) == 64'
 echo 'nothing' >"$work/k.hex"
 model 1 "a listing without kernels"
 says "is named" 'no kernel with a loop of tensor products'

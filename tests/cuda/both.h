@@ -28,6 +28,7 @@ TCase *cases_codec(void);
 TCase *cases_stages(void);
 TCase *cases_outliers(void);
 TCase *cases_mma(void);
+TCase *cases_bytes(void);
 TCase *cases_ops(void);
 TCase *cases_policy(void);
 TCase *cases_product(void);

@@ -5,6 +5,7 @@
 #include <glob.h>
 #include <omp.h>
 
+#include "harness/cache/attend_bytes.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/engine/product_cuda.h"
 #include "tests/cuda/both.h"
@@ -39,6 +40,7 @@ static bool of_other_devices(const char *name)
     if (kvr_stream_emulated())
         return false;
     return (!strcmp(name, "attend_list") && !kvr_attend_list_here(both_stream)) ||
+           (!strcmp(name, "attend_bytes") && !kvr_attend_bytes_here(both_stream)) ||
            (!strcmp(name, "linear_wgmma") && !kvr_product_here(both_stream));
 }
 
@@ -186,6 +188,7 @@ int main(void)
     suite_add_tcase(s, cases_ops());
     suite_add_tcase(s, cases_attend());
     suite_add_tcase(s, cases_mma());
+    suite_add_tcase(s, cases_bytes());
     suite_add_tcase(s, cases_corrections());
     suite_add_tcase(s, cases_wan());
     tcase_add_test(last, every_kernel_was_executed);

@@ -1,0 +1,593 @@
+/* attend_bytes.cu - see attend_bytes.h.
+ *
+ * As attend_wgmma.cu has it: a block has one head and QUERIES queries, a warp group of which one thread
+ * copies tiles in bulk and two that have ROWS of the queries each; scores of a tile are begun together
+ * with the products of the tile before by its values; the two groups take turns; the last blocks are cut.
+ *
+ * What differs is what lies between the products. Their sums are integers, which nothing converts:
+ *
+ *     scores     q kq^T, signed, on top of KVR_BYTE_BIAS, which is a product of its own, of bytes that
+ *                are all 255: x >= 0 and below 2^23, so that as a float it is x 2^-149. One fused
+ *                operation with the token's (A, C) makes it a score in units of the tile (byte_rows.h).
+ *     weights    e^(s - m) times 255, m the row's largest score in the tile; adding 2^23 rounds it, and
+ *                its lowest byte is the code
+ *     output     o = pq (vq + 128), unsigned, below 2^23: one fused operation takes 128 times the sum of
+ *                weights off and scales by the row, one by the channel and adds up */
+#include "harness/cache/attend_bytes.h"
+
+#include "harness/cache/attend_part.cuh"
+#include "harness/cache/byte_code.cuh"
+#include "harness/device/hopper.cuh"
+
+enum {
+    D = KVR_BYTE_D,
+    KEYS = KVR_BYTE_TILE,
+    CONSUMERS = 2,
+    THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
+    ROWS = 64,
+    QUERIES = PART_QUERIES,
+    STAGES = 4,
+    OCTET = 8 * 128, /* bytes of 8 rows */
+    TILE_BYTES = KEYS * 128,
+    KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
+    VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
+    /* Shared memory, by byte. */
+    AT_ONES = 0, /* 8 rows of bytes 255, which stand for as many as are asked for */
+    AT_QUERIES = AT_ONES + OCTET,
+    AT_KEYS = AT_QUERIES + QUERIES * 128,
+    AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
+    AT_KEY_STEPS = AT_VALUES + STAGES * TILE_BYTES,
+    AT_VALUE_STEPS = AT_KEY_STEPS + STAGES * KEY_STEPS,
+    AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS, /* (step 2^22, q . mu) of each query */
+    AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
+    N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
+};
+static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
+              "tiles of 128 rows of 128 bytes");
+
+/* Named barriers: a group's turn; a group's own. */
+enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
+
+/* What a launch is given: maps of keys, values and their steps as rows of 64 BF16 numbers, which are 128
+ * bytes. */
+struct byte_list {
+    struct kvr_tensor_map keys, values, key_steps, value_steps;
+    int n_tiles[KVR_ATTEND_BYTES_SPANS];
+    float log_m[KVR_ATTEND_BYTES_SPANS];
+    float scale;
+    struct cut cut;
+};
+
+/* The barriers of a block, each for STAGES stages. */
+struct byte_barriers {
+    kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
+};
+
+static __device__ __forceinline__ struct byte_barriers barriers_at(kvr_shared<uint8_t> shared)
+{
+    const kvr_shared<uint64_t> b = kvr_as<uint64_t>(shared + AT_BARRIERS);
+
+    return { b, b + STAGES, b + 2 * STAGES, b + 3 * STAGES };
+}
+
+/* One thread's: a place is free for its round r when round r - 1 has been read. */
+static __device__ __forceinline__ void produce(const struct byte_list &l, const struct part &p,
+                                               kvr_shared<uint8_t> shared)
+{
+    const struct byte_barriers b = barriers_at(shared);
+
+#pragma unroll 1
+    for (int i = 0; i < p.n; i++) {
+        const int stage = i % STAGES, tile = p.first + i;
+        const unsigned freed = (unsigned)(i / STAGES + 1) % 2;
+        const kvr_shared<uint8_t> at = shared + stage * TILE_BYTES;
+
+        kvr_barrier_wait(b.empty_k + stage, freed);
+        kvr_barrier_expect(b.full_k + stage, TILE_BYTES + KEY_STEPS);
+        kvr_tile_begin(kvr_as<kvr_bf16>(at + AT_KEYS), l.keys, 0, p.h, tile * KEYS,
+                       b.full_k + stage);
+        kvr_tile_begin(kvr_as<kvr_bf16>(shared + (AT_KEY_STEPS + stage * KEY_STEPS)), l.key_steps,
+                       0, p.h, tile * KVR_BYTE_KEY_STEPS, b.full_k + stage);
+        kvr_barrier_wait(b.empty_v + stage, freed);
+        kvr_barrier_expect(b.full_v + stage, TILE_BYTES + VALUE_STEPS);
+        kvr_tile_begin(kvr_as<kvr_bf16>(at + AT_VALUES), l.values, 0, p.h, tile * D,
+                       b.full_v + stage);
+        kvr_tile_begin(kvr_as<kvr_bf16>(shared + (AT_VALUE_STEPS + stage * VALUE_STEPS)),
+                       l.value_steps, 0, p.h, tile * KVR_BYTE_VALUE_STEPS, b.full_v + stage);
+    }
+}
+
+/* ---- who multiplies ----------------------------------------------------------------------- */
+
+/* The group's queries, coded; two threads have one. Everybody of the group sees them. */
+static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
+                                                    int query, int h, kvr_global<const float> q,
+                                                    kvr_global<const float> mu,
+                                                    kvr_shared<uint8_t> to, kvr_shared<float> steps)
+{
+    const int self = (int)threadIdx.x % KVR_WARP_GROUP, r = self / 2, c = self % 2 * (D / 2);
+    const bool there = query + r < a.n_query;
+    const kvr_global<const float> from =
+        q + ((there ? (query + r) * (int64_t)a.n_heads + h : 0) * D + c);
+    unsigned most = 0;
+    float mean = 0;
+
+#pragma unroll 4
+    for (int i = 0; i < D / 2; i += 4) {
+        const float4 m = kvr_as<const float4>(mu + (h * D + c + i))[0];
+        float4 x = { 0, 0, 0, 0 };
+
+        if (there)
+            x = kvr_as<const float4>(from + i)[0];
+        x = { x.x * scale, x.y * scale, x.z * scale, x.w * scale };
+        most = larger_of(most, larger_of(larger_of(size_of(x.x), size_of(x.y)),
+                                         larger_of(size_of(x.z), size_of(x.w))));
+        mean += x.x * m.x + x.y * m.y + x.z * m.z + x.w * m.w;
+    }
+    most = larger_of(most, __shfl_xor_sync(~0u, most, 1));
+    mean += __shfl_xor_sync(~0u, mean, 1);
+    const float by = inverse_of(most);
+
+#pragma unroll 2
+    for (int i = 0; i < D / 2; i += 16) {
+        unsigned four[4];
+
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float4 x = { 0, 0, 0, 0 };
+
+            if (there)
+                x = kvr_as<const float4>(from + (i + 4 * j))[0];
+            four[j] = four_codes(code_of(x.x * scale, by), code_of(x.y * scale, by),
+                                 code_of(x.z * scale, by), code_of(x.w * scale, by));
+        }
+        kvr_as<uint4>(to + (r * 128 + ((c + i) / 16 ^ r % 8) * 16))[0] =
+            uint4{ four[0], four[1], four[2], four[3] };
+    }
+    if (!c)
+        kvr_as<float2>(steps + 2 * r)[0] = float2{ step_of(most) * 0x1p22f, mean };
+    kvr_fence_async();
+}
+
+/* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16: the largest score, the sum of weights, its columns of the output. */
+struct byte_kept {
+
+    float top[2], sum[2];
+    float out[D / 2];
+};
+
+/* Of a tile's weights: what the sum of products takes to the output, x by + less. */
+struct byte_worth {
+    float by[2], less[2];
+};
+
+typedef struct kvr_registers<unsigned, KEYS / 8> byte_weights;
+
+static __device__ __forceinline__ float whole(int x)
+{
+    return __uint_as_float((unsigned)x);
+}
+
+static __device__ __forceinline__ int bits(float x)
+{
+    return (int)__float_as_uint(x);
+}
+
+static __device__ __forceinline__ void begin_scores(kvr_whole_sums &s, kvr_operand ones,
+                                                    kvr_operand q, kvr_operand keys)
+{
+    kvr_wgmma_bytes(s, ones, ones, false);
+#pragma unroll
+    for (int d = 0; d < D; d += 32)
+        kvr_wgmma_signed(s, kvr_operand_from(q, d), kvr_operand_from(keys, d), true);
+    kvr_wgmma_commit();
+}
+
+static __device__ __forceinline__ void begin_values(kvr_whole_sums &o, byte_weights &weights,
+                                                    kvr_operand values)
+{
+#pragma unroll
+    for (int k = 0; k < KEYS; k += 32)
+        kvr_wgmma_bytes(o, weights, k / 8, kvr_operand_from(values, k), k > 0);
+    kvr_wgmma_commit();
+}
+
+/* This warp has read a tile. */
+static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
+{
+    __syncwarp();
+    if (!lane)
+        kvr_barrier_arrive(empty);
+}
+
+/* What a row makes of a tile's scores: 2^(x factor + shift) is a weight. */
+struct byte_row {
+    float factor, shift;
+    float worth;  /* e^(m - M), m the largest score of the tile and M of all so far */
+    float shrink; /* what was summed before is worth that much less */
+};
+
+/* Sums of products to scores in units of the tile, in place. `odd`: 0, or NaN where the tile has a token
+ * that is. */
+static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
+                                                    kvr_shared<const float> steps, int lane,
+                                                    float log_m, kvr_shared<const float> of_queries,
+                                                    struct byte_kept &kept, struct byte_row *row,
+                                                    float *odd, kvr_shared<uint64_t> empty)
+{
+    const float log2e = 1.44269504f, log2_255 = 7.99435344f;
+    const float2 of_tile = kvr_as<const float2>(steps + 2 * KEYS)[0];
+    float best[2] = { -INFINITY, -INFINITY };
+
+    *odd = of_tile.y;
+#pragma unroll
+    for (int i = 0; i < KEYS / 8; i++) {
+        const float4 by = kvr_as<const float4>(steps + (16 * i + lane % 4 * 4))[0];
+
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float x = fmaf(whole(s[4 * i + 2 * r]), by.x, by.y);
+            const float y = fmaf(whole(s[4 * i + 2 * r + 1]), by.z, by.w);
+
+            s[4 * i + 2 * r] = bits(x);
+            s[4 * i + 2 * r + 1] = bits(y);
+            best[r] = fmaxf(best[r], fmaxf(x, y));
+        }
+    }
+    release(lane, empty);
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        /* A query of zeros has step 0; what no query sees stays -infinity for it, too. */
+        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* step, q . mu */
+        const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
+        const float top = fmaf(best[r], unit, mine.y + log_m), before = kept.top[r];
+        const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
+
+        kept.top[r] = now;
+        row[r].factor = factor;
+        /* No weight above 255, however large the scores: what their product was rounded by is taken
+         * off as well. */
+        row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
+        row[r].shrink = kvr_exp2((before - zero) * log2e);
+        row[r].worth = kvr_exp2((top - zero) * log2e);
+    }
+}
+
+/* Two numbers from 0 to 255 to the nearest, in bytes 0 and 2: as FP16, which is off by 1/16 at most,
+ * and with 1024 added, where FP16 has integers. */
+static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
+{
+#ifdef KVR_EMULATED
+    const float x = kvr_f16_to_f32(kvr_f32_to_f16(low)), y = kvr_f16_to_f32(kvr_f32_to_f16(high));
+
+    return kvr_f32_to_f16(x + 1024) | (unsigned)kvr_f32_to_f16(y + 1024) << 16;
+#else
+    unsigned r;
+
+    asm("{\n.reg .b32 p;\ncvt.rn.f16x2.f32 p, %2, %1;\nadd.rn.f16x2 %0, p, %3;\n}"
+        : "=r"(r)
+        : "f"(low), "f"(high), "r"(0x64006400u));
+    return r;
+#endif
+}
+
+/* out += what the sums of products by values come to: of channels 8 i on. */
+static __device__ __forceinline__ void add_some(kvr_whole_sums &o, kvr_shared<const float> steps,
+                                                int lane, const struct byte_worth &of, int i,
+                                                struct byte_kept &kept)
+{
+    const float2 by = kvr_as<const float2>(steps + (8 * i + lane % 4 * 2))[0];
+
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float *out = kept.out + (4 * i + 2 * r);
+
+        out[0] = fmaf(fmaf(whole(o[4 * i + 2 * r]), of.by[r], of.less[r]), by.x, out[0]);
+        out[1] = fmaf(fmaf(whole(o[4 * i + 2 * r + 1]), of.by[r], of.less[r]), by.y, out[1]);
+    }
+}
+
+/* Scores to weights from 0 to 255, as bytes in the order of the values' tokens; and their sums. ADDS:
+ * between them, what the tile before comes to, since powers leave room for it. */
+template <bool ADDS>
+static __device__ __forceinline__ void weigh(kvr_whole_sums &s, const struct byte_row *row,
+                                             byte_weights &out, unsigned *sum, kvr_whole_sums &o,
+                                             kvr_shared<const float> steps, int lane,
+                                             const struct byte_worth &of, struct byte_kept &kept)
+{
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        sum[r] = 0;
+#pragma unroll
+        for (int i = 0; i < KEYS / 16; i++) {
+            float e[4];
+
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                e[j] = kvr_exp2(
+                    fmaf(whole(s[8 * i + j / 2 * 4 + 2 * r + j % 2]), row[r].factor, row[r].shift));
+            const unsigned four =
+                __byte_perm(codes_of_two(e[0], e[1]), codes_of_two(e[2], e[3]), 0x6420);
+
+            out[2 * i + r] = four;
+            sum[r] = __dp4a(four, 0x01010101u, sum[r]);
+            if (ADDS)
+                add_some(o, steps, lane, of, KEYS / 16 * r + i, kept);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        sum[r] += __shfl_xor_sync(~0u, sum[r], 1);
+        sum[r] += __shfl_xor_sync(~0u, sum[r], 2);
+    }
+}
+
+static __device__ __forceinline__ void count_weights(const unsigned *sum,
+                                                     const struct byte_row *row, float odd,
+                                                     struct byte_kept &kept, struct byte_worth &of)
+{
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float all = (float)sum[r] * row[r].worth;
+
+        kept.sum[r] = fmaf(kept.sum[r], row[r].shrink, all * (1.0f / 255.0f)) + odd;
+        of.by[r] = row[r].worth * 0x1p127f;
+        of.less[r] = all * (-128 * 0x1p-22f);
+    }
+}
+
+static __device__ __forceinline__ void shrink_output(struct byte_kept &kept,
+                                                     const struct byte_row *row)
+{
+    if (!__any_sync(~0u, row[0].shrink != 1.0f || row[1].shrink != 1.0f))
+        return; /* after the first tiles a new maximum is rare */
+#pragma unroll
+    for (int i = 0; i < D / 2; i++)
+        kept.out[i] *= row[i / 2 % 2].shrink;
+}
+
+/* From the state, or nothing has been seen. */
+static __device__ __forceinline__ void load_state(const struct rows_at &r, bool begins, int first,
+                                                  int lane, struct byte_kept &kept)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + 8 * j + lane / 4;
+        const int64_t row = r.at + (int64_t)i * r.step;
+        const bool there = i < r.n && !begins;
+        const kvr_global<float> from = r.acc + ((there ? row * D : 0) + lane % 4 * 2);
+
+        kept.top[j] = there ? (float)r.mx[row] : -INFINITY;
+        kept.sum[j] = there ? (float)r.sum[row] : 0.0f;
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            float2 x = { 0, 0 };
+
+            if (there)
+                x = kvr_as<float2>(from + 8 * n)[0];
+            kept.out[4 * n + 2 * j] = x.x;
+            kept.out[4 * n + 2 * j + 1] = x.y;
+        }
+    }
+}
+
+static __device__ __forceinline__ void store_state(const struct rows_at &r, int first, int lane,
+                                                   kvr_shared<const float> of_queries,
+                                                   const struct byte_kept &kept)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + 8 * j + lane / 4;
+        const int64_t row = r.at + (int64_t)i * r.step;
+
+        if (i >= r.n)
+            continue;
+        if (lane % 4 == 0) {
+            r.mx[row] = kept.top[j];
+            /* Without a step, which is NaN, no weight is right. */
+            r.sum[row] = kept.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
+        }
+        const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
+
+#pragma unroll
+        for (int n = 0; n < D / 8; n++)
+            kvr_as<float2>(to + 8 * n)[0] =
+                float2{ kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1] };
+    }
+}
+
+/* The span that a tile belongs to, and how many of its tiles are left. */
+struct byte_spot {
+    int span, left;
+};
+
+static __device__ __forceinline__ struct byte_spot spot_of(const struct byte_list &l, int tile)
+{
+    struct byte_spot s = { 0, 0 };
+
+#pragma unroll 1
+    for (; tile >= l.n_tiles[s.span]; s.span++)
+        tile -= l.n_tiles[s.span];
+    s.left = l.n_tiles[s.span] - tile;
+    return s;
+}
+
+/* A consuming group, 0 or 1. */
+static __device__ __forceinline__ void
+consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struct part &p,
+        int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
+        kvr_global<const float> mu, const struct rows_at &rows)
+{
+    const struct byte_barriers b = barriers_at(shared);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARP_GROUP / 32;
+    const int first = group * ROWS + 16 * warp;
+    const kvr_shared<uint8_t> mine = shared + (AT_QUERIES + group * (ROWS * 128));
+    const kvr_shared<float> of_queries =
+        kvr_as<float>(shared + AT_QUERY_STEPS) + group * (2 * ROWS);
+    const kvr_operand ones = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_ONES), 0, 0);
+    const kvr_operand queries = kvr_operand_at(kvr_as<const kvr_bf16>(mine), 0, OCTET);
+    const kvr_operand keys = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET);
+    const kvr_operand values = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), 0, OCTET);
+    const kvr_shared<const float> key_steps = kvr_as<float>(shared + AT_KEY_STEPS);
+    const kvr_shared<const float> value_steps = kvr_as<float>(shared + AT_VALUE_STEPS);
+    byte_weights weights;
+    struct byte_kept kept;
+    struct byte_worth of = {};
+    struct byte_row row[2];
+    kvr_whole_sums s, o;
+    unsigned sum[2];
+    float odd;
+    struct byte_spot at = spot_of(l, p.first);
+
+    code_queries(a, l.scale, p.query + group * ROWS, p.h, kvr_global<const float>(io.q), mu, mine,
+                 of_queries);
+    load_state(rows, p.slot >= 0 || io.begins, first, lane, kept);
+    kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
+    const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
+
+    if (group == CONSUMERS - 1) /* the first group's turn */
+        kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
+    kvr_barrier_wait(b.full_k, 0);
+    kvr_wgmma_fence(s);
+    begin_scores(s, ones, queries, keys);
+    kvr_wgmma_wait<0>(s);
+    scale_scores(s, key_steps, lane, l.log_m[at.span], mine_of, kept, row, &odd, b.empty_k);
+    shrink_output(kept, row);
+    weigh<false>(s, row, weights, sum, o, value_steps, lane, of, kept);
+    count_weights(sum, row, odd, kept, of);
+#pragma unroll 1
+    for (int tile = 1; tile < p.n; tile++) {
+        const int stage = tile % STAGES, before = (tile - 1) % STAGES;
+
+        if (!--at.left)
+            at.left = l.n_tiles[++at.span];
+        kvr_barrier_wait(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
+        kvr_barrier_wait(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
+        kvr_named_sync(TURN_OF + group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_wgmma_fence(s, o, weights);
+        begin_scores(s, ones, queries, kvr_operand_from(keys, stage * TILE_BYTES));
+        begin_values(o, weights, kvr_operand_from(values, before * TILE_BYTES));
+        if (tile + 1 < p.n || !group) /* after the last turn nobody waits for the first */
+            kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_wgmma_wait<0>(s, o, weights);
+        scale_scores(s, key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of, kept,
+                     row, &odd, b.empty_k + stage);
+        weigh<true>(s, row, weights, sum, o, value_steps + before * (VALUE_STEPS / 4), lane, of,
+                    kept);
+        release(lane, b.empty_v + before);
+        shrink_output(kept, row);
+        count_weights(sum, row, odd, kept, of);
+    }
+    const int last = (p.n - 1) % STAGES;
+
+    kvr_barrier_wait(b.full_v + last, (unsigned)((p.n - 1) / STAGES) % 2);
+    kvr_wgmma_fence(o, weights);
+    begin_values(o, weights, kvr_operand_from(values, last * TILE_BYTES));
+    kvr_wgmma_wait<0>(o, weights);
+#pragma unroll
+    for (int i = 0; i < D / 8; i++)
+        add_some(o, value_steps + last * (VALUE_STEPS / 4), lane, of, i, kept);
+    store_state(rows, first, lane, mine_of, kept);
+}
+
+/* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
+static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
+    attend_bytes(struct kvr_attend_shape a, const __grid_constant__ struct byte_list l,
+                 const __grid_constant__ struct kvr_attend_io io, kvr_global<const float> mu,
+                 kvr_global<float> parts)
+{
+#if KVR_HAS_WGMMA
+    KVR_SHARED_TILES(uint8_t, shared);
+    /* The same for all lanes, as the compiler does not see of a quotient. */
+    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
+    const struct part p = part_of(a, l.cut);
+
+    if (!threadIdx.x) {
+        const struct byte_barriers b = barriers_at(shared);
+
+        for (int i = 0; i < STAGES; i++) {
+            kvr_barrier_init(b.full_k + i, 1);
+            kvr_barrier_init(b.full_v + i, 1);
+            kvr_barrier_init(b.empty_k + i, CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(b.empty_v + i, CONSUMERS * KVR_WARP_GROUP / 32);
+        }
+    }
+    if (threadIdx.x < OCTET / 16)
+        kvr_as<uint4>(shared + AT_ONES)[threadIdx.x] = uint4{ ~0u, ~0u, ~0u, ~0u };
+    kvr_fence_async();
+    __syncthreads();
+    if (group == 0) {
+        kvr_fewer_registers<24>();
+        if (!threadIdx.x)
+            produce(l, p, shared);
+        return;
+    }
+    kvr_more_registers<240>();
+    const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
+
+    consume(a, l, p, group - 1, shared, io, mu, rows);
+#endif
+}
+
+/* ---- on the host -------------------------------------------------------------------------- */
+
+bool kvr_attend_bytes_here(const struct kvr_stream *s)
+{
+    if (kvr_stream_capability(s) != 90)
+        return false;
+#ifdef KVR_EMULATED
+    return true;
+#else
+    struct cudaFuncAttributes code;
+
+    if (cudaFuncGetAttributes(&code, attend_bytes) == cudaSuccess)
+        return code.maxThreadsPerBlock >= THREADS;
+    cudaGetLastError();
+    return false;
+#endif
+}
+
+/* `each` rows of 128 bytes of every tile and head. */
+static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
+                   int each, enum kvr_swizzle swizzle)
+{
+    return kvr_tensor_map_of(out, rows, n_tiles * each, n_heads, KVR_TILE_COLUMNS, each, swizzle);
+}
+
+bool kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                           const struct kvr_attend_io *io, const struct kvr_byte_span *span,
+                           int n_spans, const struct kvr_byte_rows *rows, float *parts,
+                           size_t n_floats)
+{
+    const int64_t n = rows->n_tiles;
+    const int heads = a->n_heads;
+    struct byte_list l = {};
+    struct kvr_attend_split split;
+    int n_tiles = 0;
+
+    if (!a->n_query || !heads || !n_spans)
+        return true;
+    for (int i = 0; i < n_spans; i++) {
+        l.n_tiles[i] = (int)((span[i].n + KEYS - 1) / KEYS);
+        l.log_m[i] = span[i].log_m;
+        n_tiles += l.n_tiles[i];
+    }
+    l.scale = 1.0f / sqrtf((float)D);
+    if (!map_of(&l.keys, rows->keys, n, heads, KEYS, KVR_SWIZZLE_128) ||
+        !map_of(&l.values, rows->values, n, heads, D, KVR_SWIZZLE_128) ||
+        !map_of(&l.key_steps, rows->key_steps, n, heads, KVR_BYTE_KEY_STEPS, KVR_SWIZZLE_NONE) ||
+        !map_of(&l.value_steps, rows->value_steps, n, heads, KVR_BYTE_VALUE_STEPS,
+                KVR_SWIZZLE_NONE))
+        return false;
+    split = kvr_attend_split_for(a, n_tiles, n_floats);
+    l.cut = cut_of(&split, n_tiles);
+    KVR_LAUNCH(attend_bytes, (unsigned)(split.n_whole + split.n_cut * split.parts), THREADS,
+               N_SHARED, s, *a, l, *io, rows->mu, parts);
+    kvr_attend_parts_cuda(s, a, &split, parts, io);
+    return true;
+}

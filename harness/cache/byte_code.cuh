@@ -1,0 +1,50 @@
+/* byte_code.cuh - a number of F32 as a signed byte, as attend_dot.c rounds it with codes up to 127. */
+#ifndef KVR_CACHE_BYTE_CODE_CUH
+#define KVR_CACHE_BYTE_CODE_CUH
+
+#include <math.h>
+
+#include "harness/device/kernel.cuh"
+#include "harness/device/vector.cuh"
+
+/* Sizes are compared as integers: NaN is above infinity, which is above every number. */
+static __device__ __forceinline__ unsigned size_of(float x)
+{
+    return __float_as_uint(x) & 0x7fffffffu;
+}
+
+static __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+/* What takes numbers up to `most` to codes; 0 where all of them are as good as 0. */
+static __device__ __forceinline__ float inverse_of(unsigned most)
+{
+    const float x = __uint_as_float(most);
+
+    return x >= 1e-30f && x < INFINITY ? 127.0f / x : 0.0f;
+}
+
+/* NaN where one of the numbers is none, or infinite. */
+static __device__ __forceinline__ float step_of(unsigned most)
+{
+    const float x = __uint_as_float(most);
+
+    return x < INFINITY ? x / 127.0f : NAN;
+}
+
+/* To the nearest, ties to even, in the lowest byte: adding 1.5 * 2^23 rounds to an integer. */
+static __device__ __forceinline__ unsigned code_of(float x, float by)
+{
+    return __float_as_uint(x * by + 12582912.0f);
+}
+
+/* The lowest bytes of four words. */
+static __device__ __forceinline__ unsigned four_codes(unsigned a, unsigned b, unsigned c,
+                                                      unsigned d)
+{
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+#endif

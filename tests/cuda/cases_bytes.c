@@ -1,0 +1,460 @@
+/* cases_bytes.c - attention by bytes on a device: codes to the bit, what they come to against sums in
+ * double of the same codes, and against the CPU's attention.
+ *
+ * Sums of products are exact. A weight is p = 255 e^(s - m) rounded; with e the error of a score, below,
+ * and 2^-11 of it from FP16, p is off by p (2 e + 2^-11 + 32 u) before, so that it is rounded as in double
+ * unless it lies as near to half a code. Each weight that does may be one code off. What is summed in F32
+ * is off by n_tiles 8 u of what its terms are in size, and in values by 256 u of 127 steps, since what is
+ * multiplied are codes with 128 added. */
+#include "harness/cache/attend.h"
+#include "harness/cache/attend_bytes.h"
+#include "tests/cuda/both.h"
+
+static const double u = 0x1p-24;
+
+enum { D = KVR_BYTE_D, TILE = KVR_BYTE_TILE, MOST_SPANS = 4, LINE = 32 };
+
+struct byte_case {
+    int64_t n_query;
+    int heads;
+    int64_t n[MOST_SPANS]; /* 0: no more */
+    float log_m[MOST_SPANS];
+};
+static const struct byte_case cases[] = {
+    { 5, 1, { 128 }, { 0 } },
+    { 37, 2, { 300, 64, 1 }, { 0.7f, 0, -2 } },
+    { 131, 1, { 1, 129, 128, 511 }, { 0, 1, 0, 0.3f } },
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+/* ---- codes, as attend_dot.c has them ------------------------------------------------------- */
+
+static float most_of(const float *x, const float *less, int64_t step, int n)
+{
+    float most = 0;
+
+    for (int i = 0; i < n; i++) {
+        const float size = fabsf(x[i * step] - (less ? less[i] : 0));
+
+        most = isnan(most) || isnan(size) ? NAN : size > most ? size : most;
+    }
+    return most;
+}
+
+static float inverse(float most)
+{
+    return most >= 1e-30f && most < INFINITY ? 127.0f / most : 0;
+}
+
+static float step_of(float most)
+{
+    return most < INFINITY ? most / 127.0f : NAN;
+}
+
+static int code_of(float x, float by)
+{
+    return isfinite(x) ? (int)rintf(x * by) : 0;
+}
+
+/* Keys and values of all spans, tile by tile. */
+struct coded {
+    int n_tiles;
+    float *mu;        /* [H,D] */
+    int *left, *span; /* [tiles]: tokens that there are */
+    int8_t *k, *v;    /* [tiles,TILE,H,D] */
+    float *a, *b;     /* [tiles,TILE,H]; [tiles,H,D] */
+};
+
+static int tiles_of(const struct byte_case *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < MOST_SPANS && c->n[i]; i++)
+        n += (int)((c->n[i] + TILE - 1) / TILE);
+    return n;
+}
+
+static void code_tile(const struct byte_case *c, struct coded *z, int tile, const float *k,
+                      const float *v)
+{
+    const int H = c->heads, n = z->left[tile];
+
+    for (int h = 0; h < H; h++) {
+        for (int t = 0; t < n; t++) {
+            const float *row = k + (t * H + h) * D;
+            const int at = (tile * TILE + t) * H + h;
+            const float most = most_of(row, z->mu + h * D, 1, D);
+
+            z->a[at] = step_of(most);
+            for (int i = 0; i < D; i++)
+                z->k[at * D + i] = (int8_t)code_of(row[i] - z->mu[h * D + i], inverse(most));
+        }
+        for (int i = 0; i < D; i++) {
+            const float most = most_of(v + h * D + i, NULL, H * D, n);
+
+            z->b[(tile * H + h) * D + i] = step_of(most);
+            for (int t = 0; t < n; t++)
+                z->v[((tile * TILE + t) * H + h) * D + i] =
+                    (int8_t)code_of(v[(t * H + h) * D + i], inverse(most));
+        }
+    }
+}
+
+static struct coded code_all(const struct byte_case *c, const float *k, const float *v)
+{
+    const int H = c->heads;
+    const size_t tiles = (size_t)tiles_of(c), rows = tiles * TILE * (size_t)H;
+    const int first = c->n[0] < KVR_BYTE_MEAN ? (int)c->n[0] : (int)KVR_BYTE_MEAN;
+    struct coded z = { .mu = calloc((size_t)(H * D), sizeof(float)),
+                       .left = calloc(tiles, sizeof(int)),
+                       .span = calloc(tiles, sizeof(int)),
+                       .k = calloc(rows, D),
+                       .v = calloc(rows, D),
+                       .a = calloc(rows, sizeof(float)),
+                       .b = calloc(tiles * (size_t)(H * D), sizeof(float)) };
+
+    ck_assert(z.mu && z.left && z.span && z.k && z.v && z.a && z.b);
+    for (int t = 0; t < first; t++)
+        for (int i = 0; i < H * D; i++)
+            z.mu[i] += k[t * H * D + i] / (float)first;
+    for (int s = 0; s < MOST_SPANS && c->n[s]; s++)
+        for (int64_t t = 0; t < c->n[s]; t += TILE) {
+            const int n = c->n[s] - t < TILE ? (int)(c->n[s] - t) : (int)TILE;
+
+            z.left[z.n_tiles] = n;
+            z.span[z.n_tiles] = s;
+            code_tile(c, &z, z.n_tiles++, k, v);
+            k += n * H * D;
+            v += n * H * D;
+        }
+    return z;
+}
+
+static void coded_free(struct coded *z)
+{
+    free(z->mu);
+    free(z->left);
+    free(z->span);
+    free(z->k);
+    free(z->v);
+    free(z->a);
+    free(z->b);
+}
+
+/* ---- on the device ------------------------------------------------------------------------- */
+
+/* All spans coded into rows of exactly as many tiles. */
+static struct kvr_byte_rows device_rows(const struct byte_case *c, const float *k, const float *v,
+                                        void **scratch)
+{
+    const int tiles = tiles_of(c);
+    const size_t row = (size_t)(c->heads * D);
+    struct kvr_byte_rows rows;
+    int64_t tile = 0;
+
+    *scratch = both_out(kvr_byte_rows_size(c->heads, tiles));
+    rows = kvr_byte_rows_at(*scratch, c->heads, tiles);
+    for (int s = 0; s < MOST_SPANS && c->n[s]; s++) {
+        const size_t n = (size_t)c->n[s] * row;
+        const float *d_k = both_in(k, n * sizeof(float)), *d_v = both_in(v, n * sizeof(float));
+
+        if (!s)
+            kvr_byte_mean_cuda(both_stream, c->heads, d_k, c->n[s], rows.mu);
+        kvr_byte_rows_cuda(both_stream, c->heads, d_k, d_v, c->n[s], tile, &rows);
+        tile += (c->n[s] + TILE - 1) / TILE;
+        k += n;
+        v += n;
+    }
+    return rows;
+}
+
+static void fill_rows(float *x, int64_t n_tok, int heads, enum fill fill, uint32_t seed)
+{
+    const struct kvr_block_shape shape = { n_tok, heads, D };
+
+    fill_block(x, &shape, fill, seed);
+}
+
+static int64_t tokens_of(const struct byte_case *c)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < MOST_SPANS; i++)
+        n += c->n[i];
+    return n;
+}
+
+/* Where token t of a tile of values is. */
+static int place_of(int t)
+{
+    return t / 16 * 16 + t % 8 / 2 * 4 + t % 16 / 8 * 2 + t % 2;
+}
+
+START_TEST(codes)
+{
+    const struct byte_case *c = &cases[_i / N_FILLS];
+    const enum fill fill = (enum fill)(_i % N_FILLS);
+    const int H = c->heads, tiles = tiles_of(c);
+    const size_t n = (size_t)(tokens_of(c) * H * D), bytes = kvr_byte_rows_size(H, tiles);
+    float *k = floats(n), *v = floats(n);
+    uint8_t *got = malloc(bytes);
+    struct kvr_byte_rows at;
+    struct coded z;
+    void *scratch;
+
+    ck_assert_ptr_nonnull(got);
+    fill_rows(k, tokens_of(c), H, fill, 3);
+    fill_rows(v, tokens_of(c), H, fill, 4);
+    z = code_all(c, k, v);
+    device_rows(c, k, v, &scratch);
+    both_get(got, scratch, bytes, fill_names[fill]);
+    at = kvr_byte_rows_at(got, H, tiles);
+    for (int i = 0; i < H * D; i++)
+        ck_assert_msg(at.mu[i] == z.mu[i] || (isnan(at.mu[i]) && isnan(z.mu[i])), "%s: mu %d",
+                      fill_names[fill], i);
+    for (int tile = 0; tile < tiles; tile++)
+        for (int h = 0; h < H; h++) {
+            const float *of_keys = at.key_steps + (tile * KVR_BYTE_KEY_STEPS * H + h) * LINE;
+            const float *of_tile = of_keys + (KVR_BYTE_KEY_STEPS - 1) * H * LINE;
+            bool odd = false;
+
+            for (int t = 0; t < TILE; t++) {
+                const int row = (tile * TILE + t) * H + h;
+                const float *step = of_keys + t / 16 * H * LINE + t % 16 * 2;
+                const float want = t < z.left[tile] ? z.a[row] : 0;
+
+                odd |= isnan(want);
+                if (t >= z.left[tile]) {
+                    ck_assert(step[1] == -INFINITY);
+                    continue;
+                }
+                for (int i = 0; i < D && !isnan(want); i++)
+                    ck_assert_msg((int8_t)at.keys[row * D + i] == z.k[row * D + i],
+                                  "%s: key [%d,%d,%d]", fill_names[fill], t, h, i);
+                /* Steps below 2^-140 of the tile's are no numbers of full precision. */
+                ck_assert_msg(isnan(want) ? step[0] == 0 && step[1] == 0
+                                          : fabs((double)step[0] * 0x1p-127 * (double)of_tile[0] -
+                                                 (double)want) <= 0x1p-140 * (double)of_tile[0],
+                              "%s: step of key [%d,%d]: %g of %g, not %g", fill_names[fill], t, h,
+                              (double)step[0], (double)of_tile[0], (double)want);
+                ck_assert(fabs((double)step[1] + KVR_BYTE_BIAS * 0x1p-149 * (double)step[0]) <=
+                          4 * u * fabs((double)step[1]));
+                ck_assert(isfinite(step[0]) && step[0] < 0x1p127f);
+            }
+            ck_assert(odd ? isnan(of_tile[1]) : of_tile[1] == 0);
+            for (int i = 0; i < D; i++) {
+                const uint8_t *code = at.values + ((tile * D + i) * H + h) * TILE;
+                const float b = z.b[(tile * H + h) * D + i];
+                const float step =
+                    at.value_steps[((tile * KVR_BYTE_VALUE_STEPS + i / LINE) * H + h) * LINE +
+                                   i % LINE];
+
+                ck_assert(isnan(b) ? isnan(step)
+                                   : fabs((double)step * 255 * 0x1p-22 - (double)b) <=
+                                         4 * u * (double)b);
+                for (int t = 0; t < z.left[tile] && !isnan(b); t++)
+                    ck_assert_msg(code[place_of(t)] ==
+                                      z.v[((tile * TILE + t) * H + h) * D + i] + 128,
+                                  "%s: value [%d,%d,%d]", fill_names[fill], t, h, i);
+            }
+        }
+    both_free();
+    coded_free(&z);
+    free(got);
+    free(k);
+    free(v);
+}
+END_TEST
+
+/* ---- attention ----------------------------------------------------------------------------- */
+
+/* What one query of head h comes to in double, and how far off it may be. */
+struct answer {
+    double out[D], off[D], lse, lse_off;
+};
+
+static void answer_of(const struct byte_case *c, const struct coded *z, const float *q, int h,
+                      struct answer *r)
+{
+    const float scale = 1.0f / sqrtf((float)D);
+    float x[D], most;
+    double g, mean = 0, mean_size = 0, M = -INFINITY, den = 0, den_off = 0, *num = r->out;
+    double size[D] = { 0 };
+    bool bad_row;
+
+    for (int i = 0; i < D; i++) {
+        x[i] = q[i] * scale;
+        mean += (double)x[i] * (double)z->mu[h * D + i];
+        mean_size += fabs((double)x[i] * (double)z->mu[h * D + i]);
+    }
+    most = most_of(x, NULL, 1, D);
+    g = step_of(most);
+    bad_row = !isfinite(g) || !isfinite(mean);
+    memset(r, 0, sizeof *r);
+    for (int tile = 0; tile < z->n_tiles; tile++) {
+        const int n = z->left[tile], H = c->heads;
+        double s[TILE], m = -INFINITY, e = 0, shrink, worth;
+
+        for (int t = 0; t < n; t++) {
+            const int row = (tile * TILE + t) * H + h;
+            const double unit = g * (double)z->a[row];
+            int dot = 0;
+
+            for (int i = 0; i < D; i++)
+                dot += code_of(x[i], inverse(most)) * z->k[row * D + i];
+            bad_row |= isnan(z->a[row]);
+            s[t] = unit * dot + mean + (double)c->log_m[z->span[tile]];
+            /* The bias is rounded: a quarter of a unit, once in C and once with the sum. */
+            e = fmax(e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(mean) + 2));
+            m = fmax(m, s[t]);
+        }
+        e += 2 * D * u * mean_size; /* to other tiles' it is the same; in lse it counts */
+        shrink = exp(M - fmax(M, m));
+        M = fmax(M, m);
+        worth = exp(m - M) / 255;
+        den = den * (isfinite(shrink) ? shrink : 0);
+        den_off *= isfinite(shrink) ? shrink : 0;
+        for (int i = 0; i < D; i++) {
+            num[i] *= isfinite(shrink) ? shrink : 0;
+            r->off[i] *= isfinite(shrink) ? shrink : 0;
+            size[i] *= isfinite(shrink) ? shrink : 0;
+        }
+        for (int t = 0; t < n; t++) {
+            const int row = (tile * TILE + t) * H + h;
+            const double p = 255 * exp(s[t] - m), near = p * (2 * e + 0x1p-11 + 32 * u);
+            const double one = fabs(p - floor(p) - 0.5) <= near ? 1 : near > 0.5 ? near + 1 : 0;
+
+            den += worth * rint(p);
+            den_off += worth * one;
+            for (int i = 0; i < D; i++) {
+                const double b = z->b[(tile * H + h) * D + i], v = b * z->v[row * D + i];
+
+                num[i] += worth * rint(p) * v;
+                r->off[i] += worth * (one * fabs(v) + rint(p) * 256 * u * b);
+                size[i] += worth * rint(p) * fabs(v);
+            }
+        }
+        r->lse_off = fmax(r->lse_off, 2 * e);
+    }
+    den_off += den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8)); /* worth of tiles */
+    for (int i = 0; i < D; i++) {
+        const double all = r->off[i] + size[i] * (2 * r->lse_off + 8 * u * (z->n_tiles + 8));
+
+        num[i] /= den;
+        r->off[i] = (all + fabs(num[i]) * den_off) / (den - den_off) + 1e-38;
+        if (bad_row)
+            num[i] = NAN;
+    }
+    r->lse = bad_row ? NAN : M + log(den);
+    r->lse_off += den_off / (den - den_off) + 8 * u * fabs(M);
+}
+
+/* How the errors of the worst number compare with what it may be off by. */
+static double hold_to(const struct byte_case *c, const struct coded *z, const float *q,
+                      const float *out, const float *mx, const float *sum, const char *what)
+{
+    double worst = 0;
+
+    for (int64_t i = 0; i < c->n_query; i++)
+        for (int h = 0; h < c->heads; h++) {
+            const int64_t row = i * c->heads + h;
+            const double lse = (double)mx[row] + log((double)sum[row]);
+            struct answer r;
+
+            answer_of(c, z, q + row * D, h, &r);
+            ck_assert_msg(isnan(r.lse) ? isnan(lse) : fabs(lse - r.lse) <= r.lse_off,
+                          "%s: query %lld of head %d: log of its weights %g, not %g +- %g", what,
+                          (long long)i, h, lse, r.lse, r.lse_off);
+            for (int d = 0; d < D; d++) {
+                const double got = out[row * D + d];
+
+                ck_assert_msg(isnan(r.out[d]) ? isnan(got) : fabs(got - r.out[d]) <= r.off[d],
+                              "%s: [%lld,%d,%d] %g, not %g +- %g", what, (long long)i, h, d, got,
+                              r.out[d], r.off[d]);
+                if (isfinite(got))
+                    worst = fmax(worst, fabs(got - r.out[d]) / r.off[d]);
+            }
+        }
+    return worst;
+}
+
+static bool bytes_here(void)
+{
+    return kvr_stream_emulated() || kvr_attend_bytes_here(both_stream);
+}
+
+START_TEST(attention)
+{
+    const struct byte_case *c = &cases[_i / N_FILLS];
+    const enum fill fill = (enum fill)(_i % N_FILLS);
+    const int H = c->heads;
+    const size_t n = (size_t)(tokens_of(c) * H * D), rows = (size_t)(c->n_query * H);
+    const struct kvr_attend_shape a = { c->n_query, H, D };
+    const size_t n_parts = kvr_attend_parts_floats(&a);
+    float *k = floats(n), *v = floats(n), *q = floats(rows * D), *out = floats(rows * D);
+    float *mx = floats(rows), *sum = floats(rows), *first = floats(rows * D), *d_out, *parts;
+    const float *d_q;
+    struct kvr_attend_state st;
+    struct kvr_byte_span spans[MOST_SPANS];
+    struct kvr_byte_rows at;
+    struct coded z;
+    void *scratch;
+    int n_spans = 0;
+
+    if (!bytes_here())
+        goto end;
+    for (; n_spans < MOST_SPANS && c->n[n_spans]; n_spans++)
+        spans[n_spans] = (struct kvr_byte_span){ c->n[n_spans], c->log_m[n_spans] };
+    fill_rows(k, tokens_of(c), H, fill, 3);
+    fill_rows(v, tokens_of(c), H, fill, 4);
+    fill_rows(q, c->n_query, H, fill == FILL_HUGE || fill == FILL_BEYOND_FP16 ? FILL_TINY : fill,
+              5);
+    z = code_all(c, k, v);
+    at = device_rows(c, k, v, &scratch);
+    d_q = both_in(q, rows * D * sizeof(float));
+    st = (struct kvr_attend_state){ both_out(rows * sizeof(float)), both_out(rows * sizeof(float)),
+                                    both_out(rows * D * sizeof(float)) };
+    d_out = both_out(rows * D * sizeof(float));
+    parts = both_out(n_parts * sizeof(float));
+    for (int i = 0; i < 3; i++) { /* cut, and with other seeds: the same */
+        const bool cut = i == 2;
+
+        kvr_stream_seed(both_stream, 50 + (uint64_t)i);
+        const struct kvr_attend_io io = { .q = d_q, .state = st, .begins = i != 1 };
+
+        if (!io.begins)
+            kvr_attend_begin_cuda(both_stream, &a, &st);
+        ck_assert(kvr_attend_bytes_cuda(both_stream, &a, &io, spans, n_spans, &at,
+                                        cut ? parts : NULL, cut ? n_parts : 0));
+        kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
+        both_get(mx, st.mx, rows * sizeof(float), fill_names[fill]);
+        both_get(sum, st.sum, rows * sizeof(float), fill_names[fill]);
+        both_get(out, d_out, rows * D * sizeof(float), fill_names[fill]);
+        hold_to(c, &z, q, out, mx, sum, fill_names[fill]);
+        if (!i)
+            memcpy(first, out, rows * D * sizeof(float));
+        else if (i == 1)
+            ck_assert_mem_eq(first, out, rows * D * sizeof(float));
+    }
+    both_free();
+    coded_free(&z);
+end:
+    free(k);
+    free(v);
+    free(q);
+    free(out);
+    free(mx);
+    free(sum);
+    free(first);
+}
+END_TEST
+
+TCase *cases_bytes(void)
+{
+    TCase *tc = tcase_create("attention by bytes");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, codes, 0, N_CASES * N_FILLS);
+    tcase_add_loop_test(tc, attention, 0, N_CASES * N_FILLS);
+    return tc;
+}
