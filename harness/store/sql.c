@@ -126,13 +126,15 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     enum kvr_status st;
 
     /* Of one instant: another process may make the tables meanwhile. */
-    (void)sqlite3_exec(db, "SAVEPOINT form", NULL, NULL, NULL);
+    if (sqlite3_exec(db, "SAVEPOINT form", NULL, NULL, NULL) != SQLITE_OK)
+        return kvr_sql_fail(db, path, "reading");
     st = pragma_int(db, path, "PRAGMA application_id", &app);
     if (st == KVR_OK)
         st = pragma_int(db, path, "PRAGMA user_version", &version);
     if (st == KVR_OK)
         st = pragma_int(db, path, "SELECT count(*) FROM sqlite_schema", &n_tables);
-    (void)sqlite3_exec(db, "RELEASE form", NULL, NULL, NULL);
+    if (sqlite3_exec(db, "RELEASE form", NULL, NULL, NULL) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(db, path, "reading");
     KVR_TRY(st);
     *form = KVR_FORM_EMPTY;
     if (out)
