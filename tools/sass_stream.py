@@ -16,8 +16,8 @@ the fewest. It is counted, and put through a model of one scheduler: warps as re
 an SM have, each going the way again and again; an instruction is issued when its operands' scoreboards,
 its fixed stall and its pipe allow (sass_model.py). Loads and stores of global memory also take their
 turn at the scheduler's share of the device's memory, 4.8 TB/s of an H200 of which a copy gets .92. The
-share of a copy's speed is how busy that is. Nothing of this is calibrated: no conflicts, caches or pages
-are in it, and no device has run it."""
+share of a copy's speed is how busy that is. Of shared memory a scheduler has 32 bytes a cycle. Nothing of
+this is calibrated: no conflicts, caches or pages are in it, and no device has run it."""
 import argparse
 import collections
 import re
@@ -122,6 +122,8 @@ def cycles(path, warps, moved, rounds=6):
         w, (x, p) = chosen, trace[at[chosen]]
         held = HELD_MEMORY.get(x.base, 4) if p == "memory" else HELD.get(p, 1)
         late = LATENCY.get(x.base, 20)
+        if x.base in ("LDS", "STS"):
+            held = 32 * width(x) / 32
         if x.base in ("LDG", "STG"):
             held = 32 * width(x) / 32
             free["device"] = max(free["device"], now) + 32 * width(x) * moved / asked / COPY

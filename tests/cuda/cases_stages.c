@@ -226,15 +226,16 @@ START_TEST(of_bf16)
                                          "hadamard | asym(bits=3)",
                                          "sym(bits=2) + sym(bits=4)",
                                          "outliers(sigma=3) | sym(bits=4)" };
-    static const struct kvr_block_shape odd = { 19, 3, 2 }, wide = { 33, 1, 128 };
-    const struct kvr_block_shape *const all[] = { &shapes[0], &shapes[2], &odd, &wide };
+    static const struct kvr_block_shape odd = { 19, 3, 2 }, wide = { 33, 1, 128 },
+                                        heads = { 21, 6, 128 };
+    const struct kvr_block_shape *const all[] = { &shapes[0], &shapes[2], &odd, &wide, &heads };
 
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct kvr_codec *c =
             open_codec(texts[t], KVR_K, false, _i ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
         struct kvr_dev *dev = open_dev();
 
-        for (int f = 0; f < 4 * N_FILLS; f++) {
+        for (int f = 0; f < 5 * N_FILLS; f++) {
             const struct kvr_block_shape *shape = all[f / N_FILLS];
             const size_t n = elements(shape);
             float *x = floats(n), *work = floats(n);

@@ -1,0 +1,212 @@
+/* grid_code.cuh - a set of numbers on a device: its range, the step and zero point that are fitted to it,
+ * its codes. What kernels of integer grids have in common. */
+#ifndef KVR_METHODS_GRID_CODE_CUH
+#define KVR_METHODS_GRID_CODE_CUH
+
+#include "methods/codecs/hadamard/fwht.cuh"
+#include "methods/kernels/planes.cuh"
+
+/* A grid and a block of tokens, as kernels see them. */
+struct shape {
+    struct kvr_planes planes;     /* n_tok: as stored, padding included */
+    int64_t n_tok, n_sets, width; /* width: elements of a set along channels */
+    int64_t per_token;            /* sets of a token, where sets lie within one */
+    int axis, group;
+    bool asym, study, bf16;
+    float most, least; /* what is rounded to a code, of which 2^(b-1) is 0 where it is symmetric */
+    float middle;      /* that code, or 0 */
+    unsigned flip;     /* from two's complement to codes, in every byte */
+    bool eights;       /* the steps of eight tokens are 16 bytes, and what lies behind them */
+    float share, halved; /* 1 / Q, Q the steps of a range or of its smaller half; 1 / 2^(b-1) */
+};
+
+static __device__ __forceinline__ int at_most(int64_t n, int most)
+{
+    return n < most ? (int)n : most;
+}
+
+static __device__ __forceinline__ int order_of(float x)
+{
+    const int u = (int)__float_as_uint(x);
+
+    return u ^ (u >> 31 & 0x7fffffff);
+}
+
+static __device__ __forceinline__ float value_of(int order)
+{
+    return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
+}
+
+/* q = rne(((x - m) down) / s + pre) + post; inv is 1 / s. `down` is 1, or a power of two that keeps
+ * inv from being a denormal number. */
+struct fitted {
+    float s, inv, m, pre, down;
+    kvr_f16 step, zero;
+    bool clips; /* there may be codes beyond the last: FP16 has no such step or minimum, or NaN */
+};
+
+/* Nearest FP16 not below x >= 0, 65504 at most; of a NaN some number. */
+static __device__ __forceinline__ kvr_f16 half_up(float x)
+{
+    const unsigned h = __half_as_ushort(__float2half_rn(x));
+    const unsigned up = h + (kvr_float_of((kvr_f16)h) < x ? 1u : 0u);
+
+    return (kvr_f16)(up < 0x7bffu ? up : 0x7bffu);
+}
+
+/* Nearest FP16 not above x, -65504 at least. */
+static __device__ __forceinline__ kvr_f16 half_down(float x)
+{
+    const kvr_f16 h = kvr_half_of(x);
+    const unsigned away = h & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
+    const unsigned down = (h + (kvr_float_of(h) > x ? away : 0u)) & 0xffffu;
+    const unsigned size = down & 0x7fffu;
+
+    return (kvr_f16)((down & 0x8000u) | (size < 0x7c00u ? size : 0x7bffu));
+}
+
+static __device__ __forceinline__ struct fitted fit_study(const struct shape &g, float lo, float hi)
+{
+    const float q_top = (float)((1 << g.planes.bits) - 1);
+    const float qmax = (float)((1 << (g.planes.bits - 1)) - 1); /* INT2 is ternary */
+    const float eps = g.bf16 ? kvr_round_bf16(1e-8f) : 1e-8f;
+    struct fitted f;
+    float wide, z;
+
+    lo = g.bf16 ? kvr_round_bf16(lo) : lo;
+    hi = g.bf16 ? kvr_round_bf16(hi) : hi;
+    wide = g.asym ? hi - lo : hi > -lo ? hi : -lo;
+    f.s = (g.bf16 ? kvr_round_bf16(wide) : wide) / (g.asym ? q_top : qmax);
+    f.s = g.bf16 ? kvr_round_bf16(f.s) : f.s;
+    f.s = f.s < eps ? eps : f.s;
+    z = -lo / f.s;
+    z = rintf(g.bf16 ? kvr_round_bf16(z) : z);
+    z = z > 0 ? z : 0;
+    f.m = 0;
+    f.pre = !g.asym ? 0 : z < q_top ? z : q_top;
+    f.step = kvr_half_of(f.s);
+    f.zero = kvr_half_of(f.pre);
+    return f;
+}
+
+static __device__ __forceinline__ struct fitted fit_sym(const struct shape &g, float lo, float hi)
+{
+    const float pos = hi > 0 ? hi : 0, neg = lo < 0 ? -lo : 0;
+    const float wide = (pos > neg ? pos : neg) * g.halved;
+    const float narrow = kvr_quotient_finite(pos > neg ? neg : pos, g.most, g.share);
+    struct fitted f;
+
+    f.m = f.pre = 0;
+    f.zero = 0;
+    f.step = (kvr_f16)(half_up(wide > narrow ? wide : narrow) | (pos > neg ? 0x8000u : 0u));
+    f.s = kvr_float_of(f.step);
+    return f;
+}
+
+static __device__ __forceinline__ struct fitted fit_asym(const struct shape &g, float lo, float hi)
+{
+    struct fitted f;
+
+    f.zero = half_down(lo);
+    f.m = kvr_float_of(f.zero);
+    f.pre = 0;
+    f.step = half_up(kvr_quotient_finite(hi - f.m, g.most, g.share));
+    f.s = kvr_float_of(f.step);
+    return f;
+}
+
+template <bool PLAIN>
+static __device__ __forceinline__ struct fitted fit(const struct shape &g, int low, int high)
+{
+    const float lo = value_of(low), hi = value_of(high);
+    const bool bad = high >= order_of(INFINITY) || low <= order_of(-INFINITY);
+    struct fitted f = !PLAIN && g.study ? fit_study(g, lo, hi)
+                      : g.asym          ? fit_asym(g, lo, hi)
+                                        : fit_sym(g, lo, hi);
+
+    f.s = bad ? NAN : f.s == 0 ? 1 : f.s;
+    f.step = bad ? 0x7e00 : f.step;
+    f.clips = bad || (f.step & 0x7fff) == 0x7bff || (f.zero & 0x7fff) == 0x7bff;
+    f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
+    f.s *= f.down;
+    f.inv = PLAIN ? kvr_inverse(f.s) : 1 / f.s;
+    if (!PLAIN && f.inv == 0) /* an infinite step, by which every number is 0 */
+        f.s = 1;
+    return f;
+}
+
+static __device__ __forceinline__ float rounded(float x, bool bf16)
+{
+    return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
+}
+
+/* A float whose low bits are the code: as two's complement where the grid is symmetric. ROUND is half
+ * way between 2^23 and 2^24, where the last place of a float is 1. A NaN gives the least. */
+static const float ROUND = 12582912;
+
+template <bool PLAIN, bool CLIPS = true>
+static __device__ __forceinline__ float coded(const struct shape &g, float x,
+                                              const struct fitted &f)
+{
+    float v;
+
+    if (PLAIN) {
+        v = kvr_quotient_finite(x - f.m, f.s, f.inv);
+    } else {
+        v = kvr_quotient_any(rounded(x - f.m, g.bf16) * f.down, f.s, f.inv);
+        v = rounded(rounded(v, g.bf16) + f.pre, g.bf16);
+    }
+    return (CLIPS ? fminf(fmaxf(v, g.least), g.most) : v) + ROUND;
+}
+
+/* Bits of some floats, compared as they are: the largest unsigned is that of the least number where one is
+ * below 0, and the least unsigned that of the least or of the largest where all are on one side of it. */
+struct seen {
+    unsigned least, most;
+    int top; /* the largest signed */
+};
+
+static __device__ __forceinline__ struct seen both(struct seen a, struct seen b)
+{
+    return { b.least < a.least ? b.least : a.least, b.most > a.most ? b.most : a.most,
+             b.top > a.top ? b.top : a.top };
+}
+
+template <int N> static __device__ __forceinline__ struct seen seen_of(const float (&x)[N])
+{
+    const unsigned first = __float_as_uint(x[0]);
+    struct seen all = { first, first, (int)first };
+
+#pragma unroll
+    for (int i = 1; i < N; i++) {
+        const unsigned u = __float_as_uint(x[i]);
+
+        all = both(all, { u, u, (int)u });
+    }
+    return all;
+}
+
+/* Their range, as order_of has it. */
+static __device__ __forceinline__ void range_of(const struct seen &s, int &low, int &high)
+{
+    low = order_of(__uint_as_float((int)s.most < 0 ? s.most : s.least));
+    high = order_of(__uint_as_float(s.top < 0 ? s.least : (unsigned)s.top));
+}
+
+/* A template, because a build may have no values of one of them, and clang tells. */
+template <typename X> static __device__ __forceinline__ float widened(X x)
+{
+    if constexpr (sizeof x == sizeof(kvr_bf16))
+        return __uint_as_float((unsigned)x << 16);
+    else
+        return x;
+}
+
+/* The planes, in T. */
+template <class T>
+static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
+{
+    return { g.planes.n_tok, g.planes.channels / (int64_t)sizeof(T), g.planes.bits };
+}
+
+#endif

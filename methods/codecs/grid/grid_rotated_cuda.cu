@@ -1,0 +1,290 @@
+/* grid_rotated_cuda.cu - sets of 16 tokens of heads of 128 channels, rotated and coded.
+ *
+ * A warp has 16 tokens of a head. The transform adds channels whose numbers differ in one bit, so the
+ * channels of a thread are chosen by what is next: first 16 side by side of four tokens, for the strides
+ * 1 to 8, then every 16th of eight tokens, for 16, 32 and 64; by then a set lies in two threads. What goes
+ * from one thread to another takes the warp's shared memory, 16 bytes at a time: half an access of an
+ * element, where shuffles would be five. Ranges, steps and codes go the same way, and are stored as
+ * grid_encode_16 does, four channels a thread.
+ *
+ * Every sum and product is rounded as fwht.h and grid.h have it. */
+#include "methods/codecs/grid/grid_rotated.h"
+
+enum {
+    D = 128,
+    TOKENS = 16,
+    WARPS = 4,
+    ROOM = D * TOKENS / 4, /* of a warp, in 16 bytes */
+    FITS = 34,             /* from a channel's fit to the next's: eight at once are in all banks */
+    CODES = 34,            /* from four tokens' codes to the next's: so are 32 */
+    AT_FITS = 2 * D        /* behind ranges; codes are where ranges were */
+};
+
+using quad = kvr_few<float, 4>;
+using words = kvr_few<unsigned, 4>;
+
+/* 16 channels of a token. */
+static __device__ __forceinline__ void channels_of(kvr_global<const words> x, float (&v)[16])
+{
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const words q = x[i];
+
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            v[8 * i + 2 * j] = kvr_bf16_low(q.v[j]);
+            v[8 * i + 2 * j + 1] = kvr_bf16_high(q.v[j]);
+        }
+    }
+}
+
+template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N])
+{
+#pragma unroll
+    for (int h = 1; h < N; h *= 2)
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            if (i & h)
+                continue;
+            const float a = v[i], b = v[i + h];
+
+            v[i] = a + b;
+            v[i + h] = a - b;
+        }
+}
+
+/* Tokens 4 t .. 4 t + 3 of channel c are at 4 c + t, its lowest three bits turned by c / 16 and c / 2: so
+ * eight threads write channels 16 apart to different banks, and read neighbours from different banks. */
+
+/* Strides 1 to 8: channels 16 p .. 16 p + 15 of tokens 4 t .. 4 t + 3. */
+static __device__ __forceinline__ void rotate_near(kvr_global<const words> from, unsigned row,
+                                                   int left, int p, int t, kvr_shared<quad> room)
+{
+    const int at = 64 * p + (t ^ p);
+    float v[4][16];
+
+#pragma unroll
+    for (int i = 0; i < 4;
+         i++) { /* beyond the last token that one once more: it changes no range */
+        const int token = 4 * t + i < left ? 4 * t + i : left - 1;
+
+        channels_of(from + row * (unsigned)token, v[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        butterflies(v[i]);
+#pragma unroll
+    for (int k = 0; k < 16; k++) {
+        const int turned = 4 * (k & 1) ^ (k >> 1 & 3);
+
+        room[(at ^ turned) + 4 * (k & ~1)] = { { v[0][k], v[1][k], v[2][k], v[3][k] } };
+    }
+}
+
+/* Strides 16 to 64: channels a, a + 16, ... of tokens 8 half .. 8 half + 7. SURE: of what is not finite as
+ * well, which otherwise becomes some NaN: a set's minimum is stored as it is, its step is that of no set. */
+template <bool SURE>
+static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, int half,
+                                                  float (&w)[8][8])
+{
+    const float norm = sqrtf((float)D), inv = 1 / norm;
+    const int at = 4 * (a & ~1) + ((4 * (a & 1) + 2 * half) ^ (a >> 1 & 3));
+
+#pragma unroll
+    for (int m = 0; m < 8; m++)
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            const quad four = room[(at ^ m ^ q) + 64 * m];
+
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                w[m][4 * q + i] = four.v[i];
+        }
+#pragma unroll
+    for (int t = 0; t < 8; t++) {
+        float v[8];
+
+#pragma unroll
+        for (int m = 0; m < 8; m++)
+            v[m] = w[m][t];
+        butterflies(v);
+#pragma unroll
+        for (int m = 0; m < 8; m++)
+            w[m][t] = v[m];
+    }
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        const float v = w[i / 8][i % 8];
+
+        w[i / 8][i % 8] = SURE ? kvr_quotient(v, norm, inv) : kvr_quotient_finite(v, norm, inv);
+    }
+}
+
+/* What a thread has seen of half a set. Where there is no minimum to be stored, a range is as far as it goes
+ * beyond 0 either way: two numbers say it. */
+template <bool ASYM> using told = kvr_few<unsigned, ASYM ? 4 : 2>;
+
+template <bool ASYM>
+static __device__ __forceinline__ void tell_seen(const float (&w)[8][8], kvr_shared<told<ASYM>> to)
+{
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const struct seen s = seen_of(w[m]);
+        told<ASYM> t = { { s.most, (unsigned)s.top } };
+
+        if constexpr (ASYM)
+            t.v[2] = s.least;
+        to[16 * m] = t;
+    }
+}
+
+template <int N> static __device__ __forceinline__ struct seen heard(const kvr_few<unsigned, N> &t)
+{
+    return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
+}
+
+/* Steps and zero points of channels 4 lane .. 4 lane + 3, from what two threads each have
+ * seen. True: codes may have to be clipped. */
+template <bool ASYM>
+static __device__ __forceinline__ bool fit_sets(const struct shape &g, kvr_shared<quad> room,
+                                                int lane, int64_t set,
+                                                kvr_global<kvr_few<kvr_f16, 4>> meta)
+{
+    const kvr_shared<told<ASYM>> seen = kvr_as<told<ASYM>>(room);
+    kvr_few<kvr_f16, 4> step, zero;
+    bool clips = false;
+
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        int low, high;
+
+        range_of(
+            both(heard((told<ASYM>)seen[4 * lane + j]), heard((told<ASYM>)seen[D + 4 * lane + j])),
+            low, high);
+        const struct fitted f = fit<true>(g, low, high);
+
+        room[AT_FITS + j * FITS + lane] = { { f.s, f.inv, f.m, 0 } };
+        step.v[j] = f.step;
+        zero.v[j] = f.zero;
+        clips = clips || f.clips;
+    }
+    meta[set] = step;
+    if (g.asym)
+        meta[g.n_sets / 4 + set] = zero;
+    return clips;
+}
+
+/* The codes of eight tokens of eight channels, to where threads find them that store them. */
+template <bool CLIPS>
+static __device__ __forceinline__ void code_sets(const struct shape &g, kvr_shared<quad> room,
+                                                 int a, int half, const float (&w)[8][8])
+{
+    const kvr_shared<unsigned> codes = kvr_as<unsigned>(room);
+
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const quad fit = room[AT_FITS + a % 4 * FITS + a / 4 + 4 * m];
+        struct fitted f;
+
+        f.s = fit.v[0];
+        f.inv = fit.v[1];
+        f.m = g.asym ? fit.v[2] : 0.0f;
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            unsigned u[4];
+
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                u[i] = __float_as_uint(coded<true, CLIPS>(g, w[m][4 * q + i], f));
+            codes[(2 * half + q) * 4 * CODES + 16 * m + a] = __byte_perm(
+                __byte_perm(u[0], u[1], 0x0040), __byte_perm(u[2], u[3], 0x0040), 0x5410);
+        }
+    }
+}
+
+/* Four tokens of four channels, bytes of a channel's word made into bytes of a token's; of tokens that are
+ * not there 0. */
+static __device__ __forceinline__ void turn(const words &of, unsigned flip, int left,
+                                            unsigned *code)
+{
+    const unsigned there = left >= 4 ? ~0u : left <= 0 ? 0u : ~(~0u << 8 * left);
+    unsigned w[4];
+
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        w[j] = (of.v[j] ^ flip) & there;
+    const unsigned a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[2], w[3], 0x5140);
+    const unsigned c = __byte_perm(w[0], w[1], 0x7362), d = __byte_perm(w[2], w[3], 0x7362);
+
+    code[0] = __byte_perm(a, b, 0x5410);
+    code[1] = __byte_perm(a, b, 0x7632);
+    code[2] = __byte_perm(c, d, 0x5410);
+    code[3] = __byte_perm(c, d, 0x7632);
+}
+
+/* Compiled for grids with and without a minimum, since a set's fit is then one of two. */
+template <bool ASYM>
+static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
+    grid_encode_rotated(struct shape g, unsigned strips, kvr_global<const words> x,
+                        kvr_global<uint32_t> codes, kvr_global<kvr_few<kvr_f16, 4>> meta)
+{
+    KVR_SHARED(quad, rooms, WARPS * ROOM);
+    const int heads = (int)(g.planes.channels / D);
+    const int64_t t0 = (int64_t)(blockIdx.x / strips) * TOKENS;
+    const int head = (int)(blockIdx.x % strips) * WARPS + (int)threadIdx.x / 32;
+    const int left = at_most(g.n_tok - t0, TOKENS);
+    const kvr_shared<quad> room = rooms + (int)threadIdx.x / 32 * ROOM;
+    float w[8][8];
+
+    if (head >= heads)
+        return;
+    g.asym = ASYM;
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t unit = head * (D / 4) + lane;
+
+    rotate_near(x + ((t0 * heads + head) * 16 + lane % 8 * 2), (unsigned)heads * 16, left, lane % 8,
+                lane / 8, room);
+    __syncwarp();
+    rotate_far<ASYM>(room, lane % 16, lane / 16, w);
+    __syncwarp();
+    tell_seen<ASYM>(w, kvr_as<told<ASYM>>(room) + D * (lane / 16) + lane % 16);
+    __syncwarp();
+    const bool clips = fit_sets<ASYM>(g, room, lane, t0 / TOKENS * heads * (D / 4) + unit, meta);
+
+    __syncwarp();
+    if (__any_sync(~0u, clips))
+        code_sets<true>(g, room, lane % 16, lane / 16, w);
+    else
+        code_sets<false>(g, room, lane % 16, lane / 16, w);
+    __syncwarp();
+#pragma unroll
+    for (int h = 0; h < TOKENS; h += 8) {
+        unsigned some[8];
+
+#pragma unroll
+        for (int q = h / 4; q < h / 4 + 2; q++)
+            turn(kvr_as<words>(room)[q * CODES + lane], g.flip, left - 4 * q,
+                 some + 4 * (q - h / 4));
+        if (h < left)
+            kvr_store8(planes_of<uint32_t>(g), (t0 + h) / 8, unit, some, codes);
+    }
+}
+
+template <bool ASYM>
+static void launch(struct kvr_stream *s, const struct shape &g, const void *x, void *codes,
+                   void *meta)
+{
+    const unsigned strips = kvr_blocks(g.planes.channels / D, WARPS);
+
+    KVR_LAUNCH(grid_encode_rotated<ASYM>, kvr_blocks(g.n_tok, TOKENS) * strips, WARPS * 32, 0, s, g,
+               strips, (const words *)x, (uint32_t *)codes, (kvr_few<kvr_f16, 4> *)meta);
+}
+
+void kvr_grid_encode_rotated(struct kvr_stream *s, const struct shape *g, const kvr_bf16 *x,
+                             void *codes, void *meta)
+{
+    if (g->asym)
+        launch<true>(s, *g, x, codes, meta);
+    else
+        launch<false>(s, *g, x, codes, meta);
+}
