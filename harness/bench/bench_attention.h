@@ -13,7 +13,7 @@
 
 #include "harness/bench/bench.h"
 
-enum { KVR_BENCH_ATTENTION_ROWS = 32 };
+enum { KVR_BENCH_ATTENTION_ROWS = 48 };
 
 /* seconds: the rounds of a row end when so many are over, with the third at the earliest; 0: they do
  * not. A row that ended so says it. Filling its cache, the warm-up and the check are not counted. */
@@ -39,7 +39,10 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, i
  * "attention.dense...", then have no ratio and the reason. With cuDNN rows "attention.cuDNN..." tell
  * its rate. Before anything is timed 48 of the queries must agree with a direct softmax in double
  * over the decoded cache, and of the references that is asked for every cache: a cuDNN that does not
- * is none. An emulated device takes small shapes and has no ratio. */
+  * is none. An emulated device takes small shapes and has no ratio.
+ *
+ * Rows "attention.int8...", on devices of compute capability 9.0, multiply coded tokens as bytes
+ * (attend_bytes.h). One that is further from that softmax than 8 bits explain has no rate, and says so. */
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                                          const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows);

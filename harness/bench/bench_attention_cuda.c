@@ -8,6 +8,7 @@
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_cudnn.h"
 #include "harness/bench/turns_cuda.h"
+#include "harness/cache/attend_bytes.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
@@ -18,12 +19,12 @@ struct size {
     int chunks[4];                                                 /* 0: no more */
 };
 static const struct size wan = { 12, 128, 1560, 3, 14, { 1, 2, 7, 14 } };
-static const struct size small = { 2, 64, 8, 3, 3, { 1, 3 } };
+static const struct size small = { 2, 128, 8, 3, 3, { 1, 3 } };
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
 static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
 static const char with_cudnn[] = "cuDNN SDPA BF16";
 enum { N_METHODS = 4, N_PATHS = 2, N_SAMPLES = 48 };
-_Static_assert(2 * 4 + 3 * N_METHODS * N_PATHS <= KVR_BENCH_ATTENTION_ROWS, "a row each");
+_Static_assert(2 * 4 + 3 * N_METHODS * (N_PATHS + 1) <= KVR_BENCH_ATTENTION_ROWS, "a row each");
 
 struct kit {
     struct kvr_dev *dev;
@@ -246,15 +247,9 @@ static enum kvr_status want(struct kit *t)
     return KVR_OK;
 }
 
-/* host_out against them. Queries, keys, weights and values are rounded to BF16: each
- * moves a number by at most 2^-9 of it, about evenly, so by 2^-9 / sqrt(3) in the mean square.
- * Queries and keys of order 1 in D channels make that sqrt(2) 2^-9 / sqrt(3) of a score, which
- * moves a weight by as much; with weights and values as well: 2 * 2^-9 / sqrt(3) = 0.0023 of what
- * many keys come to. Four times that, in relative L2 over all samples; cuDNN's rounds its output to
- * BF16, too. */
-static enum kvr_status hold(const struct kit *t, const char *name)
+/* By how much host_out is off from them, in relative L2 over all samples. */
+static double error_of(const struct kit *t)
 {
-    static const double most = 4 * 2 * 0x1p-9 / 1.7320508;
     const size_t d = (size_t)t->s->d;
     double off = 0, size = 0;
 
@@ -264,20 +259,40 @@ static enum kvr_status hold(const struct kit *t, const char *name)
         off += e * e;
         size += t->want[i] * t->want[i];
     }
-    if (!(sqrt(off / size) <= most))
+    return sqrt(off / size);
+}
+
+/* In BF16. Queries, keys, weights and values are rounded to BF16: each
+ * moves a number by at most 2^-9 of it, about evenly, so by 2^-9 / sqrt(3) in the mean square.
+ * Queries and keys of order 1 in D channels make that sqrt(2) 2^-9 / sqrt(3) of a score, which
+ * moves a weight by as much; with weights and values as well: 2 * 2^-9 / sqrt(3) = 0.0023 of what
+ * many keys come to. Four times that; cuDNN's rounds its output to BF16, too. */
+static const double most_of_bf16 = 4 * 2 * 0x1p-9 / 1.7320508;
+
+/* In bytes. Of 128 normal numbers the largest is about 2.7, and a step, 2.7 / 127, leaves .0061 of each in
+ * the mean square: of queries and keys .0087 of a score and so of a weight, of values .006. Weights are
+ * rounded to 1/255 of a tile's largest, which is .0085 of their mean square where scores are normal.
+ * Together .0135. Three times that. */
+static const double most_of_bytes = 3 * .0135;
+
+static enum kvr_status hold(const struct kit *t, const char *name, double most)
+{
+    const double error = error_of(t);
+
+    if (!(error <= most))
         return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g of its size, at most %g", name,
-                        sqrt(off / size), most);
+                        error, most);
     return KVR_OK;
 }
 
 /* What is in `out` on the device. */
-static enum kvr_status check(struct kit *t, const char *name)
+static enum kvr_status check(struct kit *t, const char *name, double most)
 {
     const size_t n = chunk_floats(t) * sizeof(float);
 
     if (kvr_dev_sync(t->dev) != KVR_OK || kvr_dev_get(t->dev, t->host_out, t->out.p, n) != KVR_OK)
         return kvr_fail_prefix(KVR_EINTERNAL, "bench: %s", name);
-    return hold(t, name);
+    return hold(t, name, most);
 }
 
 /* What cuDNN makes of the same: a library that is wrong, or fails, is no reference, and that is why.
@@ -292,7 +307,7 @@ static enum kvr_status check_cudnn(struct kit *t)
     if (st == KVR_OK)
         st = kvr_bench_cudnn_get(&t->cudnn, t->host_out);
     if (st == KVR_OK)
-        st = hold(t, "cuDNN");
+        st = hold(t, "cuDNN", most_of_bf16);
     if (st == KVR_OK || st == KVR_ENOMEM)
         return st;
     snprintf(t->cudnn.why, sizeof t->cudnn.why, "%s", kvr_error());
@@ -365,9 +380,24 @@ static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, kvr_turn_fn *ref
     return KVR_OK;
 }
 
-static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path path,
-                              struct kvr_bench_row *row)
+/* What a row says that is off: no rate. Everything else that goes wrong ends the benchmark. */
+static enum kvr_status off_or(enum kvr_status st, struct kvr_bench_row *row)
 {
+    if (st != KVR_ETOLERANCE)
+        return st;
+    row->unit = "GFLOP/s";
+    row->reference = "direct softmax";
+    row->n = 0;
+    row->median = row->min = row->cold = row->warm = NAN;
+    kvr_bench_without(row, kvr_error());
+    return KVR_OK;
+}
+
+static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path path,
+                              enum kvr_attend_as as, struct kvr_bench_row *row)
+{
+    const bool bytes = as == KVR_ATTEND_INT8;
+    const double most = bytes ? most_of_bytes : most_of_bf16;
     const struct size *s = t->s;
     const struct kvr_cache_shape shape = {
         .n_layers = 1,
@@ -377,13 +407,15 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
         .frames_per_chunk = s->frames_per_chunk,
         .capacity_frames = s->frames_per_chunk * t->n_chunks,
         .exact = KVR_BF16,
+        .attend = as,
     };
     struct kvr_scheme *scheme = NULL;
     enum kvr_status st = kvr_scheme_open(&scheme, method, NULL, 0);
 
     *row = (struct kvr_bench_row){ 0 };
-    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld", kvr_path_names[path], method,
-             (long long)t->n_query, (long long)t->n_key);
+    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld",
+             bytes ? kvr_attend_names[as] : kvr_path_names[path], method, (long long)t->n_query,
+             (long long)t->n_key);
     if (st == KVR_OK)
         st = kvr_cache_open(&t->cache, t->dev, scheme, &shape, path);
     if (st == KVR_OK)
@@ -393,12 +425,16 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     if (st == KVR_OK)
         st = attend(t, 0);
     if (st == KVR_OK)
-        st = check(t, row->name);
+        st = check(t, row->name, most);
     if (st == KVR_OK)
         st = time_it(t, attend, t->cudnn.why[0] ? dense : cudnn, row);
     if (st == KVR_OK) /* what was timed is what is right, too */
-        st = check(t, row->name);
+        st = check(t, row->name, most);
+    if (st == KVR_OK && bytes)
+        row->error = error_of(t);
     kvr_turns_judge(t->dev, row);
+    if (bytes)
+        st = off_or(st, row);
     kvr_cache_close(&t->cache);
     kvr_scheme_close(&scheme);
     return st;
@@ -413,9 +449,9 @@ static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
     if (t->n_chunks == 1)
         KVR_TRY(decode_all(t));
     KVR_TRY(dense(t, 0));
-    KVR_TRY(check(t, row->name));
+    KVR_TRY(check(t, row->name, most_of_bf16));
     KVR_TRY(time_it(t, dense, t->cudnn.why[0] ? dense : cudnn, row));
-    KVR_TRY(check(t, row->name));
+    KVR_TRY(check(t, row->name, most_of_bf16));
     row->blocks = dense_blocks(t);
     row->reference = with_cudnn;
     if (t->cudnn.why[0])
@@ -432,7 +468,7 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
              (long long)t->n_key);
     KVR_TRY(time_it(t, cudnn, dense, row));
     KVR_TRY(kvr_bench_cudnn_get(&t->cudnn, t->host_out));
-    KVR_TRY(hold(t, row->name));
+    KVR_TRY(hold(t, row->name, most_of_bf16));
     kvr_turns_judge(t->dev, row);
     return KVR_OK;
 }
@@ -449,12 +485,18 @@ static enum kvr_status told(enum kvr_status st, const struct kvr_bench_sink *sin
 static enum kvr_status at_length(struct kit *t, int n_chunks, const struct kvr_bench_sink *sink,
                                  struct kvr_bench_row *rows, int *n_rows)
 {
+    const bool with_bytes = kvr_attend_bytes_here(kvr_dev_stream(t->dev)) && t->s->d == KVR_BYTE_D;
+
     t->n_chunks = n_chunks;
     t->n_key = t->n_query * n_chunks;
     KVR_TRY(kvr_bench_cudnn_keys(&t->cudnn, t->n_key));
     for (int m = 0; m < N_METHODS && n_chunks > 1; m++)
         for (int p = 0; p < N_PATHS; p++)
-            KVR_TRY(told(cached(t, methods[m], paths[p], &rows[*n_rows]), sink, rows, n_rows));
+            KVR_TRY(told(cached(t, methods[m], paths[p], KVR_ATTEND_FLOAT, &rows[*n_rows]), sink,
+                         rows, n_rows));
+    for (int m = 1; m < N_METHODS && n_chunks > 1 && with_bytes; m++) /* the first is not coded */
+        KVR_TRY(told(cached(t, methods[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, &rows[*n_rows]), sink,
+                     rows, n_rows));
     KVR_TRY(told(own(t, &rows[*n_rows]), sink, rows, n_rows));
     if (t->cudnn.why[0])
         return KVR_OK;

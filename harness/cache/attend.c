@@ -47,6 +47,8 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
         KVR_TRY(kvr_buf_reserve(&s->heads, dev, KVR_MEM_SCRATCH, need.heads));
     if (need.parts)
         KVR_TRY(kvr_buf_reserve(&s->parts, dev, KVR_MEM_SCRATCH, need.parts));
+    if (need.coded)
+        KVR_TRY(kvr_buf_reserve(&s->coded, dev, KVR_MEM_SCRATCH, need.coded));
     return kinds[kvr_dev_backend(dev)]->prepare ? kinds[kvr_dev_backend(dev)]->prepare(n, s)
                                                 : KVR_OK;
 }
@@ -57,6 +59,7 @@ void kvr_attend_release(struct kvr_attend_scratch *s)
     kvr_buf_free(&s->state);
     kvr_buf_free(&s->heads);
     kvr_buf_free(&s->parts);
+    kvr_buf_free(&s->coded);
 }
 
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)

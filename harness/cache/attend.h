@@ -21,6 +21,7 @@ struct kvr_attend_scratch {
     int64_t max_query;    /* of a device with `heads` */
     struct kvr_buf heads; /* a device, spans of single heads: one head's part of what all share */
     struct kvr_buf parts; /* a device, BF16: what parts of the keys come to (attend_split.h) */
+    struct kvr_buf coded; /* a device, int8: keys and values as bytes (byte_rows.h) */
 };
 
 /* Of a job's phases: all of it, and decoding into scratch, which the first encloses. */
@@ -37,7 +38,7 @@ struct kvr_attend_job {
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
-    bool int8;         /* coded tokens as bytes (attend_dot.h); on the CPU alone */
+    bool int8;                               /* coded tokens as bytes (attend_dot.h) */
     bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
     bool by_head;      /* some spans hold one head alone (kvr_segment.head0) */
     bool tensor_cores; /* a device may multiply BF16 numbers, summing in F32 */
@@ -59,12 +60,13 @@ struct kvr_attend_needs {
     bool rotated;                            /* some codec rotates */
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;
+    int64_t max_coded;     /* tokens that may be coded */
     bool by_head, columns; /* spans of single heads; kvr_attend_columns */
 };
 
 /* What kvr_attend_reserve allocates. */
 struct kvr_attend_bytes {
-    size_t tiles, state, heads, parts;
+    size_t tiles, state, heads, parts, coded;
 };
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);

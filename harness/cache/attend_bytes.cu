@@ -559,35 +559,47 @@ static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles
     return kvr_tensor_map_of(out, rows, n_tiles * each, n_heads, KVR_TILE_COLUMNS, each, swizzle);
 }
 
-bool kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+static bool map_rows(struct byte_list *l, const struct kvr_byte_rows *rows, int heads)
+{
+    const int64_t n = rows->n_tiles;
+
+    return map_of(&l->keys, rows->keys, n, heads, KEYS, KVR_SWIZZLE_128) &&
+           map_of(&l->values, rows->values, n, heads, D, KVR_SWIZZLE_128) &&
+           map_of(&l->key_steps, rows->key_steps, n, heads, KVR_BYTE_KEY_STEPS, KVR_SWIZZLE_NONE) &&
+           map_of(&l->value_steps, rows->value_steps, n, heads, KVR_BYTE_VALUE_STEPS,
+                  KVR_SWIZZLE_NONE);
+}
+
+bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads)
+{
+    struct byte_list l = {};
+
+    return map_rows(&l, rows, n_heads);
+}
+
+void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,
                            size_t n_floats)
 {
-    const int64_t n = rows->n_tiles;
     const int heads = a->n_heads;
     struct byte_list l = {};
     struct kvr_attend_split split;
     int n_tiles = 0;
 
     if (!a->n_query || !heads || !n_spans)
-        return true;
+        return;
     for (int i = 0; i < n_spans; i++) {
         l.n_tiles[i] = (int)((span[i].n + KEYS - 1) / KEYS);
         l.log_m[i] = span[i].log_m;
         n_tiles += l.n_tiles[i];
     }
     l.scale = 1.0f / sqrtf((float)D);
-    if (!map_of(&l.keys, rows->keys, n, heads, KEYS, KVR_SWIZZLE_128) ||
-        !map_of(&l.values, rows->values, n, heads, D, KVR_SWIZZLE_128) ||
-        !map_of(&l.key_steps, rows->key_steps, n, heads, KVR_BYTE_KEY_STEPS, KVR_SWIZZLE_NONE) ||
-        !map_of(&l.value_steps, rows->value_steps, n, heads, KVR_BYTE_VALUE_STEPS,
-                KVR_SWIZZLE_NONE))
-        return false;
+    if (!map_rows(&l, rows, heads)) /* kvr_attend_bytes_maps says so before */
+        return;
     split = kvr_attend_split_for(a, n_tiles, n_floats);
     l.cut = cut_of(&split, n_tiles);
     KVR_LAUNCH(attend_bytes, (unsigned)(split.n_whole + split.n_cut * split.parts), THREADS,
                N_SHARED, s, *a, l, *io, rows->mu, parts);
     kvr_attend_parts_cuda(s, a, &split, parts, io);
-    return true;
 }

@@ -31,10 +31,12 @@ struct kvr_byte_span {
 /* Whether the stream's device is of compute capability 9.0 and the program has its code. */
 bool kvr_attend_bytes_here(const struct kvr_stream *s);
 
+/* Whether the driver makes maps of the rows, of so many heads. */
+bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
+
 /* io's queries are floats, in the space of the keys and of mu; it goes on, so that what it comes to is in its
- * state. At most KVR_ATTEND_BYTES_SPANS spans, none of them empty. parts as of kvr_attend_list_cuda. False:
- * the driver makes no map of the rows. */
-bool kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+ * state. At most KVR_ATTEND_BYTES_SPANS spans, none of them empty. parts as of kvr_attend_list_cuda.  */
+void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,
                            size_t n_floats);

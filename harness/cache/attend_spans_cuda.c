@@ -13,7 +13,11 @@
  * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
  * what that kernel does not take, by the F32 kernel. The first launch begins, and the last one ends what
  * it comes to, where they are able to; else that takes passes of its own. Plain spans of BF16 are gathered and attended to
- * in one launch; on sm_90 by warp groups, and coded ones of 2 or 4 bits with them (attend_wgmma.h). */
+  * in one launch; on sm_90 by warp groups, and coded ones of 2 or 4 bits with them (attend_wgmma.h).
+ *
+ * int8: what is coded is decoded a piece at a time and coded once more as bytes, as many as scratch
+ * holds; a launch for each fill of it (attend_bytes.h). */
+#include "harness/cache/attend_bytes.h"
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_mma.h"
@@ -22,7 +26,11 @@
 
 #include <stdlib.h>
 
-enum { PIECE = 1024 };
+enum {
+    PIECE = 1024,
+    BYTE_TILES = 128, /* of coded tokens, in scratch at once */
+    PIECE_TILES = PIECE / KVR_BYTE_TILE,
+};
 
 /* What queries have come to, if anything. */
 struct sums {
@@ -74,8 +82,15 @@ static struct place place_of(const struct kvr_attend_job *job, const struct kvr_
 
 static enum kvr_status check(const struct kvr_attend_needs *n)
 {
-    if (n->int8)
-        return kvr_fail(KVR_EUNSUPPORTED, "attend int8: the CPU alone multiplies bytes");
+    if (n->int8 && (!n->staged || n->correction))
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "attend int8 on a device: it decodes into scratch and corrects nothing; it "
+                        "needs path staged and no correction%s%s",
+                        n->correction ? ", here is " : "",
+                        n->correction ? n->correction->name : "");
+    if (n->int8 && n->head_dim != KVR_BYTE_D)
+        return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim %d, need %d",
+                        n->head_dim, KVR_BYTE_D);
     if (n->by_head && n->exact == KVR_BF16 && n->head_dim % 2)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "tokens by head on a device: head_dim %d, need an even one", n->head_dim);
@@ -103,7 +118,7 @@ static bool bf16(const struct kvr_attend_needs *n)
     const struct kvr_correction *c = n->correction;
     const bool by_cores = n->head_dim % 16 == 0 && n->head_dim <= KVR_ATTEND_MMA_MAX_D;
 
-    return n->exact == KVR_BF16 && by_cores && !n->by_head && !n->columns &&
+    return n->exact == KVR_BF16 && by_cores && !n->int8 && !n->by_head && !n->columns &&
            (!c || (!n->staged && !c->rows_cuda && c->by_scales == KVR_BY_SCALES_TAYLOR));
 }
 
@@ -141,6 +156,14 @@ static size_t head_lists(const struct kvr_attend_needs *n)
     return ((size_t)(n->max_query * n->n_heads) + 3) / 4 * 4;
 }
 
+/* Tiles of coded tokens: as many as there may be, each span beginning one, up to a limit. */
+static int64_t byte_tiles(const struct kvr_attend_needs *n)
+{
+    const int64_t all = n->max_coded / KVR_BYTE_TILE + 2 * PIECE_TILES;
+
+    return all < BYTE_TILES ? all : BYTE_TILES;
+}
+
 static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
@@ -153,8 +176,38 @@ static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
             n->staged || n->columns ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
         .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
         .heads = n->by_head ? (head_lists(n) + 4 * (size_t)n->max_query * d) * sizeof(float) : 0,
-        .parts = n->exact == KVR_BF16 ? kvr_attend_parts_floats(&shape) * sizeof(float) : 0,
+        .parts =
+            n->exact == KVR_BF16 || n->int8 ? kvr_attend_parts_floats(&shape) * sizeof(float) : 0,
+        .coded = n->int8 ? kvr_byte_rows_size(shape.n_heads, byte_tiles(n)) : 0,
     };
+}
+
+static struct kvr_byte_rows byte_rows(const struct kvr_attend_scratch *s, int n_heads)
+{
+    const int64_t each = (int64_t)kvr_byte_rows_size(n_heads, 1),
+                  none = (int64_t)kvr_byte_rows_size(n_heads, 0);
+
+    return kvr_byte_rows_at(s->coded.p, n_heads,
+                            ((int64_t)s->coded.n_bytes - none) / (each - none));
+}
+
+static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
+                                   const struct kvr_attend_scratch *s)
+{
+    const struct kvr_stream *stream = kvr_dev_stream(s->dev);
+    const int heads = n->by_head ? 1 : n->n_heads, capability = kvr_stream_capability(stream);
+    const struct kvr_byte_rows rows = byte_rows(s, heads);
+
+    if (!kvr_attend_bytes_here(stream))
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "attend int8 on a device: compute capability %d.%d, need 9.0, and a program "
+            "with its code",
+            capability / 10, capability % 10);
+    return kvr_attend_bytes_maps(&rows, heads)
+               ? KVR_OK
+               : kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: the driver maps no rows of "
+                                            "bytes for bulk copies");
 }
 
 /* Rows of head h among [T,H]: t H + h. */
@@ -164,6 +217,8 @@ static enum kvr_status prepare(const struct kvr_attend_needs *n, struct kvr_atte
     enum kvr_status st;
     int32_t *list;
 
+    if (n->int8)
+        KVR_TRY(check_bytes(n, s));
     if (!n->by_head)
         return KVR_OK;
     list = malloc((size_t)rows * sizeof *list);
@@ -240,13 +295,16 @@ static void decode(const struct kvr_attend_job *job, struct kvr_dev *dev, const 
                                  out);
 }
 
+static bool is_coded(const struct kvr_span *s)
+{
+    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec);
+}
+
 /* The correction of a span, where it has one. */
 static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
                                              const struct kvr_span *s)
 {
-    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec)
-               ? job->correction
-               : NULL;
+    return is_coded(s) ? job->correction : NULL;
 }
 
 static bool is_exact(const struct kvr_segment *seg)
@@ -391,9 +449,69 @@ static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *sha
     return true;
 }
 
+/* Coded tokens that wait for their launch as bytes, likewise of one state and met by the same queries. */
+struct as_bytes {
+    struct kvr_byte_rows rows;
+    int n;
+    int64_t n_tiles;
+    struct kvr_byte_span span[KVR_ATTEND_BYTES_SPANS];
+    struct queries q;
+    struct sums *into;
+    const struct kvr_buf *parts;
+};
+
+static void attend_as_bytes(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
+                            struct as_bytes *list)
+{
+    struct kvr_attend_io io;
+
+    if (!list->n)
+        return;
+    io = io_of(&list->q, list->into);
+    kvr_attend_bytes_cuda(stream, shape, &io, list->span, list->n, &list->rows, list->parts->p,
+                          list->parts->n_bytes / sizeof(float));
+    list->n = 0;
+    list->n_tiles = 0;
+}
+
+/* Decode a piece, code it once more, and so on. mu is of the first keys of a launch. */
+static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev,
+                           const struct place *at, const struct kvr_attend_shape *shape,
+                           const struct kvr_span *s, const struct queries *q, struct sums *into,
+                           struct as_bytes *list)
+{
+    struct kvr_stream *stream = kvr_dev_stream(dev);
+    int64_t n;
+
+    if (list->q.f32 != q->f32 || list->into != into)
+        attend_as_bytes(stream, shape, list);
+    list->q = *q;
+    list->into = into;
+    for (int64_t t = 0; t < s->n; t += n) {
+        const bool goes_on = t && list->n;
+
+        n = s->n - t < PIECE ? s->n - t : PIECE;
+        if (list->n_tiles + PIECE_TILES > list->rows.n_tiles ||
+            (!goes_on && list->n == KVR_ATTEND_BYTES_SPANS))
+            attend_as_bytes(stream, shape, list);
+        kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
+        decode(job, dev, s, t, n, false, at->k);
+        decode(job, dev, s, t, n, true, at->v);
+        if (!list->n)
+            kvr_byte_mean_cuda(stream, job->n_heads, at->k, n, list->rows.mu);
+        kvr_byte_rows_cuda(stream, job->n_heads, at->k, at->v, n, list->n_tiles, &list->rows);
+        kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
+        if (t && list->n)
+            list->span[list->n - 1].n += n;
+        else
+            list->span[list->n++] = (struct kvr_byte_span){ n, s->log_m };
+        list->n_tiles += (n + KVR_BYTE_TILE - 1) / KVR_BYTE_TILE;
+    }
+}
+
 static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, struct place *at,
                         const struct kvr_attend_shape *shape, const struct kvr_span *s,
-                        struct gathered *list)
+                        struct gathered *list, struct as_bytes *as_bytes)
 {
     const struct queries q = s->seg && rotated(&s->seg->k) ? (struct queries){ .f32 = at->q_rot }
                                                            : (struct queries){ job->q, job->q16 };
@@ -407,7 +525,10 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, s
                      at->row_bias);
         row_bias = at->row_bias;
     }
-    if (read_in_place(job, kvr_stream_block_shared(kvr_dev_stream(dev)), shape, s, &in_place)) {
+    if (job->int8 && is_coded(s)) {
+        stage_as_bytes(job, dev, at, shape, s, &q, into, as_bytes);
+    } else if (read_in_place(job, kvr_stream_block_shared(kvr_dev_stream(dev)), shape, s,
+                             &in_place)) {
         in_place.row_bias = row_bias;
         if (!gather(kvr_dev_stream(dev), shape, &in_place, &q, into, list)) {
             const struct kvr_attend_io io = io_of(&q, into);
@@ -446,7 +567,10 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
     struct kvr_attend_io end;
     struct gathered list = { .groups = job->tensor_cores && kvr_attend_list_here(stream),
                              .parts = &s->parts };
+    struct as_bytes as_bytes = { .parts = &s->parts };
 
+    if (job->int8)
+        as_bytes.rows = byte_rows(s, job->n_heads);
     find_spaces(job, &k_space, &v_space);
     if (k_space) {
         kvr_values_to_f32(s->dev, at.q_rot, job->q16 ? (const void *)job->q16 : job->q,
@@ -458,8 +582,9 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
         struct kvr_span span;
 
         if (span_of_head(&job->spans[i], h, raw, &span))
-            attend_span(job, s->dev, &at, &shape, &span, &list);
+            attend_span(job, s->dev, &at, &shape, &span, &list, &as_bytes);
     }
+    attend_as_bytes(stream, &shape, &as_bytes);
     const bool ends = list.n && list.into == &at.plain && !v_space;
 
     attend_gathered(stream, &shape, ends ? job : NULL, &list);

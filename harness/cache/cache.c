@@ -162,6 +162,7 @@ static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
         .rotated = any_rotated(scheme),
         .correction = kvr_correction_at(scheme->opts.correction),
         .int8 = s->attend == KVR_ATTEND_INT8,
+        .max_coded = (int64_t)s->capacity_frames * s->tokens_per_frame,
         .by_head = thin.by_head,
         .columns = thin.columns,
     };
@@ -219,7 +220,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
            b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
-           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts;
+           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)

@@ -119,13 +119,13 @@ static json_t *row_json(const struct kvr_bench_row *r)
     const char *variant = r->variant ? r->variant : kvr_isa_name(kvr_isa());
 
     return json_pack(
-        "{s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:i, s:b}", "name",
-        r->name, "variant", variant, "device", r->device, "median", r->median, "min", r->min,
-        "unit", r->unit, "ratio", real_or_null(r->ratio), "ratio_q1", real_or_null(r->ratio_q1),
-        "ratio_q3", real_or_null(r->ratio_q3), "cold", real_or_null(r->cold), "warm",
-        real_or_null(r->warm), "error", r->error > 0 ? json_real(r->error) : json_null(),
-        "reference", r->reference, "missing", r->missing[0] ? json_string(r->missing) : json_null(),
-        "n", r->n, "steady", r->steady);
+        "{s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:i, s:b}", "name",
+        r->name, "variant", variant, "device", r->device, "median", real_or_null(r->median), "min",
+        real_or_null(r->min), "unit", r->unit, "ratio", real_or_null(r->ratio), "ratio_q1",
+        real_or_null(r->ratio_q1), "ratio_q3", real_or_null(r->ratio_q3), "cold",
+        real_or_null(r->cold), "warm", real_or_null(r->warm), "error",
+        r->error > 0 ? json_real(r->error) : json_null(), "reference", r->reference, "missing",
+        r->missing[0] ? json_string(r->missing) : json_null(), "n", r->n, "steady", r->steady);
 }
 
 static json_t *rows_json(const struct kvr_bench_row *rows, int n)

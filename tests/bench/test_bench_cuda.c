@@ -91,11 +91,11 @@ END_TEST
 /* Behind the gate: every row was held to a direct softmax. By mma.sync; by warp groups. */
 START_TEST(rows_of_attention)
 {
-    static const char *const paths[] = { "dense", "staged", "fused" };
+    static const char *const paths[] = { "dense", "staged", "fused", "int8" };
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
     const struct kvr_bench_sink sink = { hear, rows };
     struct kvr_dev *dev;
-    int n = 0, of[3] = { 0 };
+    int n = 0, of[4] = { 0 };
 
     setenv("KVREEL_EMULATED_CAPABILITY", _i ? "9.0" : "8.0", 1);
     dev = open_device();
@@ -104,9 +104,9 @@ START_TEST(rows_of_attention)
     n_told = 0;
     ck_assert_msg(kvr_bench_attention_cuda(dev, 3, &sink, rows, &n) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(n_told, n);
-    ck_assert_int_eq(n, 10);
+    ck_assert_int_eq(n, _i ? 13 : 10);
     for (int i = 0; i < n; i++) {
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 4; k++)
             of[k] += strstr(rows[i].name, paths[k]) != NULL;
         ck_assert_str_eq(rows[i].device, "emulated");
         ck_assert_str_eq(rows[i].reference,
@@ -114,7 +114,9 @@ START_TEST(rows_of_attention)
         ck_assert(rows[i].median > 0 && isnan(rows[i].ratio));
         ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
     }
-    ck_assert(of[0] == 2 && of[1] == 4 && of[2] == 4);
+    ck_assert(of[0] == 2 && of[1] == 4 && of[2] == 4 && of[3] == (_i ? 3 : 0));
+    for (int i = 0; i < n; i++) /* bytes are not floats, and near them */
+        ck_assert(!strstr(rows[i].name, "int8") || (rows[i].error > .001 && rows[i].error < .03));
     ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "attend_list") > 0) == _i);
     ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "attend_mma_rows") > 0) == !_i);
     for (uint64_t i = 1; i < 40; i += 6) {
