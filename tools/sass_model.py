@@ -26,7 +26,8 @@ import sys
 
 SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
 FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
-# Linear layers of that chunk, rows by columns by what is summed over, in tiles of so many of each.
+# Linear layers of that chunk, rows by columns by what is summed over, in tiles of so many of each, of two
+# multiprocessors together.
 LAYERS, TILE = ((4680, 1536, 1536), (4680, 8960, 1536), (4680, 1536, 8960)), (128, 256, 64)
 QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
 
@@ -343,9 +344,10 @@ def finish_path(k, loop, needs):
 def layer_rates(took, finish):
     """TFLOP/s of LAYERS, whose tiles are laid out on multiprocessors one after the other."""
     for m, n, k in LAYERS:
-        tiles = -(-m // TILE[0]) * -(-n // TILE[1])
+        rows, across = -(-m // TILE[0]), -(-n // TILE[1])
+        tiles = rows // 2 * across + rows % 2 * -(-across // 2)
         each = -(-k // TILE[2]) * took + finish
-        yield 2 * m * n * k / (-(-tiles // SMS) * each / CLOCK) / 1e12
+        yield 2 * m * n * k / (-(-tiles // (SMS // 2)) * each / CLOCK) / 1e12
 
 
 def judge(k, warps, limits):

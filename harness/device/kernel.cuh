@@ -68,8 +68,8 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
         if (kvr_stream_may_launch(s) &&                                                            \
             ((shared) <= 48 * 1024 ||                                                              \
              kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))) {                \
-            struct cudaLaunchAttribute of_cluster = {};                                            \
-            struct cudaLaunchConfig_st launch_as = {};                                             \
+            cudaLaunchAttribute of_cluster = {};                                                   \
+            cudaLaunchConfig_t launch_as = {};                                                     \
                                                                                                    \
             of_cluster.id = cudaLaunchAttributeClusterDimension;                                   \
             of_cluster.val.clusterDim = { (unsigned)(cluster), 1, 1 };                             \

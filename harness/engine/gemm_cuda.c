@@ -34,6 +34,7 @@ struct gemm {
     struct kvr_buf workspace;
     struct kvr_buf rounded; /* BF16 [m, padded k]: the input of the layers that run */
     struct kvr_buf floats;  /* [m,n]: a result before it is rounded in a pass of its own */
+    bool fuses;             /* products of product_cuda.h are there */
     struct shape *shapes;
     int n_shapes, cap_shapes;
     char library[192];
@@ -78,6 +79,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     if (!g)
         return kvr_fail(KVR_ENOMEM, "gemm: no memory");
     g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
+    g->fuses = compute == KVR_BF16 && kvr_product_here(kvr_dev_stream(dev));
     st = kvr_blaslt_open(&g->lt, kvr_dev_stream(dev));
     if (st == KVR_OK)
         st = kvr_blaslt_find(g->library, sizeof g->library);
@@ -453,7 +455,7 @@ static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_li
 
 static bool fuses(const struct kvr_gemm *g)
 {
-    return g->compute == KVR_BF16 && kvr_product_here(kvr_dev_stream(g->dev));
+    return ((const struct gemm *)g)->fuses;
 }
 
 static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,

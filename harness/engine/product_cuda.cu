@@ -7,13 +7,18 @@
  * (`raw`, AHEAD places before it is needed) and all threads of the first group work the norm out in
  * place. While a tile is finished they are at the next one.
  *
- * A norm is worked out anew for each tile of columns, so that tiles are wide. */
+ * A norm is worked out anew for each tile of columns, so that tiles are wide.
+ *
+ * Two blocks run together, with tiles one below the other: each has half of their weights copied to both,
+ * so that a place is empty when both have read it, and of the L2 a block asks for 32 KB a step, not 48. Of
+ * an odd row of tiles they have two side by side, and share nothing. */
 #include "harness/engine/product_cuda.h"
 
 #include "harness/device/hopper.cuh"
 #include "harness/device/kernel.cuh"
 
 enum {
+    PAIR = 2, /* blocks of a cluster */
     CONSUMERS = 2,
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 128,
@@ -64,23 +69,45 @@ struct work {
     struct kvr_product_norm norm;
     const float *gate;
     int64_t gate_stride;
-    int m, k, tokens_per_frame, across, tiles; /* of all layers */
+    int m, k, tokens_per_frame, across, tiles; /* of all layers; of pairs of blocks, */
+    int shared;                                /* of which so many share weights */
 };
 static_assert(sizeof(struct work) <= 4096, "arguments of a kernel");
 
 struct spot {
     int layer, m0, n0;
+    bool shares;
 };
 
+/* Of tile `tile` of a pair of blocks. A block that has none has rows behind the last. */
 static __device__ __forceinline__ struct spot spot_of(const struct work &w, int tile)
 {
-    struct spot s = { 0, tile / w.across * ROWS, tile % w.across };
+    const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;
+    struct spot s = { 0, (tile / w.across * PAIR + rank) * ROWS, tile % w.across, one < 0 };
 
+    if (!s.shares) {
+        s.m0 = w.shared / w.across * PAIR * ROWS;
+        s.n0 = one * PAIR + rank;
+        if (s.n0 >= w.across) {
+            s.m0 += ROWS;
+            s.n0 = w.across - 1;
+        }
+    }
 #pragma unroll 1
     while (s.n0 >= w.of[s.layer].across)
         s.n0 -= w.of[s.layer++].across;
     s.n0 *= COLUMNS;
     return s;
+}
+
+/* The first of a pair, and how far it is to the next. */
+static __device__ __forceinline__ int first_tile()
+{
+    return kvr_block_x() / PAIR;
+}
+static __device__ __forceinline__ int tile_step()
+{
+    return (int)gridDim.x / PAIR;
 }
 
 /* Barriers of a block, STAGES of each: filled, empty, raw. */
@@ -98,7 +125,7 @@ struct fetch {
 
 static __device__ __forceinline__ struct fetch first_fetch(const struct work &w)
 {
-    const int tile = kvr_block_x();
+    const int tile = first_tile();
 
     return { tile, 0, 0, spot_of(w, tile) };
 }
@@ -108,31 +135,39 @@ template <bool NORMED>
 static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_shared<uint8_t> shared,
                                                  struct fetch &f)
 {
-    const int at = (int)(f.i % STAGES);
+    const int at = (int)(f.i % STAGES), rank = (int)kvr_cluster_rank();
     const kvr_shared<uint8_t> stage = shared + at * STAGE_BYTES;
     const kvr_shared<uint64_t> full = barriers_at(shared) + at;
     const kvr_shared<uint64_t> of_a = NORMED ? full + 2 * STAGES : full;
 
-    if (f.tile >= w.tiles)
-        return;
-    /* The i-th place filled is free when the one STAGES before has been read. */
-    kvr_barrier_wait(full + STAGES, (f.i / STAGES + 1) % 2);
+    /* The i-th place filled is free when the one STAGES before has been read, in both blocks. */
+    kvr_barrier_wait_cluster(full + STAGES, (f.i / STAGES + 1) % 2);
     kvr_barrier_expect(full, NORMED ? W_BYTES : STAGE_BYTES);
     if (NORMED)
         kvr_barrier_expect(of_a, A_BYTES);
     kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, of_a);
-    kvr_tile_begin(kvr_as<kvr_bf16>(stage + A_BYTES), w.of[f.s.layer].w, f.k0, 0, f.s.n0, full);
+#pragma unroll 1
+    for (int h = 0; h < PAIR; h++) {
+        const kvr_shared<kvr_bf16> to = kvr_as<kvr_bf16>(stage + (A_BYTES + h * (W_BYTES / PAIR)));
+        const int n0 = f.s.n0 + h * (COLUMNS / PAIR);
+
+        if (!f.s.shares)
+            kvr_tile_begin(to, w.of[f.s.layer].w, f.k0, 0, n0, full);
+        else if (h == rank)
+            kvr_tile_begin_all(to, w.of[f.s.layer].w, f.k0, 0, n0, full);
+    }
     f.i++;
     f.k0 += DEPTH;
     if (f.k0 >= w.k) {
         f.k0 = 0;
-        f.tile += (int)gridDim.x;
+        f.tile += tile_step();
         f.s = spot_of(w, f.tile);
     }
 }
 
 /* Plain rows: one thread's. */
-static __device__ __forceinline__ void produce(const struct work &w, kvr_shared<uint8_t> shared)
+[[maybe_unused]] static __device__ __forceinline__ void produce(const struct work &w,
+                                                                kvr_shared<uint8_t> shared)
 {
     struct fetch f = first_fetch(w);
 
@@ -260,12 +295,8 @@ static __device__ __forceinline__ void produce_normed(const struct work &w,
     struct fetch f = first_fetch(w);
     unsigned i = 0;
 
-    if (!self)
 #pragma unroll 1
-        for (int a = 0; a < AHEAD; a++)
-            fetch_one<true>(w, shared, f);
-#pragma unroll 1
-    for (int tile = kvr_block_x(); tile < w.tiles; tile += (int)gridDim.x) {
+    for (int tile = first_tile(); tile < w.tiles; tile += tile_step()) {
         const int m0 = spot_of(w, tile).m0, row = m0 + first, last = w.m - 1;
         const int frame = (row < last ? row : last) / w.tokens_per_frame;
         const int64_t vectors_at = frame * w.norm.stride;
@@ -275,6 +306,7 @@ static __device__ __forceinline__ void produce_normed(const struct work &w,
         struct vectors next;
 
         load_vectors(w, vectors_at + (c < w.k ? c : 0), next);
+        __syncwarp(); /* the thread that fetches is here, too */
         kvr_named_sync(GROUP_OF_PRODUCER,
                        KVR_WARP_GROUP); /* those of the tile before are done with */
         if (m0 + self < w.m)
@@ -291,6 +323,10 @@ static __device__ __forceinline__ void produce_normed(const struct work &w,
             const kvr_shared<uint8_t> mine = shared + (stage * STAGE_BYTES + place);
             struct vectors v = next;
 
+            if (!self)
+#pragma unroll 1
+                while (f.tile < w.tiles && f.i < i + AHEAD)
+                    fetch_one<true>(w, shared, f);
             modulate(w, v);
             load_vectors(w, vectors_at + (after < w.k ? after : 0), next);
             kvr_barrier_wait(raw + stage, i / STAGES % 2);
@@ -307,19 +343,17 @@ static __device__ __forceinline__ void produce_normed(const struct work &w,
             __syncwarp();
             if (self % 32 == 0)
                 kvr_barrier_arrive(full + stage);
-            if (!self)
-                fetch_one<true>(w, shared, f);
         }
     }
 }
 
 /* ---- who multiplies ------------------------------------------------------------------------- */
 
-/* This warp has read a place. */
+/* This warp has read a place: both blocks are told. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> full, unsigned i)
 {
-    if (!lane)
-        kvr_barrier_arrive(full + (int)(STAGES + i % STAGES));
+    if (lane < PAIR)
+        kvr_remote_arrive(kvr_remote_of(full + (int)(STAGES + i % STAGES), (unsigned)lane));
 }
 
 /* Words w and v of a lane of even t and of the next one, exchanged: two words side by side of w in the one
@@ -483,7 +517,7 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
     unsigned i = 0;
 
 #pragma unroll 1
-    for (int tile = kvr_block_x(); tile < w.tiles; tile += (int)gridDim.x) {
+    for (int tile = first_tile(); tile < w.tiles; tile += tile_step()) {
         kvr_wgmma_fence(sums[0], sums[1]);
 #pragma unroll 1
         for (int k0 = 0; k0 < w.k; k0 += DEPTH, i++) {
@@ -519,6 +553,13 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
     }
 }
 
+/* Both blocks. */
+static __device__ __forceinline__ void meet()
+{
+    kvr_cluster_arrive();
+    kvr_cluster_wait();
+}
+
 /* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
@@ -535,22 +576,23 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
         for (int i = 0; i < STAGES; i++) {
             kvr_barrier_init(full + i, of::FILLERS);
-            kvr_barrier_init(full + (STAGES + i), CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(full + (STAGES + i), PAIR * CONSUMERS * KVR_WARP_GROUP / 32);
             kvr_barrier_init(full + (2 * STAGES + i), 1);
         }
         kvr_fence_async();
     }
-    __syncthreads();
+    meet();
     if (group == 0) {
         kvr_fewer_registers<of::OF_PRODUCER>();
         if constexpr (of::NORMED)
             produce_normed(w, shared);
         else if (!threadIdx.x)
             produce(w, shared);
-        return;
+    } else {
+        kvr_more_registers<of::OF_CONSUMER>();
+        consume<FORM & END>(w, group - 1, shared);
     }
-    kvr_more_registers<of::OF_CONSUMER>();
-    consume<FORM & END>(w, group - 1, shared);
+    meet(); /* until the other has no more for this one */
 #endif
 }
 
@@ -601,7 +643,7 @@ bool kvr_product_can(const struct kvr_product *p)
     return true;
 }
 
-/* Rows of k columns, ROWS or COLUMNS of them to a tile. */
+/* Rows of k columns, so many of them to a copy. */
 static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, int k, int of_tile)
 {
     return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);
@@ -609,13 +651,17 @@ static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, i
 
 template <int FORM> static void launch(struct kvr_stream *s, const struct work &w, int blocks)
 {
-    KVR_LAUNCH(linear_wgmma<FORM>, (unsigned)(w.tiles < blocks ? w.tiles : blocks), THREADS,
-               N_SHARED, s, w);
+    const int pairs = blocks / PAIR > 1 ? blocks / PAIR : 1;
+
+    KVR_LAUNCH_CLUSTERS(linear_wgmma<FORM>, PAIR,
+                        (unsigned)(PAIR * (w.tiles < pairs ? w.tiles : pairs)), THREADS, N_SHARED,
+                        s, w);
 }
 
 bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
 {
     const int blocks = p->most_blocks ? p->most_blocks : MULTIPROCESSORS;
+    const int rows = (int)((p->m + ROWS - 1) / ROWS); /* of tiles */
     struct work w = {};
 
     if (!p->m)
@@ -625,7 +671,7 @@ bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
     for (int i = 0; i < p->n_layers; i++) {
         const struct kvr_product_layer *l = &p->layer[i];
 
-        if (!map_rows(&w.of[i].w, l->w, l->n, p->k, COLUMNS))
+        if (!map_rows(&w.of[i].w, l->w, l->n, p->k, COLUMNS / PAIR))
             return false;
         w.of[i].bias = l->bias;
         w.of[i].y = l->y;
@@ -643,7 +689,8 @@ bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
     w.m = (int)p->m;
     w.k = p->k;
     w.tokens_per_frame = p->tokens_per_frame;
-    w.tiles = (w.m + ROWS - 1) / ROWS * w.across;
+    w.shared = rows / PAIR * w.across;
+    w.tiles = w.shared + rows % PAIR * (w.across + PAIR - 1) / PAIR;
     if (p->norm) {
         w.norm = *p->norm;
         if (!w.norm.modulated)
