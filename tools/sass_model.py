@@ -25,6 +25,9 @@ import re
 import sys
 
 SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
+# Bytes of a cycle that a multiprocessor sends to another of its cluster, and gets: 3.27 TB/s were measured
+# of all on an H800, in clusters of two (W. Luo et al., arXiv 2402.13499).
+LINK = 3.27e12 / SMS / CLOCK
 FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
 # Linear layers of that chunk, rows by columns by what is summed over, in tiles of so many of each, of two
 # multiprocessors together.
@@ -212,12 +215,13 @@ def pipe(x):
     return "imad" if x.base == "IMAD" else None
 
 
-def cycles(path, warps, rounds=4, beside=None):
+def cycles(path, warps, rounds=4, beside=None, pair=False):
     """Of one round of all warps of a scheduler, and of one more that goes through `beside` meanwhile,
     in the steady state of several. Products of a warp
     group run behind the warp's back, one after the other, and one can be waiting; a group of them
     ends with the one that names gsb0. Named barriers pass a turn from warp to warp; the others are of
-    a block, whose warps are each on another scheduler and alike."""
+    a block, whose warps are each on another scheduler and alike. What one of a `pair` stores is read once
+    more, to be sent, and as much comes from the other."""
     traces = [path * rounds] * warps + ([beside * rounds] if beside else [])
     multiply, warps = warps, len(traces)
     at, ready = [0] * warps, [0.0] * warps
@@ -257,7 +261,8 @@ def cycles(path, warps, rounds=4, beside=None):
             now = soonest
             continue
         w, x, p = chosen
-        held = HELD_MEMORY.get(x.base, 4) if p == "memory" else HELD.get(p, 1)
+        shared = 3 if pair and w == multiply and x.base == "STS" else 1
+        held = HELD_MEMORY.get(x.base, 4) * shared if p == "memory" else HELD.get(p, 1)
         if x.base in GROUPED:
             free[p] = max(free[p], now) + held_by(x)
             if "gsb0" in x.text:
@@ -368,7 +373,11 @@ def judge(k, warps, limits):
         beside = at and hot_path(k, at, limit.decodes) * limit.steps
         if not beside:
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
-    took = cycles(path, warps, beside=beside)
+    pair = bool(limit and limit.pair)
+    took = cycles(path, warps, beside=beside, pair=pair)
+    if pair:  # a store is 512 bytes of a warp, and there are as many warps as schedulers
+        sent = SCHEDULERS * 512 * sum(x.name == "STS.128" for x in beside)
+        took = max(took, sent / LINK)
     if limit and limit.finish:
         end = finish_path(k, loop, limit.finish)
         if not end:
@@ -409,7 +418,7 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps finish useful")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps finish useful pair")
 
 
 def counts(needs):
@@ -427,7 +436,7 @@ def limits_of(path):
                         counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs,
                         next((int(n[6:]) for n in needs if n.startswith("steps=")), 1),
                         counts(n[7:] for n in needs if n.startswith("finish:")),
-                        next((int(n[7:]) for n in needs if n.startswith("useful=")), None))
+                        next((int(n[7:]) for n in needs if n.startswith("useful=")), None), "pair" in needs)
 
 
 def main():

@@ -24,22 +24,39 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
 struct part {
     int first, n, h, query;
     int slot; /* where a part of a cut piece leaves its sums; -1: in the state */
+    bool
+        paired; /* one of blocks 2 i and 2 i + 1 has the queries behind the other's, of the same head, */
+                /* and both have the same tiles */
 };
+
+/* Pieces that have a neighbour, two by two, head after head; then of every head the last if their
+ * number is odd. */
+struct piece {
+    int h, query;
+    bool paired;
+};
+
+static __device__ __forceinline__ struct piece piece_of(const struct kvr_attend_shape &a, int i)
+{
+    const int row = (int)((a.n_query + PART_QUERIES - 1) / PART_QUERIES), even = row & ~1;
+
+    if (i < even * a.n_heads)
+        return { i / even, i % even * PART_QUERIES, true };
+    return { i - even * a.n_heads, even * PART_QUERIES, false };
+}
 
 static __device__ __forceinline__ struct part part_of(const struct kvr_attend_shape &a,
                                                       const struct cut &c)
 {
-    const int b = (int)blockIdx.x, row = (int)((a.n_query + PART_QUERIES - 1) / PART_QUERIES);
-    struct part p = { 0, c.n_tiles, b / row, b % row * PART_QUERIES, -1 };
+    const int b = (int)blockIdx.x;
+    const bool whole = b < c.n_whole;
+    const struct piece piece = piece_of(a, whole ? b : c.n_whole + (b - c.n_whole) % c.n_cut);
+    struct part p = { 0, c.n_tiles, piece.h, piece.query, -1, piece.paired };
 
-    if (b < c.n_whole)
+    if (whole)
         return p;
-    const int piece = (b - c.n_whole) % c.n_cut, part = (b - c.n_whole) / c.n_cut;
-
     p.slot = b - c.n_whole;
-    p.h = (c.n_whole + piece) / row;
-    p.query = (c.n_whole + piece) % row * PART_QUERIES;
-    p.first = part * c.tiles;
+    p.first = p.slot / c.n_cut * c.tiles;
     p.n = c.n_tiles - p.first < c.tiles ? c.n_tiles - p.first : c.tiles;
     return p;
 }

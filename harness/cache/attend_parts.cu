@@ -10,11 +10,11 @@ static __global__ void __launch_bounds__(PART_QUERIES)
                  kvr_global<const float> parts, const struct kvr_attend_io io)
 {
     enum { LINE = D / 4, AT_ONCE = PART_QUERIES / LINE };
-    const int row = (int)((a.n_query + PART_QUERIES - 1) / PART_QUERIES), piece = (int)blockIdx.x;
+    const int piece = (int)blockIdx.x;
+    const struct piece of = piece_of(a, n_whole + piece);
     const int c = (int)threadIdx.x % LINE * 4;
     const int i = (int)blockIdx.y * AT_ONCE + (int)threadIdx.x / LINE;
-    const int64_t query = (int64_t)((n_whole + piece) % row) * PART_QUERIES + i;
-    const int64_t to = query * a.n_heads + (n_whole + piece) / row;
+    const int64_t query = of.query + i, to = query * a.n_heads + of.h;
     const int64_t n_rows = (int64_t)n_cut * n_parts * PART_QUERIES;
     const bool there = query < a.n_query;
     const kvr_global<float> mx(io.state.mx), sum(io.state.sum), acc(io.state.acc);

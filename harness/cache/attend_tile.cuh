@@ -506,10 +506,12 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
 /* 8 channels of field i of two words of codes, of a symmetric grid of F = 2 or 4 bits, in pairs of
  * BF16. A code in the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a
  * scale is FP16, of 11 bits: s = hi + lo, hi its BF16, lo at most two bits. So d lo is exact, and
- * d hi + d lo = d s is rounded once, to what one product in F32 rounds to. */
+ * d hi + d lo = d s is rounded once, to what one product in F32 rounds to. `high` is 0x43, which puts
+ * codes there: where the compiler does not know it, it stays in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
-                                                     const struct split_scales &s, unsigned *x)
+                                                     const struct split_scales &s, unsigned *x,
+                                                     unsigned high = 0x43u)
 {
     const unsigned ones = 0x3f803f80u;                          /* 1, 1 */
     const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
@@ -518,7 +520,7 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const unsigned q = raw[e / 2] >> (F * i) & mask;
-        const unsigned code = __byte_perm(q, 0x43u, e % 2 ? 0x4342u : 0x4140u);
+        const unsigned code = __byte_perm(q, high, e % 2 ? 0x4342u : 0x4140u);
         const unsigned d = kvr_bf16_fma(code, ones, middle);
 
         x[e] = kvr_bf16_fma(d, s.hi[e], kvr_bf16_fma(d, s.lo[e], 0u));

@@ -4,8 +4,15 @@
  * queries each. Tiles are KEYS keys and as many values, in STAGES places of either; barriers in memory
  * say that a tile is there (`full`) and that the eight warps which read it are done with it (`empty`).
  * Plain rows one thread of the first group has copied in bulk. Coded ones all of its threads decode
- * into the same places, swizzled alike, so that those who multiply cannot tell: codes and scales of
- * values are on their way while keys are decoded, and the other way round.
+ * into the same places, swizzled alike, so that those who multiply cannot tell: what comes next is on
+ * its way while a tile is decoded.
+ *
+ * Two blocks with neighbouring queries of one head are a pair where keys or values are coded: a cluster,
+ * of which the first decodes keys and the second values, and has them copied into the other's shared
+ * memory as well. A place is free when those who read it in both blocks are done with it, which the
+ * decoding one's barrier counts. That blocks of a cluster share what they decode is known practice:
+ * DeepSeek's FlashMLA has either of two make half of a tile of FP8 into BF16 and store it into both
+ * (github.com/deepseek-ai/FlashMLA, docs/20250929-hopper-fp8-sparse-deep-dive.md).
  *
  * Scores of a tile are begun together with the products of the tile before by its values: what
  * tensor cores do while a group works out weights is those products. And the two groups take turns
@@ -24,6 +31,8 @@
 #include "harness/device/hopper.cuh"
 #include "harness/device/kernel.cuh"
 #include "methods/codec.h"
+
+#include <type_traits>
 
 enum {
     CONSUMERS = 2,
@@ -180,21 +189,21 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 
 /* ---- coded ones --------------------------------------------------------------------------- */
 
-/* UNIT tokens and 8 channels of a grid: codes, the scales of the channels or (BY_TOKEN) of the tokens,
- * and what lies behind those. A thread has one of a tile; its tokens share the scales of a channel. */
+/* UNIT tokens and 8 channels of a grid: codes, the scales of the channels or of the tokens (then N is
+ * 2), and what lies behind those. A thread has one of a tile; its tokens share the scales of a channel. */
 enum { UNIT = 16 };
 
-template <int F, bool BY_TOKEN> struct unit {
+template <int F, int N> struct unit {
     uint2 codes[UNIT / 8 * F];
-    uint4 scale[1 + BY_TOKEN], behind[1 + BY_TOKEN];
+    uint4 scale[N], behind[N];
 };
 
 /* Of head h, tokens from `at` on of a span that has n, channels from c on. Behind the span's end it
  * is any that there are, and of planes that end within a unit the last row again. */
-template <int F, bool BY_TOKEN>
+template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
-                                                 int c, struct unit<F, BY_TOKEN> &out)
+                                                 int c, bool by_token, struct unit<F, N> &out)
 {
     const unsigned channels = (unsigned)(a.n_heads * a.head_dim);
     const unsigned mine = (unsigned)(h * a.head_dim + c);
@@ -206,12 +215,12 @@ static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &
 #pragma unroll
     for (unsigned r = 0; r < UNIT / 8 * F; r++)
         out.codes[r] = kvr_as<const uint2>(codes + (int64_t)(channels * (r < last ? r : last)))[0];
-    const uint64_t first = BY_TOKEN ? token : (uint64_t)(token >> g.shift) * channels + mine;
+    const uint64_t first = by_token ? token : (uint64_t)(token >> g.shift) * channels + mine;
     const kvr_global<const kvr_f16> meta = kvr_global<const kvr_f16>(g.meta) + (int64_t)first;
 
 #pragma unroll
-    for (int i = 0; i < 1 + BY_TOKEN; i++) {
-        const int to = i && token + 8 < (unsigned)g.n_tok ? 8 : 0;
+    for (int i = 0; i < N; i++) {
+        const int to = i && by_token && token + 8 < (unsigned)g.n_tok ? 8 : 0;
 
         out.scale[i] = kvr_as<const uint4>(meta + to)[0];
         out.behind[i] = uint4{ 0, 0, 0, 0 };
@@ -242,6 +251,7 @@ static __device__ __forceinline__ void put_row(kvr_shared<uint8_t> tile, int pla
 struct unit_scales {
     struct levels<8> l;
     struct split_scales s;
+    unsigned high; /* of packed_values */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -254,9 +264,9 @@ static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct cod
     return of;
 }
 
-template <int F, bool PACKED, bool BY_TOKEN>
+template <int F, bool PACKED, bool BY_TOKEN, int N>
 static __device__ __forceinline__ void
-scale_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct unit_scales &by)
+scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by)
 {
     const struct tile_grid of = kind_of_zero(g);
     const unsigned two[4] = { x.scale[0].x, x.scale[0].y, x.scale[0].z, x.scale[0].w };
@@ -271,10 +281,10 @@ scale_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct
 }
 
 /* Tokens [FIRST, END). */
-template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END>
+template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
-decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct unit_scales &by,
-            int place, kvr_shared<uint8_t> tile)
+decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
+            int place, kvr_shared<uint8_t> to)
 {
     const struct tile_grid of = kind_of_zero(g);
     struct levels<8> &l = by.l;
@@ -288,8 +298,8 @@ decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struc
         unsigned out[4];
 
         if (PACKED) {
-            packed_values<F>(raw, i % (8 / F), by.s, out);
-            put_row(tile, place, i, out);
+            packed_values<F>(raw, i % (8 / F), by.s, out, by.high);
+            put_row(to, place, i, out);
             continue;
         }
         if (BY_TOKEN) {
@@ -307,7 +317,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struc
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[e] = kvr_bf16_pair(value_of<8>(l, codes, 2 * e), value_of<8>(l, codes, 2 * e + 1));
-        put_row(tile, place, i, out);
+        put_row(to, place, i, out);
     }
 }
 
@@ -333,8 +343,8 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
 /* Code e of token i of a unit, of a symmetric grid of F bits, less its middle. */
 template <int F>
-static __device__ __forceinline__ float level_of(const struct unit<F, false> &x,
-                                                 const unsigned *base, int i, int e)
+static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, const unsigned *base,
+                                                 int i, int e)
 {
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
@@ -349,8 +359,8 @@ static __device__ __forceinline__ float level_of(const struct unit<F, false> &x,
  * does, then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
-decode_chained(const struct unit<F, false> &x, const struct unit<MORE, false> &more,
-               const struct chain_scales &by, int place, kvr_shared<uint8_t> tile)
+decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
+               const struct chain_scales &by, int place, kvr_shared<uint8_t> to)
 {
 #pragma unroll
     for (int i = FIRST; i < END; i++) {
@@ -364,85 +374,114 @@ decode_chained(const struct unit<F, false> &x, const struct unit<MORE, false> &m
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[e] = kvr_bf16_pair(v[2 * e], v[2 * e + 1]);
-        put_row(tile, place, i, out);
+        put_row(to, place, i, out);
     }
 }
 
 /* What a thread of the group has of a tile's keys or values. */
-template <int FORM, bool VALUES> struct decoder {
+template <int FORM> struct octets {
     typedef form<FORM> of;
-    enum {
-        F = of::F,
-        LINE = of::D / 8,
-        BY_TOKEN = of::MIXED && VALUES,
-        PACKED = !of::MIXED,
-        EARLY = PACKED ? 4 : 8, /* beside zero points there is no room for more */
-    };
+    enum { F = of::F, LINE = of::D / 8 };
     static_assert(!of::CODED || KEYS / UNIT * LINE == KVR_WARP_GROUP, "a unit each");
-    struct unit<F, BY_TOKEN> x;
-    struct unit_scales by;
+    struct unit<F, 1 + of::MIXED> x;
+    struct unit<of::CHAINED ? MORE : 1, 1> more;
 
     __device__ __forceinline__ void load(const struct kvr_attend_shape &a,
-                                         const struct span_list &l, struct spot s, int h)
+                                         const struct span_list &l, struct spot s, int values,
+                                         int h)
     {
         const int self = kvr_thread();
-        const union rows &rows = l.of[VALUES][s.span];
+        const union rows &rows = l.of[values][s.span];
+        const int t = s.t + self / LINE * UNIT, c = self % LINE * 8;
 
-        load_unit<F, BY_TOKEN>(a, rows.coded[0], l.n[s.span], h, s.t + self / LINE * UNIT,
-                               self % LINE * 8, x);
-    }
-
-    /* The first EARLY tokens: behind these all that was loaded is there. */
-    __device__ __forceinline__ void put(const struct span_list &l, struct spot s,
-                                        kvr_shared<uint8_t> tile)
-    {
-        const int self = kvr_thread();
-        const int place = place_of(self / LINE * UNIT, self % LINE * 8);
-        const union rows &rows = l.of[VALUES][s.span];
-
-        scale_unit<F, PACKED, BY_TOKEN>(rows.coded[0], x, by);
-        decode_unit<F, PACKED, BY_TOKEN, 0, EARLY>(rows.coded[0], x, by, place, tile);
-    }
-
-    /* And the rest. Tokens behind the span's end are 0, whatever codes and scales are. */
-    __device__ __forceinline__ void put_rest(const struct span_list &l, struct spot s,
-                                             kvr_shared<uint8_t> tile)
-    {
-        const int self = kvr_thread(), row = self / LINE * UNIT, c = self % LINE * 8;
-        const union rows &rows = l.of[VALUES][s.span];
-        const unsigned zeros[4] = { 0, 0, 0, 0 };
-        const int left = l.n[s.span] - s.t;
-
-        decode_unit<F, PACKED, BY_TOKEN, EARLY, UNIT>(rows.coded[0], x, by, place_of(row, c), tile);
-        if (left >= KEYS)
-            return;
-#pragma unroll 1
-        for (int r = left > row ? left : row; r < row + UNIT; r++)
-            put_row(tile, place_of(row, c), r - row, zeros);
+        load_unit(a, rows.coded[0], l.n[s.span], h, t, c, of::MIXED && values, x);
+        if constexpr (of::CHAINED)
+            load_unit(a, rows.coded[1], l.n[s.span], h, t, c, false, more);
     }
 };
 
-/* This warp has written its share of a tile. */
-static __device__ __forceinline__ void hand_over(kvr_shared<uint64_t> full)
+/* What they are scaled by. */
+template <int FORM> struct octet_scales {
+    typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
+        by;
+};
+
+/* Tokens [FIRST, END) of them, behind which scales are worked out if FIRST is 0. */
+template <int FORM, int FIRST, int END>
+static __device__ __forceinline__ void
+decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
+              int values, struct octet_scales<FORM> &scales, int place, kvr_shared<uint8_t> to)
 {
-    kvr_fence_async();
-    __syncwarp();
-    if (kvr_thread() % 32 == 0)
-        kvr_barrier_arrive(full);
+    typedef form<FORM> of;
+    constexpr int F = of::F;
+    auto &by = scales.by;
+
+    if constexpr (of::CHAINED) {
+        if (!FIRST)
+            scale_chain(l.one, o.x.scale[0], o.more.scale[0], by);
+        decode_chained<F, FIRST, END>(o.x, o.more, by, place, to);
+    } else if (of::MIXED && values) {
+        decode_unit<F, false, true, FIRST, END>(g, o.x, by, place, to);
+    } else {
+        if (!FIRST)
+            scale_unit<F, !of::MIXED, false>(g, o.x, by);
+        decode_unit<F, !of::MIXED, false, FIRST, END>(g, o.x, by, place, to);
+    }
 }
 
-/* A plain tile among coded ones: all four warps arrive. */
+/* This warp has written its share of a tile, of which the other block of a pair is to have a copy: of
+ * every panel the rows of its units, one behind the other. */
 template <int FORM>
-static __device__ __forceinline__ void fetch_among(kvr_shared<uint8_t> to,
-                                                   const struct kvr_tensor_map &rows, int h, int t,
-                                                   kvr_shared<uint64_t> full)
+static __device__ __forceinline__ void
+hand_over(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full, bool pair, unsigned other)
+{
+    typedef form<FORM> of;
+    enum { WARPS = KVR_WARP_GROUP / 32, SHARE = TILE_PANEL / WARPS };
+    const int self = kvr_thread();
+
+    kvr_fence_async();
+    __syncwarp();
+    if (self % 32)
+        return;
+    kvr_barrier_arrive(full);
+    if (!pair)
+        return;
+    const kvr_remote<uint64_t> its_full = kvr_remote_of(full, other);
+
+    kvr_remote_expect(its_full, of::PANELS * SHARE);
+#pragma unroll
+    for (int p = 0; p < of::PANELS; p++) {
+        const kvr_shared<uint8_t> mine = tile + (p * TILE_PANEL + self / 32 * SHARE);
+
+        kvr_remote_copy(kvr_remote_of(mine, other), mine, SHARE, its_full);
+    }
+}
+
+/* A plain tile among coded ones, of a pair into both blocks: all four warps arrive. */
+template <int FORM>
+static __device__ __forceinline__ void
+fetch_among(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
+            kvr_shared<uint64_t> full, bool pair, unsigned other)
 {
     const int self = kvr_thread();
 
-    if (!self)
-        fetch<FORM>(to, rows, h, t, full);
-    else if (self % 32 == 0)
+    if (self % 32)
+        return;
+    if (pair)
+        kvr_remote_expect(kvr_remote_of(full, other), self ? 0 : form<FORM>::TILE_BYTES);
+    if (self) {
         kvr_barrier_arrive(full);
+        return;
+    }
+    if (!pair) {
+        fetch<FORM>(to, rows, h, t, full);
+        return;
+    }
+    kvr_barrier_expect(full, form<FORM>::TILE_BYTES);
+#pragma unroll
+    for (int p = 0; p < form<FORM>::PANELS; p++)
+        kvr_tile_begin_all(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t,
+                           full);
 }
 
 static __device__ __forceinline__ bool is_coded(const struct span_list &l, struct spot s)
@@ -450,137 +489,74 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
     return l.coded >> s.span & 1;
 }
 
-/* All threads of the group. What is loaded is awaited at its first use, and with it whatever else is
- * on its way by then (a scoreboard counts loads, it does not tell them apart): so values are asked for
- * when keys have come, and the next keys when these values have. __syncwarp keeps loads behind it, and
- * stores behind loads: else the compiler asks for values when keys are all written. */
+/* All threads of the group. A step is a tile's keys or its values. A block by itself takes both in
+ * turns; of a pair the first takes keys and the second values, for both. What is loaded for the next
+ * step is on its way while the second half of this one is decoded and while room is awaited.
+ * __syncwarp keeps loads behind it, and stores behind loads: else the compiler asks for them when all
+ * is written. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
-              kvr_shared<uint8_t> shared)
+              bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
+    /* So many tokens before the next loads; of chains of 2 bits 8 would spill a register. */
+    enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
-    struct decoder<FORM, false> keys {
-    };
-    struct decoder<FORM, true> values {
-    };
+    const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
+    const int n_steps = pair ? p.n : 2 * p.n, self = kvr_thread(), line = of::D / 8;
+    const int row = self / line * UNIT, place = place_of(row, self % line * 8);
+    struct octets<FORM> here, next;
     struct spot s = spot_of(l, p.first);
+    /* 0x43, in a register of each thread's own: see packed_values. */
+    const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
+    const unsigned zeros[4] = { 0, 0, 0, 0 };
+    int values = pair ? (int)rank : 0;
+    unsigned tile = 0;
 
     if (is_coded(l, s))
-        keys.load(a, l, s, p.h);
+        next.load(a, l, s, values, p.h);
 #pragma unroll 1
-    for (int tile = 0; tile < p.n; tile++) {
-        const int stage = tile % STAGES;
-        const unsigned freed = (unsigned)(tile / STAGES + 1) % 2;
-        const kvr_shared<uint8_t> to_k = shared + of::AT_KEYS + stage * of::TILE_BYTES;
-        const kvr_shared<uint8_t> to_v = shared + of::AT_VALUES + stage * of::TILE_BYTES;
-        const struct spot here = s;
-        const bool coded = is_coded(l, here);
-
-        kvr_barrier_wait(b.empty_k + stage, freed);
-        if (coded) {
-            keys.put(l, here, to_k);
-            __syncwarp();
-            values.load(a, l, here, p.h);
-            __syncwarp();
-            keys.put_rest(l, here, to_k);
-            hand_over(b.full_k + stage);
-        } else {
-            fetch_among<FORM>(to_k, l.of[0][here.span].map, p.h, here.t, b.full_k + stage);
-        }
-        step(l, s);
-        const bool more = tile + 1 < p.n && is_coded(l, s);
-
-        kvr_barrier_wait(b.empty_v + stage, freed);
-        if (coded) {
-            values.put(l, here, to_v);
-            __syncwarp();
-            if (more)
-                keys.load(a, l, s, p.h);
-            if (!of::MIXED)
-                __syncwarp();
-            values.put_rest(l, here, to_v);
-            hand_over(b.full_v + stage);
-        } else {
-            if (more)
-                keys.load(a, l, s, p.h);
-            fetch_among<FORM>(to_v, l.of[1][here.span].map, p.h, here.t, b.full_v + stage);
-        }
-    }
-}
-
-/* A step is a tile's keys or, after them, its values. */
-template <int FORM> struct step_of_chain {
-    struct unit<form<FORM>::F, false> x;
-    struct unit<MORE, false> more;
-
-    __device__ __forceinline__ void load(const struct kvr_attend_shape &a,
-                                         const struct span_list &l, struct spot s, int values,
-                                         int h)
-    {
-        const int self = kvr_thread(), line = form<FORM>::D / 8;
-        const union rows &rows = l.of[values][s.span];
-        const int t = s.t + self / line * UNIT, c = self % line * 8;
-
-        load_unit<form<FORM>::F, false>(a, rows.coded[0], l.n[s.span], h, t, c, x);
-        load_unit<MORE, false>(a, rows.coded[1], l.n[s.span], h, t, c, more);
-    }
-};
-
-/* Chains likewise, but keys and values by the same instructions, of which they take many: what was
- * loaded is copied when it has come. */
-template <int FORM>
-static __device__ __forceinline__ void
-produce_chains(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
-               kvr_shared<uint8_t> shared)
-{
-    typedef form<FORM> of;
-    const kvr_shared<uint64_t> full = barriers_at<FORM>(shared).full_k;
-    struct step_of_chain<FORM> here, next;
-    struct spot s = spot_of(l, p.first);
-
-    if (is_coded(l, s))
-        here.load(a, l, s, 0, p.h);
-#pragma unroll 1
-    for (int i = 0; i < 2 * p.n; i++) {
-        const int values = i % 2, stage = i / 2 % STAGES;
-        const kvr_shared<uint8_t> to =
-            shared + of::AT_KEYS + (values * STAGES + stage) * of::TILE_BYTES;
+    for (int i = 0; i < n_steps; i++) {
+        const unsigned stage = tile % STAGES, freed = (tile / STAGES + 1) % 2;
+        const int which = values * STAGES + (int)stage, left = l.n[s.span] - s.t;
         /* full_k, full_v, empty_k, empty_v, STAGES of each. */
-        const kvr_shared<uint64_t> ready = full + (values * STAGES + stage);
+        const kvr_shared<uint64_t> full = b.full_k + which;
+        const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
         const struct spot now = s;
+        const int of_now = values;
 
-        if (values)
+        if (pair || values) {
             step(l, s);
-        const bool more = i + 1 < 2 * p.n && is_coded(l, s);
+            tile++;
+        }
+        values = pair ? values : !values;
+        const bool more = i + 1 < n_steps && is_coded(l, s);
 
-        kvr_barrier_wait(ready + 2 * STAGES, (unsigned)(i / 2 / STAGES + 1) % 2);
+        kvr_barrier_wait_cluster(full + 2 * STAGES, freed);
         if (!is_coded(l, now)) {
             if (more)
-                here.load(a, l, s, !values, p.h);
-            fetch_among<FORM>(to, l.of[values][now.span].map, p.h, now.t, ready);
+                next.load(a, l, s, values, p.h);
+            fetch_among<FORM>(to, l.of[of_now][now.span].map, p.h, now.t, full, pair, other);
             continue;
         }
-        const int self = kvr_thread(), line = of::D / 8;
-        const int row = self / line * UNIT, c = self % line * 8, left = l.n[now.span] - now.t;
-        const unsigned zeros[4] = { 0, 0, 0, 0 };
-        struct chain_scales by;
+        const struct coded_rows &g = l.of[of_now][now.span].coded[0];
+        struct octet_scales<FORM> by;
 
-        scale_chain(l.one, here.x.scale[0], here.more.scale[0], by);
-        decode_chained<of::F, 0, UNIT / 2>(here.x, here.more, by, place_of(row, c), to);
+        if constexpr (!of::CHAINED)
+            by.by.high = high;
+        here = next;
+        decode_octets<FORM, 0, EARLY>(l, g, here, of_now, by, place, to);
         __syncwarp();
         if (more)
-            next.load(a, l, s, !values, p.h);
-        __syncwarp(); /* the other half is stored behind both */
-        decode_chained<of::F, UNIT / 2, UNIT>(here.x, here.more, by, place_of(row, c), to);
-        if (left < KEYS)
+            next.load(a, l, s, values, p.h);
+        __syncwarp();
+        decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, place, to);
+        if (left < KEYS) /* tokens behind the span's end are 0, whatever codes and scales are */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
-                put_row(to, place_of(row, c), r - row, zeros);
-        hand_over(ready);
-        if (more)
-            here = next;
+                put_row(to, place, r - row, zeros);
+        hand_over<FORM>(to, full, pair, other);
     }
 }
 
@@ -719,11 +695,26 @@ static __device__ __forceinline__ void round_weights(kvr_sums &s,
         out[i] = kvr_bf16_pair(s[2 * i], s[2 * i + 1]);
 }
 
-/* This warp has read a tile. */
-static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
+/* This warp has read a tile, of which block `whose` has to know. */
+template <int FORM>
+static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty, unsigned whose)
 {
-    if (!lane)
+    if (lane)
+        return;
+    if constexpr (form<FORM>::CODED)
+        kvr_remote_arrive(kvr_remote_of(empty, whose));
+    else
         kvr_barrier_arrive(empty);
+}
+
+/* Until a tile is there. */
+template <int FORM>
+static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned parity)
+{
+    if constexpr (form<FORM>::CODED)
+        kvr_barrier_wait_cluster(full, parity);
+    else
+        kvr_barrier_wait(full, parity);
 }
 
 /* Nothing has been seen. */
@@ -810,12 +801,32 @@ static __device__ __forceinline__ void store(const struct rows_at &r,
     }
 }
 
-/* A consuming group, 0 or 1. */
+/* All barriers are there, those of the other block as well. */
+template <int FORM> static __device__ __forceinline__ void begin()
+{
+    if constexpr (form<FORM>::CODED) {
+        kvr_cluster_arrive();
+        kvr_cluster_wait();
+    } else {
+        __syncthreads();
+    }
+}
+
+/* Neither block is gone while the other reaches into it. */
+template <int FORM> static __device__ __forceinline__ void end()
+{
+    if constexpr (form<FORM>::CODED) {
+        kvr_cluster_arrive();
+        kvr_cluster_wait();
+    }
+}
+
+/* A consuming group, 0 or 1; of_keys and of_values are blocks that fetch those. */
 template <int FORM>
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
         int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
-        kvr_global<float> parts)
+        kvr_global<float> parts, unsigned of_keys, unsigned of_values)
 {
     typedef form<FORM> of;
     constexpr int D = of::D, AT_KEYS = of::AT_KEYS, AT_VALUES = of::AT_VALUES;
@@ -843,11 +854,11 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
     if (group == CONSUMERS - 1) /* the first group's turn */
         kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
-    kvr_barrier_wait(b.full_k, 0);
+    await<FORM>(b.full_k, 0);
     kvr_wgmma_fence(s);
     begin_scores<D>(s, queries, keys);
     kvr_wgmma_wait<0>(s);
-    release(lane, b.empty_k);
+    release<FORM>(lane, b.empty_k, of_keys);
     if (at.t + KEYS > l.n[at.span])
         leave_out(s, lane, l.n[at.span] - at.t);
     weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
@@ -858,16 +869,16 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         const int stage = tile % STAGES, before = (tile - 1) % STAGES;
 
         step(l, at);
-        kvr_barrier_wait(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
+        await<FORM>(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
         kvr_named_sync(TURN_OF + group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_fence(s, kept.out, weights);
         begin_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
-        kvr_barrier_wait(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
+        await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         begin_values<D>(kept.out, weights, kvr_operand_from(values, before * TILE_BYTES));
         if (tile + 1 < p.n || !group) /* after the last turn nobody waits for the first */
             kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
-        release(lane, b.empty_k + stage);
+        release<FORM>(lane, b.empty_k + stage, of_keys);
         if (at.t + KEYS > l.n[at.span])
             leave_out(s, lane, l.n[at.span] - at.t);
         weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
@@ -876,17 +887,18 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         if (kept.sum[0] + kept.sum[1] < 0)
             return;
         kvr_wgmma_wait<0>(kept.out, weights);
-        release(lane, b.empty_v + before);
+        release<FORM>(lane, b.empty_v + before, of_values);
         shrink_output<D>(kept, shrink);
         round_weights(s, weights);
     }
     const int last = p.n - 1;
 
-    kvr_barrier_wait(b.full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
+    await<FORM>(b.full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
     kvr_wgmma_fence(kept.out, weights);
     begin_values<D>(kept.out, weights, kvr_operand_from(values, last % STAGES * TILE_BYTES));
     kvr_wgmma_wait<0>(kept.out, weights);
     store<D>(rows, io, p.slot < 0 && (io.out || io.out16), first, lane, kept);
+    end<FORM>();
 }
 
 /* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
@@ -901,31 +913,34 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     /* The same for all lanes, as the compiler does not see of a quotient. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
+    const bool pair = of::CODED && p.paired && kvr_cluster_blocks() > 1;
 
     if (!threadIdx.x) {
         const struct barriers b = barriers_at<FORM>(shared);
+        const unsigned readers = (1 + pair) * CONSUMERS * KVR_WARP_GROUP / 32;
 
         for (int i = 0; i < STAGES; i++) {
             kvr_barrier_init(b.full_k + i, of::CODED ? KVR_WARP_GROUP / 32 : 1);
             kvr_barrier_init(b.full_v + i, of::CODED ? KVR_WARP_GROUP / 32 : 1);
-            kvr_barrier_init(b.empty_k + i, CONSUMERS * KVR_WARP_GROUP / 32);
-            kvr_barrier_init(b.empty_v + i, CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(b.empty_k + i, readers);
+            kvr_barrier_init(b.empty_v + i, readers);
         }
         kvr_fence_async();
     }
-    __syncthreads();
+    begin<FORM>();
     if (group == 0) {
         kvr_fewer_registers<of::OF_PRODUCER>();
-        if constexpr (of::CHAINED)
-            produce_chains<FORM>(a, l, p, shared);
-        else if constexpr (of::CODED)
-            produce_coded<FORM>(a, l, p, shared);
+        if constexpr (of::CODED)
+            produce_coded<FORM>(a, l, p, pair, shared);
         else if (!threadIdx.x)
             produce<FORM>(l, p, shared);
+        end<FORM>();
         return;
     }
     kvr_more_registers<of::OF_CONSUMER>();
-    consume<FORM>(a, l, p, group - 1, shared, io, parts);
+    const unsigned rank = of::CODED ? kvr_cluster_rank() : 0;
+
+    consume<FORM>(a, l, p, group - 1, shared, io, parts, pair ? 0 : rank, pair ? 1 : rank);
 #endif
 }
 
@@ -1055,10 +1070,15 @@ struct call {
     struct span_list list;
 };
 
+/* Blocks of one head that are neighbours share what they decode. Whatever is left without a neighbour
+ * decodes for itself, in clusters with others of its kind; an odd number of blocks does so altogether, as
+ * does one piece of queries to a head. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
-    KVR_LAUNCH(attend_list<FORM>, n_blocks, THREADS, form<FORM>::N_SHARED, c.s, *c.a, c.list, c.io,
-               c.parts);
+    const bool pairs = form<FORM>::CODED && c.a->n_query > QUERIES && n_blocks % 2 == 0;
+
+    KVR_LAUNCH_CLUSTERS(attend_list<FORM>, pairs ? 2 : 1, n_blocks, THREADS, form<FORM>::N_SHARED,
+                        c.s, *c.a, c.list, c.io, c.parts);
 }
 
 /* The first begins the call, the last ends it. */

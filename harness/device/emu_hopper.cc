@@ -74,8 +74,10 @@ struct named {
 struct coming {
     struct region *to;
     uintptr_t at;
-    struct kvr_tensor_map map;
+    struct kvr_tensor_map map; /* of a box; */
     struct region *from;
+    uintptr_t source; /* of bytes of shared memory, */
+    size_t n;         /* so many; else 0 */
     int c, h;
     int64_t t;
     int barrier;
@@ -250,6 +252,16 @@ bool unseen(const struct kvr_stream *s, stamp then)
     const unsigned by = thread_of(then), me = here->linear;
 
     return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
+}
+
+/* Barriers in memory tell other blocks that something has been read, or has come where they are; what
+ * was written they know by the cluster's barrier alone. */
+bool unmet(const struct kvr_stream *s, stamp then)
+{
+    const unsigned by = thread_of(then);
+
+    return by < PHASED && by / s->n_threads != here->rank &&
+           clock_of(then) >= s->hopper->meeting.done.seen[by];
 }
 
 const char *who(stamp then, char *text, size_t size)
@@ -518,8 +530,20 @@ void thread_left(struct kvr_stream *s)
 
 void *remote_read(struct region *r, uintptr_t at, size_t n)
 {
+    struct cell *cell;
+    size_t n_cells;
+    char text[64];
+
     reach(r->rank, true, "a load");
-    return touch_read(r, at, n, n);
+    touch_read(r, at, n, n);
+    n_cells = cells_of(r, at - (uintptr_t)r->base, n, &cell);
+    for (size_t k = 0; k < n_cells; k++)
+        if (unmet(running, cell[k].write))
+            fail("shared memory '%s', byte %zu: read, written by %s without a barrier of the "
+                 "cluster "
+                 "between",
+                 r->name, at - (uintptr_t)r->base, who(cell[k].write, text, sizeof text));
+    return (void *)at;
 }
 
 /* Its bytes arrive some time later, and count for the barrier then. */
@@ -714,16 +738,12 @@ static void check_written(const struct region *r, size_t at, const struct view *
              r->name, at, how, who(then, text, sizeof text));
 }
 
-static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c,
-                       int h, int64_t t, struct region *barrier, uintptr_t barrier_at)
+/* To `n` bytes that a copy, which counts for b, writes from now on until it has come. */
+static void begin_target(struct region *to, uintptr_t at, size_t n, struct phased *b)
 {
-    struct phased *b = phased_at(barrier, barrier_at);
     struct kvr_stream *s = running;
-    struct hopper *x = s->hopper;
     const struct view *mine = &member_of(s, self())->view;
-    struct region *from = find(map->rows);
-    const int64_t row = (int64_t)map->n_heads * map->head_dim;
-    const size_t n = tile_bytes(map), offset = at - (uintptr_t)to->base;
+    const size_t offset = at - (uintptr_t)to->base;
     const char *how = "written by an asynchronous copy";
     struct cell *cell;
     size_t n_cells;
@@ -731,25 +751,11 @@ static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_
     if (clock_of(b->init) >= mine->fenced[thread_of(b->init)])
         fail("mbarrier at byte %zu of '%s': a copy counts for it, initialised without a "
              "fence.proxy.async between",
-             barrier_at - (uintptr_t)barrier->base, barrier->name);
-    if (x->n_copies == MAX_COMING)
+             b->at - (uintptr_t)b->in->base, b->in->name);
+    if (s->hopper->n_copies == MAX_COMING)
         fail("more than %d bulk copies are under way", MAX_COMING);
     if (!to->shared || offset > to->n || n > to->n - offset)
         fail("shared memory '%s': %zu bytes copied to byte %zu of %zu", to->name, n, offset, to->n);
-    if (at % (map->swizzle == KVR_SWIZZLE_128 ? KVR_TILE_ALIGN : 128))
-        fail("shared memory '%s', byte %zu: a bulk copy's target is not aligned", to->name, offset);
-    if (c < 0 || c >= map->head_dim ||
-        (c % KVR_TILE_COLUMNS && c + KVR_TILE_COLUMNS > map->head_dim) || h < 0 ||
-        h >= map->n_heads)
-        fail("bulk copy of channels %d to %d of head %d, there are %d of %d", c,
-             c + KVR_TILE_COLUMNS, h, map->head_dim, map->n_heads);
-    for (int64_t i = t < 0 ? -t : 0; i < map->box_tok && t + i < map->n_tok; i++)
-        touch_read(from,
-                   (uintptr_t)map->rows + (uintptr_t)((t + i) * row + h * map->head_dim + c) * 2,
-                   (size_t)(map->head_dim - c < KVR_TILE_COLUMNS ? map->head_dim - c
-                                                                 : KVR_TILE_COLUMNS) *
-                       2,
-                   16);
     n_cells = cells_of(to, offset, n, &cell);
     for (size_t k = 0; k < n_cells; k++) {
         const size_t byte = offset + k * to->unit;
@@ -773,7 +779,33 @@ static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_
         cell[k].write = self()->now | COMING;
     }
     b->copied = b->phase + 1;
-    x->coming[x->n_copies++] = { to, at, *map, from, c, h, t, (int)(b - x->phased) };
+}
+
+static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c,
+                       int h, int64_t t, struct region *barrier, uintptr_t barrier_at)
+{
+    struct phased *b = phased_at(barrier, barrier_at);
+    struct kvr_stream *s = running;
+    struct hopper *x = s->hopper;
+    struct region *from = find(map->rows);
+    const int64_t row = (int64_t)map->n_heads * map->head_dim;
+
+    if (at % (map->swizzle == KVR_SWIZZLE_128 ? KVR_TILE_ALIGN : 128))
+        fail("shared memory '%s', byte %zu: a bulk copy's target is not aligned", to->name,
+             at - (uintptr_t)to->base);
+    if (c < 0 || c >= map->head_dim ||
+        (c % KVR_TILE_COLUMNS && c + KVR_TILE_COLUMNS > map->head_dim) || h < 0 ||
+        h >= map->n_heads)
+        fail("bulk copy of channels %d to %d of head %d, there are %d of %d", c,
+             c + KVR_TILE_COLUMNS, h, map->head_dim, map->n_heads);
+    for (int64_t i = t < 0 ? -t : 0; i < map->box_tok && t + i < map->n_tok; i++)
+        touch_read(
+            from, (uintptr_t)map->rows + (uintptr_t)((t + i) * row + h * map->head_dim + c) * 2,
+            (size_t)(map->head_dim - c < KVR_TILE_COLUMNS ? map->head_dim - c : KVR_TILE_COLUMNS) *
+                2,
+            16);
+    begin_target(to, at, tile_bytes(map), b);
+    x->coming[x->n_copies++] = { to, at, *map, from, 0, 0, c, h, t, (int)(b - x->phased) };
     s->n_coming++;
 }
 
@@ -792,13 +824,76 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
     }
 }
 
+/* Bytes of the own shared memory, which are read when they come. */
+void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
+                 struct region *barrier, uintptr_t barrier_at)
+{
+    struct phased *b;
+    struct kvr_stream *s = running;
+    struct hopper *x = s->hopper;
+    const struct view *mine = &member_of(s, self())->view;
+    const size_t offset = source - (uintptr_t)from->base;
+    const char *how = "read by an asynchronous copy";
+    struct cell *cell;
+    size_t n_cells;
+    stamp now;
+
+    reach(to->rank, false, "a bulk copy");
+    if (barrier->rank != to->rank)
+        fail("a copy to block %u of the cluster counts for an mbarrier of block %u", to->rank,
+             barrier->rank);
+    b = phased_at(barrier, barrier_at);
+    if ((at | source | n) % STORE_BYTES)
+        fail("shared memory '%s', byte %zu: a bulk copy of %zu bytes is not aligned", from->name,
+             offset, n);
+    if (!from->shared || offset > from->n || n > from->n - offset)
+        fail("shared memory '%s': %zu bytes copied from byte %zu of %zu", from->name, n, offset,
+             from->n);
+    begin_target(to, at, n, b);
+    now = (stamp)s->serial << 36 | (stamp)b->phase << 12 | (stamp)(PHASED + (b - x->phased)) << 2;
+    n_cells = cells_of(from, offset, n, &cell);
+    for (size_t k = 0; k < n_cells; k++) {
+        const size_t byte = offset + k * from->unit;
+
+        if (serial_of(cell[k].write) != s->serial)
+            fail("shared memory '%s', byte %zu: %s, but nobody has written it", from->name, byte,
+                 how);
+        if (cell[k].write & COMING)
+            fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
+                 from->name, byte, how);
+        check_written(from, byte, mine, cell[k].write, how);
+        cell[k].read[1] = cell[k].read[0];
+        cell[k].read[0] = now;
+    }
+    x->coming[x->n_copies++] = { to, at, {}, from, source, n, 0, 0, 0, (int)(b - x->phased) };
+    s->n_coming++;
+}
+
+/* Swizzled as it was where it comes from; what threads have written is as they meant it. */
+static void move_bytes(struct kvr_stream *s, const struct coming *c)
+{
+    unsigned char *swizzle = s->hopper->swizzle;
+    const uintptr_t base = (uintptr_t)s->shared_bytes;
+    struct cell *cell;
+
+    memcpy((void *)c->at, (const void *)c->source, c->n);
+    for (size_t i = 0; i < c->n; i += STORE_BYTES) {
+        const uintptr_t from = c->source + i;
+
+        cells_of(c->from, from - (uintptr_t)c->from->base, STORE_BYTES, &cell);
+        swizzle[(c->at + i - base) / STORE_BYTES] = thread_of(cell->write) < PHASED
+                                                        ? (unsigned char)KVR_SWIZZLE_128
+                                                        : swizzle[(from - base) / STORE_BYTES];
+    }
+}
+
 static void copy_arrives(struct kvr_stream *s, unsigned i)
 {
     struct hopper *x = s->hopper;
     const struct coming c = x->coming[i];
     struct phased *b = &x->phased[c.barrier];
     const struct kvr_tensor_map *m = &c.map;
-    const size_t offset = c.at - (uintptr_t)c.to->base, n = tile_bytes(m);
+    const size_t offset = c.at - (uintptr_t)c.to->base, n = c.n ? c.n : tile_bytes(m);
     const stamp now =
         (stamp)s->serial << 36 | (stamp)b->phase << 12 | (stamp)(PHASED + c.barrier) << 2;
     struct cell *cell;
@@ -807,7 +902,9 @@ static void copy_arrives(struct kvr_stream *s, unsigned i)
     x->coming[i] = x->coming[--x->n_copies];
     for (size_t k = 0; k < n_cells; k++)
         cell[k].write = now;
-    for (size_t at = 0; at < n; at += 16) {
+    if (c.n)
+        move_bytes(s, &c);
+    for (size_t at = 0; at < n && !c.n; at += 16) {
         const int64_t t = c.t + (int64_t)(at / 128);
         const uintptr_t plain = c.at + at,
                         to = m->swizzle == KVR_SWIZZLE_128 ? swizzled(plain) : plain;

@@ -261,6 +261,8 @@ void wake(struct kvr_stream *s, struct fiber *f);
 
 /* May the thread that did something `then` not have been seen yet by the one that runs? */
 bool unseen(const struct kvr_stream *s, stamp then);
+/* The same of what a thread of another block of the cluster has written. */
+bool unmet(const struct kvr_stream *s, stamp then);
 /* What __syncthreads and __syncwarp are in a block that is `clocked`: all have seen all. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);

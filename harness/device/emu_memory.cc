@@ -132,7 +132,7 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
     if (serial_of(other))
         return !r->shared; /* another block has shared memory of its own */
     if (running->clocked)
-        return unseen(running, then);
+        return unseen(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))
         return false; /* a barrier between, or one thread */
     return thread_of(other) >> 5 || !(other >> 12);

@@ -97,6 +97,8 @@ void *remote_read(struct region *r, uintptr_t at, size_t n);
 /* 16 bytes. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at);
+void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
+                 struct region *barrier, uintptr_t barrier_at);
 void cluster_arrive(const char *file, int line);
 void cluster_wait(const char *file, int line);
 void fence_async();
@@ -386,15 +388,24 @@ static __device__ __forceinline__ kvr_remote<T> kvr_remote_of(kvr_shared<T> p, u
 #endif
 }
 
-/* Who waits for it (kvr_barrier_wait_cluster) sees what this thread did before, in shared memory. */
+template <class U, class T>
+static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
+{
+#ifdef KVR_EMULATED
+    return { kvr_as<U>(r.p) };
+#else
+    return { r.at };
+#endif
+}
+
+/* Who waits for it (kvr_barrier_wait_cluster) may overwrite what this thread and those that it has
+ * waited for have read. What they have written it does not give: that takes a barrier of the cluster. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::remote_arrive(b.p.inside(), b.p.address());
 #else
-    asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
-                 "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(b.at)
-                 : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(b.at) : "memory");
 #endif
 }
 
@@ -421,6 +432,23 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
                  "[%0], {%1,%2,%3,%4}, [%5];" ::"r"(to.at),
                  "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(b.at)
+                 : "memory");
+#endif
+}
+
+/* n bytes from there, all multiples of 16, which count for b, of the same block as `to`: a bulk copy, so
+ * that it sees what has been fenced, and that products see what it brings. One thread says so. */
+static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
+                                                       kvr_shared<uint8_t> from, unsigned n,
+                                                       kvr_remote<uint64_t> b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::remote_copy(to.p.inside(), to.p.address(), from.inside(), from.address(), n,
+                         b.p.inside(), b.p.address());
+#else
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(to.at),
+                 "r"(kvr_shared_address(from)), "r"(n), "r"(b.at)
                  : "memory");
 #endif
 }

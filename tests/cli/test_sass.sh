@@ -125,6 +125,15 @@ check "goes through its loop twice" test "$(row 'and to decode')" = 30
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'
+# 13 stores of 4 warps are 26,624 bytes, of which a cycle takes 13.5 from one multiprocessor to another.
+sed -i 's/PRMT R6, R4, R5, R6/STS.128 [R7], R8/' "$work/k.hex"
+printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=13\n' >"$work/limits"
+model 0 "many stores" --limits "$work/limits"
+check "to its own memory take little" awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c < 500) }'
+printf 'pipeline<128>\t14\t400\t0\t1\tpair\tdecodes:STS.128>=13\n' >"$work/limits"
+model 0 "those of a pair" --limits "$work/limits"
+check "take what sending them does" \
+    awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1960 && c <= 1970) }'
 # Behind the loop of products, until the next tile's: what a tile's end takes. A wait for a barrier in
 # memory that is asked again is no loop, an arrival before the loop's end is.
 listing layer <<'CODE' >"$work/k.hex"

@@ -888,7 +888,13 @@ START_TEST(lists)
 END_TEST
 
 /* Codes of a kind, and plain rows between them, met at once: the bits that the decoded values have as
- * plain rows. Spans end within a tile, an octet, a group; queries fill no block. */
+ * plain rows. Spans end within a tile, an octet, a group; queries fill no block. Of a head one block, two,
+ * which share what they decode, or three, of which one has no neighbour; of one head three, which in all
+ * are an odd number. */
+static const struct list_queries {
+    int n, heads;
+} list_queries[] = { { 300, 2 }, { 200, 2 }, { 67, 2 }, { 300, 1 } };
+
 static const struct coded_list {
     const char *k, *v;
     int n_tok;
@@ -923,9 +929,12 @@ static struct kvr_attend_mma_source decoded(const struct held *x, size_t n)
     return (struct kvr_attend_mma_source){ .raw = on, .dtype = KVR_BF16 };
 }
 
-static void run_coded_list(const struct coded_list *c, enum fill fill)
+static void run_coded_list(const struct coded_list *c, enum fill fill,
+                           const struct list_queries *of_q)
 {
-    enum { T = 67, H = 2, D = 128, N = T * H * D, SPANS = 3 };
+    enum { D = 128, SPANS = 3, SLOTS = 24 };
+    const int T = of_q->n, H = of_q->heads;
+    const size_t N = (size_t)(T * H * D), n_held = (size_t)(c->n_tok * H * D);
     static const struct list_span at[SPANS] = { { 16, 149, 0.5f }, { 3, 40, 0 }, { 0, 9, -1 } };
     const struct mma_case of = { c->k, c->v, 0, { T, H, D }, c->n_tok, 0, c->n_tok, .log_m = 0 };
     struct kvr_attend_mma_span coded[SPANS], plain[SPANS];
@@ -933,10 +942,11 @@ static void run_coded_list(const struct coded_list *c, enum fill fill)
     struct held k, v;
     float *q = floats(N), *want = floats(N), *got = floats(N), *d_q, *d_out, *parts;
     const struct kvr_attend_state st = new_state(&of.a);
-    const size_t n_parts = (size_t)4 * KVR_ATTEND_SPLIT_QUERIES * (D + 2);
+    const size_t n_parts = (size_t)SLOTS * KVR_ATTEND_SPLIT_QUERIES * (D + 2);
     char what[256];
 
-    snprintf(what, sizeof what, "%s, %s: %s", c->k, c->v, fill_names[fill]);
+    snprintf(what, sizeof what, "%s, %s: %s, %d queries of %d heads", c->k, c->v, fill_names[fill],
+             T, H);
     hold(&k, &of, c->k, KVR_K, fill, dev);
     hold(&v, &of, c->v, KVR_V, fill == FILL_ZERO ? FILL_NORMAL : fill, dev);
     kvr_normal(q, N, 3, KVR_RNG_TEST, 3, 0, 0);
@@ -944,8 +954,8 @@ static void run_coded_list(const struct coded_list *c, enum fill fill)
     d_out = both_out(N * sizeof *got);
     parts = both_out(n_parts * sizeof *parts);
     for (int i = 0; i < SPANS; i++) {
-        plain[i] = (struct kvr_attend_mma_span){ .k = decoded(&k, (size_t)c->n_tok * H * D),
-                                                 .v = decoded(&v, (size_t)c->n_tok * H * D),
+        plain[i] = (struct kvr_attend_mma_span){ .k = decoded(&k, n_held),
+                                                 .v = decoded(&v, n_held),
                                                  .t0 = at[i].t0,
                                                  .n = at[i].n,
                                                  .log_m = at[i].log_m };
@@ -982,8 +992,10 @@ START_TEST(coded_spans_of_a_list)
 {
     static const enum fill hostile[] = { FILL_NORMAL, FILL_INF, FILL_OUTLIER_CHANNEL };
 
-    for (int f = 0; f < (_i == 0 || _i == 2 || _i == 8 ? 3 : 1); f++)
-        run_coded_list(&coded_lists[_i], hostile[f]);
+    const bool all = _i == 0 || _i == 2 || _i == 8;
+
+    for (int f = 0; f < (all ? 4 : 1); f++)
+        run_coded_list(&coded_lists[_i], hostile[f % 3], &list_queries[all ? f : _i % 4]);
 }
 END_TEST
 
