@@ -624,8 +624,8 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
     const struct kvr_flow_angles a = angles(d);
     const int64_t n = r->n * r->d;
-    void *const q = d->flow.narrow ? d->ctx : d->q; /* before it is rotated */
-    void *k = d->k, *v = d->v;
+    void *const q = d->flow.narrow ? d->ctx : d->q;          /* before it is rotated */
+    void *k = d->flow.narrow ? d->wide[2] : d->k, *v = d->v; /* afterwards */
     kvr_bf16 *there[2];
     const bool in_place = d->flow.narrow && kvr_cache_current(cache, &there[0], &there[1]);
 
@@ -634,10 +634,8 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
         v = there[1];
     }
     KVR_TRY(begin(d, i, "self_attn_in", r, &norm, 3, qkv, (void *const[]){ q, d->k, v }));
-    kvr_flow_rms_rope(&d->flow, r, b->norm_q, &a, q, d->q);
-    if (d->flow.narrow && !in_place)
-        k = d->ctx; /* the queries' are there no longer */
-    kvr_flow_rms_rope(&d->flow, r, b->norm_k, &a, d->k, k);
+    kvr_flow_rms_rope(&d->flow, r, (const float *const[]){ b->norm_q, b->norm_k }, &a,
+                      (void *const[]){ q, d->k }, (void *const[]){ d->q, k });
     tap_flow(d, i, "q_rope", d->q, n);
     tap_flow(d, i, "k_rope", k, n);
     tap_flow(d, i, "v", v, n);

@@ -236,14 +236,9 @@ void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const floa
     rounded(f, x, r->n * r->d);
 }
 
-void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *w,
-                       const struct kvr_flow_angles *a, void *x, void *y)
+static void rms_rope_floats(const struct kvr_flow *f, const struct kvr_rows *r, const float *w,
+                            const struct kvr_flow_angles *a, float *x)
 {
-    if (f->narrow) {
-        f->ops->rms_rope_bf16(f->dev, r, a->head_dim, w, f->eps, a->cosines, a->sines, x, y);
-        return;
-    }
-    assert(x == y);
     if (f->ops->rms_rope) {
         f->ops->rms_rope(f->dev, r, a->head_dim, w, f->eps, a->cosines, a->sines, x);
     } else {
@@ -251,4 +246,19 @@ void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const
         f->ops->rope(f->dev, r, a->head_dim, a->cosines, a->sines, x);
     }
     rounded(f, x, r->n * r->d);
+}
+
+void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
+                       const struct kvr_flow_angles *a, void *const x[2], void *const y[2])
+{
+    const kvr_bf16 *const from[2] = { x[0], x[1] };
+    kvr_bf16 *const to[2] = { y[0], y[1] };
+
+    if (f->narrow) {
+        f->ops->rms_rope_bf16(f->dev, r, a->head_dim, w, f->eps, a->cosines, a->sines, from, to);
+        return;
+    }
+    assert(x[0] == y[0] && x[1] == y[1]);
+    rms_rope_floats(f, r, w[0], a, x[0]);
+    rms_rope_floats(f, r, w[1], a, x[1]);
 }

@@ -82,9 +82,10 @@ enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struc
 /* Add to x what is left. */
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r);
 
-/* RMS norm of x over all d; and rotation of the heads, to y. Where all are floats y is x. */
+/* RMS norm of x over all d; and rotation of the heads, of queries and keys, each with its w, from x to y.
+ * Where all are floats y is x. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
-void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *w,
-                       const struct kvr_flow_angles *a, void *x, void *y);
+void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
+                       const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);
 
 #endif

@@ -91,9 +91,10 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
+    /* Of two, x[i] to y[i] with w[i]. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
-                          const float *w, double eps, const double *cosines, const double *sines,
-                          const kvr_bf16 *x, kvr_bf16 *y);
+                          const float *const *w, double eps, const double *cosines,
+                          const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
     void (*add_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_residual *from,
                      kvr_bf16 *x);
     /* x += y * gate, gate per frame; gate NULL: x += y. */

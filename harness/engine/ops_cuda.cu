@@ -4,167 +4,76 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/number.cuh"
 #include "harness/engine/gelu.cuh"
-
-enum { THREADS = 256, WARPS = THREADS / 32 };
-
-/* The sum of v over the block, in all threads: a tree within warps, then the warps in order. */
-static __device__ __forceinline__ float block_sum(float v, kvr_shared<float> warps)
-{
-    float sum = 0;
-
-    for (int h = 16; h; h /= 2)
-        v += __shfl_xor_sync(~0u, v, h);
-    __syncthreads(); /* `warps` may still be read from the call before */
-    if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = v;
-    __syncthreads();
-    for (int w = 0; w < WARPS; w++)
-        sum += warps[w];
-    return sum;
-}
-
-static __device__ __forceinline__ float get(kvr_global<const float> x, int64_t at)
-{
-    return x[at];
-}
-static __device__ __forceinline__ float get(kvr_global<const kvr_bf16> x, int64_t at)
-{
-    return __uint_as_float((unsigned)x[at] << 16);
-}
-static __device__ __forceinline__ void put(kvr_global<float> y, int64_t at, float v)
-{
-    y[at] = v;
-}
-static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, float v)
-{
-    y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
-}
-
-/* What numbers are where work is between floats or between BF16. */
-template <bool NARROW> struct number_of {
-    typedef float type;
-};
-template <> struct number_of<true> {
-    typedef kvr_bf16 type;
-};
-template <class T> static __device__ __forceinline__ float held(float v)
-{
-    return sizeof(T) == sizeof(float) ? v : kvr_round_bf16(v);
-}
+#include "harness/engine/row_sum.cuh"
 
 /* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
- * frame, or * w + b. Rows of y have so many columns, zeros behind the last. ADD: `from` is added to x
- * before, by `gate` of the row's frame unless that is NULL. NARROW: of BF16. */
-enum { MODULATE = 1, ADD = 2, NARROW = 4 };
-template <bool, class T> struct source_of {
-    typedef const T type;
-};
-template <class T> struct source_of<true, T> {
-    typedef T type;
-};
-struct affine {
-    int64_t stride; /* of frames, in `add` and `factor` */
-    float eps;
-    int columns;
-};
-template <int HOW> struct norm_of {
-    typedef typename number_of<(HOW & NARROW) != 0>::type number;
-    typedef typename source_of<(HOW & ADD) != 0, number>::type source;
-};
-template <int HOW>
+ * frame, or * w + b. */
+template <bool MODULATE>
 static __global__ void __launch_bounds__(THREADS)
-    layer_norm(struct kvr_rows r, kvr_global<typename norm_of<HOW>::source> x,
-               kvr_global<const float> add, kvr_global<const float> factor, struct affine how,
-               bool gated, kvr_global<const typename norm_of<HOW>::number> from,
-               kvr_global<const float> gate, int64_t gate_stride,
-               kvr_global<typename norm_of<HOW>::number> y)
+    layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
+               kvr_global<const float> factor, int64_t stride, float eps, kvr_global<float> y)
 {
     KVR_SHARED(float, warps, WARPS);
-    const int64_t row = (int64_t)blockIdx.x * r.d, out = (int64_t)blockIdx.x * how.columns;
-    const int64_t frame = blockIdx.x / (unsigned)r.tokens_per_frame;
-    const int64_t at = HOW & MODULATE ? frame * how.stride : 0;
+    const int64_t row = (int64_t)blockIdx.x * r.d;
+    const int64_t at = MODULATE ? blockIdx.x / (unsigned)r.tokens_per_frame * stride : 0;
     float sum = 0, mean, inv;
 
-    for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        float v = get(x, row + i);
-
-        if constexpr ((HOW & ADD) != 0) {
-            const float u = get(from, row + i);
-
-            v = held<typename norm_of<HOW>::number>(
-                gated ? fmaf(u, gate[frame * gate_stride + i], v) : v + u);
-            put(x, row + i, v);
-        }
-        sum += v;
-    }
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
+        sum += x[row + i];
     mean = block_sum(sum, warps) / (float)r.d;
     sum = 0;
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        const float d = get(x, row + i) - mean;
+        const float d = x[row + i] - mean;
 
         sum += d * d;
     }
-    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + how.eps);
+    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
         const float f = factor[at + i];
 
-        put(y, out + i,
-            (get(x, row + i) - mean) * inv * (HOW & MODULATE ? 1.0f + f : f) + add[at + i]);
+        y[row + i] = (x[row + i] - mean) * inv * (MODULATE ? 1.0f + f : f) + add[at + i];
     }
-    for (int i = r.d + (int)threadIdx.x; i < how.columns; i += THREADS)
-        put(y, out + i, 0);
 }
 
-template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    rms_norm(struct kvr_rows r, kvr_global<const float> w, float eps, kvr_global<T> x)
+    rms_norm(struct kvr_rows r, kvr_global<const float> w, float eps, kvr_global<float> x)
 {
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d;
     float sum = 0, inv;
 
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        const float v = get(x, row + i);
+        const float v = x[row + i];
 
         sum += v * v;
     }
     inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
-        put(x, row + i, get(x, row + i) * inv * w[i]);
+        x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. Floats
- * in x, or BF16 from x to y. */
-template <class T>
+/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
-             kvr_global<const double> cosines, kvr_global<const double> sines,
-             kvr_global<typename source_of<sizeof(T) == sizeof(float), T>::type> x,
-             kvr_global<kvr_bf16> y)
+             kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
 {
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d, angles = (int64_t)blockIdx.x * pairs_of_head;
     float sum = 0, inv;
 
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        const float v = get(x, row + i);
+        const float v = x[row + i];
 
         sum += v * v;
     }
     inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
     for (int i = (int)threadIdx.x; i < r.d / 2; i += THREADS) {
         const int64_t at = row + 2 * i, angle = angles + i % pairs_of_head;
-        const float u = get(x, at) * inv * w[2 * i], v = get(x, at + 1) * inv * w[2 * i + 1];
+        const float u = x[at] * inv * w[2 * i], v = x[at + 1] * inv * w[2 * i + 1];
         const double a = u, b = v, co = cosines[angle], si = sines[angle];
-        const float first = (float)(a * co - b * si), second = (float)(a * si + b * co);
 
-        if constexpr (sizeof(T) == sizeof(float)) {
-            x[at] = first;
-            x[at + 1] = second;
-        } else {
-            put(y, at, first);
-            put(y, at + 1, second);
-        }
+        x[at] = (float)(a * co - b * si);
+        x[at + 1] = (float)(a * si + b * co);
     }
 }
 
@@ -185,20 +94,19 @@ static __global__ void __launch_bounds__(THREADS)
     x[2 * i + 1] = (float)(a * si + b * co);
 }
 
-template <class T>
+template <bool GATED>
 static __global__ void __launch_bounds__(THREADS)
-    add_rows(struct kvr_rows r, kvr_global<const T> y, bool gated, kvr_global<const float> gate,
-             int64_t stride, kvr_global<T> x)
+    add_rows(struct kvr_rows r, kvr_global<const float> y, kvr_global<const float> gate,
+             int64_t stride, kvr_global<float> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i >= r.n * r.d)
         return;
-    if (gated)
-        put(x, i,
-            fmaf(get(y, i), gate[i / r.d / r.tokens_per_frame * stride + i % r.d], get(x, i)));
+    if (GATED)
+        x[i] = fmaf(y[i], gate[i / r.d / r.tokens_per_frame * stride + i % r.d], x[i]);
     else
-        put(x, i, get(x, i) + get(y, i));
+        x[i] = x[i] + y[i];
 }
 
 static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<float> x)
@@ -216,7 +124,9 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t row = blockIdx.x;
 
     for (int i = (int)threadIdx.x; i < columns; i += THREADS)
-        put(y, row * columns + i, i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
+        y[row * columns + i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(
+                                              i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f)) >>
+                                          16);
 }
 
 /* HERE: x and y are one array, which is then reached as y alone: two pointers that promise to share
@@ -353,97 +263,36 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(flag + 0, 1);
 }
 
-static const float *const none = NULL;
-
-template <int HOW>
-static void norm(struct kvr_stream *s, const struct kvr_rows *r, const float *x, const float *add,
-                 const float *factor, const struct affine *how, float *y)
-{
-    if (r->n)
-        KVR_LAUNCH(layer_norm<HOW>, (unsigned)r->n, THREADS, 0, s, *r, x, add, factor, *how, false,
-                   none, none, (int64_t)0, y);
-}
-
-template <int HOW>
-static void norm_bf16(struct kvr_stream *s, const struct kvr_rows *r,
-                      const struct kvr_residual *before, kvr_bf16 *x, const float *add,
-                      const float *factor, const struct affine *how, kvr_bf16 *y)
-{
-    const kvr_bf16 *const nothing = NULL, *const there = x;
-
-    if (r->n && before->y)
-        KVR_LAUNCH(layer_norm<HOW | ADD | NARROW>, (unsigned)r->n, THREADS, 0, s, *r, x, add,
-                   factor, *how, before->gate != NULL, before->y, before->gate, before->stride, y);
-    else if (r->n)
-        KVR_LAUNCH(layer_norm<HOW | NARROW>, (unsigned)r->n, THREADS, 0, s, *r, there, add, factor,
-                   *how, false, nothing, none, (int64_t)0, y);
-}
-
 void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                             const float *shift, const float *scale, int64_t stride, double eps,
                             float *y)
 {
-    const struct affine how = { stride, (float)eps, r->d };
-
-    norm<MODULATE>(s, r, x, shift, scale, &how, y);
-}
-
-void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                                 const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
-                                 const float *scale, int64_t stride, double eps, kvr_bf16 *y,
-                                 int columns)
-{
-    const struct affine how = { stride, (float)eps, columns };
-
-    norm_bf16<MODULATE>(s, r, before, x, shift, scale, &how, y);
+    if (r->n)
+        KVR_LAUNCH(layer_norm<true>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, stride,
+                   (float)eps, y);
 }
 
 void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                           const float *w, const float *b, double eps, float *y)
 {
-    const struct affine how = { 0, (float)eps, r->d };
-
-    norm<0>(s, r, x, b, w, &how, y);
-}
-
-void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                               const struct kvr_residual *before, kvr_bf16 *x, const float *w,
-                               const float *b, double eps, kvr_bf16 *y, int columns)
-{
-    const struct affine how = { 0, (float)eps, columns };
-
-    norm_bf16<0>(s, r, before, x, b, w, &how, y);
+    if (r->n)
+        KVR_LAUNCH(layer_norm<false>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
+                   (float)eps, y);
 }
 
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x)
 {
     if (r->n)
-        KVR_LAUNCH(rms_rope<float>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
-                   cosines, sines, x, (kvr_bf16 *)NULL);
-}
-
-void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
-                            const float *w, double eps, const double *cosines, const double *sines,
-                            const kvr_bf16 *x, kvr_bf16 *y)
-{
-    if (r->n)
-        KVR_LAUNCH(rms_rope<kvr_bf16>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w,
-                   (float)eps, cosines, sines, x, y);
+        KVR_LAUNCH(rms_rope, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
+                   cosines, sines, x);
 }
 
 void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w, double eps,
                        float *x)
 {
     if (r->n)
-        KVR_LAUNCH(rms_norm<float>, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
-}
-
-void kvr_rms_norm_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w,
-                            double eps, kvr_bf16 *x)
-{
-    if (r->n)
-        KVR_LAUNCH(rms_norm<kvr_bf16>, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
+        KVR_LAUNCH(rms_norm, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
 }
 
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
@@ -456,29 +305,15 @@ void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    cosines, sines, x);
 }
 
-template <class T>
-static void add_to(struct kvr_stream *s, const struct kvr_rows *r, const T *y, const float *gate,
-                   int64_t stride, T *x)
-{
-    const int64_t n = r->n * r->d;
-
-    const bool gated = gate != NULL;
-
-    if (n)
-        KVR_LAUNCH(add_rows<T>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gated, gate, stride,
-                   x);
-}
-
 void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
                   int64_t stride, float *x)
 {
-    add_to(s, r, y, gate, stride, x);
-}
+    const int64_t n = r->n * r->d;
 
-void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                       const struct kvr_residual *from, kvr_bf16 *x)
-{
-    add_to(s, r, from->y, from->gate, from->stride, x);
+    if (n && gate)
+        KVR_LAUNCH(add_rows<true>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gate, stride, x);
+    else if (n)
+        KVR_LAUNCH(add_rows<false>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gate, stride, x);
 }
 
 void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x)

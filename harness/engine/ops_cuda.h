@@ -25,8 +25,9 @@ void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
 /* The bytes of kvr_rms_norm_cuda and kvr_rope_cuda after it. */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
-/* Of BF16: the bytes of those without over the same values as floats, rounded as kvr_linear_round_cuda
- * does; `before` is what kvr_add_bf16_cuda does before. y [N,columns] of norms; x stays in rms_rope. */
+/* Of BF16, in rows of an even number: computed in F32, rounded once, at the end. `before` is what
+ * kvr_add_bf16_cuda does before. y [N,columns] of norms. rms_rope is of two: from x to y, each with its w.
+ */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -37,8 +38,8 @@ void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
 void kvr_rms_norm_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w,
                             double eps, kvr_bf16 *x);
 void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
-                            const float *w, double eps, const double *cosines, const double *sines,
-                            const kvr_bf16 *x, kvr_bf16 *y);
+                            const float *const *w, double eps, const double *cosines,
+                            const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
 void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                        const struct kvr_residual *from, kvr_bf16 *x);
 /* Floats to BF16: GELU, rounded, y [N,columns]. */

@@ -51,8 +51,8 @@ static void rms_rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim
 }
 
 static void rms_rope_bf16(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
-                          const float *w, double eps, const double *cosines, const double *sines,
-                          const kvr_bf16 *x, kvr_bf16 *y)
+                          const float *const *w, double eps, const double *cosines,
+                          const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y)
 {
     kvr_rms_rope_bf16_cuda(kvr_dev_stream(dev), r, head_dim, w, eps, cosines, sines, x, y);
 }

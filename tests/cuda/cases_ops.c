@@ -58,23 +58,23 @@ static double spread(const float *x, int d, double eps, bool centre)
     return top / sqrt(square + eps);
 }
 
+/* How far two norms of a row may be apart, times a factor of size f. */
+static double norm_bound(const float *x, int d, bool centre, double f)
+{
+    const double e = (d / 16 + 16) * u, X = spread(x, d, 1e-6, centre);
+
+    return 2 * f * (e * X + 2 * X * (e + e * e * X * X) + 8 * u * X) + 4 * u * f;
+}
+
 static void check_norm(const struct kvr_rows *r, const float *x, const float *want,
                        const float *got, const float *factor, int64_t stride, bool centre,
                        const char *what)
 {
-    const double e = (r->d / 16 + 16) * u;
+    for (int64_t at = 0; at < r->n * r->d; at++) {
+        const int64_t n = at / r->d;
+        const double f = 1 + fabs((double)factor[n / r->tokens_per_frame * stride + at % r->d]);
 
-    for (int64_t n = 0; n < r->n; n++) {
-        const double X = spread(x + n * r->d, r->d, 1e-6, centre);
-
-        for (int i = 0; i < r->d; i++) {
-            const int64_t at = n * r->d + i;
-            const double f = 1 + fabs((double)factor[n / r->tokens_per_frame * stride + i]);
-
-            near_to(want[at], got[at],
-                    2 * f * (e * X + 2 * X * (e + e * e * X * X) + 8 * u * X) + 4 * u * f, what,
-                    at);
-        }
+        near_to(want[at], got[at], norm_bound(x + n * r->d, r->d, centre, f), what, at);
     }
 }
 
@@ -157,23 +157,20 @@ static void same_bytes(const void *d_want, const void *d_got, size_t n_bytes, co
     free(got);
 }
 
-/* The norm of all channels and the rotation of heads in one pass: the bytes of both. Of BF16, norms,
- * rotation and GELU give the bytes that come of floats of the same values, rounded. */
+/* The norm of all channels and the rotation of heads in one pass: the bytes of both. */
 START_TEST(passes_in_one)
 {
     enum { N = 7, HEADS = 3, D = 20, WIDTH = HEADS * D, COLUMNS = 64 };
     const struct kvr_rows r = { N, WIDTH, 2 };
-    const struct kvr_residual none = { NULL, NULL, 0 };
     const size_t size = N * WIDTH * sizeof(float), rounded = N * COLUMNS * sizeof(kvr_bf16);
-    const size_t dense = N * WIDTH * sizeof(kvr_bf16);
     double co[N * D / 2], si[N * D / 2];
     float *x = filled(&r, (enum fill)_i, 11);
-    float mod[8 * WIDTH], *d_x, *d_y = both_out(size), *d_mod;
+    float mod[WIDTH], *d_x, *d_y, *d_mod;
     const double *d_co, *d_si;
-    kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded), *narrow, *d_narrow;
+    kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
 
     ck_assert_int_eq(kvr_linear_padded(WIDTH), COLUMNS);
-    kvr_normal(mod, 8 * WIDTH, 5, KVR_RNG_TEST, 12, 0, 0);
+    kvr_normal(mod, WIDTH, 5, KVR_RNG_TEST, 12, 0, 0);
     for (int i = 0; i < N; i++)
         kvr_rope_angles(D, i, 2 * i, 3 * i, co + i * (D / 2), si + i * (D / 2));
     d_mod = both_in(mod, sizeof mod);
@@ -185,38 +182,104 @@ START_TEST(passes_in_one)
     kvr_rope_cuda(both_stream, &r, D, d_co, d_si, d_x);
     kvr_rms_rope_cuda(both_stream, &r, D, d_mod, 1e-6, d_co, d_si, d_y);
     same_bytes(d_x, d_y, size, "norm and rotation");
-
-    narrow = narrow_of(x, N * WIDTH);
-    for (int i = 0; i < N * WIDTH; i++)
-        x[i] = kvr_bf16_to_f32(narrow[i]);
-    d_x = both_in(x, size);
-    d_y = both_out(size);
-    d_narrow = both_inout(narrow, dense);
-    kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6, d_y);
-    kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
-    kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod, d_mod + WIDTH, 2 * WIDTH,
-                                1e-6, d_got, COLUMNS);
-    same_bytes(d_want, d_got, rounded, "modulated");
-    kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_y);
-    kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
-    kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod, d_mod + WIDTH, 1e-6, d_got,
-                              COLUMNS);
-    same_bytes(d_want, d_got, rounded, "affine");
     d_y = both_inout(x, size);
     kvr_gelu_cuda(both_stream, N * WIDTH, d_y);
     kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
-    kvr_gelu_bf16_cuda(both_stream, &r, d_x, d_got, COLUMNS);
+    kvr_gelu_bf16_cuda(both_stream, &r, both_in(x, size), d_got, COLUMNS);
     same_bytes(d_want, d_got, rounded, "GELU");
-    d_y = both_inout(x, size);
-    kvr_rms_rope_cuda(both_stream, &r, D, d_mod, 1e-6, d_co, d_si, d_y);
-    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_y, d_want);
-    kvr_rms_rope_bf16_cuda(both_stream, &r, D, d_mod, 1e-6, d_co, d_si, d_narrow, d_got);
-    same_bytes(d_want, d_got, dense, "norm and rotation of BF16");
-    d_y = both_inout(x, size);
-    kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_y);
-    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_y, d_want);
+    both_free();
+    free(x);
+}
+END_TEST
+
+/* BF16 that stands for `want`, off by `bound` before it was rounded. */
+static void near_rounded(float want, kvr_bf16 got, double bound, const char *what, int64_t at)
+{
+    const float rounded = kvr_bf16_to_f32(kvr_f32_to_bf16(want));
+
+    near_to(rounded, kvr_bf16_to_f32(got),
+            bound > 0x1p-9 * fabs((double)want) ? bound + 0x1p-8 * fabs((double)want)
+                                                : 0x1p-7 * fabs((double)want),
+            what, at);
+}
+
+/* Passes between layers in BF16, eight numbers at a time and two: what the CPU's come to of the same
+ * values, rounded; a place of BF16 apart where a value lies between two. */
+START_TEST(passes_in_bf16)
+{
+    static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, which are eights */
+    enum { N = 7, HEADS = 3, MOST = HEADS * 24 };
+    const int D = head_dims[_i / N_FILLS], WIDTH = HEADS * D, COLUMNS = kvr_linear_padded(WIDTH);
+    const struct kvr_rows r = { N, WIDTH, 2 };
+    const struct kvr_residual none = { NULL, NULL, 0 };
+    const size_t dense = (size_t)(N * WIDTH) * sizeof(kvr_bf16);
+    const size_t padded = (size_t)(N * COLUMNS) * sizeof(kvr_bf16);
+    double co[N * 12], si[N * 12];
+    float *x = filled(&r, (enum fill)(_i % N_FILLS), 11), want[N * MOST], mod[8 * MOST], *d_mod;
+    kvr_bf16 *narrow = narrow_of(x, N * WIDTH), got[N * 96], keys[N * MOST];
+    kvr_bf16 *d_narrow = both_inout(narrow, dense), *d_got = both_out(padded);
+    kvr_bf16 *d_rotated[2] = { both_out(dense), both_out(dense) };
+
+    ck_assert(COLUMNS <= 96);
+    kvr_normal(mod, 8 * MOST, 5, KVR_RNG_TEST, 12, 0, 0);
+    for (int i = 0; i < N; i++)
+        kvr_rope_angles(D, i, 2 * i, 3 * i, co + i * (D / 2), si + i * (D / 2));
+    for (int i = 0; i < N * WIDTH; i++)
+        x[i] = kvr_bf16_to_f32(narrow[i]);
+    d_mod = both_in(mod, sizeof mod);
+    for (int affine = 0; affine < 2; affine++) {
+        const int64_t stride = affine ? 0 : 2 * WIDTH;
+
+        if (affine) {
+            kvr_ops_cpu()->norm_affine(NULL, &r, x, mod, mod + WIDTH, 1e-6, want);
+            kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod, d_mod + WIDTH, 1e-6,
+                                      d_got, COLUMNS);
+        } else {
+            kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod + WIDTH, mod, stride, 1e-6, want);
+            kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod + WIDTH, d_mod,
+                                        stride, 1e-6, d_got, COLUMNS);
+        }
+        both_get(got, d_got, padded, "norm");
+        for (int64_t i = 0; i < N * COLUMNS; i++) {
+            const int64_t n = i / COLUMNS, c = i % COLUMNS;
+            const double f = c < WIDTH ? 1 + fabs((double)mod[n / 2 * stride + c]) : 0;
+
+            if (c >= WIDTH)
+                ck_assert_int_eq(got[i], 0);
+            else
+                near_rounded(want[n * WIDTH + c], got[i], norm_bound(x + n * WIDTH, WIDTH, true, f),
+                             affine ? "affine" : "modulated", i);
+        }
+    }
+    /* Queries by one vector, keys by another, of the same rows. */
+    kvr_rms_rope_bf16_cuda(both_stream, &r, D, (const float *const[]){ d_mod, d_mod + WIDTH }, 1e-6,
+                           both_in(co, sizeof co), both_in(si, sizeof si),
+                           (const kvr_bf16 *const[]){ d_narrow, d_narrow }, d_rotated);
+    both_get(got, d_rotated[0], dense, "queries");
+    both_get(keys, d_rotated[1], dense, "keys");
+    for (int k = 0; k < 2; k++) {
+        const float *w = mod + k * WIDTH;
+
+        memcpy(want, x, (size_t)(N * WIDTH) * sizeof *x);
+        kvr_ops_cpu()->rms_norm(NULL, &r, w, 1e-6, want);
+        kvr_ops_cpu()->rope(NULL, &r, D, co, si, want);
+        for (int64_t i = 0; i < N * WIDTH; i++) {
+            const float *row = x + i / WIDTH * WIDTH;
+            const double f = 2 + fabs((double)w[i % WIDTH]) + fabs((double)w[(i ^ 1) % WIDTH]);
+
+            near_rounded(want[i], k ? keys[i] : got[i], norm_bound(row, WIDTH, false, f),
+                         k ? "keys" : "queries", i);
+        }
+    }
+    memcpy(want, x, (size_t)(N * WIDTH) * sizeof *x);
+    kvr_ops_cpu()->rms_norm(NULL, &r, mod, 1e-6, want);
     kvr_rms_norm_bf16_cuda(both_stream, &r, d_mod, 1e-6, d_narrow);
-    same_bytes(d_want, d_narrow, dense, "norm of BF16, in its place");
+    both_get(got, d_narrow, dense, "RMS norm");
+    for (int64_t i = 0; i < N * WIDTH; i++)
+        near_rounded(
+            want[i], got[i],
+            norm_bound(x + i / WIDTH * WIDTH, WIDTH, false, 1 + fabs((double)mod[i % WIDTH])),
+            "RMS norm", i);
     both_free();
     free(narrow);
     free(x);
@@ -226,17 +289,19 @@ END_TEST
 /* A sum and the norm after it: the bytes of both, and the sum stays in x, rounded. */
 START_TEST(sum_and_norm_in_one)
 {
-    enum { N = 7, WIDTH = 300, COLUMNS = 320 };
+    enum { N = 7, MOST = 304, COLUMNS = 320 };
+    const int WIDTH = _i / N_FILLS / 4 ? MOST : 300; /* by eight, by two */
     const struct kvr_rows r = { N, WIDTH, 2 };
-    const size_t size = N * WIDTH * sizeof(kvr_bf16), rounded = N * COLUMNS * sizeof(kvr_bf16);
-    const bool gated = _i / N_FILLS % 2, affine = _i / N_FILLS / 2;
+    const size_t size = (size_t)(N * WIDTH) * sizeof(kvr_bf16);
+    const size_t rounded = N * COLUMNS * sizeof(kvr_bf16);
+    const bool gated = _i / N_FILLS % 2, affine = _i / N_FILLS / 2 % 2;
     float *x = filled(&r, (enum fill)(_i % N_FILLS), 21), *y = filled(&r, FILL_NORMAL, 22);
     kvr_bf16 *narrow = narrow_of(x, N * WIDTH), *from = narrow_of(y, N * WIDTH);
-    float mod[12 * WIDTH], *d_mod, *d_wide, *d_from;
+    float mod[12 * MOST], *d_mod, *d_wide, *d_from;
     kvr_bf16 *d_x = both_inout(narrow, size), *d_sum = both_inout(narrow, size);
     kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
 
-    kvr_normal(mod, 12 * WIDTH, 5, KVR_RNG_TEST, 23, 0, 0);
+    kvr_normal(mod, 12 * MOST, 5, KVR_RNG_TEST, 23, 0, 0);
     d_mod = both_in(mod, sizeof mod);
     const struct kvr_residual none = { NULL, NULL, 0 },
                               before = { both_in(from, size), gated ? d_mod + 2 * WIDTH : NULL,
@@ -246,8 +311,8 @@ START_TEST(sum_and_norm_in_one)
         x[i] = kvr_bf16_to_f32(narrow[i]);
         y[i] = kvr_bf16_to_f32(from[i]);
     }
-    d_wide = both_inout(x, N * WIDTH * sizeof *x);
-    d_from = both_in(y, N * WIDTH * sizeof *y);
+    d_wide = both_inout(x, (size_t)(N * WIDTH) * sizeof *x);
+    d_from = both_in(y, (size_t)(N * WIDTH) * sizeof *y);
     kvr_add_cuda(both_stream, &r, d_from, before.gate, before.stride, d_wide);
     kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_wide, d_want);
     kvr_add_bf16_cuda(both_stream, &r, &before, d_sum);
@@ -582,7 +647,8 @@ TCase *cases_ops(void)
     tcase_add_loop_test(tc, norms, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, rotary, 0, N_FILLS);
     tcase_add_loop_test(tc, passes_in_one, 0, N_FILLS);
-    tcase_add_loop_test(tc, sum_and_norm_in_one, 0, 4 * N_FILLS);
+    tcase_add_loop_test(tc, passes_in_bf16, 0, 2 * N_FILLS);
+    tcase_add_loop_test(tc, sum_and_norm_in_one, 0, 8 * N_FILLS);
     tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);
