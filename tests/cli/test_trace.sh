@@ -111,6 +111,15 @@ sweep one.kvtrace
 exits 0 "and on the CPU" run s.yaml --db one.db --out n -q
 check "from the same bytes" test "$(sql one.db "SELECT count(*) || ' ' || count(DISTINCT max_resident_bytes) || ' ' || count(DISTINCT backend) FROM cells_wide WHERE method = 'RTN_INT4' AND outcome = 'OK'")" = '2 1 2'
 check "with the same error" test "$(sql one.db "SELECT count(*), min(m.value) > 0.001, max(m.value) - min(m.value) <= 0.001 * min(m.value) FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE m.name = 'attn_out_rel' AND c.method = 'RTN_INT4'")" = '2|1|1'
+# Attention by bytes: on compute capability 9.0, and refused elsewhere.
+exits 0 "heads of 128" trace synth bytes.kvtrace --preset "$root/tests/fixtures/wan_tiny/config.json" \
+    --layers 1 -n 9 --outliers 6 --size 12 -q
+printf 'trace: bytes.kvtrace\nmethods: [RTN_INT4, QUAROT_KV_INT4]\nattend: [float, int8]\ndevice: emulated\n' >s.yaml
+KVREEL_EMULATED_CAPABILITY=9.0 exits 0 "are attended to by bytes on a device" run s.yaml --db bytes.db --out n -q
+check "with nearly the same error" test "$(sql bytes.db "SELECT count(*), count(DISTINCT m.value), max(abs(m.value - 0.0435)) < 0.002 FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE m.name = 'attn_out_rel' AND c.method != 'BF16'")" = '4|4|1'
+sed -i 's/^attend.*/attend: int8/' s.yaml
+KVREEL_EMULATED_CAPABILITY=8.0 exits 5 "not on another" run s.yaml --db other.db --out n -q
+check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHERE outcome = 'UNSUPPORTED' AND reason LIKE 'attend int8 on a device: compute capability 8.0, need 9.0%'")" = 3
 exits 2 "of nothing" trace synth no.kvtrace -q
 says "there is none" 'synth needs --preset NAME, --like DIR or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
