@@ -9,6 +9,7 @@
 #ifndef KVR_CACHE_ATTEND_H
 #define KVR_CACHE_ATTEND_H
 
+#include "harness/cache/query_norm.h"
 #include "harness/cache/segment.h"
 #include "harness/device/phase.h"
 #include "methods/corrections/correction.h"
@@ -35,6 +36,7 @@ struct kvr_attend_job {
     float *out;            /* [T,H,group,D] */
     const kvr_bf16 *q16;   /* the same two as BF16 instead, at multiples of 16 bytes; else NULL */
     kvr_bf16 *out16;
+    struct kvr_query_norm norm; /* of q16 */
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */

@@ -6,6 +6,7 @@
  * D so that 32 lanes reading 32 rows meet 32 banks. */
 #include "harness/cache/attend_cuda.h"
 
+#include "harness/cache/query_norm.cuh"
 #include "harness/device/kernel.cuh"
 #include "harness/device/mma.cuh"
 
@@ -220,6 +221,41 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
+/* A block has a token. */
+static __global__ void __launch_bounds__(THREADS)
+    attend_norm(struct kvr_attend_shape a, const struct kvr_query_norm norm,
+                kvr_global<const kvr_bf16> q, kvr_global<kvr_bf16> out)
+{
+    const int64_t t = blockIdx.x;
+    const kvr_global<const float> inverses(norm.inverses), weight(norm.weight);
+    const kvr_global<const double> cosines(norm.cosines), sines(norm.sines);
+    const bool turns = norm.cosines;
+
+    for (int c = 2 * (int)threadIdx.x; c < a.n_heads * a.head_dim; c += 2 * THREADS) {
+        const int64_t at = t * a.n_heads * a.head_dim + c;
+        const int64_t angle = (t * a.head_dim + c % a.head_dim) / 2;
+        const struct query_pair pair = { kvr_as<const unsigned>(q + at)[0], inverses[t],
+                                         turns ? (double)cosines[angle] : 0,
+                                         turns ? (double)sines[angle] : 0 };
+
+        kvr_as<unsigned>(out + at)[0] = normed(pair, turns, float2{ weight[c], weight[c + 1] });
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    query_inverses(int64_t n, int parts, int width, float eps, kvr_global<const float> squares,
+                   kvr_global<float> inverses)
+{
+    const int64_t t = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    float sum = 0;
+
+    if (t >= n)
+        return;
+    for (int i = 0; i < parts; i++)
+        sum += squares[t * parts + i];
+    inverses[t] = 1.0f / sqrtf(sum / (float)width + eps);
+}
+
 /* Value i of a call's output. */
 static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, int64_t i, float x)
 {
@@ -388,6 +424,27 @@ void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape 
     io.state = *st;
     io.out = out;
     kvr_attend_rest_cuda(s, a, &io);
+}
+
+void kvr_query_inverses_cuda(struct kvr_stream *s, int64_t n, const float *squares, int parts,
+                             int width, double eps, float *inverses)
+{
+    if (n)
+        KVR_LAUNCH(query_inverses, kvr_blocks(n, THREADS), THREADS, 0, s, n, parts, width,
+                   (float)eps, squares, inverses);
+}
+
+struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                                          const struct kvr_attend_io *io)
+{
+    struct kvr_attend_io rest = *io;
+
+    rest.norm = {};
+    rest.q16 = io->out16;
+    if (rows_of(a))
+        KVR_LAUNCH(attend_norm, (unsigned)a->n_query, THREADS, 0, s, *a, io->norm, io->q16,
+                   io->out16);
+    return rest;
 }
 
 void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,

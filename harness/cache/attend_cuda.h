@@ -20,6 +20,7 @@
 
 #include "harness/device/stream.h"
 #include "harness/cache/attend_split.h"
+#include "harness/cache/query_norm.h"
 #include "methods/corrections/corrections_cuda.h"
 
 #ifdef __cplusplus
@@ -41,10 +42,11 @@ struct kvr_attend_state {
 /* What a call of attention is given and leaves, beside keys and values: where all of it is one launch
  * of attend_mma_rows or attend_list, nothing else of them is read or written. */
 struct kvr_attend_io {
-    const float *q;      /* [T,H,D], not scaled; NULL: */
-    const kvr_bf16 *q16; /* as BF16, at a multiple of 16 bytes: what q comes to, rounded */
-    struct kvr_attend_state
-        state;       /* what the call has when it is neither at its begin nor its end */
+    const float *q;             /* [T,H,D], not scaled; NULL: */
+    const kvr_bf16 *q16;        /* as BF16, at a multiple of 16 bytes: what q comes to, rounded */
+    struct kvr_query_norm norm; /* of q16, with out16 */
+    /* What the call has when it is neither at its begin nor its end. */
+    struct kvr_attend_state state;
     bool begins;     /* nothing has been seen: the state is not read */
     float *out;      /* [T,H,D]: what all comes to, normalised; NULL: */
     kvr_bf16 *out16; /* that, rounded; both NULL: it is left in the state */
@@ -108,6 +110,11 @@ void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
 /* out [T,H,D] = acc / sum; NaN where nothing was seen. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);
+/* The norm of q16 as a pass of its own, into out16, which has as many values and is written last: the call
+ * that is left to do. A block may write its output where its queries are. */
+struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
+                                          const struct kvr_attend_shape *shape,
+                                          const struct kvr_attend_io *io);
 /* Begin and end of a call as passes of their own, as far as no launch had them. */
 void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io);

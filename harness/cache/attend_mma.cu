@@ -14,6 +14,7 @@
 
 #include "harness/cache/attend_part.cuh"
 #include "harness/cache/attend_tile.cuh"
+#include "harness/cache/query_norm.cuh"
 
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
 static_assert((int)QUERIES == (int)PART_QUERIES, "a block has so many queries");
@@ -569,7 +570,16 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         where[QUERY] = p.query;
         where[SLOT] = p.slot;
     }
-    load_queries<W>(a, p.query, p.h, io, kvr_as<kvr_bf16>(shared));
+    if (io.norm.inverses) {
+        const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
+
+        load_normed<W, QUERIES, MMA_THREADS>(
+            a, io.norm, io.q16, kvr_thread(), p.query, p.h, [&](int r, unsigned x) {
+                kvr_as<unsigned>(queries + r * (W + 8) + kvr_thread() % (W / 2) * 2)[0] = x;
+            });
+    } else {
+        load_queries<W>(a, p.query, p.h, io, kvr_as<kvr_bf16>(shared));
+    }
     clear_rest<W>(a.head_dim, 4 * TILE, kvr_as<kvr_bf16>(shared + l.at_tiles));
     load_state<W>(rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts), a.head_dim,
                   p.slot < 0 && !io.begins, l.log_m[span], l.biased, row_bias, kvr_thread(), rows,
@@ -1102,12 +1112,14 @@ void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span)
 {
     const dim3 blocks((unsigned)((a->n_query + QUERIES - 1) / QUERIES), (unsigned)a->n_heads);
-    const struct call c = { s, blocks, *a, *io, span->row_bias, NULL };
+    struct call c = { s, blocks, *a, *io, span->row_bias, NULL };
     struct kvr_attend_io rest = *io;
     struct span_job j;
     bool done = false;
 
     if (a->n_query && a->n_heads && span->n && job_of(kvr_stream_block_shared(s), a, span, &j)) {
+        if (io->norm.inverses && !j.plain)
+            c.io = kvr_attend_norm_cuda(s, a, io);
         launch(c, j);
         done = j.plain;
         rest.begins = false;

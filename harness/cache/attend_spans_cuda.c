@@ -38,10 +38,11 @@ struct sums {
     bool begun;
 };
 
-/* Queries [T,H,D] as floats, or as BF16. */
+/* Queries [T,H,D] as floats, or as BF16, which may be normalised as they are loaded. */
 struct queries {
     const float *f32;
     const kvr_bf16 *bf16;
+    struct kvr_query_norm norm;
 };
 
 /* Where things lie in the scratch. */
@@ -341,7 +342,11 @@ static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
 static struct kvr_attend_io io_of(const struct queries *q, struct sums *into)
 {
     const struct kvr_attend_io io = {
-        .q = q->f32, .q16 = q->bf16, .state = into->state, .begins = !into->begun
+        .q = q->f32,
+        .q16 = q->bf16,
+        .norm = q->norm,
+        .state = into->state,
+        .begins = !into->begun,
     };
 
     into->begun = true;
@@ -513,8 +518,9 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, s
                         const struct kvr_attend_shape *shape, const struct kvr_span *s,
                         struct gathered *list, struct as_bytes *as_bytes)
 {
-    const struct queries q = s->seg && rotated(&s->seg->k) ? (struct queries){ .f32 = at->q_rot }
-                                                           : (struct queries){ job->q, job->q16 };
+    const struct queries q = s->seg && rotated(&s->seg->k)
+                                 ? (struct queries){ .f32 = at->q_rot }
+                                 : (struct queries){ job->q, job->q16, job->norm };
     struct sums *into = s->seg && rotated(&s->seg->v) ? &at->rotated_v : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
     const float *row_bias = NULL;
@@ -555,12 +561,45 @@ static void find_spaces(const struct kvr_attend_job *job, const struct kvr_codec
     }
 }
 
+/* Plain rows, all of which share launches: those load queries as they are, or normalise them. */
+static bool all_rows(const struct kvr_attend_job *job, struct kvr_stream *stream,
+                     const struct kvr_attend_shape *shape)
+{
+    const size_t shared = kvr_stream_block_shared(stream);
+    struct kvr_attend_mma_span span;
+
+    for (int i = 0; i < job->n_spans; i++) {
+        const struct kvr_segment *seg = job->spans[i].seg;
+
+        if ((seg && (seg->kind == KVR_SEG_ZERO || !is_exact(seg))) ||
+            !read_in_place(job, shared, shape, &job->spans[i], &span) ||
+            !kvr_attend_rows_can(shared, shape, &span))
+            return false;
+    }
+    return true;
+}
+
+/* The job with queries that are normalised as they are loaded, or have been. */
+static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, struct kvr_stream *stream,
+                                       const struct kvr_attend_shape *shape)
+{
+    const struct kvr_attend_io io = { .q16 = job->q16, .norm = job->norm, .out16 = job->out16 };
+    struct kvr_attend_job done = *job;
+
+    if (job->norm.inverses && !all_rows(job, stream, shape)) {
+        done.q16 = kvr_attend_norm_cuda(stream, shape, &io).q16;
+        done.norm = (struct kvr_query_norm){ .inverses = NULL };
+    }
+    return done;
+}
+
 /* Of head h alone, whose share of raw spans is `raw`; h < 0: of all heads. */
-static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratch *s, int h,
+static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch *s, int h,
                       const struct kvr_raw *raw)
 {
     struct kvr_stream *stream = kvr_dev_stream(s->dev);
-    const struct kvr_attend_shape shape = { job->n_query, job->n_heads, job->head_dim };
+    const struct kvr_attend_shape shape = { of->n_query, of->n_heads, of->head_dim };
+    const struct kvr_attend_job normed = with_norm(of, stream, &shape), *job = &normed;
     const size_t n_q = (size_t)(job->n_query * job->n_heads) * (size_t)job->head_dim;
     struct place at = place_of(job, s);
     const struct kvr_codec *k_space, *v_space;
@@ -596,7 +635,7 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
         kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.rotated_v.state.acc, job->n_query,
                             0, job->n_heads, job->head_dim);
     }
-    end = io_of(&(struct queries){ NULL, NULL }, &at.plain);
+    end = io_of(&(struct queries){ NULL }, &at.plain);
     end.out = job->out;
     end.out16 = job->out16;
     if (v_space)

@@ -28,6 +28,7 @@
 
 #include "harness/cache/attend_part.cuh"
 #include "harness/cache/attend_tile.cuh"
+#include "harness/cache/query_norm.cuh"
 #include "harness/device/hopper.cuh"
 #include "harness/device/kernel.cuh"
 #include "methods/codec.h"
@@ -562,7 +563,13 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
 
 /* ---- who multiplies ----------------------------------------------------------------------- */
 
-/* The group's queries as BF16, 0 where there is none; and everybody of it sees them. */
+/* Where channel c of a group's query r is. */
+static __device__ __forceinline__ int query_at(int r, int c)
+{
+    return c / KVR_TILE_COLUMNS * Q_PANEL + r * 128 + (c / 8 % 8 ^ r % 8) * 16 + c % 8 * 2;
+}
+
+/* The group's queries as BF16, 0 where there is none. */
 template <int D>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -573,10 +580,9 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
 
 #pragma unroll 1
     for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < ROWS * (D / 8); i += KVR_WARP_GROUP) {
-        const int r = i / (D / 8), c = i % (D / 8);
+        const int r = i / (D / 8), c = i % (D / 8) * 8;
+        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * D + c;
         uint4 x = { 0, 0, 0, 0 };
-
-        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * D + c * 8;
 
         if (first + r < a.n_query && io.q16) {
             x = kvr_as<const uint4>(q16 + at)[0];
@@ -587,9 +593,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
             x = { kvr_bf16_pair(low.x, low.y), kvr_bf16_pair(low.z, low.w),
                   kvr_bf16_pair(high.x, high.y), kvr_bf16_pair(high.z, high.w) };
         }
-        kvr_as<uint4>(to + c / 8 * Q_PANEL + r * 128 + (c % 8 ^ r % 8) * 16)[0] = x;
+        kvr_as<uint4>(to + query_at(r, c))[0] = x;
     }
-    kvr_fence_async();
 }
 
 /* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16:
@@ -847,7 +852,20 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
 
     const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
 
-    load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
+    bool loaded = false;
+
+    if constexpr (!of::CODED) /* beside what decodes there is little room for code */
+        if (io.norm.inverses) {
+            load_normed<D, ROWS, KVR_WARP_GROUP>(
+                a, io.norm, io.q16, (int)threadIdx.x % KVR_WARP_GROUP, p.query + group * ROWS, p.h,
+                [&](int r, unsigned x) {
+                    kvr_as<unsigned>(mine + query_at(r, (int)threadIdx.x % (D / 2) * 2))[0] = x;
+                });
+            loaded = true;
+        }
+    if (!loaded)
+        load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
+    kvr_fence_async(); /* and everybody of the group sees them, below */
     clear_state<D>(kept);
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, kept);
@@ -1153,6 +1171,9 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     c.n_floats = n_floats;
     c.list.scale = 1.0f / sqrtf((float)a->head_dim);
     c.list.one = 0x3f800000;
+    for (int i = 0; i < n_spans && c.io.norm.inverses; i++)
+        if (span[i].n && kind_of(a, &span[i]))
+            c.io = kvr_attend_norm_cuda(s, a, &c.io);
     for (int i = 0; i < n_spans; i++) {
         const int kind = kind_of(a, &span[i]);
 

@@ -725,6 +725,7 @@ struct seen_by {
     float *out;
     const kvr_bf16 *q16;
     kvr_bf16 *out16;
+    struct kvr_query_norm norm;
 };
 
 static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_by *by)
@@ -754,6 +755,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
         .out = by->out,
         .q16 = by->q16,
         .out16 = by->out16,
+        .norm = by->norm,
         .spans = c->spans,
         .n_spans = n_spans,
         .correction = kvr_correction_at(c->scheme->opts.correction),
@@ -801,10 +803,16 @@ bool kvr_cache_attends_bf16(const struct kvr_cache *c)
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                       kvr_bf16 *out)
 {
+    return kvr_cache_attend_normed(c, layer, q, &(struct kvr_query_norm){ .inverses = NULL }, out);
+}
+
+enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kvr_bf16 *q,
+                                        const struct kvr_query_norm *norm, kvr_bf16 *out)
+{
     if (!kvr_cache_attends_bf16(c))
         return kvr_fail(KVR_EUNSUPPORTED, "cache: %s: queries have to be floats here",
                         c->scheme->name);
-    return attend(c, layer, &(struct seen_by){ .q16 = q, .out16 = out });
+    return attend(c, layer, &(struct seen_by){ .q16 = q, .out16 = out, .norm = *norm });
 }
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)

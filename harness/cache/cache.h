@@ -29,6 +29,7 @@
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
+#include "harness/cache/query_norm.h"
 #include "harness/device/mem.h"
 #include "methods/method.h"
 
@@ -127,6 +128,10 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                       kvr_bf16 *out);
+/* And of queries that are normalised and rotated first. Where all keys are plain rows that is done as they
+ * are loaded, else by a pass that leaves them in `out`, which attention then overwrites. */
+enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kvr_bf16 *q,
+                                        const struct kvr_query_norm *norm, kvr_bf16 *out);
 
 /* Of a clean pass: store what was appended, without attention. */
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "harness/cache/query_norm.h"
 #include "harness/core/dtype.h"
 #include "harness/core/isa.h"
 #include "harness/device/mem.h"
@@ -117,6 +118,11 @@ struct kvr_ops {
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
+    /* And of queries that are normalised as they are loaded. */
+    bool (*cross_attend_normed)(struct kvr_dev *dev, const struct kvr_rows *r,
+                                const struct kvr_cross *c, const struct kvr_cross_work *work,
+                                const kvr_bf16 *q, const struct kvr_query_norm *norm,
+                                kvr_bf16 *out);
     /* out[f][row] = base[row] + per_frame[f][row]; same_for_rows: + per_frame[f].
      * base [rows,d], per_frame [F,rows,d] or [F,d], out [F,rows,d]. */
     void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,

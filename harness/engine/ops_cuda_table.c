@@ -143,14 +143,16 @@ static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const st
     kvr_attend_finish_cuda(s, &shape, &io.state, out);
 }
 
-static bool cross_attend_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
-                              const struct kvr_cross *c, const struct kvr_cross_work *work,
-                              const kvr_bf16 *q, kvr_bf16 *out)
+static bool cross_attend_normed(struct kvr_dev *dev, const struct kvr_rows *r,
+                                const struct kvr_cross *c, const struct kvr_cross_work *work,
+                                const kvr_bf16 *q, const struct kvr_query_norm *norm, kvr_bf16 *out)
 {
     const struct kvr_attend_shape shape = { r->n, c->n_heads, c->head_dim };
-    const struct kvr_attend_io io = {
-        .q16 = q, .state = { work->max, work->sum, work->acc }, .begins = true, .out16 = out
-    };
+    const struct kvr_attend_io io = { .q16 = q,
+                                      .norm = *norm,
+                                      .state = { work->max, work->sum, work->acc },
+                                      .begins = true,
+                                      .out16 = out };
     struct kvr_attend_mma_span span;
 
     if (!on_tensor_cores(dev, c, &span))
@@ -158,6 +160,15 @@ static bool cross_attend_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
     if (q)
         kvr_attend_mma_cuda(kvr_dev_stream(dev), &shape, &io, &span);
     return true;
+}
+
+static bool cross_attend_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
+                              const struct kvr_cross *c, const struct kvr_cross_work *work,
+                              const kvr_bf16 *q, kvr_bf16 *out)
+{
+    const struct kvr_query_norm none = { .inverses = NULL };
+
+    return cross_attend_normed(dev, r, c, work, q, &none, out);
 }
 
 static void add_modulation(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
@@ -219,6 +230,7 @@ const struct kvr_ops kvr_ops_cuda = {
     .cross_pack = cross_pack,
     .cross_attend = cross_attend,
     .cross_attend_bf16 = cross_attend_bf16,
+    .cross_attend_normed = cross_attend_normed,
     .add_modulation = add_modulation,
     .subtract = subtract,
     .l1 = l1,

@@ -43,8 +43,60 @@ struct result {
 };
 
 static bool unasked; /* what clean passes leave is committed, without queries */
-/* Queries as they are; rounded, and the output rounded as well; or both as BF16. */
-static enum { AS_FLOATS, ROUNDED, AS_BF16 } queries;
+/* Queries as they are; rounded, and the output rounded as well; or both as BF16: as they are, normalised and
+ * rotated by the host, or by attention. */
+static enum { AS_FLOATS, ROUNDED, AS_BF16, FINISHED, NORMED } queries;
+
+static float inverses[CHUNK], weight[H * MAX_D];
+static double cosines[CHUNK * MAX_D / 2], sines[CHUNK * MAX_D / 2];
+
+static void draw_norm(void)
+{
+    for (int t = 0; t < CHUNK; t++)
+        inverses[t] = 0.5f + 0.07f * (float)t;
+    for (int i = 0; i < H * D; i++)
+        weight[i] = 0.7f + 0.013f * (float)(i % 29);
+    for (int i = 0; i < CHUNK * D / 2; i++) {
+        cosines[i] = cos(0.31 * i);
+        sines[i] = sin(0.31 * i);
+    }
+}
+
+/* The definition of query_norm.h. */
+static void finish(kvr_bf16 *q)
+{
+    for (int i = 0; i < CHUNK * H * D; i += 2) {
+        const int t = i / (H * D), c = i % (H * D), angle = (t * D + c % D) / 2;
+        const float u = kvr_bf16_to_f32(q[i]) * inverses[t] * weight[c];
+        const float v = kvr_bf16_to_f32(q[i + 1]) * inverses[t] * weight[c + 1];
+        const double x = (double)u, y = (double)v;
+
+        q[i] = kvr_f32_to_bf16((float)(x * cosines[angle] - y * sines[angle]));
+        q[i + 1] = kvr_f32_to_bf16((float)(x * sines[angle] + y * cosines[angle]));
+    }
+}
+
+static void attend_normed(struct kvr_cache *c, struct kvr_dev *dev, const kvr_bf16 *q,
+                          kvr_bf16 *out)
+{
+    const size_t n_angles = (size_t)(CHUNK * D / 2) * sizeof(double);
+    struct kvr_buf b = { 0 };
+
+    ck_assert_int_eq(
+        kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 2 * n_angles + sizeof weight + sizeof inverses),
+        KVR_OK);
+    double *co = b.p, *si = co + CHUNK * D / 2;
+    float *w = (float *)(si + CHUNK * D / 2), *by = w + H * MAX_D;
+    const struct kvr_query_norm norm = { by, w, co, si };
+
+    ck_assert_int_eq(kvr_dev_put(dev, co, cosines, n_angles), KVR_OK);
+    ck_assert_int_eq(kvr_dev_put(dev, si, sines, n_angles), KVR_OK);
+    ck_assert_int_eq(kvr_dev_put(dev, w, weight, sizeof weight), KVR_OK);
+    ck_assert_int_eq(kvr_dev_put(dev, by, inverses, sizeof inverses), KVR_OK);
+    ck_assert_msg(kvr_cache_attend_normed(c, 0, q, &norm, out) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+    kvr_buf_free(&b);
+}
 
 static void round_all(float *x, size_t n)
 {
@@ -60,8 +112,13 @@ static void attend_bf16(struct kvr_cache *c, struct kvr_dev *dev, void *on_devic
     kvr_bf16 *from = on_device, *to = from + N;
 
     kvr_from_f32(host, KVR_BF16, q, n);
+    if (queries == FINISHED)
+        finish(host);
     ck_assert_int_eq(kvr_dev_put(dev, from, host, n * sizeof *host), KVR_OK);
-    ck_assert_msg(kvr_cache_attend_bf16(c, 0, from, to) == KVR_OK, "%s", kvr_error());
+    if (queries == NORMED)
+        attend_normed(c, dev, from, to);
+    else
+        ck_assert_msg(kvr_cache_attend_bf16(c, 0, from, to) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_get(dev, host, to, n * sizeof *host), KVR_OK);
     kvr_to_f32(out, host, KVR_BF16, n);
@@ -81,7 +138,7 @@ static void pass_on(struct kvr_cache *c, struct kvr_dev *dev, struct kvr_buf *b,
         ck_assert_msg(kvr_cache_commit(c, 0) == KVR_OK, "%s", kvr_error());
         return;
     }
-    if (queries == AS_BF16) {
+    if (queries >= AS_BF16) {
         attend_bf16(c, dev, q, x + 2 * N, out);
         return;
     }
@@ -333,6 +390,29 @@ START_TEST(bf16_queries)
 }
 END_TEST
 
+/* And queries that attention normalises and rotates: the bits of those that the host has. */
+START_TEST(normed_queries)
+{
+    static const char *const specs[] = { "BF16", "RTN_INT4", "QUAROT_KV_INT2" };
+
+    D = _i % 2 ? 128 : 16;
+    draw_norm();
+    if (_i % 2)
+        setenv("KVREEL_EMULATED_CAPABILITY", "9.0", 1);
+    for (int path = KVR_PATH_STAGED; path <= KVR_PATH_FUSED; path++) {
+        queries = FINISHED;
+        rollout(specs[_i / 2], KVR_CUDA, path, KVR_BF16, 0, NULL, NULL, &cpu);
+        queries = NORMED;
+        rollout(specs[_i / 2], KVR_CUDA, path, KVR_BF16, 0, NULL, NULL, &cuda);
+        queries = AS_FLOATS;
+        ck_assert(cpu.out[CHUNKS - 1][1][1] != 0);
+        ck_assert_msg(!memcmp(cpu.out, cuda.out, sizeof cpu.out), "%s, %s: outputs differ",
+                      specs[_i / 2], kvr_path_names[path]);
+    }
+    unsetenv("KVREEL_EMULATED_CAPABILITY");
+}
+END_TEST
+
 /* What the fused kernel does not do is refused when the cache is opened. */
 START_TEST(fused_is_refused_with_a_reason)
 {
@@ -519,6 +599,7 @@ int main(void)
     tcase_add_loop_test(tc, tensor_cores_agree, 0, n_methods());
     tcase_add_loop_test(tc, corrected_on_tensor_cores, 0, (int)(sizeof some / sizeof *some));
     tcase_add_loop_test(tc, bf16_queries, 0, 2 * 9);
+    tcase_add_loop_test(tc, normed_queries, 0, 2 * 3);
     tcase_add_loop_test(tc, fused_is_refused_with_a_reason, 0, 3);
     tcase_add_loop_test(tc, a_watcher_sees_the_same, 0, 4);
     suite_add_tcase(s, tc);

@@ -18,6 +18,7 @@
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_wgmma.h"
+#include "harness/engine/ops_cuda.h"
 #include "methods/codecs/hadamard/fwht.h"
 #include "tests/cuda/both.h"
 
@@ -887,6 +888,110 @@ START_TEST(lists)
 }
 END_TEST
 
+/* Queries that are normalised, and perhaps rotated, as they are loaded: the bits of those that a pass of
+ * rms_norm or rms_rope has left. Queries are small integers, so that sums of their squares do not depend on
+ * the order; from the kernels' own output place, where queries may lie. */
+START_TEST(normed_queries)
+{
+    static const struct {
+        struct kvr_attend_shape a;
+        int how;
+        bool cut;
+        const char *codec; /* of keys and values; RAW: rows */
+    } t[] = {
+        { { 150, 2, 128 }, BY_LIST, false, RAW },
+        { { 150, 2, 128 }, BY_LIST, true, RAW },
+        { { 70, 2, 64 }, BY_LIST, false, RAW },
+        { { 150, 2, 128 }, BY_ROWS, false, RAW },
+        { { 150, 2, 128 }, BY_ROWS, true, RAW },
+        { { 131, 3, 48 }, BY_ROWS, false, RAW },
+        { { 131, 2, 16 }, BY_SPAN, false, RAW },
+        { { 20, 2, 64 }, BY_SPAN, false, "sym(bits=4)" },
+        { { 20, 2, 128 }, BY_LIST, false, "sym(bits=4)" },
+    };
+    enum { SLOTS = 12, PARTS = 3, TOKENS = 200 };
+    const int how = t[_i / 2].how;
+    const struct kvr_attend_shape a = t[_i / 2].a;
+    const bool rotates = _i % 2, coded = t[_i / 2].codec;
+    const int width = a.n_heads * a.head_dim;
+    const struct kvr_rows rows = { a.n_query, width, 1 };
+    const struct mma_case of = { t[_i / 2].codec, t[_i / 2].codec, KVR_BF16, a, TOKENS, 0,
+                                 TOKENS,          .log_m = 0 };
+    const size_t n = (size_t)(a.n_query * width), n_angles = (size_t)(a.n_query * a.head_dim / 2);
+    const size_t n_parts = (size_t)SLOTS * KVR_ATTEND_SPLIT_QUERIES * (size_t)(a.head_dim + 2);
+    float *const parts = t[_i / 2].cut ? both_out(n_parts * sizeof *parts) : NULL;
+    const int64_t passes = kvr_stream_launches(both_stream, "attend_norm");
+    kvr_bf16 *q = malloc(n * sizeof *q), *want = malloc(n * sizeof *want),
+             *got = malloc(n * sizeof *got);
+    double *co = malloc(n_angles * sizeof *co), *si = malloc(n_angles * sizeof *si);
+    float *squares = floats((size_t)a.n_query * PARTS), *w = floats((size_t)width);
+    float *d_inverses = both_out((size_t)a.n_query * sizeof *d_inverses);
+    const struct kvr_attend_state st = new_state(&a);
+    struct kvr_dev *dev = open_dev();
+    struct held k, v;
+
+    if (how == BY_LIST && !lists_here())
+        return;
+    ck_assert(q && want && got && co && si);
+    hold(&k, &of, of.k, KVR_K, FILL_NORMAL, dev);
+    hold(&v, &of, of.v, KVR_V, FILL_NORMAL, dev);
+    for (size_t i = 0; i < n; i++) {
+        const float x = (float)(int)(i * 7919 % 257 % 17) - 8;
+
+        q[i] = kvr_f32_to_bf16(x);
+        squares[i / (size_t)width * PARTS + i % (size_t)width % PARTS] += x * x;
+    }
+    for (int i = 0; i < width; i++)
+        w[i] = 0.3f + 0.01f * (float)(i % 37);
+    for (size_t i = 0; i < n_angles; i++) {
+        co[i] = cos((double)i * 0.37);
+        si[i] = sin((double)i * 0.37);
+    }
+    const kvr_bf16 *d_q = both_in(q, n * sizeof *q);
+    const float *d_w = both_in(w, (size_t)width * sizeof *w);
+    const double *d_co = both_in(co, n_angles * sizeof *co),
+                 *d_si = both_in(si, n_angles * sizeof *si);
+    kvr_bf16 *finished = both_inout(q, n * sizeof *q), *out = both_inout(q, n * sizeof *q);
+    const struct kvr_attend_mma_span span[] = {
+        { .k = k.source, .v = v.source, .n = 96 },
+        { .k = k.source, .v = v.source, .t0 = 96, .n = TOKENS - 96, .log_m = 0.5f },
+    };
+    struct kvr_attend_io io = { .q16 = finished, .state = st, .begins = true, .out16 = out };
+
+    kvr_query_inverses_cuda(both_stream, a.n_query,
+                            both_in(squares, (size_t)a.n_query * PARTS * sizeof *squares), PARTS,
+                            width, 1e-6, d_inverses);
+    if (rotates)
+        kvr_rms_rope_bf16_cuda(both_stream, &rows, a.head_dim, d_w, 1e-6, d_co, d_si, d_q,
+                               finished);
+    else
+        kvr_rms_norm_bf16_cuda(both_stream, &rows, d_w, 1e-6, finished);
+    by_kernel(&a, how, &io, span, how == BY_SPAN ? 1 : 2, parts, parts ? n_parts : 0);
+    both_get(want, out, n * sizeof *want, "of queries that a pass has left");
+    io.norm =
+        (struct kvr_query_norm){ d_inverses, d_w, rotates ? d_co : NULL, rotates ? d_si : NULL };
+    for (int in_place = 0; in_place < 2; in_place++) {
+        io.q16 = in_place ? (io.out16 = both_inout(q, n * sizeof *q)) : d_q;
+        by_kernel(&a, how, &io, span, how == BY_SPAN ? 1 : 2, parts, parts ? n_parts : 0);
+        both_get(got, io.out16, n * sizeof *got, "of queries as they are loaded");
+        for (size_t i = 0; i < n; i++)
+            ck_assert_msg(got[i] == want[i], "value %zu: %#x, not %#x", i, got[i], want[i]);
+    }
+    ck_assert_int_eq(kvr_stream_launches(both_stream, "attend_norm") - passes, coded ? 2 : 0);
+    both_free();
+    let_go(&k);
+    let_go(&v);
+    kvr_dev_close(&dev);
+    free(q);
+    free(want);
+    free(got);
+    free(co);
+    free(si);
+    free(squares);
+    free(w);
+}
+END_TEST
+
 /* Codes of a kind, and plain rows between them, met at once: the bits that the decoded values have as
  * plain rows. Spans end within a tile, an octet, a group; queries fill no block. Of a head one block, two,
  * which share what they decode, or three, of which one has no neighbour; of one head three, which in all
@@ -1246,6 +1351,7 @@ TCase *cases_mma(void)
     tcase_add_test(tc, turns);
     tcase_add_loop_test(tc, far_apart, 0, 2);
     tcase_add_test(tc, lists);
+    tcase_add_loop_test(tc, normed_queries, 0, 2 * 9);
     tcase_add_loop_test(tc, coded_spans_of_a_list, 0,
                         (int)(sizeof coded_lists / sizeof coded_lists[0]));
     tcase_add_test(tc, plain_spans_share_a_launch);
