@@ -209,4 +209,44 @@ static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape
     return { g.planes.n_tok, g.planes.channels / (int64_t)sizeof(T), g.planes.bits };
 }
 
+/* Where a bit of m is set that of a, else of b. */
+static __device__ __forceinline__ unsigned chosen(unsigned m, unsigned a, unsigned b)
+{
+    return (a & m) | (b & ~m);
+}
+
+/* 16 tokens of the c-th T of a row, all of them there, from t0 on: codes as code_of() has them but not yet
+ * turned by g.flip. False: of other than 2 or 4 bits. */
+template <class T>
+static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
+                                                  const unsigned (&code)[16], kvr_global<T> codes)
+{
+    const int64_t row = g.planes.channels / (int64_t)sizeof(T);
+
+    if (g.planes.bits == 4) {
+        const unsigned flip = g.flip | g.flip << 4;
+        kvr_global<T> to = codes + (t0 / 2 * row + c);
+
+#pragma unroll
+        for (int r = 0; r < 8; r++, to = to + row)
+            to[0] = (T)(chosen(kvr_fields(4), code[2 * r], code[2 * r + 1] << 4) ^ flip);
+        return true;
+    }
+    if (g.planes.bits == 2) {
+        const unsigned twice = g.flip | g.flip << 2, flip = twice | twice << 4;
+        kvr_global<T> to = codes + (t0 / 4 * row + c);
+
+#pragma unroll
+        for (int r = 0; r < 4; r++, to = to + row) {
+            const unsigned *of = code + 4 * r;
+            const unsigned low = chosen(kvr_fields(2), of[0], of[1] << 2);
+            const unsigned high = chosen(kvr_fields(2), of[2], of[3] << 2);
+
+            to[0] = (T)(chosen(kvr_fields(4), low, high << 4) ^ flip);
+        }
+        return true;
+    }
+    return false;
+}
+
 #endif

@@ -331,6 +331,8 @@ static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_
     meta[set] = step;
     if (g.asym)
         meta[g.n_sets / V + set] = zero;
+    if (PLAIN && left == KEPT && store_full<T>(g, t0, c, code, codes))
+        return;
 #pragma unroll
     for (int h = 0; h < KEPT; h += 8) {
         unsigned some[8];
@@ -387,7 +389,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         }
     }
     if constexpr (W::rotated)
-        kvr_fwht_warp<V, KEPT, false>(v, 32 * V, !W::plain && chain.rotate_bf16);
+        kvr_fwht_warp<V, KEPT, false>(v, 32 * V, !W::plain && chain.rotate_bf16,
+                                      !W::plain || chain.g[0].asym);
 #pragma unroll 1
     for (int n = 0; n <= (int)W::pair; n++)
         encode_kept<T, W::plain>(chain.g[n], t0, c, W::pair && !n, v, n ? codes_2 : codes,

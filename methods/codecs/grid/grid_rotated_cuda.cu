@@ -202,19 +202,13 @@ static __device__ __forceinline__ void code_sets(const struct shape &g, kvr_shar
     }
 }
 
-/* Four tokens of four channels, bytes of a channel's word made into bytes of a token's; of tokens that are
- * not there 0. */
-static __device__ __forceinline__ void turn(const words &of, unsigned flip, int left,
-                                            unsigned *code)
+/* Four tokens of four channels, bytes of a channel's word made into bytes of a token's. */
+static __device__ __forceinline__ void turn(const words &of, unsigned *code)
 {
-    const unsigned there = left >= 4 ? ~0u : left <= 0 ? 0u : ~(~0u << 8 * left);
-    unsigned w[4];
-
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        w[j] = (of.v[j] ^ flip) & there;
-    const unsigned a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[2], w[3], 0x5140);
-    const unsigned c = __byte_perm(w[0], w[1], 0x7362), d = __byte_perm(w[2], w[3], 0x7362);
+    const unsigned a = __byte_perm(of.v[0], of.v[1], 0x5140);
+    const unsigned b = __byte_perm(of.v[2], of.v[3], 0x5140);
+    const unsigned c = __byte_perm(of.v[0], of.v[1], 0x7362);
+    const unsigned d = __byte_perm(of.v[2], of.v[3], 0x7362);
 
     code[0] = __byte_perm(a, b, 0x5410);
     code[1] = __byte_perm(a, b, 0x7632);
@@ -257,14 +251,20 @@ static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     else
         code_sets<false>(g, room, lane % 16, lane / 16, w);
     __syncwarp();
+    unsigned code[TOKENS];
+
+#pragma unroll
+    for (int q = 0; q < 4; q++)
+        turn(kvr_as<words>(room)[q * CODES + lane], code + 4 * q);
+    if (left == TOKENS && store_full<uint32_t>(g, t0, unit, code, codes))
+        return;
 #pragma unroll
     for (int h = 0; h < TOKENS; h += 8) {
         unsigned some[8];
 
 #pragma unroll
-        for (int q = h / 4; q < h / 4 + 2; q++)
-            turn(kvr_as<words>(room)[q * CODES + lane], g.flip, left - 4 * q,
-                 some + 4 * (q - h / 4));
+        for (int i = 0; i < 8; i++)
+            some[i] = h + i < left ? code[h + i] ^ g.flip : 0u;
         if (h < left)
             kvr_store8(planes_of<uint32_t>(g), (t0 + h) / 8, unit, some, codes);
     }

@@ -16,9 +16,11 @@ static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 }
 
 /* Rows of d values, d = 32 V, or less with V 1. All lanes of the warp call it. TINY: what comes out may
- * be a denormal number, and has to be the right one. */
+ * be a denormal number, and has to be the right one. `sure`: what is not finite has to be as well, else it
+ * becomes some NaN. */
 template <int V, int R, bool TINY>
-static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], int d, bool bf16)
+static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], int d, bool bf16,
+                                                     bool sure = true)
 {
     const float norm = sqrtf((float)d), inv = 1 / norm;
     bool tiny = false;
@@ -61,6 +63,13 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
 #pragma unroll
         for (int i = 0; i < R * V; i++)
             x[i / V].v[i % V] = kvr_fwht_round(x[i / V].v[i % V] / norm, bf16);
+        return;
+    }
+    if (!sure && !(V == 2 || V == 8 || V == 32)) {
+#pragma unroll
+        for (int i = 0; i < R * V; i++)
+            x[i / V].v[i % V] =
+                kvr_fwht_round(kvr_quotient_finite(x[i / V].v[i % V], norm, inv), bf16);
         return;
     }
 #pragma unroll
