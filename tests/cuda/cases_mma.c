@@ -962,8 +962,9 @@ START_TEST(normed_queries)
                             both_in(squares, (size_t)a.n_query * PARTS * sizeof *squares), PARTS,
                             width, 1e-6, d_inverses);
     if (rotates)
-        kvr_rms_rope_bf16_cuda(both_stream, &rows, a.head_dim, d_w, 1e-6, d_co, d_si, d_q,
-                               finished);
+        kvr_rms_rope_bf16_cuda(both_stream, &rows, a.head_dim, (const float *const[]){ d_w, d_w },
+                               1e-6, d_co, d_si, (const kvr_bf16 *const[]){ d_q, d_q },
+                               (kvr_bf16 *const[]){ finished, out }); /* out is written again */
     else
         kvr_rms_norm_bf16_cuda(both_stream, &rows, d_w, 1e-6, finished);
     by_kernel(&a, how, &io, span, how == BY_SPAN ? 1 : 2, parts, parts ? n_parts : 0);
