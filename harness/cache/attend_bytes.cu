@@ -149,7 +149,8 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
     kvr_fence_async();
 }
 
-/* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16: the largest score, the sum of weights, its columns of the output. */
+/* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16: the
+ * largest score, the sum of weights, its columns of the output. */
 struct byte_kept {
 
     float top[2], sum[2];

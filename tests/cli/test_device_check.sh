@@ -33,7 +33,7 @@ check "a folder is needed" test $? -eq 2
 check "what is built is said without a GPU" test $? -eq 0
 sources=$(cd "$root" && git ls-files '*.cu' | grep -v ^tests/)
 check "every source of kernels, once" test "$(grep -o ' -c [^ ]*\.cu ' "$out" | cut -d' ' -f3 | sort)" = "$(sort <<<"$sources")"
-groups='harness/cache/attend_wgmma.cu harness/engine/product_cuda.cu'
+groups='harness/cache/attend_bytes.cu harness/cache/attend_wgmma.cu harness/engine/product_cuda.cu'
 check "products of warp groups for sm_90a" test "$(grep -- '-arch=sm_90a ' "$out" | grep -o '[^ ]*\.cu ' | sort | xargs)" = "$groups"
 (cd "$root" && bash tools/device-check.sh --commands 80) >"$out" 2>"$err"
 check "on other devices they are not there" test "$(grep -c sm_90a "$out")" -eq 0
