@@ -13,7 +13,7 @@
  *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}
  *   vae_golden.safetensors the decoder, which is not built
  * Sizes come from the configuration and the files. In F32 the cache runs exact (method F32) and
- * tensors agree to 1e-5 (relative L2) and 1e-4 (absolute). In BF16 linear layers and cache compute
+ * tensors agree to 1e-5 (relative L2) and 1e-4 (absolute). In BF16 the network and the cache compute
  * in BF16, and latents and flow agree to 1.2e-2 (relative L2), all else that passed through them
  * to 1.5e-2; tables to what they agree to in F32. */
 #ifndef KVR_ENGINE_CHECK_H

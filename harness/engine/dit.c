@@ -44,12 +44,13 @@ struct kvr_dit {
     int tokens_per_frame; /* S */
     struct kvr_buf arena;
     /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk, d, f: see config */
-    struct kvr_flow flow;                   /* and what it says that numbers between layers are: */
-    void *q, *k, *v, *ctx;                  /* [N,d] */
-    void *ffn;                              /* [N,f] */
-    float *wide[3];                         /* [N,d]: what takes floats beside such numbers */
-    float *patches;                         /* [N, C*ph*pw]: in, and the head's out */
-    float *sinusoid;                        /* [F, freq_dim] */
+    struct kvr_flow flow;     /* and what it says that numbers between layers are: */
+    void *q, *k, *v, *ctx;    /* [N,d] */
+    void *ffn;                /* [N,f] */
+    float *wide[3];           /* [N,d]: floats beside such numbers, once something takes floats */
+    struct kvr_buf wide_room; /* NULL: nothing has yet */
+    float *patches;           /* [N, C*ph*pw]: in, and the head's out */
+    float *sinusoid;          /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
     float *time_mod;                        /* [F,6,d]: e0 */
     float *mod, *mod_before;            /* with a block's modulation; with that of the one before,
@@ -131,8 +132,6 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     d->ffn =
         carve(a, N * (d->flow.narrow ? kvr_gemm_columns(d->flow.gemm, c->ffn_dim) : c->ffn_dim),
               kvr_flow_size(&d->flow));
-    for (int i = 0; i < 3 && d->flow.narrow; i++)
-        d->wide[i] = carve_floats(a, N * dim);
     if (d->flow.fuses)
         d->flow.moments = carve_floats(a, kvr_linear_moments(N, c->dim));
     d->patches = carve_floats(a, N * c->in_dim * c->patch_h * c->patch_w);
@@ -151,7 +150,8 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     if (d->ops->cross_works) {
         d->cross_work.max = carve_floats(a, N * c->n_heads);
         d->cross_work.sum = carve_floats(a, N * c->n_heads);
-        d->cross_work.acc = d->flow.narrow ? d->wide[2] : d->flow.y; /* free while it runs */
+        d->cross_work.acc =
+            d->flow.narrow ? NULL : d->flow.y; /* free while it runs; or need_wide's */
     }
     for (int i = 0; i < c->n_layers; i++) {
         struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
@@ -325,6 +325,7 @@ void kvr_dit_close(struct kvr_dit **pd)
     kvr_phases_close(&d->phases);
     kvr_gemm_rest(d->m->gemm); /* what linear layers took for this network's shapes */
     kvr_buf_free(&d->arena);
+    kvr_buf_free(&d->wide_room);
     kvr_buf_free(&d->host);
     kvr_buf_free(&d->shown);
     free(d->cross);
@@ -601,6 +602,18 @@ static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
     return KVR_OK;
 }
 
+/* Something takes floats: attention that is not on tensor cores, a cache that is not BF16, reuse. */
+static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
+{
+    const int64_t n = r->n * r->d;
+
+    KVR_TRY(kvr_buf_reserve(&d->wide_room, d->dev, KVR_MEM_ACT, 3 * (size_t)n * sizeof(float)));
+    for (int i = 0; i < 3; i++)
+        d->wide[i] = (float *)d->wide_room.p + i * n;
+    d->cross_work.acc = d->wide[2];
+    return KVR_OK;
+}
+
 /* To the cache: what is not where it has it. */
 static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struct kvr_cache *cache,
                               int i, const void *k, const void *v)
@@ -624,14 +637,17 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
     const struct kvr_flow_angles a = angles(d);
     const int64_t n = r->n * r->d;
-    void *const q = d->flow.narrow ? d->ctx : d->q;          /* before it is rotated */
-    void *k = d->flow.narrow ? d->wide[2] : d->k, *v = d->v; /* afterwards */
+    void *const q = d->flow.narrow ? d->ctx : d->q; /* before it is rotated */
+    void *k = d->k, *v = d->v;                      /* afterwards */
     kvr_bf16 *there[2];
     const bool in_place = d->flow.narrow && kvr_cache_current(cache, &there[0], &there[1]);
 
     if (in_place) {
         k = there[0];
         v = there[1];
+    } else if (d->flow.narrow) {
+        KVR_TRY(need_wide(d, r));
+        k = d->wide[2];
     }
     KVR_TRY(begin(d, i, "self_attn_in", r, &norm, 3, qkv, (void *const[]){ q, d->k, v }));
     kvr_flow_rms_rope(&d->flow, r, (const float *const[]){ b->norm_q, b->norm_k }, &a,
@@ -651,26 +667,29 @@ static enum kvr_status attend(struct kvr_dit *d, int i, const struct kvr_rows *r
         return kvr_cache_attend(cache, i, d->q, d->ctx);
     if (kvr_cache_attends_bf16(cache))
         return kvr_cache_attend_bf16(cache, i, d->q, d->ctx);
+    KVR_TRY(need_wide(d, r));
     kvr_values_to_f32(d->dev, d->wide[0], d->q, KVR_BF16, n);
     KVR_TRY(kvr_cache_attend(cache, i, d->wide[0], d->wide[1]));
     kvr_values_from_f32(d->dev, d->ctx, KVR_BF16, d->wide[1], n);
     return KVR_OK;
 }
 
-static void cross_attend(struct kvr_dit *d, int i, const struct kvr_rows *r)
+static enum kvr_status cross_attend(struct kvr_dit *d, int i, const struct kvr_rows *r)
 {
     const size_t n = (size_t)(r->n * r->d);
     const struct kvr_cross *cross = &d->cross[i];
 
     if (!d->flow.narrow) {
         d->ops->cross_attend(d->dev, r, cross, &d->cross_work, d->q, d->ctx);
-        return;
+        return KVR_OK;
     }
     if (d->ops->cross_attend_bf16(d->dev, r, cross, &d->cross_work, d->q, d->ctx))
-        return;
+        return KVR_OK;
+    KVR_TRY(need_wide(d, r));
     kvr_values_to_f32(d->dev, d->wide[0], d->q, KVR_BF16, n);
     d->ops->cross_attend(d->dev, r, cross, &d->cross_work, d->wide[0], d->wide[1]);
     kvr_values_from_f32(d->dev, d->ctx, KVR_BF16, d->wide[1], n);
+    return KVR_OK;
 }
 
 static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr_rows *r,
@@ -693,13 +712,15 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
     const struct kvr_block *b = &d->m->blocks[i];
     const struct kvr_flow_norm norm = { b->norm3_w, b->norm3_b, 0 };
     const struct kvr_flow_in ctx = { .x = d->ctx, .columns = r->d };
+    enum kvr_status st;
 
     KVR_TRY(begin(d, i, "cross_attn_in", r, &norm, 1, (const struct kvr_linear *const[]){ b->cq },
                   &d->q));
     kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     kvr_phase_begin(d->phases, CROSS);
-    cross_attend(d, i, r);
+    st = cross_attend(d, i, r);
     kvr_phase_end(d->phases, CROSS);
+    KVR_TRY(st);
     return end(d, i, "cross_attn_out", r, ctx, b->co, NULL);
 }
 
@@ -753,13 +774,16 @@ static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r
 /* ---- reuse of features -------------------------------------------------------------------- */
 
 /* x as floats, which reuse keeps and compares. */
-static float *wide_x(struct kvr_dit *d, const struct kvr_rows *r)
+static enum kvr_status wide_x(struct kvr_dit *d, const struct kvr_rows *r, float **out)
 {
     kvr_flow_settle(&d->flow, r);
+    *out = d->flow.x;
     if (!d->flow.narrow)
-        return d->flow.x;
+        return KVR_OK;
+    KVR_TRY(need_wide(d, r));
     kvr_values_to_f32(d->dev, d->wide[0], d->flow.x, KVR_BF16, (size_t)(r->n * r->d));
-    return d->wide[0];
+    *out = d->wide[0];
+    return KVR_OK;
 }
 
 static enum kvr_status reuse_skip(struct kvr_dit *d, const struct kvr_rows *r,
@@ -771,7 +795,7 @@ static enum kvr_status reuse_skip(struct kvr_dit *d, const struct kvr_rows *r,
     *skip = false;
     if (!d->reuse.on)
         return KVR_OK;
-    x = wide_x(d, r);
+    KVR_TRY(wide_x(d, r, &x));
     KVR_TRY(kvr_reuse_skip(&d->reuse, pass, x, skip));
     d->flow.known = d->flow.known && !*skip;
     if (*skip && d->flow.narrow)
@@ -804,6 +828,7 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
     const struct kvr_rows r = { .n = (int64_t)pass->n_frames * d->tokens_per_frame,
                                 .d = c->dim,
                                 .tokens_per_frame = d->tokens_per_frame };
+    float *end_x;
     bool skip;
 
     KVR_TRY(embed_time(d, pass->n_frames));
@@ -823,8 +848,10 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
             kvr_flow_settle(&d->flow, &r);
         tap_flow(d, i, "out", d->flow.x, r.n * r.d);
     }
-    if (!skip && d->reuse.on)
-        kvr_reuse_keep(&d->reuse, pass, wide_x(d, &r));
+    if (!skip && d->reuse.on) {
+        KVR_TRY(wide_x(d, &r, &end_x));
+        kvr_reuse_keep(&d->reuse, pass, end_x);
+    }
     KVR_TRY(head(d, &r, &p, out));
     return taps_done(d);
 }

@@ -455,6 +455,31 @@ START_TEST(a_look_changes_nothing)
 }
 END_TEST
 
+/* Floats beside what lies as BF16 are room for where something takes floats, here a cache of them. */
+START_TEST(no_room_for_floats_that_nobody_takes)
+{
+    enum { N = 2 * 6, DIM = 32 }; /* tokens of a chunk, of four_steps */
+    size_t bytes[2];
+
+    tiny_model_make(dir, &four_steps, NULL);
+    for (int i = 0; i < 2; i++) {
+        const struct kvr_rollout_request req = { .prompt = "a red disc",
+                                                 .seed = 3,
+                                                 .latent_frames = FRAMES,
+                                                 .path = KVR_PATH_STAGED,
+                                                 .exact = i ? KVR_F32 : KVR_BF16 };
+        struct kvr_rollout_result result;
+
+        roll(i ? "F32" : "BF16", &req, &result, KVR_CUDA, KVR_BF16);
+        bytes[i] = result.mem.peak[KVR_MEM_ACT];
+        kvr_rollout_result_free(&result);
+    }
+    ck_assert_msg(bytes[1] == bytes[0] + 3 * N * DIM * sizeof(float), "%zu of BF16, %zu of floats",
+                  bytes[0], bytes[1]);
+    tiny_model_remove(dir);
+}
+END_TEST
+
 /* On CUDA weights lie as the linear layers compute: BF16 takes half, but for columns padded to a
  * multiple of 32 (516 to 544) and for biases and other vectors, which are 2 % here. */
 START_TEST(bf16_weights_are_smaller)
@@ -541,6 +566,7 @@ int main(void)
     tcase_add_loop_test(tc, a_recording_does_the_same_work, 0, sizeof recorded / sizeof *recorded);
     tcase_add_test(tc, who_looks_is_not_passed_by);
     tcase_add_loop_test(tc, a_look_changes_nothing, 0, 2 * KVR_N_BACKENDS);
+    tcase_add_test(tc, no_room_for_floats_that_nobody_takes);
     tcase_add_test(tc, bf16_weights_are_smaller);
     tcase_add_test(tc, heads_that_are_too_wide_are_refused);
     tcase_add_test(tc, out_of_memory);
