@@ -370,7 +370,7 @@ def judge(k, warps, limits):
     beside = None
     if limit and limit.decodes:
         at = decoding_loop(k, loop, limit.decodes)
-        beside = at and hot_path(k, at, limit.decodes) * limit.steps
+        beside = at and hot_path(k, at, limit.decodes)
         if not beside:
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
     pair = bool(limit and limit.pair)
@@ -418,7 +418,7 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps finish useful pair")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut finish useful pair")
 
 
 def counts(needs):
@@ -434,7 +434,6 @@ def limits_of(path):
                         counts(n for n in needs if ":" not in n),
                         next((float(n[8:]) for n in needs if n.startswith("tensor<=")), None),
                         counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs,
-                        next((int(n[6:]) for n in needs if n.startswith("steps=")), 1),
                         counts(n[7:] for n in needs if n.startswith("finish:")),
                         next((int(n[7:]) for n in needs if n.startswith("useful=")), None), "pair" in needs)
 

@@ -119,9 +119,6 @@ printf 'pipeline<128>\t14\t400\t0\t1\ttensor<=9\tdecodes:STS.128>=1\tdecodes:LDG
 model 0 "with who decodes" --limits "$work/limits"
 check "its instructions are counted" test "$(row 'and to decode')" = 15
 check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { exit !(a < 140 && c > 200) }'
-printf 'pipeline<128>\t14\t400\t0\t1\tsteps=2\tdecodes:STS.128>=1\tdecodes:LDG>=1\n' >"$work/limits"
-model 0 "who decodes in two steps" --limits "$work/limits"
-check "goes through its loop twice" test "$(row 'and to decode')" = 30
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'

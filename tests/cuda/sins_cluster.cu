@@ -25,6 +25,12 @@ enum sin_kind {
     GLOBAL_UNMET,  /* global memory of the other block, before a barrier */
     READ_UNFENCED, /* stores reach products without a fence behind them */
     COPY_NOT_BEGUN,
+    READS_UNMET,    /* what another block wrote, told by a barrier in memory alone */
+    GIVES_UNFENCED, /* what it has written is copied to the other block without a fence */
+    GIVES_OTHERS,   /* and what others have, without a barrier */
+    GIVES_ODD,      /* and some bytes that are no 16 */
+    GIVES_NOTHING,  /* and what nobody has written */
+    WRITES_GIVEN,   /* and overwritten before it has come */
 };
 
 enum { ROUNDS = 3, PAIR = 2 };
@@ -107,6 +113,48 @@ template <int SIN> static __global__ void hand_on(kvr_global<float> x)
         meet();
     if (kvr_cluster_rank())
         x[first + SIN_THREADS + i] = (float)x[first + SIN_THREADS - 1 - i] + 1.0f;
+}
+
+/* Each block copies what it has to the other, by one thread, and takes what comes. */
+template <int SIN> static __global__ void give(kvr_global<float> x)
+{
+    KVR_SHARED(uint4, mine, SIN_THREADS);
+    KVR_SHARED(uint4, theirs, SIN_THREADS);
+    KVR_SHARED(uint64_t, came, 1);
+    const int i = (int)threadIdx.x;
+    const unsigned other = kvr_cluster_rank() ^ 1u;
+    const kvr_remote<uint64_t> its = kvr_remote_of(came, other);
+
+    if (!i)
+        kvr_barrier_init(came, 2);
+    kvr_fence_async();
+    meet();
+    if (SIN != GIVES_NOTHING)
+        mine[i] = uint4{ (unsigned)i, 0, 0, other };
+    if (SIN != GIVES_UNFENCED)
+        kvr_fence_async();
+    if (SIN != GIVES_OTHERS)
+        __syncthreads();
+    if (!i) {
+        const kvr_remote<uint8_t> to = kvr_remote_as<uint8_t>(kvr_remote_of(theirs, other));
+
+        kvr_remote_expect(its, SIN_THREADS * 16);
+        kvr_remote_copy(to, kvr_as<uint8_t>(mine), SIN_THREADS * 16 - (SIN == GIVES_ODD ? 8 : 0),
+                        its);
+    }
+    if (SIN == WRITES_GIVEN)
+        __syncthreads();
+    if (SIN == WRITES_GIVEN)
+        mine[i] = uint4{ 0, 0, 0, 0 };
+    if (i == 32)
+        kvr_remote_arrive(its);
+    kvr_barrier_wait_cluster(came, 0);
+    if (SIN == READS_UNMET && i == 32)
+        x[0] =
+            (float)(int)kvr_remote_load(kvr_remote_as<unsigned>(kvr_remote_of(mine, other)) + 128);
+    x[(int)blockIdx.x * SIN_THREADS + i] =
+        (float)(int)(((uint4)theirs[i]).x + ((uint4)theirs[i]).w * SIN_THREADS);
+    meet();
 }
 
 enum {
@@ -196,6 +244,16 @@ template <int SIN> static void commit_hand_on(struct kvr_stream *s, float *x)
     KVR_LAUNCH_CLUSTERS(hand_on<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
 }
 
+template <int SIN> static void commit_give(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH_CLUSTERS(give<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
+}
+
+void cluster_give(struct kvr_stream *s, float *x)
+{
+    commit_give<NONE>(s, x);
+}
+
 void cluster_exchange(struct kvr_stream *s, float *x)
 {
     commit_exchange<NONE>(s, x);
@@ -251,6 +309,10 @@ static void commit_large_cluster(struct kvr_stream *s, float *x)
     {                                                                                              \
 #kind, commit_hand_on < kind>, expect                                                      \
     }
+#define GIVE(kind, expect)                                                                         \
+    {                                                                                              \
+#kind, commit_give < kind>, expect                                                         \
+    }
 #define MULTIPLY(kind, expect)                                                                     \
     {                                                                                              \
 #kind, commit_multiply < kind>, expect                                                     \
@@ -274,6 +336,13 @@ const struct sin cluster_sins[] = {
     EXCHANGE(BYTES_TOO_MANY, "lacks 0 of 1 arrivals and 16 bytes"),
     HAND_ON(NONE, NULL),
     HAND_ON(GLOBAL_UNMET, "global memory"),
+    GIVE(NONE, NULL),
+    GIVE(READS_UNMET, "without a barrier of the cluster between"),
+    GIVE(GIVES_UNFENCED, "read by an asynchronous copy, written by thread"),
+    GIVE(GIVES_OTHERS, "shared memory 'mine'"),
+    GIVE(GIVES_ODD, "a bulk copy of 1016 bytes is not aligned"),
+    GIVE(GIVES_NOTHING, "read by an asynchronous copy, but nobody has written it"),
+    GIVE(WRITES_GIVEN, "written, read by an asynchronous copy without a barrier between"),
     MULTIPLY(NONE, NULL),
     MULTIPLY(READ_UNFENCED, "written by a store of another block without a fence.proxy.async"),
     MULTIPLY(COPY_NOT_BEGUN, "of which the thread does not know that it has begun"),

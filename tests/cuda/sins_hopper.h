@@ -30,6 +30,8 @@ static inline int cluster_number(int r, int block, int thread)
 {
     return 1000 * r + 100 * block + thread;
 }
+/* x[i] of the same: i % SIN_THREADS + SIN_THREADS times the own rank, as the other block has sent it. */
+void cluster_give(struct kvr_stream *s, float *x);
 /* out [2,64,128], of each of two blocks: the sum of the first two tiles of hopper_sum. Each block puts
  * half of the first into both, and the first has the second copied into both. */
 void cluster_product(struct kvr_stream *s, const float *a, const void *b, float *out);

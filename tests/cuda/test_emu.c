@@ -299,6 +299,11 @@ START_TEST(blocks_exchange)
             want += cluster_number(r, i / SIN_THREADS % 2 ^ 1, SIN_THREADS - 1 - i % SIN_THREADS);
         ck_assert_float_eq(x[i], (float)want);
     }
+    cluster_give(s, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, x, d, sizeof x), KVR_OK);
+    for (int i = 0; i < N; i++) /* of a cluster two ranks */
+        ck_assert_float_eq(x[i], (float)(i % (2 * SIN_THREADS)));
     kvr_stream_close(&s);
 }
 END_TEST
