@@ -64,7 +64,9 @@ struct kvr_dit {
     struct kvr_buf host;   /* what host_rope and host_sinusoid point into */
     struct kvr_buf shown;  /* what a tap is shown */
     int rope_frame;
-    struct kvr_cross *cross; /* [n_layers] */
+    float *inverses;             /* [N], where layers leave sums of squares */
+    struct kvr_query_norm query; /* what attention does to q; without inverses: nothing */
+    struct kvr_cross *cross;     /* [n_layers] */
     struct kvr_cross_work cross_work;
     bool has_prompt;
     kvr_dit_tap_fn *tap;
@@ -132,8 +134,11 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     d->ffn =
         carve(a, N * (d->flow.narrow ? kvr_gemm_columns(d->flow.gemm, c->ffn_dim) : c->ffn_dim),
               kvr_flow_size(&d->flow));
-    if (d->flow.fuses)
+    if (d->flow.fuses) {
         d->flow.moments = carve_floats(a, kvr_linear_moments(N, c->dim));
+        d->flow.squares = carve_floats(a, N * kvr_linear_squares(c->dim));
+        d->inverses = carve_floats(a, N);
+    }
     d->patches = carve_floats(a, N * c->in_dim * c->patch_h * c->patch_w);
     d->sinusoid = carve_floats(a, F * c->freq_dim);
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
@@ -627,7 +632,30 @@ static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struc
     return kvr_cache_append(cache, i, d->wide[0], d->wide[1]);
 }
 
-/* Queries, keys and values, all but values normed and rotated. Where the cache holds BF16 as it lies
+/* Sums of squares are there: what attention is to do to queries as it loads them. */
+static void norm_later(struct kvr_dit *d, const struct kvr_rows *r, const float *w, bool rotates)
+{
+    d->ops->query_inverses(d->dev, r->n, d->flow.squares, kvr_linear_squares(r->d), r->d, d->c->eps,
+                           d->inverses);
+    d->query = (struct kvr_query_norm){ d->inverses, w, rotates ? d->rope.cosines : NULL,
+                                        rotates ? d->rope.sines : NULL };
+}
+
+static void rotate(struct kvr_dit *d, const struct kvr_rows *r, const struct kvr_block *b, void *q,
+                   void *to_q, void *to_k)
+{
+    const struct kvr_flow_angles a = angles(d);
+    const float *const both[2] = { b->norm_q, b->norm_k }, *const keys[2] = { b->norm_k, NULL };
+
+    if (d->query.inverses)
+        kvr_flow_rms_rope(&d->flow, r, keys, &a, (void *const[2]){ d->k, NULL },
+                          (void *const[2]){ to_k, NULL });
+    else
+        kvr_flow_rms_rope(&d->flow, r, both, &a, (void *const[2]){ q, d->k },
+                          (void *const[2]){ to_q, to_k });
+}
+
+/* Queries, keys and values, all but values normed and rotated; queries perhaps by attention. Where the cache holds BF16 as it lies
  * between layers, keys and values are written where it has them. */
 static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                         struct kvr_cache *cache)
@@ -635,10 +663,10 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     const struct kvr_block *b = &d->m->blocks[i];
     const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
     const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
-    const struct kvr_flow_angles a = angles(d);
     const int64_t n = r->n * r->d;
-    void *const q = d->flow.narrow ? d->ctx : d->q; /* before it is rotated */
-    void *k = d->k, *v = d->v;                      /* afterwards */
+    const bool later = d->flow.known && !d->tap && kvr_cache_attends_bf16(cache);
+    void *const q = d->flow.narrow && !later ? d->ctx : d->q; /* before it is rotated */
+    void *k = d->k, *v = d->v;                                /* afterwards */
     kvr_bf16 *there[2];
     const bool in_place = d->flow.narrow && kvr_cache_current(cache, &there[0], &there[1]);
 
@@ -650,8 +678,14 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
         k = d->wide[2];
     }
     KVR_TRY(begin(d, i, "self_attn_in", r, &norm, 3, qkv, (void *const[]){ q, d->k, v }));
-    kvr_flow_rms_rope(&d->flow, r, (const float *const[]){ b->norm_q, b->norm_k }, &a,
-                      (void *const[]){ q, d->k }, (void *const[]){ d->q, k });
+    d->query = (struct kvr_query_norm){ 0 };
+    if (later && d->flow.squared)
+        norm_later(d, r, b->norm_q, true);
+    else if (later) { /* the products were others */
+        d->q = d->ctx;
+        d->ctx = q;
+    }
+    rotate(d, r, b, q, d->q, k);
     tap_flow(d, i, "q_rope", d->q, n);
     tap_flow(d, i, "k_rope", k, n);
     tap_flow(d, i, "v", v, n);
@@ -665,6 +699,8 @@ static enum kvr_status attend(struct kvr_dit *d, int i, const struct kvr_rows *r
 
     if (!d->flow.narrow)
         return kvr_cache_attend(cache, i, d->q, d->ctx);
+    if (d->query.inverses)
+        return kvr_cache_attend_normed(cache, i, d->q, &d->query, d->ctx);
     if (kvr_cache_attends_bf16(cache))
         return kvr_cache_attend_bf16(cache, i, d->q, d->ctx);
     KVR_TRY(need_wide(d, r));
@@ -712,13 +748,24 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
     const struct kvr_block *b = &d->m->blocks[i];
     const struct kvr_flow_norm norm = { b->norm3_w, b->norm3_b, 0 };
     const struct kvr_flow_in ctx = { .x = d->ctx, .columns = r->d };
-    enum kvr_status st;
+    enum kvr_status st = KVR_OK;
+    bool done = false, later;
 
     KVR_TRY(begin(d, i, "cross_attn_in", r, &norm, 1, (const struct kvr_linear *const[]){ b->cq },
                   &d->q));
-    kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
+    later = d->flow.squared && !d->tap;
+    if (later)
+        norm_later(d, r, b->cross_norm_q, false);
+    else
+        kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     kvr_phase_begin(d->phases, CROSS);
-    st = cross_attend(d, i, r);
+    if (later)
+        done = d->ops->cross_attend_normed(d->dev, r, &d->cross[i], &d->cross_work, d->q, &d->query,
+                                           d->ctx);
+    if (later && !done) /* another kernel's heads */
+        kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
+    if (!done)
+        st = cross_attend(d, i, r);
     kvr_phase_end(d->phases, CROSS);
     KVR_TRY(st);
     return end(d, i, "cross_attn_out", r, ctx, b->co, NULL);

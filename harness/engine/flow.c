@@ -110,6 +110,7 @@ static enum kvr_status fused(struct kvr_flow *f, const struct kvr_rows *r, struc
         .end = end,
         .gate = gate,
         .moments = y[0] == f->x ? f->moments : NULL,
+        .squares = y[0] != f->x && end == KVR_LINEAR_ROUNDED ? f->squares : NULL,
     };
 
     *done = false;
@@ -117,6 +118,7 @@ static enum kvr_status fused(struct kvr_flow *f, const struct kvr_rows *r, struc
         KVR_TRY(kvr_linear_run_fused(f->gemm, r->n, &how, n, l, y, done));
     if (y[0] == f->x)
         f->known = *done;
+    f->squared = *done && how.squares;
     return KVR_OK;
 }
 

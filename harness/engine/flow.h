@@ -29,6 +29,9 @@ struct kvr_flow {
     bool fuses;
     bool known;     /* moments are those of x; who writes x besides says that they are not */
     float *moments; /* kvr_linear_moments of [N,d] */
+    /* And sums of squares of what the first of some layers left, [N, kvr_linear_squares(d)]; */
+    float *squares;
+    bool squared; /* those of the last kvr_flow_layers are there */
 };
 
 /* The norm that half a block begins with: * (1 + factor) + shift of the row's frame, frames so many floats
@@ -83,7 +86,7 @@ enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struc
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r);
 
 /* RMS norm of x over all d; and rotation of the heads, of queries and keys, each with its w, from x to y.
- * Where all are floats y is x. */
+ * Where all are floats y is x. Else of one alone where x[1] is NULL. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
 void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
                        const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);

@@ -203,6 +203,11 @@ int64_t kvr_linear_moments(int64_t m, int n)
     return m * kvr_product_blocks(n) * 2;
 }
 
+int kvr_linear_squares(int n)
+{
+    return kvr_product_blocks(n);
+}
+
 enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,
                                      const struct kvr_linear_fused *how, int n_layers,
                                      const struct kvr_linear *const *l, kvr_bf16 *const *y,

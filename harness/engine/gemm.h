@@ -120,6 +120,8 @@ enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_l
 bool kvr_gemm_fuses(const struct kvr_gemm *g);
 /* Floats of moments of m rows of n columns, which one such product leaves for the norm of the next. */
 int64_t kvr_linear_moments(int64_t m, int n);
+/* And of sums of squares of a row. */
+int kvr_linear_squares(int n);
 /* LayerNorm of rows by their moments: * (1 + factor) + shift of a row's frame, frames so many floats
  * apart, or (stride 0) * factor + shift. */
 struct kvr_linear_norm {
@@ -133,7 +135,9 @@ struct kvr_linear_fused {
     const struct kvr_linear_norm *norm; /* NULL: none */
     enum kvr_linear_end end;
     const struct kvr_linear_gate *gate; /* of KVR_LINEAR_ADDED, to y[0] */
-    float *moments;                     /* of the first layer's result; NULL: not wanted */
+    /* Of the first layer's result, for the norm of the next, or for an RMS norm sums of squares of
+     * blocks, kvr_linear_squares of them; one of them or neither. */
+    float *moments, *squares;
 };
 /* *done: or nothing was run, since no such product takes these layers. */
 enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,

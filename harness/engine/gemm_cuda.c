@@ -490,7 +490,7 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
         return KVR_OK;
     for (int i = 0; i < n_layers; i++) {
         const struct linear *mine = (const struct linear *)l[i];
-        const bool counted = !i && how->moments;
+        float *const of_rows = i ? NULL : how->moments ? how->moments : how->squares;
 
         p.layer[i] = (struct kvr_product_layer){
             .w = mine->w.p,
@@ -498,8 +498,10 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
             .y = y[i],
             .n = l[i]->n,
             .columns = how->end == KVR_LINEAR_GELU ? kvr_linear_padded(l[i]->n) : l[i]->n,
-            .left = counted ? KVR_LEFT_MOMENTS : KVR_LEFT_NOTHING,
-            .of_rows = counted ? how->moments : NULL,
+            .left = !of_rows       ? KVR_LEFT_NOTHING
+                    : how->moments ? KVR_LEFT_MOMENTS
+                                   : KVR_LEFT_SQUARES,
+            .of_rows = of_rows,
         };
     }
     *done = kvr_product_can(&p) && kvr_product_cuda(kvr_dev_stream(base->dev), &p);

@@ -92,7 +92,7 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
-    /* Of two, x[i] to y[i] with w[i]. */
+    /* Of two, x[i] to y[i] with w[i]; x[1] NULL: of one. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *const *w, double eps, const double *cosines,
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
@@ -118,6 +118,9 @@ struct kvr_ops {
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
+    /* inverses [n] = 1 / sqrt(sum of squares [n,parts] / width + eps). */
+    void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
+                           int width, double eps, float *inverses);
     /* And of queries that are normalised as they are loaded. */
     bool (*cross_attend_normed)(struct kvr_dev *dev, const struct kvr_rows *r,
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,

@@ -355,12 +355,14 @@ void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int 
     const struct of_squares mean = { 1.0f / (float)r->d, (float)eps };
     const void *const all[] = { w[0], w[1], x[0], x[1], y[0], y[1], cosines, sines };
 
+    const int64_t rows = x[1] ? 2 * r->n : r->n;
+
     if (r->n && head_dim % 8 == 0 && by_eight(r->d, 0, all, 8))
-        KVR_LAUNCH(rope_rows<EIGHT>, (unsigned)(2 * r->n), threads_of<EIGHT>(r->d), 0, s, *r,
+        KVR_LAUNCH(rope_rows<EIGHT>, (unsigned)rows, threads_of<EIGHT>(r->d), 0, s, *r,
                    head_dim / 2, both, mean, cosines, sines);
     else if (r->n)
-        KVR_LAUNCH(rope_rows<0>, (unsigned)(2 * r->n), threads_of<0>(r->d), 0, s, *r, head_dim / 2,
-                   both, mean, cosines, sines);
+        KVR_LAUNCH(rope_rows<0>, (unsigned)rows, threads_of<0>(r->d), 0, s, *r, head_dim / 2, both,
+                   mean, cosines, sines);
 }
 
 void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,

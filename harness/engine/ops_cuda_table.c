@@ -143,6 +143,12 @@ static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const st
     kvr_attend_finish_cuda(s, &shape, &io.state, out);
 }
 
+static void query_inverses(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
+                           int width, double eps, float *inverses)
+{
+    kvr_query_inverses_cuda(kvr_dev_stream(dev), n, squares, parts, width, eps, inverses);
+}
+
 static bool cross_attend_normed(struct kvr_dev *dev, const struct kvr_rows *r,
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm, kvr_bf16 *out)
@@ -230,6 +236,7 @@ const struct kvr_ops kvr_ops_cuda = {
     .cross_pack = cross_pack,
     .cross_attend = cross_attend,
     .cross_attend_bf16 = cross_attend_bf16,
+    .query_inverses = query_inverses,
     .cross_attend_normed = cross_attend_normed,
     .add_modulation = add_modulation,
     .subtract = subtract,

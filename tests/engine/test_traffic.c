@@ -169,6 +169,7 @@ static struct prediction fused_layers(const struct size *s)
     /* Patches to x. Queries, keys and values; the prompt's queries; the hidden layer: of a norm. */
     p.read += N * padded(C) * 2 + L * (3 * (x + moments) + 2 * 2 * vectors + 2 * d * 4);
     p.written += x + moments + L * (4 * x + hidden);
+    p.written += L * 2 * N * ((d + 127) / 128) * 4; /* queries' sums of squares */
     /* Three are added to x, two by a gate, one of the hidden layer. */
     p.read += L * (2 * x + hidden + 3 * x + 2 * vectors);
     p.written += L * 3 * (x + moments);
@@ -186,6 +187,9 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
                   cut = rows * a_row / 2, sums = rows * (a_row + 2 * 4);
     const int64_t keys = (s->past + 1) * N * d * 2 * 2, prompt = s->text * d * 2 * 2;
     const int64_t norms = groups ? 1 : 3 * L + 1; /* the head's is a pass in any case */
+    const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128; /* keys, and queries */
+    /* Of queries that attention norms, and turns. */
+    const int64_t norm = groups ? (N + d) * 4 : 0, angles = groups ? 2 * N * half * 8 : 0;
     const struct prediction none = { 0 };
     struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
     const struct prediction all[] = {
@@ -200,13 +204,14 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
           norms * x + ((groups ? 1 : 2 * L + 1) * F * 2 + (groups ? 0 : L * 2)) * d * 4,
           norms * N * padded(d) * 2 },
         /* Queries, and keys to where the cache has them. */
-        { "rope_rows", ELEMENTS, L, 2 * L * (x + d * 4 + N * half * 8), 2 * L * x },
-        { "rms_rows", ELEMENTS, L, L * (x + d * 4), L * x },
+        { "rope_rows", ELEMENTS, L, L * (turned * (x + d * 4) + 2 * N * half * 8), L * turned * x },
+        { "rms_rows", ELEMENTS, groups ? 0 : L, L * (x + d * 4), L * x },
+        { "query_inverses", ELEMENTS, groups ? 2 * L : 0, 2 * L * N * blocks * 4, 2 * L * N * 4 },
         /* Its own keys, in parts or not, and the prompt's. */
         { "attend_mma_rows", ATTENTION, list ? L : 2 * L,
-          list ? L * (x + prompt) : L * (2 * x + keys + prompt),
+          list ? L * (x + prompt + norm) : L * (2 * x + keys + prompt + 2 * norm + angles),
           list ? L * x : L * (2 * x - cut + parts * sums) },
-        list ? (struct prediction){ "attend_list", ATTENTION, L, L * (x + keys),
+        list ? (struct prediction){ "attend_list", ATTENTION, L, L * (x + keys + norm + angles),
                                     L * (x - cut + parts * sums) }
              : none,
         cut ? (struct prediction){ "attend_parts", ATTENTION, L, L * parts * sums, L * cut } : none,
