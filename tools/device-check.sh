@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # device-check.sh - the minutes a GPU is there: build and run the CUDA kernels' tests and benchmarks on a
-# machine that has nvcc and a C compiler and nothing else: no Check, no libraries of kvreel's.
+# machine that has nvcc and a C compiler: no Check, and of kvreel's libraries jansson alone.
 #
 #     tools/device-check.sh [OUT]              OUT (default build/device) gets logs and device.json
 #     tools/device-check.sh --emulated [OUT]   the same build on a CPU: tries out the script itself
@@ -9,8 +9,8 @@
 #     tools/device-check.sh --dry              what would be run, in which order, for how long at most
 #     tools/device-check.sh --report OUT       what was measured beside what is modelled, once more
 #
-# The engine's tests and its forward read JSON. A folder .device with jansson.h, jansson_config.h and
-# libjansson.a, from a machine that has them, lets them be built, too; its layers on the CPU are plain
+# Models and scripts are JSON. Where jansson is not installed, a folder .device with jansson.h,
+# jansson_config.h and libjansson.a, from a machine that has them, is taken. Layers on the CPU are plain
 # loops here.
 #
 # What is worth most comes first: the kernels' tests; occupancy and clocks; attention beside cuDNN, in
@@ -140,6 +140,19 @@ if [ -z "$emulated$mode" ]; then
     arch=$(cut -d, -f2 <<<"$gpu" | tr -d ' .')
 fi
 
+# jansson: what .device has, or the machine.
+if [ "$mode" != --commands ] && { [ ! -e .device/jansson.h ] || [ ! -e .device/libjansson.a ]; }; then
+    carried=$out/jansson
+    mkdir -p "$carried"
+    library=$("$cc" -print-file-name=libjansson.a)
+    header=$(echo '#include <jansson.h>' | "$cc" -M -x c - 2>/dev/null | grep -o '[^ ]*/jansson.h')
+    if [ "$library" = libjansson.a ] || [ -z "$header" ]; then
+        echo "device-check: neither this machine nor .device has jansson (jansson.h, jansson_config.h and libjansson.a)" >&2
+        exit 2
+    fi
+    ln -sf "$library" "${header%.h}"*.h "$carried/"
+fi
+
 # cuBLASLt and its header, and cuDNN, often lie where only Python looks for them.
 nvidia() { # pattern below site-packages/nvidia: the folder of the first file of that name
     python3 -c 'import glob, site, sys
@@ -169,7 +182,7 @@ arch_of() { # source
 
 # What the kernels are held to. The linker takes what is used, and that needs the C library alone.
 flags=(-I. -D_GNU_SOURCE -O2 -march=native -ffp-contract=off -fopenmp -ffunction-sections -Wno-psabi)
-sources=(harness/core/{status,dtype,dtype_isa,rng,opts,clock,tensor,path,isa,infile,utf8}.c harness/device/*.c methods/*.c methods/*/*.c
+sources=(harness/core/{status,dtype,dtype_isa,rng,opts,clock,tensor,path,isa,infile,utf8,library}.c harness/device/*.c methods/*.c methods/*/*.c
     methods/*/*/*.c harness/cache/*.c harness/engine/{ops*,gemm,gemm_cuda,draw}.c tools/device/{stubs,gemm_plain}.c
     harness/engine/text/umt5_{cpu,cuda_table}.c harness/engine/vae/{vae_cpu,vae_cuda_table}.c
     harness/bench/{bench,turns_cuda,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_cudnn,bench_gemm_cuda}.c)
@@ -187,15 +200,13 @@ variants() { # source: the instruction sets that it is compiled for
 }
 # Each is a program of its own; test_kernels.c has the cases beside it.
 programs=(tests/cuda/test_{kernels,codec_cuda,policy_cuda,names}.c tests/cache/test_{rows,device}.c)
+programs+=(tests/engine/test_{device,wan_tiny}.c)
 engine=()
-if [ -e "$carried/jansson.h" ] && [ -e "$carried/libjansson.a" ]; then
-    programs+=(tests/engine/test_{device,wan_tiny}.c)
-    for f in harness/core/{json,safetensors,safetensors_write,outfile,hostmem,remember}.c harness/engine/*.c harness/workload/*.c \
-        harness/workload/trace/*.c harness/files/weights/*.c \
-        tests/tiny_model.c; do
-        [[ " ${sources[*]} harness/engine/gemm_cpu.c " == *" $f "* ]] || engine+=("$f")
-    done
-fi
+for f in harness/core/{json,safetensors,safetensors_write,outfile,hostmem,remember}.c harness/engine/*.c harness/workload/*.c \
+    harness/workload/trace/*.c harness/files/weights/*.c \
+    tests/tiny_model.c; do
+    [[ " ${sources[*]} harness/engine/gemm_cpu.c " == *" $f "* ]] || engine+=("$f")
+done
 flat() { printf '%s' "${1//\//_}"; }
 name_of() { printf '%s_%s' "$(basename "$(dirname "$1")")" "$(basename "$1" .c)"; }
 build() { # object command...
@@ -221,9 +232,9 @@ commands() {
     for f in "${sources[@]}"; do
         for i in $(variants "$f"); do
             more=FLAGS_$i
-            build "$out/obj/lib_$(flat "$f").$i.o" "$cc" -std=c17 -Itools/device "${flags[@]}" ${!more} "-DKVR_ISA=$i" -c "$f"
+            build "$out/obj/lib_$(flat "$f").$i.o" "$cc" -std=c17 -Itools/device "-I$carried" "${flags[@]}" ${!more} "-DKVR_ISA=$i" -c "$f"
         done
-        [ -n "$(variants "$f")" ] || build "$out/obj/lib_$(flat "$f").o" "$cc" -std=c17 -Itools/device "${flags[@]}" -c "$f"
+        [ -n "$(variants "$f")" ] || build "$out/obj/lib_$(flat "$f").o" "$cc" -std=c17 -Itools/device "-I$carried" "${flags[@]}" -c "$f"
     done
     for f in texts salience; do
         build "$out/obj/lib_$f.o" "$cc" -std=c17 "${flags[@]}" -c "$out/obj/$f.c"
@@ -239,9 +250,7 @@ commands() {
             "-I$carried" "${flags[@]}" -c "$f"
     done
     build "$out/obj/main_bench.o" "$cc" -std=c17 "${flags[@]}" -c tools/device/bench_main.c
-    if [ ${#engine[@]} -gt 0 ]; then
-        build "$out/obj/main_forward.o" "$cc" -std=c17 "-I$carried" "${flags[@]}" -c tools/device/forward_main.c
-    fi
+    build "$out/obj/main_forward.o" "$cc" -std=c17 "-I$carried" "${flags[@]}" -c tools/device/forward_main.c
     build "$out/examples/plugin/center.so" "$cc" -std=c17 "${flags[@]}" -fPIC -shared examples/plugin/center.c
 }
 if [ "$mode" = --commands ]; then
@@ -259,11 +268,8 @@ xargs -0 -P "$(nproc)" -I{} bash -c '{}' <"$out/commands" >"$out/build.log" 2>&1
     exit 1
 }
 ar rcs "$out/libkvreel.a" "$out"/obj/lib_*.o
-libs=(-lm -ldl -lpthread)
-if [ ${#engine[@]} -gt 0 ]; then
-    ar rcs "$out/libengine.a" "$out"/obj/engine_*.o
-    libs=("$out/libengine.a" "$carried/libjansson.a" "${libs[@]}")
-fi
+ar rcs "$out/libengine.a" "$out"/obj/engine_*.o
+libs=("$out/libengine.a" "$carried/libjansson.a" -lm -ldl -lpthread)
 link() { # program objects...
     local program=$1
     shift
@@ -285,7 +291,7 @@ for f in "${programs[@]}"; do
     link "$out/tests/cuda/$(name_of "$f")" "$out/obj/main_$(flat "$f").o" "${more[@]}"
 done
 link "$out/bench" "$out/obj/main_bench.o"
-[ ${#engine[@]} -eq 0 ] || link "$out/forward" "$out/obj/main_forward.o"
+link "$out/forward" "$out/obj/main_forward.o"
 echo "device-check: built after $SECONDS s"
 [ -z "$mode" ] || exit 0
 
@@ -351,18 +357,16 @@ if [ -z "$emulated" ] && [ -n "$ncu" ]; then
     done
 fi
 rows codecs "$out/bench" "$rounds" codec
-if [ ${#engine[@]} -gt 0 ]; then
-    model=models/wan-1.3b-random
-    if [ -n "$emulated" ]; then # Wan's own would take days
-        model=$out/model
-        mkdir -p "$model"
-        sed -e 's/"dim": [0-9]*/"dim": 48/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
-            -e 's/"num_layers": [0-9]*/"num_layers": 2/;s/"text_dim": [0-9]*/"text_dim": 32/;s/"text_len": [0-9]*/"text_len": 16/' \
-            -e 's/"freq_dim": [0-9]*/"freq_dim": 32/;s/"latent_height": [0-9]*/"latent_height": 4/' \
-            -e 's/"latent_width": [0-9]*/"latent_width": 4/' models/wan-1.3b-random/config.json >"$model/config.json"
-    fi
-    rows forward "$out/forward" "$model" BF16 4 "$([ -n "$emulated" ] && echo 1 || echo 5)"
+model=models/wan-1.3b-random
+if [ -n "$emulated" ]; then # Wan's own would take days
+    model=$out/model
+    mkdir -p "$model"
+    sed -e 's/"dim": [0-9]*/"dim": 48/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
+        -e 's/"num_layers": [0-9]*/"num_layers": 2/;s/"text_dim": [0-9]*/"text_dim": 32/;s/"text_len": [0-9]*/"text_len": 16/' \
+        -e 's/"freq_dim": [0-9]*/"freq_dim": 32/;s/"latent_height": [0-9]*/"latent_height": 4/' \
+        -e 's/"latent_width": [0-9]*/"latent_width": 4/' models/wan-1.3b-random/config.json >"$model/config.json"
 fi
+rows forward "$out/forward" "$model" BF16 4 "$([ -n "$emulated" ] && echo 1 || echo 5)"
 
 memcheck=null
 racecheck=null

@@ -3,10 +3,26 @@
 #ifndef KVR_TOOLS_DNNL_H
 #define KVR_TOOLS_DNNL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef int64_t dnnl_dim_t;
 typedef enum { dnnl_success } dnnl_status_t;
+
+/* Names in declarations of what is not called (harness/core/onednn_guard.def). */
+typedef int dnnl_engine_kind_t, dnnl_scratchpad_mode_t;
+typedef struct dnnl_memory_desc dnnl_memory_desc_t;
+typedef struct dnnl_exec_arg dnnl_exec_arg_t;
+typedef struct dnnl_engine *dnnl_engine_t;
+typedef struct dnnl_stream *dnnl_stream_t;
+typedef struct dnnl_memory *dnnl_memory_t;
+typedef struct dnnl_primitive *dnnl_primitive_t;
+typedef struct dnnl_primitive_desc *dnnl_primitive_desc_t;
+typedef struct dnnl_primitive_attr *dnnl_primitive_attr_t;
+typedef const struct dnnl_primitive *const_dnnl_primitive_t;
+typedef const struct dnnl_primitive_desc *const_dnnl_primitive_desc_t;
+typedef const struct dnnl_primitive_attr *const_dnnl_primitive_attr_t;
+typedef const void *const_dnnl_op_desc_t;
 
 /* c [m,n] = alpha a b + beta c, rows of c being ldc apart; a is [m,k], or with 'T' its transpose
  * [k,m], and so is b. */
