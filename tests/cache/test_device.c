@@ -520,7 +520,7 @@ START_TEST(a_device_says_what_it_cannot_do)
     } cases[] = {
         { 1, false, KVR_ATTEND_FLOAT, "query heads of 1 KV heads" },
         { 0, true, KVR_ATTEND_FLOAT, "causal" },
-        { 0, false, KVR_ATTEND_INT8, "the CPU alone multiplies bytes" },
+        { 0, false, KVR_ATTEND_INT8, "attend int8 on a device: head_dim" },
     };
     struct kvr_cache_shape shape = shape_of(KVR_BF16, 0);
     struct kvr_scheme *scheme;
