@@ -12,7 +12,7 @@
  * memory as well. A place is free when those who read it in both blocks are done with it, which the
  * decoding one's barrier counts. That blocks of a cluster share what they decode is known practice:
  * DeepSeek's FlashMLA has either of two make half of a tile of FP8 into BF16 and store it into both
- * (github.com/deepseek-ai/FlashMLA, docs/20250929-hopper-fp8-sparse-deep-dive.md).
+ * (github.com/deepseek-ai/FlashMLA, its deep dive into the FP8 decoding kernel on Hopper).
  *
  * Scores of a tile are begun together with the products of the tile before by its values: what
  * tensor cores do while a group works out weights is those products. And the two groups take turns
