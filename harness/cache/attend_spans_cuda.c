@@ -635,7 +635,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
         kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.rotated_v.state.acc, job->n_query,
                             0, job->n_heads, job->head_dim);
     }
-    end = io_of(&(struct queries){ NULL }, &at.plain);
+    end = io_of(&(struct queries){ .f32 = NULL }, &at.plain);
     end.out = job->out;
     end.out16 = job->out16;
     if (v_space)

@@ -13,7 +13,7 @@
  * Kernels are compiled twice: PLAIN, as intended in F32, and for any reading and arithmetic. */
 #include "methods/codecs/grid/grid_code.cuh"
 #include "methods/codecs/grid/grid_cuda.h"
-#include "methods/codecs/grid/grid_rotated.h"
+#include "methods/codecs/grid/grid_rotated.cuh"
 
 #include <type_traits>
 

@@ -8,7 +8,7 @@
  * grid_encode_16 does, four channels a thread.
  *
  * Every sum and product is rounded as fwht.h and grid.h have it. */
-#include "methods/codecs/grid/grid_rotated.h"
+#include "methods/codecs/grid/grid_rotated.cuh"
 
 enum {
     D = 128,

@@ -1,7 +1,7 @@
-/* grid_rotated.h - BF16 heads of 128 channels, rotated and coded by sets of 16 tokens
+/* grid_rotated.cuh - BF16 heads of 128 channels, rotated and coded by sets of 16 tokens
  * (grid_rotated_cuda.cu). */
-#ifndef KVR_METHODS_GRID_ROTATED_H
-#define KVR_METHODS_GRID_ROTATED_H
+#ifndef KVR_METHODS_GRID_ROTATED_CUH
+#define KVR_METHODS_GRID_ROTATED_CUH
 
 #include "methods/codecs/grid/grid_code.cuh"
 
