@@ -148,13 +148,16 @@ struct gating {
     int tokens_per_frame;
     int64_t stride;
 };
+/* Where the gate of a row begins: of its frame. */
+static __device__ __forceinline__ int64_t gate_of(struct gating how, int64_t row)
+{
+    return how.gated ? row / how.tokens_per_frame * how.stride : 0;
+}
 static __device__ __forceinline__ float added(struct gating how, kvr_global<const float> gate,
-                                              int64_t row, int column, float v, float sum)
+                                              int64_t at, float v, float sum)
 {
     v = kvr_round_bf16(v);
-    if (!how.gated)
-        return sum + v;
-    return fmaf(v, gate[row / how.tokens_per_frame * how.stride + column], sum);
+    return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
 /* Rows of y have so many columns, zeros behind n. */
@@ -215,24 +218,26 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         }
     }
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int64_t row = m0 + wm + 16 * i + lane / 4 + e / 2 * 8;
-                const int column = n0 + wn + 8 * j + lane % 4 * 2 + e % 2;
+    for (int i = 0; i < 4; i++) { /* a thread's rows */
+        const int64_t row = m0 + wm + 8 * i + lane / 4;
+        const int64_t gates = E == ADDED ? gate_of(how, row) : 0;
 
-                if (row < m && column < n) {
-                    const int64_t at = row * columns + column;
-                    float v = end_of<E>(sum[i][j][e] + (biased ? (float)bias[column] : 0.0f));
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            const int column = n0 + wn + j / 2 * 8 + lane % 4 * 2 + j % 2;
 
-                    if constexpr (E == ADDED)
-                        v = added(how, gate, row, column, v, value((kvr_bf16)y[at]));
-                    put(y, at, v);
-                } else if (E == GELU && row < m && column < columns)
-                    put(y, row * columns + column, 0);
-            }
+            if (row < m && column < n) {
+                const int64_t at = row * columns + column;
+                const float v = sum[i / 2][j / 2][i % 2 * 2 + j % 2];
+                float ended = end_of<E>(v + (biased ? (float)bias[column] : 0.0f));
+
+                if constexpr (E == ADDED)
+                    ended = added(how, gate, gates + column, ended, value((kvr_bf16)y[at]));
+                put(y, at, ended);
+            } else if (E == GELU && row < m && column < columns)
+                put(y, row * columns + column, 0);
+        }
+    }
 }
 
 /* ---- launchers --------------------------------------------------------------------------------
