@@ -518,14 +518,14 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, s
                         const struct kvr_attend_shape *shape, const struct kvr_span *s,
                         struct gathered *list, struct as_bytes *as_bytes)
 {
-    const struct queries q = s->seg && rotated(&s->seg->k)
-                                 ? (struct queries){ .f32 = at->q_rot }
-                                 : (struct queries){ job->q, job->q16, job->norm };
+    struct queries q = { job->q, job->q16, job->norm };
     struct sums *into = s->seg && rotated(&s->seg->v) ? &at->rotated_v : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
     const float *row_bias = NULL;
     struct kvr_attend_mma_span in_place;
 
+    if (s->seg && rotated(&s->seg->k))
+        q = (struct queries){ .f32 = at->q_rot };
     if (c && c->rows_cuda) {
         c->rows_cuda(kvr_dev_stream(dev), &s->seg->k.shape, s->seg->moments.p, q.f32, job->n_query,
                      at->row_bias);

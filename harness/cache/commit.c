@@ -480,14 +480,18 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_values k, struct k
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n)
 {
-    return commit(l, (struct kvr_values){ .p = k }, (struct kvr_values){ .p = v }, tok0, n);
+    const struct kvr_values keys = { .p = k }, values = { .p = v };
+
+    return commit(l, keys, values, tok0, n);
 }
 
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n)
 {
+    const struct kvr_values keys = { k, true }, values = { v, true };
+
     assert(kvr_layer_only_codes(l));
-    return commit(l, (struct kvr_values){ k, true }, (struct kvr_values){ v, true }, tok0, n);
+    return commit(l, keys, values, tok0, n);
 }
 
 enum kvr_status kvr_layer_follow(struct kvr_layer *l)
