@@ -539,18 +539,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
 bool kvr_attend_bytes_here(const struct kvr_stream *s)
 {
-    if (kvr_stream_capability(s) != 90)
-        return false;
-#ifdef KVR_EMULATED
-    return true;
-#else
-    struct cudaFuncAttributes code;
-
-    if (cudaFuncGetAttributes(&code, attend_bytes) == cudaSuccess)
-        return code.maxThreadsPerBlock >= THREADS;
-    cudaGetLastError();
-    return false;
-#endif
+    return kvr_hopper_has(s, attend_bytes, THREADS);
 }
 
 /* `each` rows of 128 bytes of every tile and head. */

@@ -1040,18 +1040,7 @@ bool kvr_attend_list_can(const struct kvr_attend_shape *a, const struct kvr_atte
 
 bool kvr_attend_list_here(const struct kvr_stream *s)
 {
-    if (kvr_stream_capability(s) != 90)
-        return false;
-#ifdef KVR_EMULATED
-    return true;
-#else
-    struct cudaFuncAttributes code;
-
-    if (cudaFuncGetAttributes(&code, attend_list<128>) == cudaSuccess)
-        return code.maxThreadsPerBlock >= THREADS;
-    cudaGetLastError();
-    return false;
-#endif
+    return kvr_hopper_has(s, attend_list<128>, THREADS);
 }
 
 /* Rows from token t0 on: what lies behind the span's last is read as zeros. */

@@ -52,6 +52,24 @@
 #define KVR_HAS_WGMMA 0
 #endif
 
+/* Whether the stream's device is of compute capability 9.0 and the program has this kernel's body, for
+ * blocks of so many threads. */
+template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
+{
+    if (kvr_stream_capability(s) != 90)
+        return false;
+#ifdef KVR_EMULATED
+    return kernel && threads;
+#else
+    struct cudaFuncAttributes code;
+
+    if (cudaFuncGetAttributes(&code, kernel) == cudaSuccess)
+        return code.maxThreadsPerBlock >= threads;
+    cudaGetLastError();
+    return false;
+#endif
+}
+
 /* Of a bulk copy's target; products read KVR_SWIZZLE_128. */
 enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 

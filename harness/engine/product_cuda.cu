@@ -600,18 +600,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
 bool kvr_product_here(const struct kvr_stream *s)
 {
-    if (kvr_stream_capability(s) != 90)
-        return false;
-#ifdef KVR_EMULATED
-    return true;
-#else
-    struct cudaFuncAttributes code;
-
-    if (cudaFuncGetAttributes(&code, linear_wgmma<KVR_PRODUCT_STORE>) == cudaSuccess)
-        return code.maxThreadsPerBlock >= THREADS;
-    cudaGetLastError();
-    return false;
-#endif
+    return kvr_hopper_has(s, linear_wgmma<KVR_PRODUCT_STORE>, THREADS);
 }
 
 static bool can_layer(const struct kvr_product *p, const struct kvr_product_layer *l)
