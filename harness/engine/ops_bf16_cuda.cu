@@ -48,6 +48,25 @@ static __device__ __forceinline__ kvr_few<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_few<T, N>>(x + at)[0];
 }
 
+/* n + u, or n + u g: of a row and what is added to it, by a gate. */
+template <int N>
+static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
+                                                         bool gated, kvr_global<const float> gate,
+                                                         int64_t at) {
+    if (gated) {
+        const kvr_few<float, N> g = side_by_side<N, float>(gate, at);
+
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            n.v[k] = fmaf(u.v[k], g.v[k], n.v[k]);
+    } else {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            n.v[k] += u.v[k];
+    }
+    return n;
+}
+
 /* Those of a row from i on. The first of a thread are in `mine`, and not read again. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_bf16> x, int64_t row,
@@ -94,20 +113,7 @@ static __global__ void __launch_bounds__(THREADS)
         struct numbers<N> n = load<N>(x, row + i);
 
         if constexpr ((HOW & ADD) != 0) {
-            const struct numbers<N> u = load<N>(from, row + i);
-
-            if (how.gated) {
-                const kvr_few<float, N> g =
-                    side_by_side<N, float>(gate, frame * how.gate_stride + i);
-
-#pragma unroll
-                for (int k = 0; k < N; k++)
-                    n.v[k] = fmaf(u.v[k], g.v[k], n.v[k]);
-            } else {
-#pragma unroll
-                for (int k = 0; k < N; k++)
-                    n.v[k] += u.v[k];
-            }
+            n = plus<N>(n, load<N>(from, row + i), how.gated, gate, frame * how.gate_stride + i);
             n = store<N>(x, row + i, n);
         }
         if (i == (int)threadIdx.x * N)
@@ -247,20 +253,8 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll 1
     for (int i = (int)threadIdx.x * N; i < r.d; i += (int)blockDim.x * N) {
         const struct numbers<N> u = load<N>(y, row + i);
-        struct numbers<N> n = load<N>(x, row + i);
 
-        if (gated) {
-            const kvr_few<float, N> g = side_by_side<N, float>(gate, at + i);
-
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                n.v[k] = fmaf(u.v[k], g.v[k], n.v[k]);
-        } else {
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                n.v[k] += u.v[k];
-        }
-        store<N>(x, row + i, n);
+        store<N>(x, row + i, plus<N>(load<N>(x, row + i), u, gated, gate, at + i));
     }
 }
 

@@ -249,4 +249,22 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
     return false;
 }
 
+/* As many of up to 16 tokens as are left, eight by eight. */
+template <class T, int KEPT>
+static __device__ __forceinline__ void store_left(const struct shape &g, int left, int64_t t0,
+                                                  int64_t c, const unsigned (&code)[KEPT],
+                                                  kvr_global<T> codes)
+{
+#pragma unroll
+    for (int h = 0; h < KEPT; h += 8) {
+        unsigned some[8];
+
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            some[i] = h + i < left ? code[h + i] ^ g.flip : 0u;
+        if (h < left)
+            kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, some, codes);
+    }
+}
+
 #endif

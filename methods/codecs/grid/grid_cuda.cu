@@ -333,16 +333,7 @@ static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_
         meta[g.n_sets / V + set] = zero;
     if (PLAIN && left == KEPT && store_full<T>(g, t0, c, code, codes))
         return;
-#pragma unroll
-    for (int h = 0; h < KEPT; h += 8) {
-        unsigned some[8];
-
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            some[i] = h + i < left ? code[h + i] ^ g.flip : 0u;
-        if (h < left)
-            kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, some, codes);
-    }
+    store_left(g, left, t0, c, code, codes);
 }
 
 /* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read

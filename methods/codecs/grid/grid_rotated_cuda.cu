@@ -258,16 +258,7 @@ static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
         turn(kvr_as<words>(room)[q * CODES + lane], code + 4 * q);
     if (left == TOKENS && store_full<uint32_t>(g, t0, unit, code, codes))
         return;
-#pragma unroll
-    for (int h = 0; h < TOKENS; h += 8) {
-        unsigned some[8];
-
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            some[i] = h + i < left ? code[h + i] ^ g.flip : 0u;
-        if (h < left)
-            kvr_store8(planes_of<uint32_t>(g), (t0 + h) / 8, unit, some, codes);
-    }
+    store_left(g, left, t0, unit, code, codes);
 }
 
 template <bool ASYM>
