@@ -41,7 +41,10 @@ enum {
     AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS, /* (step 2^22, q . mu) of each query */
     AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
     N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
+    OF_PRODUCER = 24, /* setmaxnreg */
+    OF_CONSUMER = 240,
 };
+static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
               "tiles of 128 rows of 128 bytes");
 
@@ -523,12 +526,12 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     kvr_fence_async();
     __syncthreads();
     if (group == 0) {
-        kvr_fewer_registers<24>();
+        kvr_setmaxnreg_dec<OF_PRODUCER>();
         if (!threadIdx.x)
             produce(l, p, shared);
         return;
     }
-    kvr_more_registers<240>();
+    kvr_setmaxnreg_inc<OF_CONSUMER>();
     const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
 
     consume(a, l, p, group - 1, shared, io, mu, rows);

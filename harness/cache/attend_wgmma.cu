@@ -70,10 +70,11 @@ template <int FORM> struct form {
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
         AT_BARRIERS = AT_VALUES + STAGES * TILE_BYTES,
         N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
-        /* Who decodes needs registers, of which those who multiply have that many less. */
-        OF_PRODUCER = CODED ? 128 : 24,
+        /* setmaxnreg: dequantization needs registers, which the consumers give up. */
+        OF_PRODUCER = CODED ? 120 : 24,
         OF_CONSUMER = CODED ? 192 : 240,
     };
+    static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
 /* Named barriers: a group's turn; a group's own. */
@@ -947,7 +948,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     }
     begin<FORM>();
     if (group == 0) {
-        kvr_fewer_registers<of::OF_PRODUCER>();
+        kvr_setmaxnreg_dec<of::OF_PRODUCER>();
         if constexpr (of::CODED)
             produce_coded<FORM>(a, l, p, pair, shared);
         else if (!threadIdx.x)
@@ -955,7 +956,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         end<FORM>();
         return;
     }
-    kvr_more_registers<of::OF_CONSUMER>();
+    kvr_setmaxnreg_inc<of::OF_CONSUMER>();
     const unsigned rank = of::CODED ? kvr_cluster_rank() : 0;
 
     consume<FORM>(a, l, p, group - 1, shared, io, parts, pair ? 0 : rank, pair ? 1 : rank);

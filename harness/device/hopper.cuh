@@ -485,8 +485,28 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* A thread of this warp group has N registers from here: all of its warps say so. */
-template <int N> static __device__ __forceinline__ void kvr_more_registers()
+/* The pool that setmaxnreg moves registers within is what the launch allocated, not the register file:
+ * registers per thread as compiled, times threads. ptxas gives a kernel with launch bounds (threads, 1)
+ * at most floor(65536 / threads / 8) * 8 of them: 168 of 384 threads, a pool of 504 x 128. A
+ * setmaxnreg.inc beyond the pool waits for ever. */
+enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
+static constexpr int kvr_launch_registers(int threads)
+{
+    const int n = KVR_REGISTER_FILE / threads / 8 * 8;
+
+    return n < KVR_MOST_REGISTERS ? n : KVR_MOST_REGISTERS;
+}
+/* Do one producer warp group and all others as consumers fit the pool of a launch of so many threads? */
+static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
+{
+    const int groups = threads / KVR_WARP_GROUP;
+
+    return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
+}
+
+/* setmaxnreg: each thread of this warp group has N registers from here. All of its warps execute it;
+ * `inc` waits until the pool has them. */
+template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
 #ifdef KVR_EMULATED
@@ -495,7 +515,7 @@ template <int N> static __device__ __forceinline__ void kvr_more_registers()
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 #endif
 }
-template <int N> static __device__ __forceinline__ void kvr_fewer_registers()
+template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
 #ifdef KVR_EMULATED
@@ -555,7 +575,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 #ifdef KVR_EMULATED
     return { p.inside(), p.address(), leading, stride };
 #else
-    return (uint64_t)(kvr_shared_address(p) >> 4) | (uint64_t)(leading >> 4) << 16 |
+    /* An address of a cluster's block has the block's rank from bit 24 on, which is no part of the field. */
+    return (uint64_t)((kvr_shared_address(p) & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 |
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62; /* swizzled by 128 bytes */
 #endif
 }

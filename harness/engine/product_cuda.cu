@@ -45,11 +45,12 @@ enum { NORM = 4, END = 3 };
 template <int FORM> struct form {
     enum {
         NORMED = (FORM & NORM) != 0,
-        /* Who works out a norm needs registers, of which those who multiply have that many less. */
-        OF_PRODUCER = NORMED ? 112 : 24,
+        /* setmaxnreg: normalising needs registers, which the consumers give up. */
+        OF_PRODUCER = NORMED ? 104 : 24,
         OF_CONSUMER = NORMED ? 200 : 240,
         FILLERS = NORMED ? 1 + KVR_WARP_GROUP / 32 : 1, /* arrivals that fill a place */
     };
+    static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
 struct layer {
@@ -583,13 +584,13 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     }
     meet();
     if (group == 0) {
-        kvr_fewer_registers<of::OF_PRODUCER>();
+        kvr_setmaxnreg_dec<of::OF_PRODUCER>();
         if constexpr (of::NORMED)
             produce_normed(w, shared);
         else if (!threadIdx.x)
             produce(w, shared);
     } else {
-        kvr_more_registers<of::OF_CONSUMER>();
+        kvr_setmaxnreg_inc<of::OF_CONSUMER>();
         consume<FORM & END>(w, group - 1, shared);
     }
     meet(); /* until the other has no more for this one */

@@ -169,12 +169,12 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     if (SIN == BARRIER_OVERWRITTEN)
         __syncthreads();
     if (threadIdx.x < KVR_WARP_GROUP) {
-        kvr_fewer_registers<24>();
+        kvr_setmaxnreg_dec<24>();
         if (!threadIdx.x)
             produce<SIN>(map, shared, full, empty);
         return;
     }
-    kvr_fewer_registers<240>();
+    kvr_setmaxnreg_dec<240>();
     put_rows(a, shared);
     if (SIN != WRITES_UNFENCED)
         kvr_fence_async();
@@ -481,14 +481,14 @@ static __global__ void registers_too_many(kvr_global<float> x)
 {
     if (!threadIdx.x)
         x[0] = 0;
-    kvr_more_registers<240>();
+    kvr_setmaxnreg_inc<240>();
 }
 
 static __global__ void registers_not_fewer(kvr_global<float> x)
 {
     if (!threadIdx.x)
         x[0] = 0;
-    kvr_fewer_registers<248>();
+    kvr_setmaxnreg_dec<248>();
 }
 
 #define COMMIT(name, blocks, threads)                                                              \
