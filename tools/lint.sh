@@ -101,6 +101,7 @@ no_spills() {
 
 step "includes go one way" bash tools/check-includes.sh
 step "nobody asks which device it is" bash tools/check-devices.sh
+step "text in the field's words" bash tools/plain.sh
 if have clang-format formatting; then
     all=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
     step "formatting of ${#all[@]} files" formatted "${all[@]}"
