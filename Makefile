@@ -77,7 +77,7 @@ CHECK_CFLAGS := $(shell pkg-config --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell pkg-config --libs check 2>/dev/null)
 TEST_HELP := $(sort $(wildcard tests/*.c))
 
-# CUDA. The host's compiler builds the kernels emulated (docs/cuda.md): for the tests always, and for
+# CUDA. The host's compiler builds the kernels emulated (docs/cuda-internals.md): for the tests always, and for
 # kvreel unless CUDA=1 asks for nvcc's.
 NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))

@@ -33,8 +33,8 @@ trap 'rm -f "$table"' EXIT
     FROM summary ORDER BY compression" >"$table"
 {
     echo
-    echo "Means over the demo's prompts, median of the times seen, which nobody took care of; 42 latent frames, window 21, one thread a"
-    echo "cell and two cells at a time on: $("$kvreel" query --db "$db" --csv "
+    echo "Means over the demo's six prompts; 42 latent frames, window 21. \`time seen\` is the median wall time, not a"
+    echo "controlled measurement: one thread per cell, two cells at a time, on $("$kvreel" query --db "$db" --csv "
         SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"'),"
     echo "load $("$kvreel" version --json | jq -r ".load * 10 | round / 10") at the end."
 } >>"$table"

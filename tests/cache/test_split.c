@@ -48,7 +48,7 @@ static double efficiency(int64_t blocks, int64_t keys, double *balance)
 }
 
 /* Of Wan's chunk, 37 pieces of 12 heads, at all 14 lengths; of a third of it; of 64 queries, whose 12
- * pieces would leave nine of ten multiprocessors idle. docs/cuda.md has the figures. */
+ * pieces would leave nine of ten multiprocessors idle. docs/cuda-internals.md has the figures. */
 START_TEST(multiprocessors_end_together)
 {
     double balance;

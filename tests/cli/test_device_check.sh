@@ -44,7 +44,7 @@ check "make has the same sources" test "$(grep -o -- '-c -o [^ ]* [^ ]*\.cu ' "$
 check "and the same files for sm_90a" test "$(grep -- sm_90a "$out" | grep -o '[^ ]*\.cu ' | sort -u | xargs)" = "$groups"
 # The model's figures are those of the documentation.
 for kernel in 'rows, warp groups |860' '4 bits over tokens, half |795' '2 bits, values by token, likewise |739'; do
-    check "docs/cuda.md has ${kernel#*|} TFLOP/s" awk -F'|' -v k="${kernel%|*}" -v v="${kernel#*|}" \
-        'index($2, " " k) == 1 && $6 + 0 == v { found = 1 } END { exit !found }' "$root/docs/cuda.md"
+    check "docs/cuda-internals.md has ${kernel#*|} TFLOP/s" awk -F'|' -v k="${kernel%|*}" -v v="${kernel#*|}" \
+        'index($2, " " k) == 1 && $6 + 0 == v { found = 1 } END { exit !found }' "$root/docs/cuda-internals.md"
     check "and so has the model" grep -q "	${kernel#*|}000	" "$root/tools/device/model.tsv"
 done

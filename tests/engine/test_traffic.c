@@ -1,5 +1,5 @@
 /* test_traffic.c - what one forward moves: launches and bytes of every kernel, predicted, and counted
- * by the emulated device on small models; the prediction at Wan's size is the ledger of docs/cuda.md.
+ * by the emulated device on small models; the prediction at Wan's size is the ledger of docs/cuda-internals.md.
  * A pass that somebody adds to a block fails the count. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,7 +336,7 @@ END_TEST
 
 static const struct size wan = { 1536, 12, 8960, 256, 4096, 512, 16, 60, 104, 30, 4 };
 
-/* The ledger of docs/cuda.md: a forward of Wan's 1.3B over five chunks, in GB; _i: on capability 9.0. */
+/* The ledger of docs/cuda-internals.md: a forward of Wan's 1.3B over five chunks, in GB; _i: on capability 9.0. */
 START_TEST(at_wans_size)
 {
     static const struct {
@@ -348,7 +348,7 @@ START_TEST(at_wans_size)
     const int n = predict(&wan, _i, p);
     int64_t launches[N_KINDS] = { 0 };
     double bytes[N_KINDS] = { 0 }, all, parts = 0, activations;
-    FILE *docs = fopen("docs/cuda.md", "r");
+    FILE *docs = fopen("docs/cuda-internals.md", "r");
     char text[512], row[256], sums[256];
     int found = 0;
 
@@ -385,12 +385,12 @@ START_TEST(at_wans_size)
 }
 END_TEST
 
-/* And what docs/cuda.md says of the goal of 15 GB. */
+/* And what docs/cuda-internals.md says of the goal of 15 GB. */
 START_TEST(the_least)
 {
     static const char *const name[] = { "norms and rotation in launches of their own",
                                         "norms and rotation in products" };
-    FILE *docs = fopen("docs/cuda.md", "r");
+    FILE *docs = fopen("docs/cuda-internals.md", "r");
     char text[512], row[256];
     int found = 0;
 
