@@ -311,9 +311,15 @@ void together(void (*fn)(void *const *lanes), void *mine, const char *file, int 
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
-/* Nobody can go on: say why not. */
+/* No thread can go on: say why not. A wait for registers comes first, since the others may follow from it. */
 static void record_deadlock(struct kvr_stream *s)
 {
+    for (unsigned i = 0; i < s->n_fibers; i++)
+        if (s->fibers[i].state == AT_REGISTERS) {
+            here = &s->fibers[i].place;
+            record_stuck(s, &s->fibers[i]);
+            return;
+        }
     for (unsigned i = 0; i < s->n_fibers; i++) {
         const struct fiber *f = &s->fibers[i];
         const struct warp_book *w = &s->warps[i / 32];

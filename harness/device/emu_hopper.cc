@@ -40,9 +40,11 @@ enum {
     STORE_BYTES = 16,
     MAX_PRODUCTS = 64,     /* of a warp group, that nobody has waited for */
     MOST_ARRIVE = 1 << 20, /* what a barrier's counts can hold */
-    ALL_REGISTERS = 65536,
-    N = 128, /* columns of a product's sums, at most */
-    K = 32,  /* bytes of a row that a product takes: so many bytes, or half as many BF16 numbers */
+    FIELD = (1 << 14) - 1, /* of a descriptor, in units of 16 bytes */
+    MOST_OFFSET = FIELD << 4,
+    MAX_SETMAXNREG = 8, /* of a warp group */
+    N = 128,            /* columns of a product's sums, at most */
+    K = 32, /* bytes of a row that a product takes: so many bytes, or half as many BF16 numbers */
     ROWS = 64,
 };
 static_assert(WHO <= 1024, "a stamp has 10 bits for who");
@@ -97,9 +99,17 @@ struct meeting {
     struct view open, done;
 };
 
+/* A descriptor decoded. */
+struct matrix {
+    struct region *in; /* the array of the own block in which it begins; NULL: in none */
+    uintptr_t at;
+    unsigned leading, stride;
+};
+
 struct product {
     void *sums; /* float, or int32_t of bytes */
     struct held *held, *held_a;
+    uint64_t descriptor_a, descriptor_b; /* the first is 0: it is in registers */
     struct matrix a, b;
     unsigned of_a[4];
     enum numbers numbers;
@@ -119,6 +129,13 @@ struct member {
     struct product product[MAX_PRODUCTS];
 };
 
+/* setmaxnreg of a warp: what its threads have, or wait for; how often it was executed, to what, and when. */
+struct warp_registers {
+    int now, wants, n_set;
+    int set[MAX_SETMAXNREG];
+    uint32_t at[MAX_SETMAXNREG];
+};
+
 struct hopper {
     int n_phased;
     struct phased phased[MAX_PHASED];
@@ -130,8 +147,7 @@ struct hopper {
     uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* when a thread last reached into a block, + 1 */
     struct member member[MAX_CLOCKED];
     uint32_t core[MAX_CLOCKED / 32]; /* clocks of tensor cores */
-    /* Of a warp group's threads, block after block; 0: it never said. */
-    int registers[MAX_CLOCKED / KVR_WARP_GROUP + MAX_CLUSTER];
+    struct warp_registers registers[MAX_CLOCKED / 32];
     unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];        /* threads that wait for products */
     unsigned char swizzle[MAX_CLUSTER * SHARED_BYTES / 16]; /* how 16 bytes were last copied */
     float a[ROWS][K], b[K][N], sums[ROWS][N];               /* the product that is worked out */
@@ -207,6 +223,8 @@ static bool begin_clocks(struct kvr_stream *s)
     memset(x->reached, 0, sizeof x->reached);
     memset(x->core, 0, sizeof x->core);
     memset(x->registers, 0, sizeof x->registers);
+    for (unsigned i = 0; i < (s->n_fibers + 31) / 32; i++)
+        x->registers[i].now = kvr_launch_registers((int)s->n_threads);
     memset(x->in_group, 0, sizeof x->in_group);
     for (unsigned i = 0; i < s->n_blocks * MAX_NAMED; i++)
         x->named[i] = {};
@@ -631,6 +649,111 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
     wake_those(s, AT_NAMED, m->on);
 }
 
+/* ---- registers ------------------------------------------------------------------------------ */
+
+static unsigned warps_of_block(const struct kvr_stream *s)
+{
+    return (s->n_threads + 31) / 32;
+}
+
+/* Registers that the launch allocated, of which warps have so many; both per thread, times warps. */
+static int pool_of(const struct kvr_stream *s)
+{
+    return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);
+}
+
+static int taken_of(const struct kvr_stream *s, unsigned rank)
+{
+    const unsigned n = warps_of_block(s);
+    int sum = 0;
+
+    for (unsigned w = rank * n; w < (rank + 1) * n; w++)
+        sum += s->hopper->registers[w].now;
+    return sum;
+}
+
+static void record_registers(struct kvr_stream *s, const struct fiber *f)
+{
+    const struct warp_registers *r = &s->hopper->registers[f->place.linear / 32];
+
+    record(s,
+           "setmaxnreg.inc to %d waits for ever: the launch allocated %d registers (%d x %u "
+           "threads), of which "
+           "warps have %d; a warp with %d lacks %d",
+           r->wants, 32 * pool_of(s), kvr_launch_registers((int)s->n_threads), s->n_threads,
+           32 * taken_of(s, f->place.rank), r->now,
+           32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->place.rank)));
+}
+
+/* The k-th setmaxnreg of all warps of a warp group is the same; before the next one they meet. */
+static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
+{
+    struct hopper *x = s->hopper;
+    const unsigned n = warps_of_block(s), first = here->rank * n, warp = here->linear / 32;
+    const unsigned group = first + (warp - first) / 4 * 4, end = first + n;
+
+    if (mine->n_set == MAX_SETMAXNREG)
+        fail("more than %d setmaxnreg of a warp, emulated are so many", MAX_SETMAXNREG);
+    for (unsigned w = group; w < group + 4 && w < end; w++) {
+        const struct warp_registers *r = &x->registers[w];
+
+        if (r->n_set > mine->n_set && r->set[mine->n_set] != set)
+            fail("setmaxnreg: warp %u has %s to %d, another of its warp group %s to %d",
+                 warp - first, set > 0 ? "inc" : "dec", abs(set),
+                 r->set[mine->n_set] > 0 ? "inc" : "dec", abs(r->set[mine->n_set]));
+        if (mine->n_set && w != warp &&
+            (r->n_set < mine->n_set ||
+             x->member[here->linear].view.seen[32 * w] <= r->at[mine->n_set - 1]))
+            fail("setmaxnreg: warp %u executes another one before the warps of its group have met",
+                 warp - first);
+    }
+    mine->set[mine->n_set] = set;
+    mine->at[mine->n_set++] = x->member[here->linear].view.seen[here->linear];
+    tick(s, self());
+}
+
+void set_registers(int n, bool more)
+{
+    struct hopper *x = clock_block();
+    struct kvr_stream *s = running;
+    struct warp_registers *mine = &x->registers[here->linear / 32];
+    const unsigned lanes =
+        (unsigned)warp(MATCH_ANY, ~0u, (uint64_t)n << 1 | more, 0, 32, __FILE__, __LINE__);
+
+    if (lanes != (unsigned)warp(BALLOT, ~0u, 1, 0, 32, __FILE__, __LINE__))
+        fail("setmaxnreg: the lanes of a warp execute different ones");
+    if (here->linear % 32 == 0) {
+        if (more ? n < mine->now : n > mine->now)
+            fail("setmaxnreg.%s: to %d registers of the %d that a thread has", more ? "inc" : "dec",
+                 n, mine->now);
+        check_group(s, mine, more ? n : -n);
+        mine->wants = n;
+        member_of(s, self())->on = (int)here->rank;
+        while (taken_of(s, here->rank) + n - mine->now > pool_of(s))
+            wait_as(AT_REGISTERS, "", 0);
+        mine->now = n;
+        if (!more)
+            wake_those(s, AT_REGISTERS, (int)here->rank);
+    }
+    warp(BALLOT, ~0u, 1, 0, 32, __FILE__, __LINE__);
+}
+
+/* All warps of a warp group execute the same setmaxnreg. */
+static void check_setmaxnreg(struct kvr_stream *s, unsigned rank)
+{
+    const unsigned n = warps_of_block(s), first = rank * n;
+
+    for (unsigned w = first; w < first + n; w++) {
+        const int of_group = s->hopper->registers[first + (w - first) / 4 * 4].n_set;
+
+        if (s->hopper->registers[w].n_set != of_group)
+            record(s, "setmaxnreg: warp %u has executed %d, the first of its warp group %d",
+                   w - first, s->hopper->registers[w].n_set, of_group);
+    }
+}
+
+/* ---- threads that wait, blocks that end ------------------------------------------------------- */
+
 void record_stuck(struct kvr_stream *s, const struct fiber *f)
 {
     const int on = member_of(s, f)->on;
@@ -639,6 +762,8 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
     if (f->state == AT_NAMED)
         record(s, "%s:%d: waits at named barrier %d, where %d of %d threads have come", f->file,
                f->line, on % MAX_NAMED, s->hopper->named[on].came, s->hopper->named[on].expected);
+    else if (f->state == AT_REGISTERS)
+        record_registers(s, f);
     else if (f->state == AT_CLUSTER)
         record(s, "%s:%d: waits at the cluster's barrier, where %u of %u threads have come",
                f->file, f->line, s->hopper->meeting.came, s->n_fibers);
@@ -651,26 +776,6 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
     else
         record(s, "waits for products (wgmma): %u of the %d threads of its warp group do",
                s->hopper->in_group[f->place.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
-}
-
-void set_registers(int n, bool more)
-{
-    struct hopper *x = clock_block();
-    const unsigned groups = (running->n_threads + KVR_WARP_GROUP - 1) / KVR_WARP_GROUP;
-    int *of_block = x->registers + here->rank * groups;
-    int *mine = &of_block[here->linear % running->n_threads / KVR_WARP_GROUP];
-    const int launched = (int)(ALL_REGISTERS / running->n_threads / 8 * 8);
-    const int now = *mine ? *mine : launched > 255 ? 255 : launched;
-    int sum = 0;
-
-    if (more ? n < now : n > now)
-        fail("setmaxnreg: %s registers, %d, than the %d it has", more ? "more" : "fewer", n, now);
-    *mine = n;
-    for (unsigned g = 0; g < groups; g++) /* those who have not spoken yet may take fewer */
-        sum += of_block[g] ? of_block[g] : 24;
-    if (sum * KVR_WARP_GROUP > ALL_REGISTERS)
-        fail("setmaxnreg: %d registers in all, a block has at most %d", sum * KVR_WARP_GROUP,
-             ALL_REGISTERS);
 }
 
 /* Has any thread of the block seen all that other blocks' did in it? */
@@ -705,6 +810,7 @@ void block_ended(struct kvr_stream *s)
     }
     if (s->n_blocks > 1)
         check_reached(s, rank);
+    check_setmaxnreg(s, rank);
     for (unsigned i = first; i < first + s->n_threads; i++)
         if (s->hopper->member[i].n_products)
             record(s, "thread %u has ended with products (wgmma) that it has not waited for",
@@ -953,6 +1059,67 @@ void return_registers(struct held *h, int pending)
     h->lent = false;
 }
 
+unsigned shared_address(struct region *r, uintptr_t at)
+{
+    if (!r || !r->shared)
+        fail("'%s' is not shared memory, which an operand (wgmma) has to be in", r ? r->name : "");
+    return r->rank << KVR_RANK_SHIFT | (unsigned)(at - (uintptr_t)running->block[r->rank].bytes);
+}
+
+void check_operand_fields(unsigned address, unsigned leading, unsigned stride)
+{
+    if ((address | leading | stride) % 16)
+        fail("descriptor (wgmma): address 0x%x, leading offset %u, stride offset %u: not multiples "
+             "of 16",
+             address, leading, stride);
+    if (leading > MOST_OFFSET || stride > MOST_OFFSET)
+        fail("descriptor (wgmma): leading offset %u, stride offset %u, at most %d", leading, stride,
+             MOST_OFFSET);
+}
+
+uint64_t operand_from(uint64_t descriptor, int n_bytes)
+{
+    const int64_t start = (int64_t)(descriptor & FIELD) + (n_bytes >> 4);
+
+    if (n_bytes % 16)
+        fail("descriptor (wgmma): moved by %d bytes, not a multiple of 16", n_bytes);
+    if (start < 0 || start > FIELD)
+        fail("descriptor (wgmma): start address 0x%x moved by %d bytes carries into bit 14",
+             (unsigned)(descriptor & FIELD) << 4, n_bytes);
+    return descriptor + (uint64_t)(n_bytes >> 4);
+}
+
+/* A field of 14 bits, in bytes. */
+static unsigned field_at(uint64_t descriptor, int bit)
+{
+    return (unsigned)(descriptor >> bit & FIELD) << 4;
+}
+
+/* What the tensor core makes of it: an address in the shared memory of its own block. */
+static struct matrix decode(uint64_t descriptor)
+{
+    const struct block *b = &running->block[here->rank];
+    const uint64_t named = FIELD | (uint64_t)FIELD << 16 | (uint64_t)FIELD << 32 |
+                           (uint64_t)7 << 49 | (uint64_t)3 << 62;
+    struct matrix m = { NULL, (uintptr_t)b->bytes + field_at(descriptor, 0),
+                        field_at(descriptor, 16), field_at(descriptor, 32) };
+
+    if (descriptor & ~named)
+        fail("descriptor (wgmma) 0x%llx: bits that are no field's are set",
+             (unsigned long long)descriptor);
+    if (descriptor >> 62 != KVR_SWIZZLE_128)
+        fail("descriptor (wgmma) 0x%llx: swizzle %u, emulated is 1 alone, of 128 bytes",
+             (unsigned long long)descriptor, (unsigned)(descriptor >> 62));
+    if (descriptor >> 49 & 7)
+        fail("descriptor (wgmma) 0x%llx: base offset %u, emulated is 0 alone",
+             (unsigned long long)descriptor, (unsigned)(descriptor >> 49 & 7));
+    for (int i = 0; i < b->n_arrays && !m.in; i++)
+        if (m.at >= (uintptr_t)b->array[i].base &&
+            m.at - (uintptr_t)b->array[i].base < b->array[i].n)
+            m.in = const_cast<struct region *>(&b->array[i]);
+    return m;
+}
+
 /* Where 16 bytes of an operand are: of its row r those from byte c on. */
 static uintptr_t place_of(const struct matrix *m, bool turned, int r, int c)
 {
@@ -975,7 +1142,10 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
                                : (stamp)s->serial << 36 | (stamp)s->hopper->core[core] << 12 |
                                      (stamp)(CORES + core) << 2;
 
-    if (!m->in || !m->in->shared || m->at % 16 || (m->at & 0x380))
+    if (!m->in)
+        fail("byte %td of shared memory: %s, where no array is",
+             (ptrdiff_t)(m->at - (uintptr_t)s->block[here->rank].bytes), how);
+    if (m->at & 0x380)
         fail("%s: not a place in shared memory where rows of a tile begin", how);
     for (int i = from; i < from + rows; i++)
         for (int c = 0; c < n_bytes; c += 16) {
@@ -1026,9 +1196,9 @@ static void check_product(const struct product *p, int warp, int core)
         check_operand(&p->b, false, 0, p->columns, K, core);
 }
 
-void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const struct matrix *a,
-                   const unsigned *of_a, struct held *held_a, const struct matrix *b, int columns,
-                   bool turned, bool add)
+void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
+                   const unsigned *of_a, struct held *held_a, uint64_t b, int columns, bool turned,
+                   bool add)
 {
     struct hopper *x = clock_block();
     struct member *m = &x->member[here->linear];
@@ -1041,9 +1211,10 @@ void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const
         fail("more than %d products (wgmma) have not been waited for", MAX_PRODUCTS);
     if (!of_sums->fenced || (held_a && !held_a->fenced))
         fail("a product (wgmma) of registers that were used since the last wgmma.fence");
-    *p = { sums, of_sums, held_a, {}, *b, {}, numbers, columns, !a, turned, add, m->group };
+    *p = { sums, of_sums, held_a,  a ? *a : 0, b,      {},  decode(b),
+           {},   numbers, columns, !a,         turned, add, m->group };
     if (a)
-        p->a = *a;
+        p->a = decode(*a);
     else
         memcpy(p->of_a, of_a, sizeof p->of_a);
     of_sums->lent = true;
@@ -1060,11 +1231,6 @@ void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const
 void product_commit()
 {
     clock_block()->member[here->linear].group++;
-}
-
-static bool same_matrix(const struct matrix *a, const struct matrix *b)
-{
-    return a->in == b->in && a->at == b->at && a->leading == b->leading && a->stride == b->stride;
 }
 
 static kvr_bf16 element_of(const struct matrix *m, bool turned, int r, int c)
@@ -1166,7 +1332,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
 
         if (q->numbers != p->numbers || q->registers != p->registers || q->turned != p->turned ||
             q->add != p->add || q->columns != p->columns || q->group != p->group ||
-            !same_matrix(&q->b, &p->b) || !same_matrix(&q->a, &p->a))
+            q->descriptor_a != p->descriptor_a || q->descriptor_b != p->descriptor_b)
             fail("the threads of a warp group begin different products (wgmma)");
     }
     if (p->numbers == BF16)

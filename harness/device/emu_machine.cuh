@@ -129,7 +129,17 @@ struct copy {
     bool zeros;
 };
 
-enum state { RUNS, AT_BARRIER, IN_WARP, AT_NAMED, AT_PHASE, IN_GROUP, AT_CLUSTER, LEFT };
+enum state {
+    RUNS,
+    AT_BARRIER,
+    IN_WARP,
+    AT_NAMED,
+    AT_PHASE,
+    IN_GROUP,
+    AT_CLUSTER,
+    AT_REGISTERS,
+    LEFT
+};
 
 struct fiber {
     struct place place; /* first, so that `here` is the fiber, too */

@@ -91,13 +91,6 @@ struct kvr_tensor_map {
 namespace kvr_emu
 {
 
-/* A tile in shared memory as products read it. */
-struct matrix {
-    struct region *in;
-    uintptr_t at;
-    unsigned leading, stride;
-};
-
 /* What products have of registers. */
 struct held {
     int under_way;     /* products that nobody has waited for */
@@ -130,10 +123,16 @@ void return_registers(struct held *h, int pending);
 /* What is multiplied: 16 of a row, summed as float; 32, summed as int32_t. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* [64,k] by [k,columns]; a is NULL: it is in the four registers `of_a`. */
-void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const struct matrix *a,
-                   const unsigned *of_a, struct held *held_a, const struct matrix *b, int columns,
-                   bool turned, bool add);
+/* An address of the cluster's shared window: the block's rank from bit KVR_RANK_SHIFT on, and the offset
+ * in its shared memory. */
+unsigned shared_address(struct region *r, uintptr_t at);
+/* What PTX asks of a descriptor's fields before it drops their low bits. */
+void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
+uint64_t operand_from(uint64_t descriptor, int n_bytes);
+/* [64,k] by [k,columns], by descriptors; a is NULL: it is in the four registers `of_a`. */
+void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
+                   const unsigned *of_a, struct held *held_a, uint64_t b, int columns, bool turned,
+                   bool add);
 void product_commit();
 void product_wait(int pending);
 
@@ -151,8 +150,6 @@ template <class T, int N> struct kvr_registers {
         return x[i];
     }
 };
-
-typedef struct kvr_emu::matrix kvr_operand;
 
 /* A place in another block's shared memory. */
 template <class T> struct kvr_remote {
@@ -180,8 +177,6 @@ template <class T, int N> struct kvr_registers {
     }
 };
 
-typedef uint64_t kvr_operand;
-
 template <class T> struct kvr_remote {
     unsigned at;
 
@@ -200,6 +195,11 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
     return (unsigned)__cvta_generic_to_shared(p);
 }
 #endif
+
+/* An operand of a product in shared memory: PTX's matrix descriptor. */
+typedef uint64_t kvr_operand;
+/* Bits of an address in the cluster's shared window: the block's rank begins here. */
+enum { KVR_RANK_SHIFT = 24 };
 
 /* ---- on the host -------------------------------------------------------------------------- */
 
@@ -563,29 +563,44 @@ static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> t
 
 /* ---- products of a warp group -------------------------------------------------------------- */
 
-/* Rows of 64 BF16 numbers in a tile, of which the product takes 16 columns, or (turned) 16 rows; or of
- * 128 bytes, of which it takes 32 columns.
+/* PTX's matrix descriptor: addresses and byte offsets as (x & 0x3FFFF) >> 4, 14 bits each.
  *
- *     straight   `stride` bytes from 8 rows to the next; `leading` is not used
- *     turned     `stride` bytes from 8 rows to the next; `leading` bytes from 64 columns to the
- *                next */
+ *     63 62  51  49  45           32  29            16  13          0
+ *     | swizzle | base | stride offset | leading offset | start address |
+ *
+ * Swizzle 1 is that of 128 bytes. The base offset is 0: tiles begin at multiples of 1024 bytes. An address of
+ * a cluster's block has the block's rank from bit 24 on, which the mask keeps out of the leading offset. */
+static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned address, unsigned leading,
+                                                                 unsigned stride)
+{
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 |
+           (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+/* Rows of 64 BF16 numbers or 128 bytes in a tile. A product takes 16 columns of BF16, 32 of bytes; of a
+ * transposed operand 16 rows of BF16.
+ *
+ *     K-major      `stride` bytes from 8 rows to the next 8; `leading` is ignored
+ *     transposed   `stride` bytes from 8 rows to the next 8; `leading` bytes from 64 columns to the
+ *                  next 64 */
 static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kvr_bf16> p,
                                                              unsigned leading, unsigned stride)
 {
 #ifdef KVR_EMULATED
-    return { p.inside(), p.address(), leading, stride };
+    const unsigned address = kvr_emu::shared_address(p.inside(), p.address());
+
+    kvr_emu::check_operand_fields(address, leading, stride);
+    return kvr_operand_encode(address, leading, stride);
 #else
-    /* An address of a cluster's block has the block's rank from bit 24 on, which is no part of the field. */
-    return (uint64_t)((kvr_shared_address(p) & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 |
-           (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62; /* swizzled by 128 bytes */
+    return kvr_operand_encode(kvr_shared_address(p), leading, stride);
 #endif
 }
 
-/* The same, n_bytes further on. */
+/* The operand n_bytes further on, a multiple of 16 that does not leave the field of the start address. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
-    return { m.in, m.at + (uintptr_t)n_bytes, m.leading, m.stride };
+    return kvr_emu::operand_from(m, n_bytes);
 #else
     return m + (uint64_t)(n_bytes >> 4);
 #endif
@@ -688,7 +703,7 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
                                                  bool add)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, &a, NULL, NULL, &b, 128, false, add);
+    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, &a, NULL, NULL, b, 128, false, add);
 #else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " KVR_SUMS_64
@@ -705,8 +720,7 @@ static __device__ __forceinline__ void
 kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, &b, 128, true,
-                           true);
+    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, b, 128, true, true);
 #else
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " KVR_SUMS_64
                  ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
@@ -722,7 +736,7 @@ static __device__ __forceinline__ void kvr_wgmma_turned(struct kvr_registers<flo
                                                         kvr_operand b)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, &b, 64, true, true);
+    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, b, 64, true, true);
 #else
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " KVR_SUMS_32
                  ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"
@@ -747,8 +761,7 @@ static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_o
                                                         kvr_operand b, bool add)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::SIGNED_BYTES, d.x, &d.held, &a, NULL, NULL, &b, 128, false,
-                           add);
+    kvr_emu::product_begin(kvr_emu::SIGNED_BYTES, d.x, &d.held, &a, NULL, NULL, b, 128, false, add);
 #else
     KVR_BYTES_OF_SHARED("s8", d.x, a, b, add);
 #endif
@@ -759,7 +772,7 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
                                                        kvr_operand b, bool add)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, &a, NULL, NULL, &b, 128, false, add);
+    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, &a, NULL, NULL, b, 128, false, add);
 #else
     KVR_BYTES_OF_SHARED("u8", d.x, a, b, add);
 #endif
@@ -774,7 +787,7 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        kvr_operand b, bool add)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, &b, 128, false,
+    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, b, 128, false,
                            add);
 #else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
@@ -793,8 +806,7 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int,
                                                        kvr_operand b, bool add)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, &b, 64, false,
-                           add);
+    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, b, 64, false, add);
 #else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.u8 " KVR_SUMS_32

@@ -36,6 +36,16 @@ enum sin_kind {
     COPY_MISPLACED,
     COPY_PAST_THE_END,
     COPY_OTHER_CHANNELS,
+    /* descriptors: */
+    STRIDE_ODD,
+    LEADING_TOO_FAR,
+    MOVED_ODD,
+    MOVED_TOO_FAR,
+    MOVED_BEFORE,
+    BITS_OF_NO_FIELD,
+    BASE_OFFSET,
+    OTHER_SWIZZLE,
+    NO_ARRAY,
 };
 
 enum {
@@ -87,6 +97,29 @@ static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint
     }
 }
 
+/* The operand at `p`, whose fields are wrong. */
+template <int SIN> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
+{
+    const kvr_operand right =
+        kvr_operand_at(kvr_as<const kvr_bf16>(p), SIN == LEADING_TOO_FAR ? 1 << 18 : 0,
+                       SIN == PAST_THE_END ? 4096
+                       : SIN == STRIDE_ODD ? 1032
+                                           : 1024);
+
+    if (SIN == BITS_OF_NO_FIELD)
+        return right | 1 << 14;
+    if (SIN == BASE_OFFSET)
+        return right | (uint64_t)1 << 49;
+    if (SIN == OTHER_SWIZZLE)
+        return right ^ (uint64_t)3 << 62;
+    return kvr_operand_from(right, SIN == BETWEEN_ROWS    ? 128
+                                   : SIN == MOVED_ODD     ? 8
+                                   : SIN == MOVED_TOO_FAR ? 1 << 18
+                                   : SIN == MOVED_BEFORE  ? -(1 << 18)
+                                   : SIN == NO_ARRAY      ? 64 * 1024
+                                                          : 0);
+}
+
 template <int SIN>
 static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> full,
                                kvr_shared<uint64_t> empty, kvr_global<float> out)
@@ -97,9 +130,7 @@ static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> 
 
     for (int t = 0; t < HOPPER_TILES; t++) {
         const int stage = t % STAGES, at = AT_TILES + stage * TILE_BYTES;
-        const kvr_operand b = kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + at),
-                                                              0, SIN == PAST_THE_END ? 4096 : 1024),
-                                               SIN == BETWEEN_ROWS ? 128 : 0);
+        const kvr_operand b = operand_of<SIN>(shared + at);
         const bool last = t == HOPPER_TILES - 1;
 
         if (SIN == LOOKS_EARLY)
@@ -182,7 +213,8 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     consume<SIN>(shared, full, empty, out);
 }
 
-/* a from registers, b as it lies: 64 rows of 128 columns, in two boxes. */
+/* a from registers, b transposed: 64 rows of 128 columns, in two boxes. Each block of a cluster does the
+ * same. */
 static __global__ void turned(const __grid_constant__ struct kvr_tensor_map map,
                               kvr_global<const float> a, kvr_global<float> out)
 {
@@ -218,7 +250,7 @@ static __global__ void turned(const __grid_constant__ struct kvr_tensor_map map,
     }
     kvr_wgmma_wait<1>();
     kvr_wgmma_wait<0>(sums, of_a);
-    put_sums(sums, out);
+    put_sums(sums, out + (int)kvr_cluster_rank() * HOPPER_ROWS * HOPPER_COLUMNS);
 }
 
 void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out)
@@ -226,7 +258,7 @@ void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *o
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_ROWS, 1, 128, HOPPER_ROWS, KVR_SWIZZLE_128);
-    KVR_LAUNCH(turned, 1, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a, out);
+    KVR_LAUNCH_CLUSTERS(turned, 2, 2, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a, out);
 }
 
 template <int SIN>
@@ -477,6 +509,17 @@ static __global__ void named_after_nothing(kvr_global<float> x)
     x[i] = tile[i ^ 1];
 }
 
+/* A producer warp group and two consumers of 384 threads, whose launch allocated 168 x 384 registers. */
+template <int PRODUCER, int CONSUMER> static __global__ void registers_split(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    if (threadIdx.x < KVR_WARP_GROUP)
+        kvr_setmaxnreg_dec<PRODUCER>();
+    else
+        kvr_setmaxnreg_inc<CONSUMER>();
+}
+
 static __global__ void registers_too_many(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -484,11 +527,66 @@ static __global__ void registers_too_many(kvr_global<float> x)
     kvr_setmaxnreg_inc<240>();
 }
 
+/* Nobody gives any back. */
+static __global__ void registers_not_given(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    if (threadIdx.x >= KVR_WARP_GROUP)
+        kvr_setmaxnreg_inc<176>();
+}
+
 static __global__ void registers_not_fewer(kvr_global<float> x)
 {
     if (!threadIdx.x)
         x[0] = 0;
     kvr_setmaxnreg_dec<248>();
+}
+
+static __global__ void registers_not_more(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    kvr_setmaxnreg_inc<160>();
+}
+
+static __global__ void registers_of_a_warp(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    if (threadIdx.x / 32 == 1)
+        kvr_setmaxnreg_dec<24>();
+}
+
+static __global__ void registers_of_lanes(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    if (threadIdx.x % 2)
+        kvr_setmaxnreg_dec<24>();
+    else
+        kvr_setmaxnreg_dec<32>();
+}
+
+static __global__ void registers_of_warps(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    if (threadIdx.x / 32 % 4 == 2)
+        kvr_setmaxnreg_dec<24>();
+    else
+        kvr_setmaxnreg_dec<32>();
+}
+
+/* Fewer and then more again, with a barrier of the group between the two or without. */
+template <int MEETS> static __global__ void registers_again(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    kvr_setmaxnreg_dec<24>();
+    if (MEETS)
+        kvr_named_sync(1 + (int)threadIdx.x / KVR_WARP_GROUP, KVR_WARP_GROUP);
+    kvr_setmaxnreg_inc<168>();
 }
 
 #define COMMIT(name, blocks, threads)                                                              \
@@ -508,6 +606,28 @@ COMMIT(named_after_others, 1, SIN_THREADS)
 COMMIT(named_after_nothing, 1, SIN_THREADS)
 COMMIT(registers_too_many, 1, 3 * KVR_WARP_GROUP)
 COMMIT(registers_not_fewer, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_not_given, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_not_more, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_of_a_warp, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_of_lanes, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_of_warps, 1, 3 * KVR_WARP_GROUP)
+
+template <int PRODUCER, int CONSUMER>
+static void commit_registers_split(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH((registers_split<PRODUCER, CONSUMER>), 1, 3 * KVR_WARP_GROUP, 0, s, x);
+}
+
+template <int MEETS> static void commit_registers_again(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(registers_again<MEETS>, 1, 3 * KVR_WARP_GROUP, 0, s, x);
+}
+
+#define SPLIT(producer, consumer, expect)                                                          \
+    {                                                                                              \
+        "registers_split<" #producer ", " #consumer ">",                                           \
+            commit_registers_split<producer, consumer>, expect                                     \
+    }
 
 #define NAMED(name, expect)                                                                        \
     {                                                                                              \
@@ -553,6 +673,15 @@ const struct sin hopper_sins[] = {
     PIPELINE(COPY_MISPLACED, "a bulk copy's target is not aligned"),
     PIPELINE(COPY_PAST_THE_END, "16384 bytes copied to byte 40960 of 40992"),
     PIPELINE(COPY_OTHER_CHANNELS, "bulk copy of channels 8 to 72"),
+    PIPELINE(STRIDE_ODD, "stride offset 1032: not multiples of 16"),
+    PIPELINE(LEADING_TOO_FAR, "leading offset 262144, stride offset 1024, at most 262128"),
+    PIPELINE(MOVED_ODD, "moved by 8 bytes, not a multiple of 16"),
+    PIPELINE(MOVED_TOO_FAR, "moved by 262144 bytes carries into bit 14"),
+    PIPELINE(MOVED_BEFORE, "moved by -262144 bytes carries into bit 14"),
+    PIPELINE(BITS_OF_NO_FIELD, "bits that are no field's are set"),
+    PIPELINE(BASE_OFFSET, "base offset 1, emulated is 0 alone"),
+    PIPELINE(OTHER_SWIZZLE, "swizzle 2, emulated is 1 alone"),
+    PIPELINE(NO_ARRAY, "read by a product (wgmma), where no array is"),
     OF_BYTES(BYTES_RIGHT, NULL),
     OF_BYTES(BYTES_UNFENCED, "without a fence.proxy.async between"),
     OF_BYTES(BYTES_SUMS_EARLY, "have not been waited for"),
@@ -573,7 +702,22 @@ const struct sin hopper_sins[] = {
     NAMED(named_of_others, "shared memory 'tile'"),
     NAMED(named_after_others, NULL),
     NAMED(named_after_nothing, "shared memory 'tile'"),
-    NAMED(registers_too_many, "registers in all, a block has at most 65536"),
-    NAMED(registers_not_fewer, "fewer registers, 248, than"),
+    SPLIT(120, 192, NULL),
+    SPLIT(104, 200, NULL),
+    SPLIT(24, 240, NULL),
+    SPLIT(128, 192,
+          "setmaxnreg.inc to 192 waits for ever: the launch allocated 64512 registers (168 x 384 "),
+    SPLIT(112, 200,
+          "setmaxnreg.inc to 200 waits for ever: the launch allocated 64512 registers (168 x 384 "),
+    NAMED(registers_too_many, "setmaxnreg.inc to 240 waits for ever"),
+    NAMED(registers_not_given, "setmaxnreg.inc to 176 waits for ever"),
+    NAMED(registers_not_fewer, "setmaxnreg.dec: to 248 registers of the 168"),
+    NAMED(registers_not_more, "setmaxnreg.inc: to 160 registers of the 168"),
+    NAMED(registers_of_a_warp, "warp 1 has executed 1, the first of its warp group 0"),
+    NAMED(registers_of_lanes, "the lanes of a warp execute different ones"),
+    NAMED(registers_of_warps, "another of its warp group"),
+    { "registers_again", commit_registers_again<1>, NULL },
+    { "registers_again_unmet", commit_registers_again<0>,
+      "before the warps of its group have met" },
 };
 const int n_hopper_sins = sizeof hopper_sins / sizeof hopper_sins[0];

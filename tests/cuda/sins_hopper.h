@@ -18,7 +18,8 @@ enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS =
 /* out [64,128] = sum over the tiles t of a b_t^T: a [64,64] in F32, b_t [128,64] the rows of BF16
  * `b` [300,2,64] of head 1 from 128 t on. */
 void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out);
-/* out [64,128] = a b: a [64,64] in F32, rounded to BF16; b [64,128] the rows of BF16 [64,1,128]. */
+/* out [2,64,128], of each of the two blocks of a cluster: a b, a [64,64] in F32, rounded to BF16, b [64,128] the
+ * rows of BF16 [64,1,128]. */
 void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out);
 /* Of bytes a [64,128], b [128,128]: out [0] = a b^T, both signed; out [1] = a b^T, both unsigned, and
  * that of the first 32 columns once more. */

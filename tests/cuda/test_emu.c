@@ -205,15 +205,16 @@ static int number(int i, int of)
     return (i * 37 + i / 64 * 11 + of) % 7 - 3;
 }
 
-/* Bulk copies, straight and turned operands, from shared memory and registers: sums of what is
- * there, and of zeros behind the last row. */
+/* Bulk copies, K-major and transposed operands, from shared memory and registers: sums of what is there, and of
+ * zeros behind the last row. A transposed operand's descriptor is that of either block of a cluster, whose
+ * addresses have the block's rank in them. */
 START_TEST(products_of_a_warp_group)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
     static kvr_bf16 b[HOPPER_TOKENS * WIDE];
-    static float a[ROWS * D], out[2][ROWS * COLUMNS];
+    static float a[ROWS * D], out[3][ROWS * COLUMNS];
     struct kvr_stream *s = open_stream((uint64_t)_i);
-    float *d_a, *d_out[2];
+    float *d_a, *d_out;
     void *d_b;
 
     for (int i = 0; i < ROWS * D; i++)
@@ -222,13 +223,11 @@ START_TEST(products_of_a_warp_group)
         b[i] = kvr_f32_to_bf16((float)number(i, 5));
     d_a = device(s, a, sizeof a);
     d_b = device(s, b, sizeof b);
-    for (int i = 0; i < 2; i++)
-        d_out[i] = device(s, out[i], sizeof out[i]);
-    hopper_sum(s, d_a, d_b, d_out[0]);
-    hopper_turned(s, d_a, d_b, d_out[1]);
+    d_out = device(s, out, sizeof out);
+    hopper_sum(s, d_a, d_b, d_out);
+    hopper_turned(s, d_a, d_b, d_out + ROWS * COLUMNS);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
-    for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(kvr_device_get(s, out[i], d_out[i], sizeof out[i]), KVR_OK);
+    ck_assert_int_eq(kvr_device_get(s, out, d_out, sizeof out), KVR_OK);
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLUMNS; c++) {
             int want[2] = { 0, 0 };
@@ -238,9 +237,10 @@ START_TEST(products_of_a_warp_group)
                     want[0] += number(r * D + k, 1) * number(t * WIDE + D + k, 5);
                 want[1] += number(r * D + k, 1) * number(k * WIDE + c, 5);
             }
-            for (int i = 0; i < 2; i++)
-                ck_assert_msg(out[i][r * COLUMNS + c] == (float)want[i], "%d: [%d,%d] %g, not %d",
-                              i, r, c, (double)out[i][r * COLUMNS + c], want[i]);
+            for (int i = 0; i < 3; i++)
+                ck_assert_msg(out[i][r * COLUMNS + c] == (float)want[i > 0],
+                              "%d: [%d,%d] %g, not %d", i, r, c, (double)out[i][r * COLUMNS + c],
+                              want[i > 0]);
         }
     kvr_stream_close(&s);
 }
