@@ -15,29 +15,67 @@ static void put(FILE *to, const char *text)
         fprintf(to, *text == '|' ? "\\|" : "%c", *text);
 }
 
-static const char *differs_of(const struct kvr_method *m)
+struct piece {
+    const char *text;
+    size_t n;
+};
+
+/* How the study's reading differs is told in pieces that many rows share, each "Intended: .. Study: ..", and
+ * one row's text is a few of them joined. Returns the first piece of `text` and moves it past that piece. */
+static struct piece next_piece(const char **text)
 {
-    return m->differs ? m->differs : "";
+    const char *from = *text, *at = from;
+    bool study = false, open = strncmp(from, "Both:", 5) == 0;
+
+    for (; *at; at++) {
+        const bool intended = strncmp(at, "Intended:", 9) == 0;
+
+        if (at > from && (strncmp(at, "Both:", 5) == 0 || (intended && !open) ||
+                          (study && strncmp(at, "Study:", 6) == 0)))
+            break;
+        open = open && !intended;
+        study = study || strncmp(at, "Study:", 6) == 0;
+    }
+    *text = at;
+    while (at > from && at[-1] == ' ')
+        at--;
+    return (struct piece){ from, (size_t)(at - from) };
 }
 
-/* Which note a method has: methods with the same text share a number. 0: none. */
-static int note_of(const struct kvr_method *wanted)
+/* The pieces of all rows, in the order in which they are first seen: lettered a, b, ... */
+struct pieces {
+    struct piece piece[26];
+    int n;
+};
+
+static int letter_of(const struct pieces *all, struct piece p)
 {
-    const struct kvr_method *m, *before;
-    int n = 0;
+    int i = 0;
 
+    while (i < all->n && (all->piece[i].n != p.n || memcmp(all->piece[i].text, p.text, p.n) != 0))
+        i++;
+    return i;
+}
+
+static enum kvr_status find_pieces(struct pieces *all)
+{
+    const struct kvr_method *m;
+
+    all->n = 0;
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++) {
-        bool first = *differs_of(m) != 0;
+        const char *text = m->differs;
 
-        for (int j = 0; first && j < i; j++) {
-            before = kvr_method_at(j);
-            first = strcmp(differs_of(before), differs_of(m)) != 0;
+        while (text && *text) {
+            const struct piece p = next_piece(&text);
+
+            if (letter_of(all, p) < all->n)
+                continue;
+            if (all->n == (int)(sizeof all->piece / sizeof *all->piece))
+                return kvr_fail(KVR_EINTERNAL, "catalogue: more than %d ways to differ", all->n);
+            all->piece[all->n++] = p;
         }
-        n += first;
-        if (first && strcmp(differs_of(wanted), differs_of(m)) == 0)
-            return n;
     }
-    return 0;
+    return KVR_OK;
 }
 
 static bool values_as_keys(const struct kvr_method *m, const struct kvr_scheme *p)
@@ -55,7 +93,7 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
     const char *const *tier = keys ? m->tier_k : m->tier_v;
 
     if (!keys && values_as_keys(m, p)) {
-        fprintf(to, "as keys");
+        fprintf(to, "same");
         return;
     }
     fprintf(to, "`");
@@ -69,146 +107,138 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
         }
 }
 
-static void put_part(FILE *to, const char *text)
+/* One cell with every part that is not NULL, as "tiers `text`; retention `text`". */
+static void put_parts(FILE *to, const char *const *name, const char *const *text, int n)
 {
-    if (text) {
-        fprintf(to, " | `");
-        put(to, text);
-        fprintf(to, "`");
-    } else {
-        fprintf(to, " | -");
-    }
+    int n_put = 0;
+
+    fprintf(to, " | ");
+    for (int i = 0; i < n; i++)
+        if (text[i]) {
+            fprintf(to, "%s%s `", n_put++ ? "; " : "", name[i]);
+            put(to, text[i]);
+            fprintf(to, "`");
+        }
+    if (!n_put)
+        fprintf(to, "-");
 }
 
-/* Rules of the sampler that the row carries. */
-static void put_sampler(FILE *to, const struct kvr_method *m)
+static void put_bits(FILE *to, const struct kvr_scheme *p)
 {
-    put_part(to, m->last_step ? "commit=last_step" : m->reuse);
-    if (m->last_step && m->reuse) {
-        fprintf(to, "; `");
-        put(to, m->reuse);
-        fprintf(to, "`");
-    }
+    const double bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
+
+    fprintf(to, bits >= 0 ? " | %.4g" : " | -", bits);
 }
 
-static enum kvr_status put_row(FILE *to, const struct kvr_method *m)
+static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struct pieces *all)
 {
+    static const char *const name[] = { "tiers", "retention", "reuse", "sampler" };
+    const char *const part[] = { m->tiers, m->retention, m->reuse, m->last_step ? "commit=last_step" : NULL };
+    const char *text = m->differs;
     struct kvr_scheme *p;
-    double bits;
-    int note = note_of(m);
 
     KVR_TRY(kvr_scheme_open(&p, m->name, NULL, 0));
-    bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
     fprintf(to, "| %s | %s | ", m->name, m->family);
     put_codecs(to, m, true, p);
     fprintf(to, " | ");
     put_codecs(to, m, false, p);
-    put_part(to, m->tiers);
-    put_part(to, m->retention);
-    put_sampler(to, m);
-    if (bits >= 0)
-        fprintf(to, " | %.4g", bits);
-    else
-        fprintf(to, " | -");
-    if (note)
-        fprintf(to, " | %d |\n", note);
-    else
-        fprintf(to, " | - |\n");
+    put_parts(to, name, part, 4);
+    put_bits(to, p);
+    fprintf(to, " | ");
+    while (text && *text)
+        fprintf(to, "%c", 'a' + letter_of(all, next_piece(&text)));
+    fprintf(to, "%s |\n", m->differs && *m->differs ? "" : "-");
     kvr_scheme_close(&p);
     return KVR_OK;
 }
 
-/* "3. RTN_INT2, RTN_INT4: text" */
-static void put_note(FILE *to, int number)
+static void put_code(FILE *to, const char *text)
 {
-    const struct kvr_method *m;
-    const char *text = "";
-    int n = 0;
-
-    fprintf(to, "%d. ", number);
-    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
-        if (note_of(m) == number) {
-            fprintf(to, "%s%s", n++ ? ", " : "", m->name);
-            text = differs_of(m);
-        }
-    fprintf(to, ": %.*s\n", (int)strlen(text) - (*text && text[strlen(text) - 1] == ' '), text);
+    fprintf(to, text ? " | `" : " | -");
+    put(to, text ? text : "");
+    fprintf(to, text ? "`" : "");
 }
 
-/* A row of the table of readings. What a text that is NULL leaves is as in the row: `-`. */
-static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const char *spec)
+/* A reading that is not the row's own, and whose parts the row does not have: a part that is NULL is as in
+ * the row. */
+static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const char *spec, int *n)
 {
+    static const char *const name[] = { "tiers", "retention" };
     struct kvr_scheme *p;
-    double bits;
 
     KVR_TRY(kvr_scheme_open(&p, spec, NULL, 0));
-    bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
-    fprintf(to, "| `%s`", spec);
-    if (p->shipped) {
-        put_part(to, p->shipped->k);
-        put_part(to, p->shipped->v);
-        put_part(to, p->shipped->tiers);
-        put_part(to, p->shipped->retention);
-    } else if (kvr_scheme_is_study(p)) {
-        put_part(to, m->study_k);
-        put_part(to, m->study_v);
-        put_part(to, NULL);
-        put_part(to, NULL);
-    } else {
-        put_part(to, m->k);
-        put_part(to, m->v);
-        put_part(to, m->tiers);
-        put_part(to, m->retention);
+    if (p->shipped || (kvr_scheme_is_study(p) && m->study_k)) {
+        const char *const part[] = { p->shipped ? p->shipped->tiers : NULL,
+                                     p->shipped ? p->shipped->retention : NULL };
+
+        if (!(*n)++)
+            fprintf(to, "\nReadings with other parts than their row (`-`: as the row):\n\n"
+                        "| reading | keys | values | tiers, retention | bits |\n|---|---|---|---|---|\n");
+        fprintf(to, "| `%s`", spec);
+        put_code(to, p->shipped ? p->shipped->k : m->study_k);
+        put_code(to, p->shipped ? p->shipped->v : m->study_v);
+        put_parts(to, name, part, 2);
+        put_bits(to, p);
+        fprintf(to, " |\n");
     }
-    if (bits >= 0)
-        fprintf(to, " | %.4g | ", bits);
-    else
-        fprintf(to, " | - | ");
-    put(to, p->shipped ? p->shipped->source : kvr_scheme_is_study(p) ? "the study" : m->paper);
-    fprintf(to, " | ");
-    if (p->shipped)
-        put(to, p->shipped->differs);
-    else if (kvr_scheme_is_study(p))
-        fprintf(to, "note %d", note_of(m));
-    else
-        fprintf(to, "the row");
-    fprintf(to, " |\n");
     kvr_scheme_close(&p);
     return KVR_OK;
 }
 
-/* All readings of the names that have more than one. */
+/* The i-th shipped reading of all methods; NULL behind the last. */
+static const struct kvr_shipped *shipped_at(int i, const struct kvr_method **m)
+{
+    for (int k = 0; (*m = kvr_method_at(k)) != NULL; k++)
+        for (int r = 0; r < KVR_MAX_SHIPPED && (*m)->shipped[r].project; r++)
+            if (i-- == 0)
+                return &(*m)->shipped[r];
+    return NULL;
+}
+
+/* "* `A@project`, `B@project` (source): text", once for the readings that share it. */
+static void put_shipped(FILE *to, int i)
+{
+    const struct kvr_method *m;
+    const struct kvr_shipped *wanted = shipped_at(i, &m), *s;
+    int n = 0;
+
+    for (int j = 0; (s = shipped_at(j, &m)) != NULL; j++)
+        if (strcmp(s->differs, wanted->differs) == 0 && strcmp(s->source, wanted->source) == 0) {
+            if (j < i)
+                return;
+            fprintf(to, "%s`%s@%s`", n++ ? ", " : "* ", m->name, s->project);
+        }
+    fprintf(to, " (%s): %s\n", wanted->source, wanted->differs);
+}
+
 static enum kvr_status put_readings(FILE *to)
 {
     const struct kvr_method *m;
     char spec[128];
+    int n = 0;
 
-    fprintf(to, "\nThe readings of a name that has several (`-`: as the row):\n\n"
-                "| reading | keys | values | tiers | retention | bits | read in | what differs |\n"
-                "|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
-        for (int r = 0;
-             kvr_method_spec(m, 1, spec, sizeof spec) && kvr_method_spec(m, r, spec, sizeof spec);
-             r++)
-            KVR_TRY(put_reading(to, m, spec));
+        for (int r = 1; kvr_method_spec(m, r, spec, sizeof spec); r++)
+            KVR_TRY(put_reading(to, m, spec, &n));
+    fprintf(to, "\nWhat each project's reading changes:\n\n");
+    for (int i = 0; shipped_at(i, &m); i++)
+        put_shipped(to, i);
     return KVR_OK;
 }
 
 enum kvr_status kvr_catalogue_write(FILE *to)
 {
     const struct kvr_method *m;
-    int n_notes = 0;
+    struct pieces all;
 
-    fprintf(to, "| method | family | keys | values | tiers | retention | reuse | bits | note |\n"
-                "|---|---|---|---|---|---|---|---|---|\n");
-    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++) {
-        const int note = note_of(m);
-
-        KVR_TRY(put_row(to, m));
-        n_notes = note > n_notes ? note : n_notes;
-    }
-    fprintf(to, "\nWhat the reading of the study differs in:\n\n");
-    for (int i = 1; i <= n_notes; i++)
-        put_note(to, i);
+    KVR_TRY(find_pieces(&all));
+    fprintf(to, "| method | family | keys | values | tiers, retention, reuse | bits | study |\n"
+                "|---|---|---|---|---|---|---|\n");
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
+        KVR_TRY(put_row(to, m, &all));
+    fprintf(to, "\nHow `NAME@study` differs:\n\n");
+    for (int i = 0; i < all.n; i++)
+        fprintf(to, "* %c: %.*s\n", 'a' + i, (int)all.piece[i].n, all.piece[i].text);
     KVR_TRY(put_readings(to));
     return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
 }
