@@ -123,18 +123,20 @@ $(BUILD)/libkvreel.a: $(OBJ)
 # The C ABI (harness/abi/kvreel.h), and what of the program it reaches. The program's objects are
 # position independent as an executable's are: everything but thread-local data and data of the C
 # library may go into a library whose own symbols are bound within. Those few are compiled for both.
+# Thread-local data has to be addressed dynamically: a library with initial-exec TLS opens late in a
+# process only as long as glibc has some of its 1.6 KiB left (tools/check-library.sh).
 ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
-PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o harness/device/emu.o methods/script/talk.o \
-	methods/codecs/qjl/qjl.o)
-$(ABI_OBJ) $(filter-out %/emu.o,$(PIC_OBJ)): CFLAGS += -fPIC
-$(BUILD)/harness/device/emu.o: CXXFLAGS += -fPIC
+PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o methods/script/talk.o)
+$(ABI_OBJ) $(PIC_OBJ): CFLAGS += -fPIC
+$(EMU_OBJ): CXXFLAGS += -fPIC -fno-semantic-interposition
 $(PIC_OBJ): Makefile
+# nodelete: the threads of OpenMP and jansson's allocator outlive a dlclose().
 SONAME  := libkvreel.so.$(shell sed -n 's/^\#define KVREEL_ABI //p' harness/abi/kvreel.h)
 $(BUILD)/libkvreel.so: $(ABI_OBJ) $(BUILD)/libkvreel.a $(KERNELS) harness/abi/kvreel.map
 	$(call say,LD,$@)
 	$(Q)rm -f $@.kernels.a && $(AR) rcs $@.kernels.a $(KERNELS)
 	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,-Bsymbolic \
-		-Wl,--version-script=harness/abi/kvreel.map $(if $(SAN),,-Wl,-z$(comma)defs) $(ABI_OBJ) \
+		-Wl,--version-script=harness/abi/kvreel.map -Wl,-z$(comma)nodelete $(if $(SAN),,-Wl,-z$(comma)defs) $(ABI_OBJ) \
 		-Wl,--start-group $(BUILD)/libkvreel.a $@.kernels.a -Wl,--end-group -Wl,--as-needed $(LDLIBS) $(KERNEL_LIBS)
 	$(Q)ln -sf libkvreel.so $(BUILD)/$(SONAME) && rm -f $@.kernels.a
 

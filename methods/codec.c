@@ -144,6 +144,12 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
         if (st != KVR_OK)
             return kvr_fail_prefix(st == KVR_ENOMEM ? st : KVR_EINVAL, "codec: %s", name);
     }
+    if (slot->stage->table) {
+        slot->table = malloc(slot->stage->table_size);
+        if (!slot->table)
+            return kvr_fail(KVR_ENOMEM, "codec: no memory for the table of '%s'", name);
+        slot->stage->table(slot->opts, slot->table);
+    }
     return KVR_OK;
 }
 
@@ -154,6 +160,7 @@ static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kv
     return (struct kvr_stage_job){
         .stage = c->stage[i].stage,
         .opts = c->stage[i].opts,
+        .table = c->stage[i].table,
         .dev = dev,
         .side = c->side,
         .study = c->study,
@@ -275,8 +282,10 @@ void kvr_codec_close(struct kvr_codec **c)
 {
     if (!*c)
         return;
-    for (int i = 0; i < (*c)->n_stages; i++)
+    for (int i = 0; i < (*c)->n_stages; i++) {
+        free((*c)->stage[i].table);
         free((*c)->stage[i].opts);
+    }
     free(*c);
     *c = NULL;
 }
@@ -292,6 +301,8 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
         enum kvr_status e = kvr_opts_set(st->options, c->stage[i].opts, name, value);
         if (e != KVR_OK)
             return kvr_fail_prefix(e, "%s", st->name);
+        if (st->table)
+            st->table(c->stage[i].opts, c->stage[i].table);
         ++*n_set;
     }
     if (*n_set)

@@ -80,6 +80,7 @@ struct kvr_stage;
 struct kvr_stage_job {
     const struct kvr_stage *stage;
     const void *opts;    /* the stage's own option struct */
+    const void *table;   /* what the stage's `table` wrote; NULL: it has none */
     struct kvr_dev *dev; /* where the data is; NULL: in memory of the CPU */
     enum kvr_side side;
     bool study; /* bug for bug, as the 33-method study ran it */
@@ -275,11 +276,17 @@ struct kvr_stage {
      * result is copied back. Right, and slow: every call waits. */
     const struct kvr_stage_ops *cuda;
     const struct kvr_joint_ops *joint; /* NULL: keys and values are coded each by itself */
+
+    /* Writes table_size bytes that depend on the options alone, such as a drawn matrix; NULL: the
+     * stage has no table. Each codec allocates its own, which is written when the codec is opened
+     * and again when an option is set. */
+    void (*table)(const void *opts, void *table);
+    size_t table_size;
 };
 
 struct kvr_codec_stage {
     const struct kvr_stage *stage;
-    void *opts; /* owned by the codec */
+    void *opts, *table; /* owned by the codec */
 };
 
 struct kvr_codec {

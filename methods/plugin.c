@@ -16,12 +16,12 @@
 static_assert(KVR_PLUGIN_PATH >= PATH_MAX, "realpath writes PATH_MAX bytes");
 
 /* Process state, and the only one the registry has: see plugin.h. */
-static struct kvr_loaded_plugin loaded[KVR_PLUGIN_MAX];
+static struct kvr_loaded_plugin *loaded[KVR_PLUGIN_MAX];
 static int n_loaded;
 
 const struct kvr_loaded_plugin *kvr_plugin_at(int i)
 {
-    return i >= 0 && i < n_loaded ? &loaded[i] : NULL;
+    return i >= 0 && i < n_loaded ? loaded[i] : NULL;
 }
 
 /* A row of a plug-in may name parts of the plug-in itself, so texts are read when those are
@@ -55,21 +55,25 @@ static enum kvr_status find_export(void *handle, const char *path, const struct 
 
 static enum kvr_status add(const struct kvr_plugin *p, const char *path, const char *sha256)
 {
-    struct kvr_loaded_plugin *l = &loaded[n_loaded];
+    struct kvr_loaded_plugin *l;
     enum kvr_status st;
 
     for (int i = 0; i < n_loaded; i++)
-        if (loaded[i].plugin == p)
+        if (loaded[i]->plugin == p)
             return KVR_OK;
     if (n_loaded == KVR_PLUGIN_MAX)
         return kvr_fail(KVR_EINVAL, "plug-in %s: more than %d plug-ins", path, KVR_PLUGIN_MAX);
+    l = calloc(1, sizeof *l);
+    if (!l)
+        return kvr_fail(KVR_ENOMEM, "plug-in: no memory");
     l->plugin = p;
     strcpy(l->path, path);
     strcpy(l->sha256, sha256);
-    n_loaded++;
+    loaded[n_loaded++] = l;
     st = open_methods(p);
     if (st != KVR_OK) {
         n_loaded--;
+        free(l);
         return kvr_fail_prefix(st, "plug-in %s", path);
     }
     return KVR_OK;

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* Raised when the meaning of anything a plug-in sees changes; sizes alone cannot tell that. */
-enum { KVR_PLUGIN_ABI = 4 };
+enum { KVR_PLUGIN_ABI = 5 };
 
 /* Structs that both sides read or write. Their sizes are compared, so that a header changed
  * without a new number is noticed too. */

@@ -102,6 +102,9 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
         KVR_TRY(check_ops(s, s->cuda, "CUDA"));
     if (!s->layout && s->kind != KVR_STAGE_TRANSFORM)
         return kvr_fail(KVR_EINVAL, "stage '%s': stores something, and has no layout", s->name);
+    if (!s->table != !s->table_size)
+        return kvr_fail(KVR_EINVAL, "stage '%s': a table of %zu bytes %s a function that writes it",
+                        s->name, s->table_size, s->table ? "and" : "without");
     if (!s->noise && s->kind == KVR_STAGE_EXACT)
         return kvr_fail(KVR_EINVAL, "stage '%s': keeps elements, and noise() does not name them",
                         s->name);

@@ -102,6 +102,7 @@ no_spills() {
 step "includes go one way" bash tools/check-includes.sh
 step "nobody asks which device it is" bash tools/check-devices.sh
 step "text in the field's words" bash tools/plain.sh
+step "the library opens late in a process" sh -c 'make -s -j2 lib && bash tools/check-library.sh "${BUILD:-build}/libkvreel.so"'
 if have clang-format formatting; then
     all=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
     step "formatting of ${#all[@]} files" formatted "${all[@]}"

@@ -20,10 +20,13 @@ enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;
 static atomic_ulong n_losses;
+/* What others in the process had set: their documents are freed by these. */
+static json_malloc_t their_malloc = malloc;
+static json_free_t their_free = free;
 
 static void *take(size_t n)
 {
-    void *p = malloc(n);
+    void *p = their_malloc(n);
     size_t at;
 
     if (p || n > RESERVE_BYTES)
@@ -37,12 +40,13 @@ static void *take(size_t n)
 static void give_back(void *p)
 {
     if ((uintptr_t)p - (uintptr_t)reserve >= RESERVE_BYTES)
-        free(p);
+        their_free(p);
 }
 
 /* Before main(), so that no document is older. */
 __attribute__((constructor)) static void watch(void)
 {
+    json_get_alloc_funcs(&their_malloc, &their_free);
     json_set_alloc_funcs(take, give_back);
 }
 

@@ -27,3 +27,27 @@ case $library in # the program would have to have the runtime too
 */build-*) skip "a program of the library" "the library was built with sanitizers" ;;
 *) check "and runs" "$work/use" ;;
 esac
+
+# Opened late: a copy of GNU's OpenMP under a name of its own is what a wheel of torch brings along.
+check "thread-local and writable data are small" bash tools/check-library.sh "$library"
+check "a program that opens it late builds" "$cc" -std=c17 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -pthread tests/abi/late.c \
+    -o "$work/late" -lm -ldl
+eaters=
+for bytes in 1024 128 16 1; do
+    check "a library with $bytes bytes of static TLS" "$cc" -shared -fPIC -DBYTES=$bytes tests/abi/eater.c -o "$work/eat$bytes.so"
+    eaters=$eaters${eaters:+,}$work/eat$bytes.so
+done
+mapfile -t needed < <(ldd "$library" | awk '$3 ~ /^\// && $3 !~ /\/libc\.so/ { print $3 }')
+gomp=$(printf '%s\n' "${needed[@]}" | grep '/libgomp\.so\.1$')
+case $library in
+*/build-*) skip "the library opened late" "the library was built with sanitizers" ;;
+*)
+    check "it opens where no static TLS is left, closes and opens again" env OMP_NUM_THREADS=4 "$work/late" "$library" \
+        "$work" "$eaters" "${needed[@]}"
+    if [ -n "$gomp" ]; then
+        LC_ALL=C sed 's/libgomp\.so\.1/libgomq.so.1/g' "$gomp" >"$work/libgomq.so.1"
+        check "and beside another OpenMP runtime" env OMP_NUM_THREADS=4 "$work/late" "$library" "$work" "$eaters" \
+            "${needed[@]}" -- "$work/libgomq.so.1"
+    fi
+    ;;
+esac

@@ -98,7 +98,7 @@ exits 2 "a sweep whose plug-in is not there" "${run[@]}"
 says "names file and line" 'sweep\.yaml:5:.*absent\.so'
 
 exits 2 "another ABI" --plugin "$refused/other_abi.so" list methods
-says "names both numbers" 'built for ABI 3, this program has ABI 4'
+says "names both numbers" 'built for ABI 4, this program has ABI 5'
 exits 2 "no plug-in" --plugin "$refused/no_export.so" list methods
 says "names the symbol" 'no_export\.so.*kvr_plugin_export'
 exits 2 "a pipeline with a wrong word" --plugin "$refused/unknown_stage.so" list methods

@@ -160,8 +160,8 @@ static const struct {
     enum kvr_status status;
     const char *word;
 } cases[] = {
-    { spoil_abi, KVR_EUNSUPPORTED, "ABI 11, this program has ABI 4" },
-    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 2, this program has ABI 4" },
+    { spoil_abi, KVR_EUNSUPPORTED, "ABI 12, this program has ABI 5" },
+    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 2, this program has ABI 5" },
     { spoil_size, KVR_EUNSUPPORTED, "kvr_stage" },
     { spoil_last_size, KVR_EUNSUPPORTED, "kvr_policy_ctx" },
     { spoil_no_name, KVR_EINVAL, "plug-in without a name" },

@@ -46,24 +46,22 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Four times S [D,D], which a thread draws once and keeps until it is asked for others. */
-static const int8_t *draw(const struct qjl *g)
-{
-    static _Thread_local int8_t s[QJL_MAX_DIM * QJL_MAX_DIM];
-    static _Thread_local uint32_t seed;
-    static _Thread_local int d;
+/* Four times S for the widest head; that of D channels is its corner. */
+struct table {
+    int8_t s[QJL_MAX_DIM][QJL_MAX_DIM];
+};
 
-    if (seed != g->seed || d != g->head_dim) {
-        seed = g->seed;
-        d = g->head_dim;
-        for (int i = 0; i < d; i++)
-            for (int c = 0; c < d; c++)
-                s[i * d + c] = (int8_t)qjl_number(seed, i, c);
-    }
-    return s;
+static void draw(const void *opts, void *table)
+{
+    const uint32_t seed = (uint32_t)((const struct qjl_opts *)opts)->seed;
+    struct table *t = table;
+
+    for (int i = 0; i < QJL_MAX_DIM; i++)
+        for (int c = 0; c < QJL_MAX_DIM; c++)
+            t->s[i][c] = (int8_t)qjl_number(seed, i, c);
 }
 
-static void code_head(const struct qjl *g, const int8_t *s, const float *r, kvr_f16 *norm,
+static void code_head(const struct qjl *g, const struct table *table, const float *r, kvr_f16 *norm,
                       uint8_t *codes)
 {
     const int d = g->head_dim;
@@ -78,7 +76,7 @@ static void code_head(const struct qjl *g, const int8_t *s, const float *r, kvr_
         float y = 0;
 
         for (int c = 0; c < d; c++)
-            y += (float)s[i * d + c] * r[c];
+            y += (float)table->s[i][c] * r[c];
         codes[i] = y >= 0;
     }
 }
@@ -88,7 +86,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     enum { ROWS = 8 };
     const struct qjl g = qjl_of(job);
     const int64_t d = g.head_dim, channels = g.n_heads * d;
-    const int8_t *s = draw(&g);
+    const struct table *table = job->table;
     kvr_f16 *norm = out->meta.p;
 
 #pragma omp parallel for schedule(static)
@@ -98,8 +96,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 
         for (int h = 0; h < g.n_heads; h++) {
             for (int r = 0; r < rows; r++)
-                code_head(&g, s, x + (t0 + r) * channels + h * d, norm + (t0 + r) * g.n_heads + h,
-                          codes + r * d);
+                code_head(&g, table, x + (t0 + r) * channels + h * d,
+                          norm + (t0 + r) * g.n_heads + h, codes + r * d);
             kvr_pack(out->codes.p, g.n_tok, channels, 1, t0, rows, h * d, d, codes);
         }
     }
@@ -111,7 +109,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 {
     const struct qjl g = qjl_of(job);
     const int d = g.head_dim;
-    const int8_t *s = draw(&g);
+    const struct table *table = job->table;
     const kvr_f16 *norm = in->meta.p;
     uint8_t codes[QJL_MAX_DIM];
 
@@ -124,7 +122,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                              codes);
             for (int i = 0; i < d; i++)
                 for (int c = 0; c < d; c++)
-                    sum[c] += codes[i] ? s[i * d + c] : -s[i * d + c];
+                    sum[c] += codes[i] ? table->s[i][c] : -table->s[i][c];
             for (int c = 0; c < d; c++)
                 kvr_part_put(mode, out, c, qjl_value(&g, length, sum[c]));
         }
@@ -137,4 +135,6 @@ const struct kvr_stage kvr_stage_qjl = {
     .title = "signs of random projections and the length of the head",
     .check = check,
     .noise = kvr_noise_measured,
+    .table = draw,
+    .table_size = sizeof(struct table),
 };

@@ -1,0 +1,9 @@
+/* eater.c - a library that takes BYTES of a process's static TLS (late.c). */
+static __thread char eaten[BYTES] __attribute__((tls_model("initial-exec")));
+
+char *eat(void);
+
+char *eat(void)
+{
+    return eaten;
+}
