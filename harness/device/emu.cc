@@ -411,6 +411,14 @@ static void run_threads(struct kvr_stream *s)
     } while (n_left < s->n_fibers && !s->failed);
 }
 
+bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes)
+{
+    for (int i = 0; i < s->n_asked; i++)
+        if (s->asked[i].entry == entry)
+            return bytes <= s->asked[i].bytes;
+    return false;
+}
+
 bool refused(struct kvr_stream *s, const struct shape *shape)
 {
     const dim3 grid = shape->grid, block = shape->block;
@@ -425,6 +433,9 @@ bool refused(struct kvr_stream *s, const struct shape *shape)
         record(s, "%s: a grid of %u x %u x %u blocks", name, grid.x, grid.y, grid.z);
     else if (shared > s->block_shared)
         record(s, "%s: %zu bytes of shared memory, at most %zu", name, shared, s->block_shared);
+    else if (shared > UNASKED_SHARED && !asked_for(s, shape->entry, shared))
+        record(s, "%s: %zu bytes of dynamic shared memory, more than %d have to be asked for", name,
+               shared, UNASKED_SHARED);
     else if (!shape->cluster || shape->cluster > MAX_CLUSTER)
         record(s, "%s: a cluster of %u blocks, emulated are 1 to %d", name, shape->cluster,
                MAX_CLUSTER);
@@ -481,6 +492,7 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     }
     running = s;
     s->kernel = shape->name;
+    s->entry = shape->entry;
     s->body = body;
     s->arg = arg;
     s->launch_serial = s->serial + 1;

@@ -229,7 +229,8 @@ struct shape {
     const char *name;
     dim3 grid, block;
     size_t shared_bytes;
-    unsigned cluster; /* blocks along x that run together */
+    unsigned cluster;  /* blocks along x that run together */
+    const void *entry; /* the kernel */
 };
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
@@ -304,10 +305,13 @@ template <class T> using kvr_shared = kvr_emu::pointer<T>;
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
     KVR_LAUNCH_CLUSTERS(kernel, 1, grid, block, shared, s, __VA_ARGS__)
 #define KVR_LAUNCH_CLUSTERS(kernel, cluster, grid, block, shared, s, ...)                          \
-    kvr_emu::launch(                                                                               \
-        s,                                                                                         \
-        kvr_emu::shape{ #kernel, dim3(grid), dim3(block), (size_t)(shared), (unsigned)(cluster) }, \
-        kernel, __VA_ARGS__)
+    do {                                                                                           \
+        if (KVR_MAY_SHARE(kernel, shared, s))                                                      \
+            kvr_emu::launch(s,                                                                     \
+                            kvr_emu::shape{ #kernel, dim3(grid), dim3(block), (size_t)(shared),    \
+                                            (unsigned)(cluster), (const void *)(kernel) },         \
+                            kernel, __VA_ARGS__);                                                  \
+    } while (0)
 
 #define threadIdx (kvr_emu::here->thread)
 #define blockIdx (kvr_emu::here->block)

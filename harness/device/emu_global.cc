@@ -191,7 +191,7 @@ static void play_move(struct kvr_stream *s, const struct shape *, void *given)
 
 static void move(struct kvr_stream *s, const char *what, struct move m)
 {
-    const struct shape none = { what, {}, {}, 0, 1 };
+    const struct shape none = { what, {}, {}, 0, 1, NULL };
     void *kept;
 
     if (s->failed || !m.n)

@@ -49,13 +49,15 @@ enum {
     TILE_ALIGN = 1024,             /* of dynamic shared memory: tiles of hopper.cuh lie in it */
     MAX_SHARED = 227 * 1024,       /* what a block of sm_90 may have */
     MAX_STATIC_SHARED = 48 * 1024, /* what it may declare with a constant size */
+    UNASKED_SHARED = 48 * 1024,    /* static and dynamic, of a kernel that asked for no more */
     SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
     MAX_CLUSTER = 4,   /* blocks that run together */
     MAX_CLOCKED = 768, /* threads of blocks whose order emu_hopper.cc keeps, and of a cluster */
     MAX_KERNELS = 128,
-    MAX_COPIES = 64, /* of a thread, under way */
+    MAX_ASKED = 1024, /* kernels that have dynamic shared memory */
+    MAX_COPIES = 64,  /* of a thread, under way */
     MESSAGE = 512,
 };
 
@@ -178,6 +180,12 @@ struct block {
 struct hopper; /* emu_hopper.cc */
 struct ledger; /* emu_ledger.cc */
 
+/* Dynamic shared memory that a kernel asked for. */
+struct asked {
+    const void *entry;
+    size_t bytes;
+};
+
 struct kernel_count {
     char name[64];
     int64_t n;
@@ -219,6 +227,9 @@ struct kvr_stream {
     void (*body)(void *);
     void *arg;
     const char *kernel; /* NULL: none runs */
+    const void *entry;
+    struct asked asked[MAX_ASKED];
+    int n_asked;
     unsigned char *shared_bytes;
     struct cell *shared_cells;
     size_t n_shared_cells;
@@ -250,6 +261,8 @@ void fiber_describe_host(struct context *host);
 
 /* The stream's first error. */
 void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Has the kernel asked for so many bytes of dynamic shared memory? */
+bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
 /* True, and an error: no device launches this. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
 

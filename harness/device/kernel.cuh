@@ -20,6 +20,15 @@
 
 #include "harness/device/stream.h"
 
+/* Let launches of this kernel have so many dynamic bytes of shared memory. False, and the stream's error: the
+ * device does not. */
+extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
+
+/* A block has 48 KiB of shared memory, static and dynamic together, unless its kernel asked for more. The
+ * static part is known to the stream alone, so that each launch with a dynamic part asks. */
+#define KVR_MAY_SHARE(kernel, shared, s)                                                           \
+    ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
+
 #ifdef KVR_EMULATED
 #include "harness/device/emu.cuh"
 
@@ -42,7 +51,6 @@ template <class T> using kvr_shared = T *;
 
 extern "C" cudaStream_t kvr_stream_ready(struct kvr_stream *s);
 extern "C" bool kvr_stream_may_launch(const struct kvr_stream *s);
-extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads,
                                   size_t bytes);
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
@@ -54,9 +62,7 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
     do {                                                                                           \
-        if (kvr_stream_may_launch(s) &&                                                            \
-            ((shared) <= 48 * 1024 || /* more has to be asked for */                               \
-             kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))) {                \
+        if (kvr_stream_may_launch(s) && KVR_MAY_SHARE(kernel, shared, s)) {                        \
             kernel<<<grid, block, shared, kvr_stream_ready(s)>>>(__VA_ARGS__);                     \
             kvr_stream_launched(s, #kernel);                                                       \
         }                                                                                          \
@@ -65,9 +71,7 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 /* Of every `cluster` blocks along x, which divides the grid, all run together. */
 #define KVR_LAUNCH_CLUSTERS(kernel, cluster, grid, block, shared, s, ...)                          \
     do {                                                                                           \
-        if (kvr_stream_may_launch(s) &&                                                            \
-            ((shared) <= 48 * 1024 ||                                                              \
-             kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))) {                \
+        if (kvr_stream_may_launch(s) && KVR_MAY_SHARE(kernel, shared, s)) {                        \
             cudaLaunchAttribute of_cluster = {};                                                   \
             cudaLaunchConfig_t launch_as = {};                                                     \
                                                                                                    \

@@ -9,7 +9,10 @@
 #include "harness/device/device_check.h"
 #include "harness/device/tickets.h"
 
-enum { MAX_KERNELS = 256 };
+enum {
+    MAX_KERNELS = 256,
+    UNASKED_SHARED = 48 * 1024, /* bytes of a block, static and dynamic together */
+};
 
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
@@ -215,11 +218,17 @@ bool kvr_stream_may_launch(const struct kvr_stream *s)
     return s->error == cudaSuccess;
 }
 
-/* More than a block has without asking. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
-    s->error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    struct cudaFuncAttributes code;
+
+    s->error = cudaFuncGetAttributes(&code, kernel);
+    /* Nothing is lowered that another stream asked for. */
+    if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED &&
+        (code.maxDynamicSharedSizeBytes < (int)bytes ||
+         code.maxDynamicSharedSizeBytes <= UNASKED_SHARED))
+        s->error =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     return s->error == cudaSuccess;
 }
 

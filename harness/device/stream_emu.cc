@@ -138,6 +138,21 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
+/* What is too much is refused at the launch. */
+bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
+{
+    int i = 0;
+
+    while (i < s->n_asked && s->asked[i].entry != kernel)
+        i++;
+    if (i == MAX_ASKED)
+        abort();
+    if (i == s->n_asked)
+        s->asked[s->n_asked++] = { kernel, 0 };
+    s->asked[i].bytes = bytes > s->asked[i].bytes ? bytes : s->asked[i].bytes;
+    return true;
+}
+
 /* A multiprocessor of these devices has 1 KB more than a block may ask for, and each block takes
  * that. */
 int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)

@@ -289,6 +289,15 @@ static __global__ void too_much_shared(kvr_global<float> x)
     tile[threadIdx.x] = x[global_index()];
 }
 
+/* 2,560 static bytes, and dynamic ones. */
+static __global__ void static_and_dynamic(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, 640);
+    KVR_SHARED_DYNAMIC(float, more);
+
+    tile[threadIdx.x] = more[threadIdx.x] = x[global_index()];
+}
+
 #define COMMIT(name, bytes)                                                                        \
     static void commit_##name(struct kvr_stream *s, float *x)                                      \
     {                                                                                              \
@@ -324,6 +333,41 @@ COMMIT(too_many_barriers, 0)
 COMMIT(too_many_warp_barriers, 0)
 COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
+COMMIT(static_and_dynamic, 47744)
+
+/* A launch with so many dynamic bytes for which nobody has asked. */
+static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
+{
+    const struct kvr_emu::shape shape = { "static_and_dynamic",
+                                          dim3(SIN_BLOCKS),
+                                          dim3(SIN_THREADS),
+                                          bytes,
+                                          1,
+                                          (const void *)static_and_dynamic };
+
+    kvr_emu::launch(s, shape, static_and_dynamic, x);
+}
+
+static void commit_unasked_in_all(struct kvr_stream *s, float *x)
+{
+    launch_unasked(s, x, 47744);
+}
+
+static void commit_unasked_dynamic(struct kvr_stream *s, float *x)
+{
+    launch_unasked(s, x, 48 * 1024 + 4);
+}
+
+static void commit_asked_for_less(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(static_and_dynamic, SIN_BLOCKS, SIN_THREADS, 48 * 1024, s, x);
+    launch_unasked(s, x, 48 * 1024 + 4);
+}
+
+static void commit_as_much_as_is_unasked(struct kvr_stream *s, float *x)
+{
+    launch_unasked(s, x, 48 * 1024 - 2560);
+}
 
 static void commit_not_device_memory(struct kvr_stream *s, float *x)
 {
@@ -390,6 +434,11 @@ const struct sin sins[] = {
     SIN(too_many_warp_barriers, "more than 2047 __syncwarp"),
     SIN(many_barriers, NULL),
     SIN(too_much_shared, "53248 bytes in all, at most 49152"),
+    SIN(static_and_dynamic, NULL),
+    SIN(as_much_as_is_unasked, NULL),
+    SIN(unasked_in_all, "50304 bytes with the dynamic 47744, more than 49152 have to be asked for"),
+    SIN(unasked_dynamic, "49156 bytes of dynamic shared memory, more than 49152"),
+    SIN(asked_for_less, "49156 bytes of dynamic shared memory, more than 49152"),
     SIN(too_many_threads, "a block of 2048"),
 };
 const int n_sins = sizeof sins / sizeof sins[0];
