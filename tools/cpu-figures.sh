@@ -4,7 +4,7 @@
 #     tools/cpu-figures.sh BUILD/kvreel >docs/cpu-figures.md
 #     VARIANTS='avx2' THREADS='1' ROUNDS=9 SHAPE=768x9984x12x128 tools/cpu-figures.sh ...
 #
-# Every figure is a same-run ratio with the reference named in its row; the machine should have
+# Every figure is a same-run ratio with the reference named above its table; the machine should have
 # nothing else to do (the load stands above each table). About ten minutes on two cores.
 set -euo pipefail
 
@@ -48,43 +48,48 @@ table() { # NAME TITLE
     printf '\n## %s\n\n' "$2"
     for v in $variants; do for t in $threads; do
         [ -e "$dir/$name.$v.$t" ] || continue
-        printf '* %s, %s threads: %s\n' "$v" "$t" "$(cat "$dir/machine.$name.$v.$t")"
+        printf '* %s, %s: %s\n' "$v" "$t" "$(cat "$dir/machine.$name.$v.$t")"
         files+=("$v.$t")
     done; done
-    printf '\n| row | reference |'
-    for f in "${files[@]}"; do printf ' %s |' "${f/./, } thread(s)"; done
-    printf ' error |\n|---|---|'
-    for f in "${files[@]}"; do printf -- '---:|'; done
-    printf -- '---:|\n'
     for f in "${files[@]}"; do
         fields "$dir/$name.$f" >"$dir/$name.$f.tsv"
         tsv+=("$dir/$name.$f.tsv")
     done
-    awk -F'\t' -v n="${#files[@]}" '
+    # A cell is "ratio (median)"; the error stands in a column where a row has one.
+    awk -F'\t' -v n="${#files[@]}" -v heads="$(printf '%s\t' "${files[@]/./, }")" '
         FNR == 1 { file++ }
         {
             key = $1
             sub(/\.(portable|avx2|avx512|avxvnni|vnni|neon)\.t/, ".t", key)
-            if (!(key in seen)) { order[++rows] = key; seen[key] = 1; ref[key] = $2 }
-            cell[key, file] = $3 == "null" ? "-" : sprintf("%.2f (%.3g %s)", $3, $4, $5)
-            if ($6 != "null" && $6 != "") error[key] = sprintf("%.1e", $6)
+            if (!(key in seen)) { order[++rows] = key; seen[key] = 1 }
+            if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
+            unit = $5
+            cell[key, file] = $3 == "null" ? "-" : sprintf("%.2f (%.3g)", $3, $4)
+            if ($6 != "null" && $6 != "") { error[key] = sprintf("%.1e", $6); errors = 1 }
         }
         END {
+            print "\nReference: " refs "; median in " unit ".\n"
+            split(heads, head, "\t")
+            line = "| row |"; rule = "|---|"
+            for (f = 1; f <= n; f++) { line = line " " head[f] " |"; rule = rule "---:|" }
+            print line (errors ? " error |" : "")
+            print rule (errors ? "---:|" : "")
             for (i = 1; i <= rows; i++) {
-                line = "| `" order[i] "` | " ref[order[i]] " |"
+                line = "| `" order[i] "` |"
                 for (f = 1; f <= n; f++) line = line " " cell[order[i], f] " |"
-                print line " " error[order[i]] " |"
+                print line (errors ? " " error[order[i]] " |" : "")
             }
         }' "${tsv[@]}"
 }
 
 cat <<'TEXT'
-# What the CPU's kernels measure
+# CPU kernel figures
 
-Made by `tools/cpu-figures.sh`, not by hand. A cell is the ratio to the reference of its row, median
-over rounds that take turns, more is faster; in brackets the median itself. `attention.int8` rows
-are against this program's own F32 attention over the same tokens in BF16, `error` is against a
-softmax in double over what the cache decodes. [cpu.md](cpu.md) says what the variants are.
+How fast attention, linear layers and codecs are on one machine; `kvreel bench attention` gives the same on yours.
+`tools/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
+faster) and, in parentheses, the median. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
+`attention.int8` rows is kvreel's own F32 attention over BF16 tokens. `error` is relative to an FP64 softmax over the
+decoded cache.
 TEXT
 for v in $variants; do
     for t in $threads; do
