@@ -84,8 +84,11 @@ CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default
 CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti $(NOWHERE) -Wall -Wextra \
 	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS) \
 	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr) $(if $(SAN),-fPIC)
-NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 $(SM_90) 100,-gencode \
-	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
+# CUDA_ARCH: compute capabilities to compile for; PTX of the newest is added unless one was named.
+CUDA_ARCH ?=
+NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,$(or $(CUDA_ARCH),80 90 100),-gencode \
+	arch=compute_$(if $(filter 90,$(a)),$(SM_90),$(a)),code=sm_$(if $(filter 90,$(a)),$(SM_90),$(a))) \
+	$(if $(CUDA_ARCH),,-gencode arch=compute_100,code=compute_100)
 # Products of warp groups are sm_90a's alone.
 SM_90      = $(if $(filter %/attend_wgmma.cuda.o %/attend_bytes.cuda.o %/product_cuda.cuda.o,$@),90a,90)
 CU        := $(sort $(wildcard harness/*/*.cu harness/*/*/*.cu methods/*/*.cu methods/*/*/*.cu))
@@ -261,6 +264,25 @@ $(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LDLIBS) $(CHECK_LIBS) \
 		$(CUDA_LIBS)
+
+# What a package for a device holds beside kvreel (tools/device/pack.sh): tests with a stand-in for Check
+# that selects checks and limits them, rows of bench, one forward.
+PACKED := $(addprefix $(BUILD)/device/,$(addprefix tests/,cuda/test_kernels cuda/test_codec_cuda \
+	cuda/test_policy_cuda cuda/test_names cache/test_rows cache/test_device engine/test_device \
+	engine/test_wan_tiny) tools/device/bench_main tools/device/forward_main)
+PACKED_HELP  := $(TEST_HELP:%.c=$(BUILD)/device/%.o)
+PACKED_CASES := $(CUDA_TEST:$(BUILD)/%=$(BUILD)/device/%)
+$(PACKED:%=%.o): CPPFLAGS += -DSHIM_MAIN
+$(BUILD)/device/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -Itools/device/check $(CPPFLAGS) $(CFLAGS) -Wno-clobbered -Wno-format-truncation -MMD -MP -c -o $@ $<
+$(PACKED): %: %.o $(PACKED_HELP) $(PACKED_CASES) $(BUILD)/libkvreel.a $(KERNELS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(TEST_LD) -o $@ $< $(if $(findstring /tests/,$@),$(PACKED_HELP)) $(if $(filter %/test_kernels,$@),$(PACKED_CASES)) \
+		-Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive $(KERNELS) $(LDFLAGS) $(LDLIBS) $(KERNEL_LIBS)
+packed: $(BUILD)/kvreel $(PACKED)
+.PHONY: packed
 
 ## cuda: compile the CUDA kernels for sm_80, sm_90, sm_100 and PTX, where there is nvcc
 cuda: $(if $(NVCC),$(CUDA_OBJ))

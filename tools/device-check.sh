@@ -8,6 +8,8 @@
 #     tools/device-check.sh --commands CC      the commands of that build that make objects, a line each
 #     tools/device-check.sh --dry              what would be run, in which order, for how long at most
 #     tools/device-check.sh --report OUT       what was measured beside what is modelled, once more
+#     tools/device-check.sh --pack FILE [--emulated]   an archive that another machine runs (tools/device/pack.sh)
+#     tools/device-check.sh --run FILE OUT     unpacks it and runs it (tools/device/run.sh); needs a driver
 #
 # Models and scripts are JSON. Where jansson is not installed, a folder .device with jansson.h,
 # jansson_config.h and libjansson.a, from a machine that has them, is taken. Layers on the CPU are plain
@@ -92,6 +94,32 @@ case ${1:-} in
     }
     report "$2"
     exit 0
+    ;;
+--pack)
+    shift
+    exec bash tools/device/pack.sh "$@"
+    ;;
+--run)
+    if [ ! -f "${2:-}" ] || [ -z "${3:-}" ]; then
+        echo "device-check: --run needs an archive of --pack and a folder" >&2
+        exit 2
+    fi
+    checkout=$PWD
+    mkdir -p "$3"
+    to=$(realpath "$3")
+    place=$(mktemp -d)
+    trap 'rm -rf "$place"' EXIT
+    if command -v xz >/dev/null; then
+        tar -C "$place" -xJf "$2"
+    else
+        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter="tar")' "$2" "$place"
+    fi || exit 2
+    # What the package leaves out because a checkout has it.
+    for f in tests/fixtures/wan_tiny models/nano; do
+        [ -e "$place/$f" ] || [ ! -e "$f" ] || { mkdir -p "$(dirname "$place/$f")" && ln -s "$checkout/$f" "$place/$f"; }
+    done
+    bash "$place/tools/device/run.sh" "$to"
+    exit
     ;;
 --emulated)
     emulated=1
@@ -232,21 +260,21 @@ commands() {
     for f in "${sources[@]}"; do
         for i in $(variants "$f"); do
             more=FLAGS_$i
-            build "$out/obj/lib_$(flat "$f").$i.o" "$cc" -std=c17 -Itools/device "-I$carried" "${flags[@]}" ${!more} "-DKVR_ISA=$i" -c "$f"
+            build "$out/obj/lib_$(flat "$f").$i.o" "$cc" -std=c17 -Itools/device/check -Itools/device "-I$carried" "${flags[@]}" ${!more} "-DKVR_ISA=$i" -c "$f"
         done
-        [ -n "$(variants "$f")" ] || build "$out/obj/lib_$(flat "$f").o" "$cc" -std=c17 -Itools/device "-I$carried" "${flags[@]}" -c "$f"
+        [ -n "$(variants "$f")" ] || build "$out/obj/lib_$(flat "$f").o" "$cc" -std=c17 -Itools/device/check -Itools/device "-I$carried" "${flags[@]}" -c "$f"
     done
     for f in texts salience; do
         build "$out/obj/lib_$f.o" "$cc" -std=c17 "${flags[@]}" -c "$out/obj/$f.c"
     done
     for f in "${engine[@]}"; do
-        build "$out/obj/engine_$(flat "$f").o" "$cc" -std=c17 -Itools/device "-I$carried" "${flags[@]}" -c "$f"
+        build "$out/obj/engine_$(flat "$f").o" "$cc" -std=c17 -Itools/device/check -Itools/device "-I$carried" "${flags[@]}" -c "$f"
     done
     for f in tests/cuda/both.c tests/cuda/cases_*.c; do
-        build "$out/obj/cases_$(flat "$f").o" "$cc" -std=c17 -Itools/device "${flags[@]}" -c "$f"
+        build "$out/obj/cases_$(flat "$f").o" "$cc" -std=c17 -Itools/device/check -Itools/device "${flags[@]}" -c "$f"
     done
     for f in "${programs[@]}"; do
-        build "$out/obj/main_$(flat "$f").o" "$cc" -std=c17 -DSHIM_MAIN -Itools/device \
+        build "$out/obj/main_$(flat "$f").o" "$cc" -std=c17 -DSHIM_MAIN -Itools/device/check -Itools/device \
             "-I$carried" "${flags[@]}" -c "$f"
     done
     build "$out/obj/main_bench.o" "$cc" -std=c17 "${flags[@]}" -c tools/device/bench_main.c

@@ -1,7 +1,8 @@
 /* forward_main.c - one forward of a model with random weights over a cache of so many chunks, in BF16:
  * how long it takes, by phase, as a line of JSON. For tools/device-check.sh.
  *
- *     forward DIR METHOD PAST ROUNDS      PAST chunks are stored before the one that is timed */
+ *     forward DIR METHOD PAST ROUNDS [PATH]    PAST chunks are stored before the one that is timed;
+ *                                              PATH is staged or fused (the default) */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct kit {
     struct kvr_buf x, out;
     float *prompt, *noise;
     int past, rounds;
+    enum kvr_path path;
 };
 
 static enum kvr_status open_kit(struct kit *t, const char *dir, const char *method)
@@ -50,7 +52,7 @@ static enum kvr_status open_kit(struct kit *t, const char *dir, const char *meth
         .exact = KVR_BF16,
     };
     KVR_TRY(kvr_scheme_open(&t->scheme, method, NULL, 0));
-    KVR_TRY(kvr_cache_open(&t->cache, t->dev, t->scheme, &shape, KVR_PATH_FUSED));
+    KVR_TRY(kvr_cache_open(&t->cache, t->dev, t->scheme, &shape, t->path));
     KVR_TRY(kvr_dit_open(&t->dit, t->dev, t->model));
     KVR_TRY(kvr_phases_open(&t->phases, t->dev, N_PHASES));
     KVR_TRY(kvr_buf_alloc(&t->x, t->dev, KVR_MEM_IO, n * sizeof(float)));
@@ -122,8 +124,10 @@ int main(int argc, char **argv)
     struct times a = { 0 }, b = { 0 };
     enum kvr_status st;
 
-    if (argc != 5 || t.past < 0 || t.rounds < 1) {
-        fprintf(stderr, "usage: forward DIR METHOD PAST ROUNDS\n");
+    t.path = argc > 5 && !strcmp(argv[5], "staged") ? KVR_PATH_STAGED : KVR_PATH_FUSED;
+    if (argc < 5 || argc > 6 || t.past < 0 || t.rounds < 1 ||
+        (argc == 6 && strcmp(argv[5], kvr_path_names[t.path]) != 0)) {
+        fprintf(stderr, "usage: forward DIR METHOD PAST ROUNDS [staged|fused]\n");
         return 2;
     }
     st = open_kit(&t, argv[1], argv[2]);
@@ -132,11 +136,11 @@ int main(int argc, char **argv)
     if (st == KVR_OK) {
         const double ms = 1e6 * t.rounds;
 
-        printf("{\"name\": \"forward.%s.%dspans\", \"unit\": \"ms\", \"mean\": %.6g, "
+        printf("{\"name\": \"forward.%s.%dspans%s\", \"unit\": \"ms\", \"mean\": %.6g, "
                "\"linear\": %.6g, \"cross\": %.6g, \"attention\": %.6g, \"other\": %.6g, "
                "\"layers\": %d, \"n\": %d}\n",
-               argv[2], t.past + 1, (double)(b.all - a.all) / ms,
-               (double)(b.dit.linear_ns - a.dit.linear_ns) / ms,
+               argv[2], t.past + 1, t.path == KVR_PATH_STAGED ? ".staged" : "",
+               (double)(b.all - a.all) / ms, (double)(b.dit.linear_ns - a.dit.linear_ns) / ms,
                (double)(b.dit.cross_ns - a.dit.cross_ns) / ms,
                (double)(b.cache.attend_ns - a.cache.attend_ns + b.cache.decode_ns -
                         a.cache.decode_ns) /

@@ -1,14 +1,26 @@
 /* check.h - as much of Check as the tests of CUDA kernels use, for a machine without the library:
- * no forks, no time limits, one line per failure. tools/device-check.sh puts it before the real
- * one; anywhere else the library itself is used. */
+ * no forks, one line per failure. tools/device-check.sh puts it before the real one; anywhere else
+ * the library itself is used. The environment selects what a process runs (tools/device/run.sh):
+ *
+ *     CK_RUN_CASE=NAME        one case, as Check has it
+ *     KVR_TEST_LIST=1         run nothing: a line "case<TAB>checks" of each case
+ *     KVR_TEST_PART=K/N       the checks of each case whose number modulo N is K
+ *     KVR_TEST_FROM=I         none before check I of a case
+ *     KVR_TEST_LIMIT_S=S      lines "> CHECK NAME" before and "< STATE MS" after every check; one that
+ *                             takes longer than S seconds ends the process with status 124
+ *     KVR_TEST_FRESH=1        a failure ends the process with status 3: a failed kernel spoils its
+ *                             context for the checks that follow */
 #ifndef KVR_DEVICE_CHECK_H
 #define KVR_DEVICE_CHECK_H
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { CK_NORMAL, SHIM_MAX = 64 };
 enum fork_status { CK_FORK_GETENV, CK_NOFORK };
@@ -143,29 +155,91 @@ static inline SRunner *srunner_create(Suite *s)
     r->suite = s;
     return r;
 }
-#define srunner_set_fork_status(r, how) ((void)(r))
+#define srunner_set_fork_status(r, how) ((void)(r), (void)(how))
+
+static inline double shim_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static inline int shim_number(const char *name, int otherwise)
+{
+    const char *s = getenv(name);
+
+    return s && *s ? atoi(s) : otherwise;
+}
+
+/* SIGALRM: the check that has begun takes too long. */
+static inline void shim_too_long(int sig)
+{
+    static const char line[] = "< timeout 0\n";
+
+    (void)sig;
+    _exit(write(STDOUT_FILENO, line, sizeof line - 1) < 0 ? 125 : 124);
+}
+
+static inline void shim_begin(int limit_s, int number, const char *name, int i)
+{
+    if (!limit_s)
+        return;
+    printf("> %d %s:%d\n", number, name, i);
+    fflush(stdout);
+    alarm((unsigned)limit_s);
+}
+
+static inline void shim_end(int limit_s, const char *state, double ms)
+{
+    if (!limit_s)
+        return;
+    alarm(0);
+    printf("< %s %.1f\n", state, ms);
+    fflush(stdout);
+}
 
 static inline void srunner_run_all(SRunner *r, int mode)
 {
-    const char *only = getenv("CK_RUN_CASE"); /* as Check has it: the name of one case */
+    const char *only = getenv("CK_RUN_CASE"), *part = getenv("KVR_TEST_PART");
+    const int limit_s = shim_number("KVR_TEST_LIMIT_S", 0), from = shim_number("KVR_TEST_FROM", 0);
+    int part_k = 0, part_n = 1;
     volatile int n = 0;
 
     (void)mode;
+    if (part && (sscanf(part, "%d/%d", &part_k, &part_n) != 2 || part_n < 1))
+        abort();
+    if (limit_s)
+        signal(SIGALRM, shim_too_long);
     for (volatile int c = 0; c < r->suite->n; c++) {
+        volatile int number = 0;
+
         if (only && *only && strcmp(only, r->suite->tcase[c]->name) != 0)
             continue;
         for (volatile int t = 0; t < r->suite->tcase[c]->n; t++) {
             const shim_test *test = &r->suite->tcase[c]->test[t];
 
-            for (volatile int i = test->first; i < test->end; i++, n++) {
+            for (volatile int i = test->first; i < test->end; i++, number++) {
+                const double at = shim_ms();
+
+                if (getenv("KVR_TEST_LIST") || number < from || number % part_n != part_k)
+                    continue;
+                n++;
+                shim_begin(limit_s, number, test->name, i);
                 if (!setjmp(shim_back)) {
                     test->run(i);
+                    shim_end(limit_s, "pass", shim_ms() - at);
                     continue;
                 }
                 r->n_failed++;
                 printf("%s:%s:%d: %s\n", r->suite->tcase[c]->name, test->name, i, shim_message);
+                shim_end(limit_s, "fail", shim_ms() - at);
+                if (getenv("KVR_TEST_FRESH"))
+                    _exit(3);
             }
         }
+        if (getenv("KVR_TEST_LIST"))
+            printf("%s\t%d\n", r->suite->tcase[c]->name, number);
     }
     printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", n ? (n - r->n_failed) * 100 / n : 0, n,
            r->n_failed);

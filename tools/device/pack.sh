@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# pack.sh - one archive with what tools/device-check.sh --run needs on a machine with a GPU: kvreel, the
+# tests of its kernels, rows of bench, and every library but the C library's and NVIDIA's.
+#
+#     tools/device-check.sh --pack FILE.tar.xz              kernels by nvcc for ARCH (default 90)
+#     tools/device-check.sh --pack FILE.tar.xz --emulated   kernels emulated, to try it out
+#
+# DATA=1 adds tests/fixtures/wan_tiny and models/nano (26 MB that a checkout has). BUILD names the build
+# folder (default build-device; emulated: build). MOST_MIB (default 45) bounds the archive.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+file=${1:?pack.sh FILE [--emulated]}
+mode=${2:-}
+arch=${ARCH:-90}
+jobs=$(nproc)
+if [ "$mode" = --emulated ]; then
+    build=${BUILD:-build}
+    backend=emulated
+    make -s -j"$jobs" BUILD="$build" packed
+else
+    build=${BUILD:-build-device}
+    backend=cuda
+    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || {
+        echo "pack: no nvcc; --emulated needs none" >&2
+        exit 2
+    }
+    ! command -v ccache >/dev/null || nvcc="ccache $nvcc"
+    make -s -j"$jobs" CUDA=1 CUDA_ARCH="$arch" ARCH=x86-64-v3 BUILD="$build" NVCC="$nvcc" packed
+fi
+
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+mkdir -p "$place/bin" "$place/lib" "$place/gcc"
+for f in "$build/kvreel" $(find "$build/device" -type f -perm -1 -not -name '*.o'); do
+    name=$(basename "$f")
+    case $f in
+    */tests/*) name=$(basename "$(dirname "$f")")_$name ;;
+    esac
+    strip -o "$place/bin/$name" "$f"
+done
+# GCC's own libraries are taken where the machine has none (a newer one has all of the older one's symbols).
+ldd "$build/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
+    case $lib in
+    */libc.so.* | */libm.so.* | */libdl.so.* | */libpthread.so.* | */librt.so.* | */ld-linux*) ;;
+    */libstdc++.so.* | */libgcc_s.so.* | */libgomp.so.*) cp -L "$lib" "$place/gcc/" ;;
+    *) cp -L "$lib" "$place/lib/" ;;
+    esac
+done
+git ls-files -z 'harness/*.cu' 'methods/*.cu' | xargs -0 cp --parents -t "$place"
+cp --parents configs/cost-wan.yaml configs/tiny.yaml \
+    models/wan-1.3b-random/config.json tools/device/run.sh tools/device/sdpa.py tools/device/model.tsv "$place/"
+[ -z "${DATA:-}" ] || cp -r --parents tests/fixtures/wan_tiny models/nano "$place/"
+{
+    echo "backend=$backend"
+    echo "arch=$arch"
+    echo "commit=$(git rev-parse HEAD)"
+    echo "changes=$(git status --porcelain | grep -q . && echo true || echo false)"
+    echo "packed=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+} >"$place/package"
+mkdir -p "$(dirname "$file")"
+# Ten programs with one library in each: a window that holds several of them finds the rest alike.
+tar -C "$place" -cf - . | xz -T1 --lzma2=preset="${LEVEL:-3}",dict=128MiB >"$file"
+size=$(stat -c %s "$file")
+echo "pack: $file, $((size / 1024)) KiB, $backend${arch:+ $arch}, $(sed -n 's/^commit=//p' "$place/package" | cut -c 1-12)"
+[ "$size" -le $((${MOST_MIB:-45} * 1048576)) ] || {
+    echo "pack: more than ${MOST_MIB:-45} MiB" >&2
+    exit 1
+}

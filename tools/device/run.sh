@@ -1,0 +1,328 @@
+#!/usr/bin/env bash
+# run.sh - what an unpacked package does on a machine with a GPU (tools/device-check.sh --run FILE OUT).
+#
+#     bash tools/device/run.sh OUT
+#
+# OUT gets report.json, rows.jsonl, tests.tsv, rollouts.db, rollouts.csv, log.txt and logs.tar.gz.
+#
+#     LIMIT_S=520    all of it ends within so many seconds
+#     PARTS="..."    of: tests attention forward rollouts gemm codecs profile
+#     METHODS="..."  methods of forward and rollouts
+#     PATHS="..."    paths of rollouts: staged fused
+#     CASES=REGEX    cases of tests whose "PROGRAM CASE" matches
+#     CHECK_S=15     one check of a test, or one row, takes no longer
+#     JOBS=8         processes of tests at once
+#
+# Every case of a test is cut into processes of few checks, each with one context. A check that hangs or
+# crashes costs its own limit: the next process goes on behind it. Everything that is measured is
+# written when it is known.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 2
+
+check_s=${CHECK_S:-15}
+backend=$(sed -n 's/^backend=//p' package)
+export OMP_WAIT_POLICY=passive
+
+ours() { LD_LIBRARY_PATH=$KVR_LIBS "$@"; }
+
+# ---- one process of a test: run.sh --case OUT PROGRAM PART PARTS CASE -------------------------------
+
+if [ "${1:-}" = --case ]; then
+    out=$2 program=$3 part=$4 parts=$5 case=$6
+    name=$program-${case//[^A-Za-z0-9]/_}-$part
+    log=$out/logs/$name.log
+    from=0 fresh=1 tries=0
+    while :; do
+        left=$((KVR_DEADLINE - $(date +%s)))
+        if [ "$left" -lt 2 ]; then
+            printf '%s\t%s\t%s\t-\tnot run\t0\tno time left\n' "$program" "$case" "$part/$parts" >>"$out/logs/$name.rows"
+            break
+        fi
+        : >"$log.now"
+        CK_RUN_CASE=$case KVR_TEST_PART=$part/$parts KVR_TEST_FROM=$from KVR_TEST_LIMIT_S=$check_s \
+            KVR_TEST_FRESH=$fresh OMP_NUM_THREADS=2 LD_LIBRARY_PATH=$KVR_LIBS \
+            timeout -k 1 $((left < 4 * check_s ? left : 4 * check_s)) "bin/$program" >"$log.now" 2>&1 </dev/null
+        rc=$?
+        echo "$program" >>"$out/logs/contexts"
+        cat "$log.now" >>"$log"
+        # A process that was stopped because the part ended did not hang.
+        ended=$([ "$(date +%s)" -ge "$KVR_DEADLINE" ] && echo 1)
+        # Rows of what began; the check that began last and did not end is what stopped the process.
+        last=$(awk -v p="$program" -v c="$case" -v rows="$out/logs/$name.rows" -v rc="$rc" -v ended="$ended" '
+            function row(state, ms) { printf "%s\t%s\t%s\t%s\t%s\t%.3f\t%s\n", p, c, n, what, state, ms / 1e3, said >>rows; open = 0; said = "" }
+            /^> / { n = $2; what = $3; open = 1; said = ""; next }
+            /^< / { row($2, $3); next }
+            open { said = said (said == "" ? "" : " | ") $0; gsub(/\t/, " ", said) }
+            END {
+                if (open) row(rc != 124 && rc != 137 ? "crash" : ended ? "not run" : "timeout", 0)
+                print n == "" ? -1 : n
+            }' "$log.now")
+        rm -f "$log.now"
+        # 0, 1: it ran to its end. Else it stopped behind a failure (3), or was stopped.
+        [ "$rc" -gt 1 ] || break
+        if [ "$last" -lt 0 ]; then # before its first check
+            printf '%s\t%s\t%s\t-\tcrash\t0\texit %d: %s\n' "$program" "$case" "$part/$parts" "$rc" "$(tail -n 1 "$log" | tr '\t' ' ')" >>"$out/logs/$name.rows"
+            break
+        fi
+        from=$((last + 1))
+        tries=$((tries + 1))
+        [ "$tries" -lt 6 ] || fresh=
+        [ "$tries" -lt 12 ] || break
+    done
+    exit 0
+fi
+
+out=${1:?run.sh OUT}
+mkdir -p "$out"
+out=$(realpath "$out")
+rm -rf "$out/logs" "$out"/*.jsonl "$out"/*.json "$out"/rollouts.* "$out"/tests.tsv
+mkdir -p "$out/logs"
+logs=$out/logs
+limit=${LIMIT_S:-520}
+begin=$(date +%s)
+parts=${PARTS:-tests attention forward rollouts gemm codecs profile}
+jobs=${JOBS:-8}
+rounds=$([ "$backend" = cuda ] && echo 15 || echo 3)
+exec > >(tee -a "$logs/log.txt") 2>&1
+
+say() { printf '%4d s  %s\n' $(($(date +%s) - begin)) "$*"; }
+left() { # of all, and of a part that ends at most so many seconds from now
+    local most=${1:-9999} all=$((limit - 6 - ($(date +%s) - begin)))
+    echo $((most < all ? most : all))
+}
+
+# Libraries: the package's, and NVIDIA's where only Python looks for them.
+KVR_LIBS=$PWD/lib
+for lib in libstdc++.so.6 libgomp.so.1 libgcc_s.so.1; do
+    ldconfig -p 2>/dev/null | grep -q "$lib" || { KVR_LIBS+=:$PWD/gcc && break; }
+done
+if [ "$backend" = cuda ]; then
+    KVR_LIBS+=$(timeout 20 python3 -c 'import glob, site, sys
+seen = []
+for want in ("libcublasLt.so.*", "libcudnn.so.9", "libnvrtc.so.*"):
+    for d in site.getsitepackages() + sys.path:
+        found = sorted(glob.glob(d + "/nvidia/*/lib/" + want))
+        if found:
+            seen.append(found[-1].rsplit("/", 1)[0])
+            break
+print("".join(":" + d for d in dict.fromkeys(seen)))' 2>/dev/null)
+fi
+KVR_LIBS+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export KVR_LIBS
+
+gpu_says() { timeout 10 nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>/dev/null | head -n 1; }
+gpu=
+if [ "$backend" = cuda ]; then
+    gpu=$(gpu_says name,compute_cap,driver_version,clocks.sm,clocks.max.sm,clocks.mem,memory.total,power.limit)
+    [ -n "$gpu" ] || say "nvidia-smi finds no GPU"
+fi
+say "package $(tr '\n' ' ' <package)"
+say "GPU ${gpu:-none}; libraries $KVR_LIBS"
+
+# Does the device still answer? A process of ours opens it and copies.
+answers=true
+answer() {
+    [ "$answers" = true ] || return 1
+    if ours timeout -k 1 20 bin/bench_main 3 >"$logs/answer.log" 2>&1; then
+        return 0
+    fi
+    say "the device does not answer: $(tail -n 1 "$logs/answer.log")"
+    answers=false
+    return 1
+}
+
+# ---- tests ------------------------------------------------------------------------------------------
+
+# In the order of what they tell: first what was wrong on a device once.
+first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
+cases() { # PROGRAM PART PARTS CASE, a line each
+    local program n case per
+    for program in cuda_test_kernels cache_test_device engine_test_device engine_test_wan_tiny cuda_test_codec_cuda \
+        cuda_test_policy_cuda cache_test_rows cuda_test_names; do
+        KVR_TEST_LIST=1 ours timeout -k 1 20 "bin/$program" 2>/dev/null </dev/null |
+            awk -F'\t' -v p="$program" 'NF == 2 && $2 > 0 && $1 != "all" { print p "\t" $1 "\t" $2 }' >"$logs/list.$program" &
+    done
+    wait
+    cat "$logs"/list.cuda_test_kernels "$logs"/list.c*_test_device "$logs"/list.engine* "$logs"/list.cuda_test_[cpn]* \
+        "$logs"/list.cache_test_rows | while IFS=$'\t' read -r program case n; do
+        case $program in
+        cuda_test_kernels | cache_test_rows) per=32 ;;
+        engine_*) per=2 ;;
+        *) per=8 ;;
+        esac
+        for ((i = 0; i < (n + per - 1) / per; i++)); do
+            printf '%s\t%d\t%d\t%s\n' "$program" "$i" $(((n + per - 1) / per)) "$case"
+        done
+    done >"$logs/all-cases"
+    rm -f "$logs"/list.*
+    grep -E "	($first)" "$logs/all-cases"
+    grep -vE "	($first)" "$logs/all-cases"
+}
+tests() { # at most so many seconds
+    cases | awk -F'\t' -v want="${CASES:-.}" '($1 " " $4) ~ want' >"$logs/cases"
+    export KVR_DEADLINE=$(($(date +%s) + $(left "$1")))
+    tr '\t\n' '\0\0' <"$logs/cases" | xargs -0 -n 4 -P "$jobs" bash tools/device/run.sh --case "$out"
+    report_tests
+    if grep -qE '	(timeout|crash)	' "$out/tests.tsv"; then answer || true; fi
+}
+report_tests() {
+    {
+        printf 'program\tcase\tcheck\tname\tstate\tseconds\tmessage\n'
+        cat "$logs"/*.rows 2>/dev/null
+    } >"$out/tests.tsv"
+    cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^executed: //p' | sort -u >"$logs/executed"
+    say "tests: $(awk -F'\t' 'NR > 1 { n[$5]++ } END { for (s in n) printf "%s %d, ", s, n[s] }' "$out/tests.tsv")$(
+        sort -u "$logs/executed" | wc -l) of $(kernels_in_all) kernels executed, $(wc -l <"$logs/contexts") contexts"
+    awk -F'\t' 'NR > 1 && $5 != "pass" { print "        " $1 " " $2 ": " $4 ": " $5 " " substr($7, 1, 160) }' "$out/tests.tsv" | head -n 40
+}
+kernels_in_all() { cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^CUDA: [0-9]* of \([0-9]*\) kernels.*/\1/p' | head -n 1; }
+
+# ---- rows -------------------------------------------------------------------------------------------
+
+# rows PART SECONDS COMMAND...: its rows of JSON. What came before a failure or a limit is kept.
+rows() {
+    local part=$1 most rc
+    most=$(left "$2")
+    shift 2
+    if [ "$most" -lt 3 ] || [ "$answers" != true ]; then
+        say "$part: not run"
+        return 0
+    fi
+    ours timeout -k 1 "$most" "$@" 2>>"$logs/$part.err" >>"$logs/$part.jsonl"
+    rc=$?
+    # A line that a limit cut off is no row.
+    sed -i '/^{.*}$/!d' "$logs/$part.jsonl"
+    say "$part: $(wc -l <"$logs/$part.jsonl") rows${*:+ ($*)}$([ $rc -eq 0 ] || echo ", exit $rc: $(tail -n 1 "$logs/$part.err")")"
+    cat "$logs"/*.jsonl >"$out/rows.jsonl"
+    [ "$rc" -lt 124 ] || answer || true
+}
+forward() { # a forward of each method; the paths of the attention inside are the cache's
+    local m model=models/wan-1.3b-random end=$(($(date +%s) + $(left "$1")))
+    if [ "$backend" = emulated ]; then
+        model=$logs/model
+        mkdir -p "$model"
+        sed -e 's/"dim": [0-9]*/"dim": 48/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
+            -e 's/"num_layers": [0-9]*/"num_layers": 2/;s/"text_dim": [0-9]*/"text_dim": 32/;s/"text_len": [0-9]*/"text_len": 16/' \
+            -e 's/"freq_dim": [0-9]*/"freq_dim": 32/;s/"latent_height": [0-9]*/"latent_height": 4/' \
+            -e 's/"latent_width": [0-9]*/"latent_width": 4/' models/wan-1.3b-random/config.json >"$model/config.json"
+    fi
+    for m in ${METHODS:-BF16 RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4 QAQ_INT4}; do
+        for path in ${PATHS:-staged fused}; do
+            [ "$m" != BF16 ] || [ "$path" = staged ] || continue
+            [ "$(date +%s)" -lt "$end" ] || break 2
+            rows forward "$((check_s + 5))" bin/forward_main "$model" "$m" 4 "$([ "$backend" = cuda ] && echo 5 || echo 1)" "$path"
+        done
+    done
+}
+
+# ---- rollouts ---------------------------------------------------------------------------------------
+
+# The whole sweep is kvreel's own: a cell that hangs costs its limit there.
+rollouts() {
+    local most list paths
+    most=$(left "$1")
+    if [ "$most" -lt 15 ] || [ "$answers" != true ]; then
+        say "rollouts: not run"
+        return 0
+    fi
+    read -ra list <<<"${METHODS:-BF16 RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4 QAQ_INT4}"
+    read -ra paths <<<"${PATHS:-staged fused}"
+    list=("${list[@]/%/,}") paths=("${paths[@]/%/,}")
+    cat >"$logs/rollouts.yaml" <<END
+question: what do rollouts of the study's size cost on this device?
+name: package
+model: ${MODEL:-wan-1.3b-random}
+prompts: [{id: wan, text: a large red disc bounces over a plain blue background}]
+frames: ${FRAMES:-42}
+window: ${WINDOW:-21}
+path: [${paths[*]}]
+methods: [${list[*]}]
+device: $backend
+compute: bf16
+seed: 1
+timing: true
+baselines: none
+timeout_s: ${CELL_S:-60}
+END
+    KVREEL_DATA=${CONFIG_DATA:-$PWD} ours timeout -s INT -k 8 "$most" bin/kvreel run "${CONFIG:-$logs/rollouts.yaml}" \
+        --db "$logs/rollouts.db" --out "$logs/rollouts.out" ${RUN_ARGS:-} >"$logs/rollouts.txt" 2>&1
+    say "rollouts: exit $?, $(grep -c '] wan' "$logs/rollouts.txt") cells"
+    sed 's/^/        /' "$logs/rollouts.txt" | tail -n 40
+    # As one file that is closed: what a kill left in the write-ahead log is in it.
+    ours timeout 20 bin/kvreel merge "$logs/rollouts.db" -o "$out/rollouts.db" >>"$logs/rollouts.txt" 2>&1
+    ours timeout 20 bin/kvreel query --db "$out/rollouts.db" --csv 'SELECT * FROM summary' >"$out/rollouts.csv" 2>>"$logs/rollouts.txt"
+    rm -rf "$logs/rollouts.out" "$out"/rollouts.db-wal "$out"/rollouts.db-shm "$out"/rollouts.db.lock
+}
+
+# ---- the profiler -----------------------------------------------------------------------------------
+
+profile() {
+    local ncu most
+    ncu=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)
+    [ -n "$ncu" ] && [ "$backend" = cuda ] || return 0
+    for kernel in ${KERNELS:-attend_list linear_wgmma}; do
+        most=$(left $(($1 / 2)))
+        [ "$most" -ge 8 ] || return 0
+        LD_LIBRARY_PATH=$KVR_LIBS timeout -k 1 "$most" "$ncu" --csv --page details --clock-control none --kill yes -k "regex:$kernel" -c 1 \
+            --section SpeedOfLight --section SchedulerStats --section WarpStateStats --section ComputeWorkloadAnalysis \
+            --section MemoryWorkloadAnalysis bin/forward_main models/wan-1.3b-random BF16 4 1 2>>"$logs/profile.err" |
+            grep '^"' >"$logs/profile-$kernel.csv"
+        say "profile: $kernel, $(wc -l <"$logs/profile-$kernel.csv") lines"
+    done
+}
+
+# ---- all of it --------------------------------------------------------------------------------------
+
+text() { [ -n "$1" ] && printf '"%s"' "$(tr -d '"\\' <<<"$1" | tr '\t' ' ')" || printf null; }
+number() { [[ ${1// /} =~ ^[0-9.]+$ ]] && printf '%s' "${1// /}" || printf null; }
+array() { # lines of stdin as an array
+    sed 's/$/,/' | sed '$ s/,$//' | { printf '[\n' && cat && printf ']'; }
+}
+report() {
+    local name cap driver sm sm_max mem total power
+    IFS=, read -r name cap driver sm sm_max mem total power <<<"$gpu"
+    {
+        printf '{\n"package": {%s},\n' "$(awk -F= '{ printf "%s\"%s\": \"%s\"", (NR > 1 ? ", " : ""), $1, $2 }' package)"
+        printf '"date": "%s",\n"seconds": %d,\n"answers": %s,\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" $(($(date +%s) - begin)) "$answers"
+        printf '"gpu": %s,\n"compute_capability": %s,\n"driver": %s,\n' "$(text "${name:-}")" "$(text "${cap# }")" "$(text "${driver# }")"
+        printf '"sm_mhz": %s,\n"sm_mhz_max": %s,\n"memory_mhz": %s,\n"memory_mib": %s,\n"power_limit_w": %s,\n' \
+            "$(number "${sm:-}")" "$(number "${sm_max:-}")" "$(number "${mem:-}")" "$(number "${total:-}")" "$(number "${power:-}")"
+        printf '"contexts": %d,\n' "$(cat "$logs/contexts" 2>/dev/null | wc -l)"
+        printf '"kernels_executed": %d,\n"kernels": %s,\n' "$(cat "$logs/executed" 2>/dev/null | wc -l)" "$(number "$(kernels_in_all)")"
+        printf '"tests": '
+        { [ -f "$out/tests.tsv" ] && tail -n +2 "$out/tests.tsv"; } | awk -F'\t' '
+            { k = $1 "\t" $2; if (!(k in n)) order[++m] = k; n[k]++; s[k, $5]++; t[k] += $6; if ($6 > most[k]) most[k] = $6 }
+            END { for (i = 1; i <= m; i++) { k = order[i]; split(k, f, "\t")
+                printf "{\"program\": \"%s\", \"case\": \"%s\", \"checks\": %d, \"pass\": %d, \"fail\": %d, \"timeout\": %d, \"crash\": %d, \"not_run\": %d, \"seconds\": %.3f, \"longest\": %.3f}\n",
+                    f[1], f[2], n[k], s[k, "pass"], s[k, "fail"], s[k, "timeout"], s[k, "crash"], s[k, "not run"], t[k], most[k] } }' | array
+        printf ',\n"not_passed": '
+        { [ -f "$out/tests.tsv" ] && tail -n +2 "$out/tests.tsv"; } | awk -F'\t' '$5 != "pass" { gsub(/["\\]/, "", $7); gsub(/[[:cntrl:]]/, " ", $7)
+            printf "{\"program\": \"%s\", \"case\": \"%s\", \"check\": \"%s\", \"state\": \"%s\", \"message\": \"%s\"}\n", $1, $2, $4, $5, substr($7, 1, 240) }' | array
+        printf ',\n"rows": '
+        cat "$logs"/*.jsonl 2>/dev/null | array
+        printf ',\n"rollouts": '
+        sed -n 's/^\[[0-9]*\/[0-9]*\] //p' "$logs/rollouts.txt" 2>/dev/null | awk '{ gsub(/["\\]/, ""); printf "\"%s\"\n", $0 }' | array
+        printf '\n}\n'
+    } >"$out/report.json"
+    tar -C "$out" -czf "$out/logs.tar.gz.now" logs && mv "$out/logs.tar.gz.now" "$out/logs.tar.gz"
+}
+
+[ "$backend" = emulated ] || answer || say "going on: what cannot run says so"
+answers=true
+for part in $parts; do
+    [ "$(left)" -ge 3 ] || break
+    case $part in
+    tests) tests "${TESTS_S:-120}" ;;
+    attention) rows attention "${ATTENTION_S:-60}" bin/bench_main "$rounds" occupancy attention ;;
+    forward) forward "${FORWARD_S:-90}" ;;
+    rollouts) rollouts "${ROLLOUTS_S:-200}" ;;
+    gemm) rows gemm "${GEMM_S:-20}" bin/bench_main "$rounds" gemm ;;
+    codecs) rows codecs "${CODECS_S:-40}" bin/bench_main "$rounds" codec ;;
+    profile) profile "${PROFILE_S:-40}" ;;
+    *) say "no part '$part'" ;;
+    esac
+    report
+done
+say "end: $out/report.json"
+report
+rm -rf "$logs"
