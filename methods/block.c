@@ -1,4 +1,4 @@
-/* block.c - see block.h; one table for each backend. */
+/* block.c - see block.h; one function table per backend. */
 #include "methods/block.h"
 
 #include <string.h>
@@ -6,13 +6,13 @@
 #include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 
-enum { PART = 1 << 15 }; /* values that a thread of the CPU takes at a time */
+enum { PART = 1 << 15 }; /* values per CPU thread */
 
 struct kind {
     void (*copy)(struct kvr_dev *dev, float *to, const float *from, int64_t n);
     void (*widen)(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
     void (*round)(struct kvr_dev *dev, float *x, int64_t n);
-    /* NULL, both: stage by stage. */
+    /* Both NULL: coded stage by stage. */
     bool (*encode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                          const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
     bool (*decode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
@@ -20,7 +20,7 @@ struct kind {
                          int nh, float *out);
 };
 
-/* ---- the CPU ----------------------------------------------------------------------------- */
+/* ---- CPU --------------------------------------------------------------------------------- */
 
 static int64_t part_of(int64_t n, int64_t i)
 {
@@ -43,7 +43,7 @@ static void widen_cpu(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int6
         kvr_to_f32(to + i, from + i, KVR_BF16, (size_t)part_of(n, i));
 }
 
-/* By one thread: decoding is already one of several. */
+/* Single-threaded: decoding already runs on several threads. */
 static void round_cpu(struct kvr_dev *dev, float *x, int64_t n)
 {
     (void)dev;

@@ -1,9 +1,9 @@
-/* block.h - whole blocks of values on any device: what a codec does with them besides its stages.
+/* block.h - whole-block operations of codecs on any device, besides their stages.
  *
  *     kvr_block_widen(dev, work, bf16, n);
  *
- * Every pointer is memory of `dev` (NULL: of the CPU). Nothing is allocated and nothing waits; what
- * goes wrong shows at kvr_dev_sync(). */
+ * Every pointer is memory of `dev` (NULL: the CPU). Nothing allocates or synchronises; errors
+ * surface at kvr_dev_sync(). */
 #ifndef KVR_METHODS_BLOCK_H
 #define KVR_METHODS_BLOCK_H
 
@@ -13,18 +13,18 @@
 extern "C" {
 #endif
 
-/* n values: as they are, from BF16, and rounded to BF16 in place. */
+/* n values: copied, converted from BF16, and rounded to BF16 in place. */
 void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n);
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
-/* Does the device do a chain of grids in one go? Else the next two are not called. */
+/* Whether the device codes a chain of grids in one kernel. If not, the next two are not called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
-/* x [T,H,D] is left alone; data[i] is the i-th grid's. False, and nothing was done: not of this
- * shape. */
+/* x [T,H,D] is unchanged; data[i] belongs to the i-th grid. Returns false, with nothing done, for
+ * an unsupported shape. */
 bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
-/* Tokens [t0, t0 + n) of heads [h0, h0 + nh) -> out. */
+/* Decode tokens [t0, t0 + n) of heads [h0, h0 + nh) into out. */
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out);

@@ -1,9 +1,9 @@
-/* bounce.c - to the host, through a stage, and back. */
+/* bounce.c - copy to the host, run the stage, copy back. */
 #include "methods/bounce.h"
 
 #include "harness/device/stream.h"
 
-/* A buffer of the host with what the device has at `from`. */
+/* Copies n bytes of device memory at `from` into a host buffer. */
 static enum kvr_status fetch(struct kvr_buf *to, struct kvr_dev *dev, enum kvr_mem_tag tag,
                              const void *from, size_t n)
 {
@@ -25,7 +25,7 @@ static struct kvr_stage_job job_on_host(const struct kvr_stage_job *job)
     return host;
 }
 
-/* The tokens' places, where they are a list. */
+/* Copies place.list, if there is one. */
 static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_stage_job *host,
                                   struct kvr_buf *list)
 {
@@ -37,7 +37,8 @@ static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_st
     return KVR_OK;
 }
 
-/* What an EXACT stage allocated on the host, on the device; others have been given theirs. */
+/* Copies an EXACT stage's host allocation to the device; other stages already have their
+ * buffers. */
 static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, struct kvr_buf *to)
 {
     if (!to->p)
@@ -49,7 +50,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *d
                               size_t n_bytes, struct kvr_buf *copy, struct kvr_stage_data *host,
                               struct kvr_stage_data *out)
 {
-    KVR_TRY(kvr_dev_sync(dev)); /* what is to be coded must be right */
+    KVR_TRY(kvr_dev_sync(dev)); /* surfaces earlier errors before coding */
     KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
     if (out->codes.p || out->meta.p) { /* else the stage allocates */
         KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
@@ -89,7 +90,7 @@ static enum kvr_status fetch_data(struct kvr_stage_data *to, struct kvr_dev *dev
     return fetch(&to->meta, dev, KVR_MEM_META, from->meta.p, from->meta.n_bytes);
 }
 
-/* Nothing better is known. */
+/* Fills the output with NaN after a failure that has no status to return. */
 static void spoil(struct kvr_dev *dev, float *x, size_t n_bytes)
 {
     kvr_device_fill(kvr_dev_stream(dev), x, 0xff, n_bytes);

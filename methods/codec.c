@@ -1,4 +1,4 @@
-/* codec.c - pipelines of stages: parsing, coding, decoding, bytes. */
+/* codec.c - pipelines of stages: parsing, encoding, decoding, sizes. */
 #include "methods/codec.h"
 
 #include <assert.h>
@@ -40,7 +40,7 @@ const char *kvr_stage_name_now(const char *name)
 
 static enum kvr_status find_stage(const struct kvr_stage **out, const char *name)
 {
-    const char *names[256]; /* of more, the nearest is sought among the first */
+    const char *names[256]; /* the nearest name is sought among the first 256 */
     const struct kvr_stage *s;
     const char *near;
     int n = 0;
@@ -115,7 +115,7 @@ static char *trim(char *s)
     return s;
 }
 
-/* "name" or "name(a=1,b=2)"; text is changed. */
+/* "name" or "name(a=1,b=2)"; modifies text. */
 static enum kvr_status add_stage(struct kvr_codec *c, char *text)
 {
     struct kvr_codec_stage *slot = &c->stage[c->n_stages];
@@ -153,7 +153,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     return KVR_OK;
 }
 
-/* A job of stage i, apart from what the stages before it change. */
+/* Job of stage i without the effects of earlier stages. */
 static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                      const struct kvr_block_shape *shape)
 {
@@ -196,7 +196,7 @@ bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *s
     return false;
 }
 
-/* What holds for a block of any shape. */
+/* Layout fields that do not depend on the block's shape. */
 static struct kvr_layout any_layout(const struct kvr_codec *c, int i)
 {
     struct kvr_layout l;
@@ -210,7 +210,7 @@ static bool leaves_nothing(const struct kvr_codec *c, int i)
     return c->stage[i].stage->kind == KVR_STAGE_GRID && any_layout(c, i).form == KVR_FORM_RAW;
 }
 
-/* Transforms and stages of exact elements first, then grids joined by '+'. */
+/* Order: transforms and EXACT stages, then grids joined by '+'. */
 static enum kvr_status check_order(const struct kvr_codec *c, const char *text, const char *joins)
 {
     bool grid = false;
@@ -357,8 +357,8 @@ bool kvr_codec_is_raw(const struct kvr_codec *c)
 
 bool kvr_codec_idempotent(const struct kvr_codec *c)
 {
-    /* Two grids in a row are not: the first one's range moves with what the second put back.
-     * Decoded values rounded to BF16 move it as well, if by little. */
+    /* A chain of two grids is not idempotent: the first one's range changes with the residual added
+     * back. Rounding decoded values to BF16 changes it slightly, too. */
     return c->n_stages == 1 && c->stage[0].stage->idempotent &&
            (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_raw(c));
 }
@@ -407,8 +407,8 @@ static int n_grids(const struct kvr_codec *c, int end)
     return n;
 }
 
-/* A chain of grids is added up in FP32 and rounded once, and what the first one left is FP32:
- * so compute=bf16 concerns the fit of the first grid alone, as in the study. */
+/* Grids of a chain are summed in FP32 and rounded once, and the residual stays FP32, so
+ * compute=bf16 applies only to the fit of the first grid, as in the study. */
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
@@ -447,7 +447,7 @@ static bool in_host(const struct kvr_dev *dev)
     return !dev || kvr_dev_in_host(dev);
 }
 
-/* What to do it with on job->dev; NULL: by way of the host. */
+/* Functions for job->dev; NULL: run on the host and copy. */
 static const struct kvr_stage_ops *ops_of(const struct kvr_stage_job *job)
 {
     const struct kvr_stage_ops *const tables[KVR_N_BACKENDS] = {
@@ -505,7 +505,7 @@ static void decode_stage(const struct kvr_stage_job *job, const struct kvr_stage
         kvr_bounce_decode(job, in, t0, n, h0, nh, mode, out);
 }
 
-/* The buffers of a stage that knows beforehand how long they are. */
+/* Allocates the buffers of a stage whose size is known in advance. */
 static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_stage_data *out)
 {
     struct kvr_layout l;
@@ -521,8 +521,8 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
     return kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
 }
 
-/* The stages from `first` on as one chain: perhaps the transform, and integer grids. False: they
- * are not. */
+/* Describes the stages from `first` on as one chain: an optional transform, then integer grids.
+ * False if they are not one. */
 static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
                      const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
@@ -548,7 +548,7 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
     return out->n > 0 && out->n + rotate <= 2;
 }
 
-/* A grid alone is as well done by itself. */
+/* A single grid gains nothing from chaining. */
 static bool worth_chaining(const struct kvr_grid_chain *chain)
 {
     return chain->n + chain->rotate == 2;
@@ -566,7 +566,8 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
     return KVR_OK;
 }
 
-/* All stages from `first` on at once, where the device can; *done tells whether that could be. */
+/* Encodes all stages from `first` on in one kernel if the device supports it; *done says whether it
+ * did. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
                                     const struct kvr_values *x, struct kvr_packed *out, bool *done)
 {
@@ -580,15 +581,15 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
     KVR_TRY(alloc_chain(first, &chain, out, data));
     *done = kvr_block_encode_chain(out->dev, &chain, x, data);
     for (int i = first; x->bf16 && !*done && i < c->n_stages;
-         i++) { /* as floats it may yet be one */
+         i++) { /* rounding to float may still make it one */
         kvr_buf_free(&out->stage[i].codes);
         kvr_buf_free(&out->stage[i].meta);
     }
     return KVR_OK;
 }
 
-/* On the CPU: values kept exactly, if any, and a chain, so that a tile is read from memory once
- * and nothing is copied. *done tells whether that could be. */
+/* CPU: outliers, if any, and a chain in one pass, so that a tile is read from memory once and not
+ * copied. *done says whether it applied. */
 static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
                                     float *work, struct kvr_packed *out, bool *done)
 {
@@ -652,18 +653,18 @@ enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_de
             st = encode_chain(c, i, &(struct kvr_values){ .p = x }, out, &done);
         if (done || st != KVR_OK)
             break;
-        if (!last && !owns_copy) { /* something will be changed: change the copy */
+        if (!last && !owns_copy) { /* x will be modified: work on a copy */
             kvr_block_copy(dev, work, x, n);
             x = work;
             owns_copy = true;
         }
         if (!d->codes.p && !d->meta.p)
             st = alloc_stage(&job, d);
-        /* Only a GRID leaves x alone, and the last stage is one. */
+        /* A GRID leaves x unchanged, and the last stage is one. */
         if (st == KVR_OK)
             st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
-            /* The next grid codes what this one left over. */
+            /* The next grid codes the residual. */
             job.compute = KVR_COMPUTE_F32;
             decode_stage(&job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
         }
@@ -724,8 +725,8 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
     return st;
 }
 
-/* The grids at once, and the transform just before them if it is to be undone; *left is how
- * many stages are still to be undone. False: nothing was done. */
+/* Decodes all grids in one kernel, and the transform before them if it is to be undone; *left is
+ * the number of stages still to undo. False: nothing was done. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                          int h0, int nh, float *out, int *left)
 {
@@ -772,7 +773,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
     if (chain && !done && c->compute == KVR_COMPUTE_BF16)
         kvr_block_round(p->dev, out, n * nh * p->shape.head_dim);
-    /* Back through what came before the grids, last first. */
+    /* Undo the stages before the grids, last first. */
     for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
@@ -782,8 +783,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
 }
 
-/* On the CPU a large part goes through all stages in runs of tokens that stay in a core's own
- * cache. */
+/* CPU: a large range is decoded in runs of tokens that fit in a core's cache. */
 static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                            int h0, int nh, float *out)
 {
@@ -825,20 +825,19 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->kind ==
-            KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
+            KVR_STAGE_TRANSFORM) /* the transform spreads outliers over all channels */
             *out = (struct kvr_coding_noise){ .rotated = true };
         exact = exact || job.stage->kind == KVR_STAGE_EXACT;
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
-    for (int i = 0; i < last;
-         i++) { /* what a shift does not put back is an error beside the grid's */
+    for (int i = 0; i < last; i++) { /* what a SHIFT does not restore adds to the grid's error */
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
-    if (out->turned && exact) /* of some pairs one channel alone errs */
+    if (out->turned && exact) /* in some pairs only one channel is exact */
         out->kind = KVR_NOISE_MEASURED;
 }
 
@@ -851,7 +850,7 @@ void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0
     decode_stage(&job, &p->stage[last], t0, n, h0, nh, KVR_DECODE_SCALES, out);
 }
 
-/* A buffer's bytes on another device, under the same tag. */
+/* Copies a buffer to another device under the same tag. */
 static enum kvr_status copy_buf(const struct kvr_buf *from, struct kvr_dev *to, struct kvr_buf *out)
 {
     struct kvr_dev *dev = from->dev;

@@ -1,9 +1,9 @@
-/* joint.h - keys and values that a stage codes as one, and reads in a process of its own.
+/* joint.h - keys and values coded jointly by one stage and decoded by another process.
  *
- * What such a stage stores lies in its two blocks as any stage's does: the codes in that of the
- * keys, side information in that of the values. Beside them the blocks share a kvr_joint, which can
- * decode both at once: attention reads it before it begins, so that a failure has a status, and
- * drops it afterwards. Whoever decodes without having read it gets it read, or NaN. */
+ * The stage stores into its two blocks like any other: codes in the key block, side information in
+ * the value block. The blocks also share a kvr_joint, which decodes both. Attention calls
+ * kvr_joint_read first, so that a failure returns a status, and drops the values afterwards.
+ * Decoding without a prior read triggers the read; if that fails, the output is NaN. */
 #ifndef KVR_METHODS_JOINT_H
 #define KVR_METHODS_JOINT_H
 
@@ -15,17 +15,17 @@ extern "C" {
 #endif
 
 struct kvr_joint {
-    int n_owners;          /* of the two blocks */
-    struct kvr_buf values; /* K, then V, [T,H,D] F32, SCRATCH; empty: not read */
+    int n_owners;          /* blocks that share it */
+    struct kvr_buf values; /* K, then V, [T,H,D] F32, SCRATCH; empty until read */
     enum kvr_status (*read)(struct kvr_joint *j);
-    void (*close)(struct kvr_joint *j); /* frees what is beside `values`, and j */
+    void (*close)(struct kvr_joint *j); /* frees j and everything but `values` */
 };
 
-/* Decode now, whatever was decoded before; j may be NULL. KVR_ENAN: what came is not finite. */
+/* Decode now, even if decoded before; j may be NULL. KVR_ENAN: the result is not finite. */
 enum kvr_status kvr_joint_read(struct kvr_joint *j);
-/* Forget what was decoded. */
+/* Free the decoded values. */
 void kvr_joint_drop(struct kvr_joint *j);
-/* One owner less. */
+/* Release one owner's reference. */
 void kvr_joint_release(struct kvr_joint **j);
 
 #ifdef __cplusplus

@@ -1,9 +1,8 @@
-/* layer_budget.c - how much finer a layer is held than the mean layer.
+/* layer_budget.c - the budget of a layer relative to the mean layer.
  *
- * FlowCache gives a layer the factor min + (max - min) * s, s its share of the spread of the
- * delta scores that a profile pass measured. The study's pass ran on the ten prompts it then
- * evaluated, with 0.7 .. 1.3; its factors to six decimals, which give every count it logged,
- * are below. */
+ * FlowCache's factor is min + (max - min) * s, where s is the layer's normalised delta score from a
+ * profiling pass. The study profiled the ten prompts that it then evaluated, with 0.7 .. 1.3. Its
+ * factors are below to six decimals; they reproduce every count it logged. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +30,8 @@ static const double storyeval[N_PROFILED] = {
     1.002187, 0.972096, 0.943160, 1.073388, 1.064358, 1.300000,
 };
 
-/* The table at the same relative depth. A single layer has none: 1, as the linear rule has it. */
+/* Interpolates the table at the same relative depth. A single layer gets 1, as in the linear
+ * rule. */
 static double from_table(const double table[N_PROFILED], int layer, int n_layers)
 {
     double at, share;
@@ -47,7 +47,7 @@ static double from_table(const double table[N_PROFILED], int layer, int n_layers
     return table[i] * (1 - share) + table[i + 1] * share;
 }
 
-/* One line of a file: 1 with a number, 0 when empty or comment, -1 when neither. */
+/* Parses a line: 1 for a number, 0 for an empty line or comment, -1 otherwise. */
 static int read_line(char *line, double *x)
 {
     char *end;
@@ -61,7 +61,7 @@ static int read_line(char *line, double *x)
     return end == line || *end ? -1 : 1;
 }
 
-/* The number of `layer`; the file has to have one for each of n_layers. */
+/* The factor of `layer`; the file must have one for each of n_layers. */
 static enum kvr_status from_file(const char *path, int layer, int n_layers, double *beta)
 {
     struct stat sb;
@@ -71,7 +71,7 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     size_t size = 0;
     int at = 0, n = 0;
     double x = 0;
-    const bool there = stat(path, &sb) == 0; /* a device or a pipe may have no end */
+    const bool there = stat(path, &sb) == 0; /* a device or a pipe may never end */
 
     if (there && !S_ISREG(sb.st_mode))
         return kvr_fail(KVR_EFORMAT, "layer budget '%s': not a regular file", path);

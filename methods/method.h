@@ -5,7 +5,7 @@
  *     ... kvr_cache_open(&cache, dev, p, &shape, path) ...
  *     kvr_scheme_close(&p);
  *
- * Rows live in methods.def. A new method is a row there; a new part is a file. */
+ * Rows are in methods.def. A new method is a row there; a new part is a file. */
 #ifndef KVR_METHODS_METHOD_H
 #define KVR_METHODS_METHOD_H
 
@@ -18,71 +18,72 @@
 extern "C" {
 #endif
 
-/* INTENDED: what the method's idea says. STUDY: bug for bug as the 33-method study ran it. */
+/* INTENDED: as the method's paper describes it. STUDY: as the 33-method study ran it, bugs
+ * included. */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
-/* When coding happens. As intended every chunk is coded once, at its clean pass; these are the
- * study's two habits, both of which decode and code the whole cache again. */
+/* When chunks are quantized. The intended reading quantizes each chunk once, at its clean pass.
+ * These are the study's two modes; both decode and quantize the whole cache again. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
-/* Which tokens the study's quantizer was handed. */
+/* Tokens passed to the study's quantizer. */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
-/* A method as a project ships it, where that is other than the row: NAME@project. Texts that are
- * NULL are the row's; the codecs of tiers 1, 2 come with `tiers`. */
+/* A method as a project ships it, where it differs from the row: NAME@project. NULL texts are taken
+ * from the row; codecs of tiers 1 and 2 are used only with `tiers`. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
-    const char *source;  /* where that was read: file and commit */
-    const char *differs; /* from the row, and from what is shipped, if anything */
+    const char *source;  /* file and commit */
+    const char *differs; /* difference from the row, and from the shipped code if any */
 };
 enum { KVR_MAX_SHIPPED = 2 };
 
 /* One row. NULL texts mean "none"; see docs/methods.md. */
 struct kvr_method {
-    const char *name;   /* as the study writes it: RTN_INT4 */
-    const char *family; /* colour of the plots: RTN, KIVI, ... */
-    const char *title;  /* one line */
-    const char *paper;  /* citation */
-    bool study;         /* one of the 33 names */
-    const char *k, *v;  /* codec pipelines of tier 0 */
+    const char *name;                                          /* the study's spelling: RTN_INT4 */
+    const char *family;                                        /* colour in plots: RTN, KIVI, ... */
+    const char *title;                                         /* one line */
+    const char *paper;                                         /* citation */
+    bool study;                                                /* one of the 33 names */
+    const char *k, *v;                                         /* codec pipelines of tier 0 */
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS]; /* of tiers 1, 2; [0] unused */
     const char *tiers;                                         /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
     const char *reuse;     /* feature reuse by the runner: "rel_l1(threshold=1.5)" */
-    bool last_step;        /* commit=last_step unless told otherwise */
-    const char *budget;    /* layer_budget unless told otherwise, between these factors */
+    bool last_step;        /* commit=last_step by default */
+    const char *budget;    /* default layer_budget, between these factors */
     double budget_min, budget_max;
-    /* The study reading, where it differs by more than the parts know themselves. */
+    /* The study reading, where the parts' own study behaviour does not cover the difference. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
-    const char *differs; /* what the readings do differently, and why; one paragraph */
-    const char *note;    /* what is other than the paper or its authors' code; one paragraph */
+    const char *differs; /* differences between the readings and their reason; one paragraph */
+    const char *note;    /* differences from the paper or its authors' code; one paragraph */
     struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* project NULL: none */
 };
 
 /* Built-in methods, in the order of methods.def. NULL-terminated. */
 extern const struct kvr_method *const kvr_methods[];
-/* Those, then the methods of loaded plug-ins (methods/plugin.h); NULL past the last. */
+/* Built-in methods, then those of loaded plug-ins (methods/plugin.h); NULL past the last. */
 const struct kvr_method *kvr_method_at(int i);
 const struct kvr_method *kvr_method_find(const char *name); /* NULL when unknown */
 /* KVR_ENOTFOUND with the nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
-/* The i-th reading as kvr_scheme_open takes it: NAME, NAME@study, NAME@vllm, ...; false past the
- * last. */
+/* The i-th reading in the form kvr_scheme_open accepts: NAME, NAME@study, NAME@vllm, ...; false
+ * past the last. */
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
-    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8"; or a part of another row by its name, or
-     * as a text: "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope | sym(bits=4)" */
+    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8". A part is given by another row's name or
+     * as text: "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope | sym(bits=4)" */
     const char *name, *value;
 };
 
-/* Which pass of a chunk leaves its keys and values. LAST_STEP: that of the last denoising step, and
- * there is no clean one; keys and values are then of an input that has noise left. A rule of the
- * sampler: a cache keeps what the pass it is told is clean appends. */
+/* The pass whose keys and values the cache keeps. LAST_STEP: the last denoising step, without a
+ * clean pass; K and V then come from a still noisy input. This is a rule of the sampler: the cache
+ * keeps whatever is appended as the clean pass. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP };
 
 struct kvr_scheme_opts {
@@ -94,27 +95,27 @@ struct kvr_scheme_opts {
 };
 extern const struct kvr_opt kvr_scheme_options[];
 
-/* A method with its reading and options settled: what a cache is opened with. Read-only. */
+/* A method with reading and options resolved, from which a cache is opened. Read-only. */
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
-    const struct kvr_shipped *shipped; /* NULL: as intended, or as the study ran it */
+    const struct kvr_shipped *shipped; /* NULL: intended or study reading */
     char name[96];                     /* "RTN_INT4", "RTN_INT4@study+taylor" */
     struct kvr_scheme_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
-    struct kvr_codec *pooled;           /* what mean tokens are held in: "raw"   */
+    struct kvr_codec *pooled;           /* codec of mean tokens: "raw" */
     struct kvr_tiers_use tiers;         /* part NULL: one tier */
     struct kvr_retention_use retention; /* part NULL: keep everything */
     bool reuses;                        /* the sampler may skip steps */
     struct kvr_reuse_opts reuse;
 };
 
-/* `spec` is NAME, NAME@study, NAME@intended or NAME@project, then +CORRECTION if wanted. A setting
- * goes to the scheme's own option of that name, else to every codec and part that has it; a prefix
- * narrows it: a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. The narrower
- * one holds, in whichever order they are given. The setting `retention` itself puts another in the
- * row's place: "none", the name of the row it is of, or its text. */
+/* `spec` is NAME, NAME@study, NAME@intended or NAME@project, optionally followed by +CORRECTION. A
+ * setting applies to the scheme's own option of that name, else to every codec and part that has
+ * it. A prefix narrows it: a tier's name, then `k.` or `v.`; or `tiers.`, `retention.`, `reuse.`.
+ * The narrower setting wins regardless of order. The setting `retention` replaces the row's
+ * retention: "none", the name of another row, or a text. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -124,38 +125,37 @@ static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
     return p->reading == KVR_STUDY;
 }
 
-/* "intended", "study", or the project whose the reading is. */
+/* "intended", "study", or the project's name. */
 const char *kvr_scheme_reading(const struct kvr_scheme *p);
 
-/* Does the last layer choose for all which tokens stay (kvr_thin_needs.of_last)? */
+/* Whether the last layer selects the retained tokens for all layers (kvr_thin_needs.of_last). */
 bool kvr_scheme_last_chooses(const struct kvr_scheme *p);
 
 /* "old", "recent", ...; "all" for a scheme of one tier. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
-/* Tokens at whose multiples the groups of the scheme's codecs begin (struct kvr_layout); 0: with
- * the chunk, as always where tokens have tiers or are given up. */
+/* Group origin of the scheme's codecs: groups start at multiples of this many tokens (struct
+ * kvr_layout). 0: at the chunk, which is always so with tiers or token eviction. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
-/* A sentence when the scheme is known to mislead (taylor over a ternary grid), else NULL. */
+/* A warning if the scheme is known to mislead (taylor over a ternary grid), else NULL. */
 const char *kvr_scheme_warning(const struct kvr_scheme *p);
 
-/* Can this scheme run on this shape? Refuses with a reason. */
+/* Whether the scheme can run on this shape; an error states the reason. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 /* Every axis of the scheme as text: "codec_k" or "codec_k.recent", ..., "tiers", "retention",
- * "cadence", "recode", "reuse", "correction". Together with the options they say all that
- * makes one scheme differ from another. */
+ * "cadence", "recode", "reuse", "correction". Axes and options together identify a scheme. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 
-/* Every option of the scheme with its present value, for `kvreel show` and the cell's key. */
+/* Every option of the scheme with its current value, for `kvreel show` and the cell's key. */
 typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
                                const char *value);
 void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);
 
-/* Bits per stored scalar, K and V averaged, side information included, no padding; < 0 when
- * it depends on tiers, retention or the data. */
+/* Bits per stored scalar, averaged over K and V, side information included, padding excluded; < 0
+ * if it depends on tiers, retention or the data. */
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 #ifdef __cplusplus

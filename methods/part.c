@@ -1,4 +1,4 @@
-/* part.c - what is said of an error that follows no rule. */
+/* part.c - the noise model of stages without one: KVR_NOISE_MEASURED. */
 #include "methods/part.h"
 
 void kvr_noise_measured(const struct kvr_stage_job *job, const struct kvr_stage_data *in,

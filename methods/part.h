@@ -1,8 +1,7 @@
-/* part.h - what stages that code elements have in common, so that a new one says only what is its
- * own: a part of a block that is read, where its values go, and the way to a device.
+/* part.h - common code of element-wise stages: decoded ranges, output modes, and CUDA dispatch.
  *
- * A stage `name` has a format, `struct name`, all that a block's bytes depend on, which its
- * name_of(job) makes of the options and the shape. Then
+ * A stage `name` has a format, `struct name`, computed by name_of(job) from the options and the
+ * shape. All sizes of a block follow from it.
  *
  *     name.h           KVR_ENCODE_LAUNCHER(name);      declares kvr_name_encode_cuda()
  *                      KVR_DECODE_LAUNCHER(name);      declares kvr_name_decode_cuda()
@@ -13,7 +12,7 @@
  *                          .title = "...", .check = check, .noise = kvr_noise_measured,
  *                      };
  *
- * KVR_READ_CUDA(name) instead of KVR_CODED_CUDA is for a stage that codes on the host and reads on
+ * KVR_READ_CUDA(name) replaces KVR_CODED_CUDA for a stage that encodes on the host and decodes on
  * the device. */
 #ifndef KVR_METHODS_PART_H
 #define KVR_METHODS_PART_H
@@ -21,7 +20,8 @@
 #include "harness/device/stream.h"
 #include "methods/codec.h"
 
-/* Tokens [t0, t0 + n), channels [first, first + width) of H*D; mode as enum kvr_decode_mode. */
+/* Range to decode: tokens [t0, t0 + n), channels [first, first + width) of H*D; mode as enum
+ * kvr_decode_mode. */
 struct kvr_part {
     int64_t t0, n, first, width;
     int mode;
@@ -32,7 +32,7 @@ struct kvr_part {
 
 #define KVR_LAUNCHER extern "C" void
 
-/* Value i of what a part decodes to, on a device. */
+/* Write decoded value i of a range according to `mode`, device code. */
 template <class P>
 static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, float v)
 {
@@ -45,19 +45,19 @@ static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, 
 
 #define KVR_LAUNCHER void
 
-/* The same on the CPU. */
+/* The same, host code. */
 static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
 {
     out[i] = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? out[i] + v : out[i] - v;
 }
 #endif
 
-/* All of it device memory. Neither allocates nor waits; what goes wrong shows at
- * kvr_stream_sync(). x [T,H,D]; codes and meta as the stage's format has them. */
+/* All pointers are device memory. Neither call allocates nor synchronises; errors surface at
+ * kvr_stream_sync(). x [T,H,D]; codes and meta in the stage's format. */
 #define KVR_ENCODE_LAUNCHER(name)                                                                  \
     KVR_LAUNCHER kvr_##name##_encode_cuda(struct kvr_stream *s, const struct name *g,              \
                                           const float *x, void *codes, void *meta)
-/* out [n,width] of the part. */
+/* out [n,width] of the range. */
 #define KVR_DECODE_LAUNCHER(name)                                                                  \
     KVR_LAUNCHER kvr_##name##_decode_cuda(struct kvr_stream *s, const struct name *g,              \
                                           const void *codes, const void *meta,                     \
@@ -104,7 +104,7 @@ static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
 extern "C" {
 #endif
 
-/* A stage's noise where its error follows no rule. */
+/* Noise model of a stage whose error follows no rule: KVR_NOISE_MEASURED. */
 void kvr_noise_measured(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         struct kvr_coding_noise *out);
 

@@ -1,4 +1,4 @@
-/* plugin.c - opens a shared object, looks it over, and adds what it has to the registry. */
+/* plugin.c - opens a shared object, checks it, and registers its contents. */
 #include "methods/plugin.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 static_assert(KVR_PLUGIN_PATH >= PATH_MAX, "realpath writes PATH_MAX bytes");
 
-/* Process state, and the only one the registry has: see plugin.h. */
+/* The registry's only process state; see plugin.h. */
 static struct kvr_loaded_plugin *loaded[KVR_PLUGIN_MAX];
 static int n_loaded;
 
@@ -24,8 +24,8 @@ const struct kvr_loaded_plugin *kvr_plugin_at(int i)
     return i >= 0 && i < n_loaded ? loaded[i] : NULL;
 }
 
-/* A row of a plug-in may name parts of the plug-in itself, so texts are read when those are
- * registered. Only the plug-in's own methods are opened: the others have been. */
+/* A plug-in's rows may name its own parts, so rows are parsed after the parts are registered. Only
+ * this plug-in's methods are opened. */
 static enum kvr_status open_methods(const struct kvr_plugin *p)
 {
     for (int i = 0; p->methods && p->methods[i]; i++) {
@@ -79,7 +79,7 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
     return KVR_OK;
 }
 
-/* A file of the same content is the one that is loaded already. */
+/* A file with the same content is already loaded. */
 static enum kvr_status load_script(const char *path, const char *sha256)
 {
     const struct kvr_loaded_plugin *l;
@@ -101,10 +101,10 @@ enum kvr_status kvr_plugin_load(const char *path)
     struct stat s;
     void *handle;
 
-    /* An absolute name: a bare one would be looked for where the system's libraries are. */
+    /* Absolute: dlopen searches the library path for a bare name. */
     if (!realpath(path, full))
         return kvr_fail(KVR_ENOTFOUND, "plug-in %s: %s", path, strerror(errno));
-    /* A FIFO would be waited for. */
+    /* Opening a FIFO would block. */
     if (stat(full, &s) != 0 || !S_ISREG(s.st_mode))
         return kvr_fail(KVR_EFORMAT, "plug-in %s: not a regular file", full);
     KVR_TRY(kvr_sha256_file(full, sha256));
@@ -120,7 +120,7 @@ enum kvr_status kvr_plugin_load(const char *path)
     if (st == KVR_OK)
         st = add(p, full, sha256);
     if (st != KVR_OK)
-        dlclose(handle); /* else it stays for as long as the process */
+        dlclose(handle); /* otherwise it stays mapped until exit */
     return st;
 }
 

@@ -1,5 +1,5 @@
-/* plugin_check.c - is what a plug-in exports fit to be registered? Nothing in it is trusted to
- * be there before it has been looked at. */
+/* plugin_check.c - validates what a plug-in exports before it is registered. Every pointer is
+ * checked before use. */
 #include <assert.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
     return KVR_OK;
 }
 
-/* What stands in pipelines and specs must not hold what separates their parts. */
+/* Names used in pipelines and specs must not contain the separators. */
 static enum kvr_status check_name(const char *what, const char *name)
 {
     if (!name || !*name)
@@ -144,7 +144,7 @@ static enum kvr_status check_method(const struct kvr_method *m)
     return KVR_OK;
 }
 
-/* Each part by itself, then against what is registered and against those before it. */
+/* Each part alone, then against the registered ones and the earlier ones of the list. */
 #define CHECK_LIST(list, what, check, at)                                                          \
     for (int i = 0; p->list && p->list[i]; i++) {                                                  \
         KVR_TRY(check(p->list[i]));                                                                \

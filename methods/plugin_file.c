@@ -1,5 +1,6 @@
-/* plugin_file.c - is a file a whole shared object for this machine? The loader maps what the
- * headers promise, and touching a page that a cut-off file does not have kills the process. */
+/* plugin_file.c - checks that a file is a complete shared object for this machine. The loader maps
+ * what the headers promise; touching a page beyond the end of a truncated file kills the
+ * process. */
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>

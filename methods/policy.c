@@ -27,9 +27,9 @@ const struct kvr_retention *const kvr_retention_parts[] = {
 };
 #undef RETENTION
 
-enum { TEXT_MAX = 512, MAX_NAMES = 255 }; /* of more names, the first are suggested */
+enum { TEXT_MAX = 512, MAX_NAMES = 255 }; /* the nearest name is sought among the first 255 */
 
-/* A text taken apart; points into `copy`. */
+/* A parsed text; points into `copy`. */
 struct words {
     char copy[TEXT_MAX];
     const char *name; /* "" for none */
@@ -81,7 +81,7 @@ static enum kvr_status fail_unknown(const char *axis, const char *name, const ch
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Options of one part: defaults, then args, then the part's own check. */
+/* Options of one part: defaults, then args, then the part's check. */
 static enum kvr_status read_options(void **out, const char *axis, const struct words *w,
                                     const struct kvr_opt *table, size_t size,
                                     enum kvr_status (*check)(const void *opts))
@@ -182,7 +182,7 @@ const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query
                                        : NULL;
 }
 
-/* `bytes` of the device at *p to the host; *p then points to the copy. */
+/* Copies `bytes` of device memory at *p to the host and points *p at the copy. */
 static enum kvr_status copy_to_host(struct kvr_dev *dev, const float **p, size_t bytes,
                                     struct kvr_buf *to)
 {
@@ -192,14 +192,14 @@ static enum kvr_status copy_to_host(struct kvr_dev *dev, const float **p, size_t
     return KVR_OK;
 }
 
-/* k and v on the host; both stay NULL when only counts are wanted. */
+/* Copies k and v to the host; both stay NULL when only counts are needed. */
 static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                              struct kvr_buf *k, struct kvr_buf *v)
 {
     const int64_t n = (ctx->study ? ctx->n_tok : ctx->n_active) - ctx->new0;
     const size_t bytes = (size_t)(n * ctx->n_heads * ctx->head_dim) * sizeof *ctx->k;
 
-    KVR_TRY(kvr_dev_sync(dev)); /* what is decided on must be right */
+    KVR_TRY(kvr_dev_sync(dev)); /* surfaces errors before the decision */
     if (ctx->k) {
         KVR_TRY(kvr_buf_alloc(k, kvr_dev_host(dev), KVR_MEM_SCRATCH, bytes));
         KVR_TRY(kvr_dev_get(dev, k->p, ctx->k, bytes));
@@ -260,7 +260,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     on_host.v = needs.values ? ctx->v : NULL;
     on_host.k = needs.keys ? ctx->k : NULL;
     if (!kvr_dev_in_host(dev)) {
-        KVR_TRY(kvr_dev_sync(dev)); /* what is decided on must be right */
+        KVR_TRY(kvr_dev_sync(dev)); /* surfaces errors before the decision */
         if (on_host.k)
             st = copy_to_host(dev, &on_host.k, (size_t)(ctx->n_active - ctx->new0) * width, &k);
         if (st == KVR_OK && on_host.v)
@@ -282,7 +282,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     return st;
 }
 
-/* Room for one more. What has grown already stays grown when the next array has no memory. */
+/* Makes room for one more. Arrays that have already grown keep their size if a later one fails. */
 static bool grow(struct kvr_summaries *s, int head_dim)
 {
     const int64_t room = s->room ? 2 * s->room : 256;

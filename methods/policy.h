@@ -1,24 +1,24 @@
-/* policy.h - which token is held by which codec, and which is not held at all.
+/* policy.h - which codec holds each token, and which tokens are evicted.
  *
- * Two parts answer, in this order, by writing one byte per token:
+ * Two parts decide, in this order, by writing one byte per token:
  *
- *     tiers       token -> tier: an index into the plan's codecs (0 is the base)
- *     retention   tokens of tier 0 that are given up -> ZERO, POOLED or DROPPED
+ *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
+ *     retention   tokens of tier 0 to evict -> ZERO, POOLED or DROPPED
  *
  * A row of methods.def names them as text: tiers "saliency(important=0.2)", retention
- * "saliency(retained=0.45,fill=pooled)". Both may look at the layer's new keys and values and
- * keep a state per layer. A retention that gives up single tokens, of all heads or of each head by
- * itself, says so instead by one byte for every token it may keep (`thin`); what it may ask for
- * is in struct kvr_thin_needs.
+ * "saliency(retained=0.45,fill=pooled)". Both may read the layer's new keys and values and keep
+ * state per layer. A retention that evicts single tokens, for all heads or per head, implements
+ * `thin` instead: one byte for every token it may keep. struct kvr_thin_needs lists the inputs it
+ * can request.
  *
- * As intended, the map covers the tokens written so far; only the new chunk's keys and values
- * are given (older ones are coded already and are not decoded for a decision); all tokens of a
- * unit (frame or chunk) get the same byte unless the part says `unit = KVR_UNIT_TOKEN`, which
- * then decides for the new chunk's tokens alone. A token never gains fidelity: the cache moves
- * it down to tier 0 or gives it up, and ignores a wish to move it back.
+ * Intended reading: the map covers the tokens written so far. Only the new chunk's keys and values
+ * are given, since older ones are already coded. All tokens of a unit (frame or chunk) get the same
+ * byte, unless the part has `unit = KVR_UNIT_TOKEN`; it then decides for the new chunk's tokens
+ * alone. A token never gains fidelity: the cache moves it down to tier 0 or evicts it, and ignores
+ * a move up.
  *
- * As the study ran it, the map covers the whole capacity, k and v are the complete dense
- * tensors, and every call decides afresh for every token. */
+ * Study reading: the map covers the whole capacity, k and v are the complete dense tensors, and
+ * every call decides again for every token. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -31,11 +31,11 @@ extern "C" {
 
 enum { KVR_MAX_TIERS = 3 };
 
-/* Besides tier indices, what a token's byte may be. */
+/* Values of a token's byte other than a tier index. */
 enum {
-    KVR_TOKEN_ZERO = 253,    /* decodes to zero, still counted by softmax: the study's pruning */
-    KVR_TOKEN_POOLED = 254,  /* its frame is held as one mean token of multiplicity n */
-    KVR_TOKEN_DROPPED = 255, /* gone */
+    KVR_TOKEN_ZERO = 253,    /* decodes to zero but stays in the softmax: the study's pruning */
+    KVR_TOKEN_POOLED = 254,  /* its frame is stored as one mean token of multiplicity n */
+    KVR_TOKEN_DROPPED = 255, /* evicted */
 };
 
 enum kvr_unit { KVR_UNIT_CHUNK, KVR_UNIT_FRAME, KVR_UNIT_TOKEN };
@@ -48,108 +48,109 @@ struct kvr_policy_ctx {
     int n_heads, head_dim; /* H, D */
     double beta;           /* this layer's budget factor (layer_budget) */
 
-    int64_t n_tok;    /* length of the map: capacity (study), tokens written (intended) */
+    int64_t n_tok;    /* length of the map: capacity (study) or tokens written (intended) */
     int64_t n_active; /* tokens written so far; the last frame may be partial */
-    int64_t new0;     /* first token whose k, v are given: 0 (study), the new chunk's (intended) */
+    int64_t new0;     /* first token whose k, v are given: 0 (study) or the new chunk's first
+                       * (intended) */
     const float *k;   /* [n - new0, H, D], n = n_tok (study) or n_active; NULL when only */
-    const float *v;   /* counts are wanted (`kvreel predict`): scores are then all equal */
-    /* Both are memory of the device that `assign` is given; all else here, the map and what a
-     * part remembers are the host's. */
-    bool counts_only;      /* thin: no data, how many is all that matters */
-    int64_t n_stored;      /* tokens stored so far: new0, or n_active when a chunk is stored anew */
-    const float *all_keys; /* thin: [n_active,H,D], 0 where not held; NULL unless asked for */
-    const float *all_values; /* the same of values */
-    /* thin: [n_active][sets] how many tokens each stands for, where held; NULL unless asked for */
+    const float *v;   /* counts are needed (`kvreel predict`): all scores are then equal */
+    /* k and v are memory of the device passed to `assign`; everything else here, the map and the
+     * part's state are host memory. */
+    bool counts_only; /* thin: no data, only counts */
+    int64_t n_stored; /* tokens stored so far: new0, or n_active when a chunk is stored again */
+    const float *all_keys;   /* thin: [n_active,H,D], 0 where not stored; NULL unless requested */
+    const float *all_values; /* the same for values */
+    /* thin: [n_active][G] multiplicity of each stored token; NULL unless requested */
     const int32_t *weights;
-    const struct kvr_columns *columns; /* thin: NULL when nobody attended, or unless asked for */
-    /* thin: the new chunk's queries [n_active - new0, n_query_heads, D], memory as k's; NULL when
-     * nobody attended, or unless asked for. */
+    const struct kvr_columns
+        *columns; /* thin: NULL before the first attention, or unless requested */
+    /* thin: the new chunk's queries [n_active - new0, n_query_heads, D], same memory as k; NULL
+     * before the first attention, or unless requested. */
     const float *q;
     int n_query_heads;
-    /* thin: a number for each token of the whole video, from a run that saw all of it; NULL when
-     * nobody told, or unless asked for. */
+    /* thin: an oracle score for each token of the whole video, from a complete earlier run; NULL if
+     * there is none, or unless requested. */
     const float *foretold;
-    struct kvr_summaries *summaries; /* thin: to be filled; NULL unless asked for */
+    struct kvr_summaries *summaries; /* thin: output; NULL unless requested */
 };
 
-/* Tokens that a thinning retention makes, of the host: head `head` holds k and v in the place of
- * `token` from now on, coded like any other token, and `keep` decides of it at later chunks. What
- * was held there before must have been given up. Attention takes each for `weight` tokens of that
- * key. Heads ascend, within a head those of one weight follow one another, and of those tokens
- * ascend. */
+/* Summary tokens made by a thinning retention, host memory. From now on head `head` stores k and v
+ * at the position of `token`; they are coded like any other token, and `keep` covers them at later
+ * chunks. The token stored there before must have been evicted. Attention counts each summary as
+ * `weight` tokens of that key. Order: by head, then weight, then token, ascending. */
 struct kvr_summaries {
     int64_t n, room;
     int32_t *token, *head, *weight; /* [n] */
-    float *k, *v;                   /* [n,D]; nothing in them when only counts are wanted */
+    float *k, *v;                   /* [n,D]; empty when only counts are needed */
 };
-/* Copies k and v [D], which are not read when counts alone are wanted (NULL). KVR_ENOMEM. */
+/* Copies k and v [D]; both are NULL when only counts are needed. KVR_ENOMEM. */
 enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int64_t weight,
                                   int head_dim, const float *k, const float *v);
 void kvr_summaries_free(struct kvr_summaries *s);
 
-/* Per-layer memory of a part: what it saw before. Opaque; the part's own. */
+/* State of a part for one layer, opaque to the cache. */
 struct kvr_policy_state {
-    struct kvr_buf buf; /* KVR_MEM_META of kvr_dev_host(dev), grown by the part itself */
-    /* What takes the place of `buf` once the chunk is stored; if that fails it is forgotten. */
+    struct kvr_buf buf; /* KVR_MEM_META of kvr_dev_host(dev), resized by the part */
+    /* Replaces `buf` once the chunk is stored; discarded if storing fails. */
     struct kvr_buf next;
     int64_t n_next;
-    int64_t n;         /* the part's own use: frames the buffer speaks of */
-    int64_t n_planned; /* the part's own use: frames when a plan was last made */
+    int64_t n;         /* for the part: frames covered by the buffer */
+    int64_t n_planned; /* for the part: frames at the last plan */
 };
 
-/* Side information that the study's format stores and section "byte accounting" counts. */
+/* Counts for the side information of the study's formats (docs, "byte accounting"). */
 struct kvr_study_counts {
     int64_t capacity, active; /* tokens */
-    int64_t stored;           /* tokens held by codecs */
+    int64_t stored;           /* tokens stored by codecs */
     int64_t pooled_frames;
 };
 
-/* Fill in the map. On CUDA it waits for the device where it has to see keys and values: what is
- * stored, and so what is launched next, depends on the answer. */
+/* Fills in the map. On CUDA it synchronises if it reads keys and values: what is stored and
+ * launched next depends on the result. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
 
-/* What the queries of a chunk's clean pass gave each key: of `n_query` sampled queries the sum and
- * the largest of their weights p, query heads of one KV head summed and compared alike. Attention
- * that the method's own choice made necessary: its time is the method's. */
+/* Attention each key received from a chunk's clean pass: sum and maximum of the weights p over
+ * `n_query` sampled queries; query heads of one KV head are combined. This attention is computed
+ * for the retention, so its time counts for the method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* [n_active,H], of the host; 0 for what is not held */
+    const float *sum, *max; /* [n_active,H], host memory; 0 where not stored */
 };
 
-/* Which of a chunk's queries are looked at. */
+/* Which of a chunk's queries are sampled. */
 enum kvr_query_pick {
-    KVR_QUERY_SPREAD, /* so many, evenly spread */
-    KVR_QUERY_NEWEST, /* the newest so many */
-    KVR_QUERY_FRAME,  /* those of the newest frame */
-    KVR_QUERY_CHUNK,  /* all */
+    KVR_QUERY_SPREAD, /* evenly spaced */
+    KVR_QUERY_NEWEST, /* the newest ones */
+    KVR_QUERY_FRAME,  /* all of the newest frame */
+    KVR_QUERY_CHUNK,  /* all of the chunk */
 };
 
-/* What a thinning retention asks for. */
+/* Inputs that a thinning retention requests. */
 struct kvr_thin_needs {
-    bool by_head;        /* every head keeps tokens of its own */
-    bool by_data;        /* which tokens stay depends on keys, values or attention */
-    bool counts_by_data; /* how many do, too: anything from none to all */
+    bool by_head;        /* tokens are selected per head */
+    bool by_data;        /* the selection depends on keys, values or attention */
+    bool counts_by_data; /* the number of kept tokens depends on the data, too */
     bool columns;        /* ctx->columns */
-    int queries;         /* of so many queries of a chunk; 0: all */
+    int queries;         /* sampled queries per chunk; 0: all */
     enum kvr_query_pick pick;
-    bool of_last;       /* the last layer is asked, and what it keeps all layers keep */
+    bool of_last;       /* the last layer selects for all layers */
     bool chunk_queries; /* ctx->q */
     bool foretold;      /* ctx->foretold: not causal */
     bool keys;          /* ctx->k: the new chunk's keys */
-    bool values;        /* ctx->v: and values */
+    bool values;        /* ctx->v: the new chunk's values */
     bool all_keys;      /* ctx->all_keys */
-    bool all_values;    /* ctx->all_values, beside all_keys */
-    bool turns;         /* undoes the rotation of keys: that of a video's model (kernels/rope.h) */
-    bool summaries;     /* ctx->summaries; only of a part by head */
-    bool weights;       /* ctx->weights */
-    bool beyond_window; /* what is kept stays visible when the cell's window has passed it */
+    bool all_values;    /* ctx->all_values, together with all_keys */
+    bool turns;     /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
+    bool summaries; /* ctx->summaries; only with by_head */
+    bool weights;   /* ctx->weights */
+    bool beyond_window; /* kept tokens stay visible beyond the cell's window */
 };
 
-/* keep [n_active][sets]: 1 where the token stays, sets being H for a part by head, else 1. It comes
- * as what the layer holds; the new chunk's tokens come as 1. Only a 1 may be changed, to 0. All
- * memory is the host's, `dev` too. */
+/* keep [n_active][G]: 1 if the token stays; G is H with by_head, else 1. On entry it
+ * holds what the layer stores, and 1 for the new chunk's tokens. The part may only change a 1 to 0.
+ * All memory is the host's, including `dev`. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);
@@ -161,14 +162,14 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* study: tokens beyond n_active are not coded at all (map: ZERO) */
+    bool active_only; /* study: tokens beyond n_active are not coded (map: ZERO) */
     enum kvr_status (*check)(const void *opts);
-    /* A tier for every token. Retention runs afterwards on the same map. */
+    /* Assigns a tier to every token. Retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
-    bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
+    bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* As intended: so many chunks at the most change tier at once, and become one segment; NULL: a
-     * chunk is a segment. Beside a retention that thins chunks move one by one. */
+    /* Intended reading: number of chunks that change tier together and become one segment; NULL:
+     * one chunk per segment. With a thinning retention chunks move one at a time. */
     int (*together)(const void *opts);
 };
 
@@ -178,29 +179,31 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Changes bytes of tier 0 only. NULL where `thin` is not. */
+    /* Changes bytes of tier 0 only. NULL if `thin` is set. */
     kvr_assign_fn *assign;
-    /* As intended only: gives up single tokens, of any tier. */
+    /* Intended reading only: evicts single tokens of any tier. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
-    bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
+    bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* A sentence when the options mislead on a model of this shape, heads of keys and values being
-     * n_heads (all 0: of any), else NULL; may be NULL. */
+    /* A warning if the options mislead on a model of this shape (all 0: any shape), else NULL.
+     * n_heads counts KV heads. May be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
-    const char *position; /* where keys are read, if not where they were made; NULL: there */
-    bool keeps_tokens;    /* its state is keys and values that come back: bytes of the format */
+    const char *position; /* position at which keys are read, if it differs from where they were
+                           * made; NULL: unchanged */
+    bool keeps_tokens;    /* its state holds keys and values that return to the cache: counted as
+                           * format bytes */
 };
 
 /* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
 extern const struct kvr_tiers *const kvr_tiers_parts[];
 extern const struct kvr_retention *const kvr_retention_parts[];
-/* Those, then the parts of loaded plug-ins; NULL past the last. */
+/* Built-in parts, then those of loaded plug-ins; NULL past the last. */
 const struct kvr_tiers *kvr_tiers_at(int i);
 const struct kvr_retention *kvr_retention_at(int i);
 
-/* A part with its options, as named by a row. part == NULL: none ("", everything is tier 0 and
- * kept). opts are owned. */
+/* A part with its options, as named by a row. part == NULL: none (all tokens are kept in tier 0).
+ * Owns opts. */
 struct kvr_tiers_use {
     const struct kvr_tiers *part;
     void *opts;
@@ -209,19 +212,19 @@ struct kvr_retention_use {
     const struct kvr_retention *part;
     void *opts;
 };
-/* Chunks that may become one segment: 1 without a part that says more. */
+/* Chunks that may become one segment; 1 by default. */
 int kvr_tiers_together(const struct kvr_tiers_use *u);
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
-/* Does the part thin, and what does it ask for? All false and 0 where it does not. */
+/* Whether the part thins, and its requested inputs (all false and 0 if it does not). */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
 const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
                                   int head_dim);
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
-/* Ask the part (not NULL), which is given what it can read: a part without `cuda` gets copies of k
- * and v in memory of kvr_dev_host(dev), and that as its device. */
+/* Call the part (not NULL). A part without `cuda` receives copies of k and v in memory of
+ * kvr_dev_host(dev), and that device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
@@ -232,10 +235,10 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* A layer's budget factor. `which`: "none" (1), "linear" (min + l/(L-1) (max-min), 1 when L is
- * 1), "falling" (the same from the last layer back), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take
- * the table at the same relative depth, linearly between entries), or a file of one number per
- * line and layer ('#' comments), as `kvreel profile` writes it. */
+/* Budget factor of a layer. `which` is "none" (1); "linear" (min + l/(L-1) (max-min), 1 for L = 1);
+ * "falling" (linear from the last layer to the first); "moviegen" or "storyeval" (the study's
+ * profiled tables for 30 layers, linearly interpolated by relative depth for other L); or a file
+ * with one number per line and layer ('#' starts a comment), as written by `kvreel profile`. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 bool kvr_layer_budget_is_file(const char *which);

@@ -1,4 +1,4 @@
-/* registry.c - methods.def as an array; what is registered, built in or loaded. */
+/* registry.c - methods.def as an array, and lookup of built-in and loaded parts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ const struct kvr_method *const kvr_methods[] = {
     NULL
 };
 
-/* One walk for all kinds: the built-in list, then that of each plug-in, less what came before. */
+/* One lookup for all kinds: the built-in list, then each plug-in's list. */
 #define AT(function, type, built_in, list)                                                         \
     const struct type *function(int i)                                                             \
     {                                                                                              \
@@ -63,7 +63,7 @@ bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n)
 
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name)
 {
-    const char *names[256] = { NULL }; /* of more, the nearest is sought among the first */
+    const char *names[256] = { NULL }; /* the nearest name is sought among the first 256 */
     const struct kvr_method *m;
     const char *near;
 

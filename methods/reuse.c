@@ -1,4 +1,4 @@
-/* reuse.c - the options of feature reuse. */
+/* reuse.c - options of feature reuse. */
 #include "methods/reuse.h"
 
 #include <stdio.h>

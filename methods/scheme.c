@@ -1,4 +1,4 @@
-/* scheme.c - a method, its reading and its options, settled. */
+/* scheme.c - resolves a method, its reading and its options. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ const struct kvr_opt kvr_scheme_options[] = {
     { 0 }
 };
 
-/* NAME, NAME@study, NAME@intended, NAME@project; `spec` ends before a '+'. *reading: what follows
- * the '@'. */
+/* NAME, NAME@study, NAME@intended, NAME@project; `spec` ends before a '+'. *reading: the text after
+ * '@'. */
 static enum kvr_status split_spec(const char *spec, char *name, size_t n, const char **reading)
 {
     const char *at = strchr(spec, '@');
@@ -85,7 +85,7 @@ static bool starts(const char **name, const char *word)
     return true;
 }
 
-/* Set an option of a part, if it has it; counts. */
+/* Sets an option of a part if the part has it, and counts. */
 static enum kvr_status set_part(const char *part, const struct kvr_opt *table, void *opts,
                                 const char *name, const char *value, int *n_set)
 {
@@ -155,13 +155,13 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
 
 /* ---- parts of other rows ------------------------------------------------------------------- */
 
-/* Settings that name a part instead of setting its options: of all that is held
+/* Settings that replace a part instead of setting its options:
  *
- *     retention, tiers                  a row's by its name, "none", or the part's text
- *     codec, k.codec, v.codec           a row's (of its first tier) by its name, or a pipeline
+ *     retention, tiers                  another row's by its name, "none", or the part's text
+ *     codec, k.codec, v.codec           another row's (of its first tier) by its name, or a pipeline
  *     recent.codec, recent.k.codec      of the tier `recent` alone
  *
- * They are read before the options, which are those of the parts that are named. */
+ * They are applied before options, which belong to the parts they name. */
 static const char retention_setting[] = "retention", tiers_setting[] = "tiers";
 
 struct given {
@@ -169,7 +169,7 @@ struct given {
     int n;
 };
 
-/* The last that was given of that name, or NULL. */
+/* Last value given under that name, or NULL. */
 static const char *given_value(const struct given *g, const char *name)
 {
     const char *value = NULL;
@@ -180,8 +180,8 @@ static const char *given_value(const struct given *g, const char *name)
     return value;
 }
 
-/* What is said of the codec of a side of a tier, the narrower name before the wider one; NULL:
- * nothing. Of the first tier unless a name says which. */
+/* The codec given for one side of a tier, narrower names first; NULL if none. A name without a tier
+ * means the first tier. */
 static const char *codec_given(const struct kvr_scheme *p, const struct given *g, int tier,
                                enum kvr_side side)
 {
@@ -203,7 +203,7 @@ static const char *codec_given(const struct kvr_scheme *p, const struct given *g
     return value;
 }
 
-/* Is it one of the above? */
+/* Whether the name is one of the codec settings above. */
 static bool names_a_codec(const struct kvr_scheme *p, const char *name)
 {
     for (int t = 0; t < p->n_tiers; t++)
@@ -260,7 +260,7 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct given *g)
         struct kvr_codec **codec = side ? p->v : p->k;
 
         KVR_TRY(open_codec(p, g, 0, which, base[side], &codec[0]));
-        /* A row need not name a codec for a tier its options leave empty. */
+        /* A row may omit the codec of a tier that its options leave empty. */
         for (int t = 1; t < p->n_tiers; t++)
             KVR_TRY(open_codec(p, g, t, which, tier[side][t] ? tier[side][t] : codec[0]->text,
                                &codec[t]));
@@ -301,9 +301,9 @@ static enum kvr_status settle(struct kvr_scheme *p)
     return KVR_OK;
 }
 
-/* The wider word first, so that a narrower one holds, in whichever order they are given: a sweep's
- * cells keep their options sorted by name. Of equally narrow ones (`k.bits`, `old.bits`) the last
- * by name holds, of one name the last that was given. */
+/* Wider names first, so that the narrower one wins regardless of order: a sweep's cells sort their
+ * options by name. Among equally narrow ones (`k.bits`, `old.bits`) the last by name wins; for one
+ * name, the last given. */
 static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
 {
     int dots = 0;
@@ -315,7 +315,7 @@ static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
     return dots ? dots : strcmp(a->name, b->name);
 }
 
-/* All but those that name parts, which were read before. */
+/* Applies all settings except those that name parts. */
 static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting *settings, int n)
 {
     struct kvr_setting *row = calloc((size_t)n + 1, sizeof *row);
@@ -340,7 +340,7 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     return st;
 }
 
-/* What a setting says instead of the row: "none", a row's name, or a part's text. */
+/* The text a setting gives instead of the row's: "none", another row's, or a part's text. */
 static const char *part_text(const struct given *g, const char *name, const char *own)
 {
     const char *said = given_value(g, name);
@@ -458,7 +458,7 @@ bool kvr_scheme_last_chooses(const struct kvr_scheme *p)
     return kvr_retention_thins(&p->retention, &thin) && thin.of_last;
 }
 
-/* Attention keeps two spaces of keys and two of values: as they are, and rotated. */
+/* Attention supports two spaces for keys and two for values: untransformed and rotated. */
 static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec *const *codec)
 {
     const struct kvr_codec *first = NULL;
@@ -583,13 +583,13 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
        p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
                  : "none");
     for (const struct kvr_opt *o = kvr_scheme_options; o->name; o++)
-        if (strcmp(o->name, "commit") != 0) /* that is the cadence */
+        if (strcmp(o->name, "commit") != 0) /* "commit" is shown as the cadence */
             fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
-    /* Enough tokens that the last ragged group does not show. */
+    /* Enough tokens that the last ragged group is negligible. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 
