@@ -99,6 +99,18 @@ no_spills() {
              END { if (!n) print "no kernel was compiled"; exit bad || !n }'
 }
 
+# What warp groups ask for (setmaxnreg, from PTX) beside what ptxas gave their kernel: more hangs on a device.
+registers_fit() {
+    local f rc=0 work
+    work=$(mktemp -d)
+    while read -r f; do
+        nvcc -I. -std=c++17 -O3 -fmad=false -arch=sm_90a -ptx -o "$work/k.ptx" "$f" &&
+            python3 tools/setmaxnreg.py --log "${BUILD:-build}/${f%.cu}.cuda.o.log" "$work/k.ptx" || rc=1
+    done < <(git grep -l 'kvr_setmaxnreg_inc<' -- 'harness/*.cu' 'methods/*.cu')
+    rm -rf "$work"
+    return "$rc"
+}
+
 step "includes go one way" bash tools/check-includes.sh
 step "nobody asks which device it is" bash tools/check-devices.sh
 step "text in the field's words" bash tools/plain.sh
@@ -129,6 +141,8 @@ fi
 [ -z "$(command -v nvcc)" ] && [ -x /usr/local/cuda/bin/nvcc ] && PATH=$PATH:/usr/local/cuda/bin # where the Makefile looks, too
 if have nvcc 'registers of the CUDA kernels'; then
     step "nvcc takes every kernel, and none spills" no_spills
+    have python3 'registers of warp groups' &&
+        step "registers of warp groups fit what the launch allocates" registers_fit
     step "what a session with a GPU will build" bash tools/device-check.sh --build 90 "${BUILD:-build}/device-90"
     bash tools/sass.sh >/dev/null 2>"${BUILD:-build}/sass.log"
     case $? in

@@ -3,9 +3,10 @@
 #
 #     tools/sass.sh [--markdown]
 #
-# Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu, attend_bytes.cu and
-# harness/engine/product_cuda.cu for sm_90a, and reads what nvcc made of it (sass_model.py says how). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm,
-# then NVDISASM=PATH) and Python 3. One that is missing is named, and the exit status is 77.
+# Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu, attend_bytes.cu and harness/engine/product_cuda.cu
+# for sm_90a, and reads what nvcc made of it: registers of warp groups (setmaxnreg.py), instructions and time
+# (sass_model.py). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm, then
+# NVDISASM=PATH) and Python 3. One that is missing is named, and the exit status is 77.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -23,4 +24,5 @@ machine_code() { # machine_code NAME ARCH
 }
 machine_code harness/cache/attend_mma.cu sm_90 && machine_code harness/cache/attend_wgmma.cu sm_90a &&
     machine_code harness/cache/attend_bytes.cu sm_90a && machine_code harness/engine/product_cuda.cu sm_90a &&
+    python3 tools/setmaxnreg.py "$work"/{attend_wgmma,attend_bytes,product_cuda}.hex >/dev/null &&
     python3 tools/sass_model.py "$work"/*.hex --limits tools/sass-limits.txt "$@"
