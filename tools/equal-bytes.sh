@@ -5,7 +5,7 @@
 #     tools/equal-bytes.sh KVREEL out/budget-nano.db [FILE]     FILE: default docs/equal-bytes.md
 set -euo pipefail
 
-# The page leaves out the runtime, which such a sweep does not control, and says the budget once.
+# The page leaves out the runtime, which such a sweep does not control, and names the budget once.
 "$1" report --db "$2" --table equal_bytes --format md | awk '
     /^\| method / { next }
     /^\|---/ { next }
@@ -14,11 +14,13 @@ set -euo pipefail
         budget = cell[n]
         sub(/ \|$/, "", budget)
         if (budget != last) {
-            printf "%s%s:\n\n| method | bits | SSIM [95 %%] | tie | PSNR, dB [95 %%] |\n|---|---:|---:|---|---:|\n",
+            printf "%s%s:\n\n| method | bits | SSIM [95 %%] | tie | PSNR, dB |\n|---|---:|---:|---|---:|\n",
                 last == "" ? "" : "\n", budget
             last = budget
         }
         gsub(/, 1\.0000\]/, ", 1]", cell[3])
+        sub(/ fit=[0-9.]+$/, "", cell[1])
+        sub(/ \[.*/, "", cell[5])
         print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " | " cell[5] " |"
         next
     }

@@ -38,12 +38,12 @@ number='def at($n): . as $x | if $x == null then "-" else
            | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
 
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
-    "| chunk | method | bits | above BF16 | by the correction | KL | top-1 | mass on the prefix, less BF16 |",
-    "|---:|---|---:|---:|---:|---:|---:|---:|",
+    "| chunk | method | bits | above BF16 | by the correction | KL | mass on the prefix, less BF16 |",
+    "|---:|---|---:|---:|---:|---:|---:|",
     (map(select(.prefix_tokens == null and (.method | endswith("_PTH") or . == "BF16" | not)))[]
      | "| \(.chunk) | \(.method) | \(.bits | at(2)) | " + span(.d_nll; .d_nll_lo; .d_nll_hi) + " | "
          + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " | "
-         + "\(.kl | at(3)) | \(.top1 | at(3)) | " + span(.mass_shift; .mass_shift_lo; .mass_shift_hi) + " |")' |
+         + "\(.kl | at(3)) | " + span(.mass_shift; .mass_shift_lo; .mass_shift_hi) + " |")' |
     "$tools/between.sh" "$page" all-prefixes
 
 # A row for a method, a column for each prefix; baselines added by default are not part of the study.

@@ -92,11 +92,9 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
 {
     const char *const *tier = keys ? m->tier_k : m->tier_v;
 
-    if (!keys && values_as_keys(m, p)) {
-        fprintf(to, "same");
+    if (!keys && values_as_keys(m, p))
         return;
-    }
-    fprintf(to, "`");
+    fprintf(to, keys ? "`" : "; V `");
     put(to, keys ? m->k : m->v);
     fprintf(to, "`");
     for (int t = 1; t < p->n_tiers; t++)
@@ -138,9 +136,8 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struc
     struct kvr_scheme *p;
 
     KVR_TRY(kvr_scheme_open(&p, m->name, NULL, 0));
-    fprintf(to, "| %s | %s | ", m->name, m->family);
+    fprintf(to, "| %s | ", m->name);
     put_codecs(to, m, true, p);
-    fprintf(to, " | ");
     put_codecs(to, m, false, p);
     put_parts(to, name, part, 4);
     put_bits(to, p);
@@ -232,8 +229,8 @@ enum kvr_status kvr_catalogue_write(FILE *to)
     struct pieces all;
 
     KVR_TRY(find_pieces(&all));
-    fprintf(to, "| method | family | keys | values | tiers, retention, reuse | bits | study |\n"
-                "|---|---|---|---|---|---|---|\n");
+    fprintf(to, "| method | codecs | tiers, retention, reuse | bits | study |\n"
+                "|---|---|---|---|---|\n");
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
         KVR_TRY(put_row(to, m, &all));
     fprintf(to, "\nHow `NAME@study` differs:\n\n");
