@@ -1,8 +1,8 @@
-/* cells.c - the stages `ints`, `floats`, `gauss` and `iq4_nl`: their options, their layout and the
- * work on the CPU. The arithmetic is cells.h, the kernels cells_cuda.cu.
+/* cells.c - the stages `ints`, `floats`, `gauss` and `iq4_nl`: options, layout and CPU loops. The
+ * arithmetic is in cells.h, the kernels in cells_cuda.cu.
  *
- * How they are coded belongs to these formats: compute=bf16 does not concern them. Both readings
- * are one. */
+ * The formats define their own arithmetic, so compute=bf16 has no effect, and both readings are the
+ * same. */
 #include "methods/codecs/cells/cells.h"
 
 #include <string.h>
@@ -87,14 +87,14 @@ static const struct kvr_opt iq4_nl_options[] = { KVR_OPT_INT(struct iq4_nl_opts,
                                                              "channels of a head sharing a scale"),
                                                  { 0 } };
 
-/* Levels of least squared error for the normal distribution (Lloyd, Max), the upper half; of 2, 4,
- * 8 and 16. */
+/* Lloyd-Max levels of the standard normal distribution, upper half, for 2, 4, 8 and 16 levels. */
 static const float lloyd[] = { 0.797884561f,                                         /**/
                                0.452780035f, 1.51041761f,                            /**/
                                0.245094179f, 0.756005281f, 1.34390928f,  2.1519457f, /**/
                                0.12839503f,  0.388048299f, 0.656759119f, 0.942340456f,
                                1.2562312f,   1.61804639f,  2.06901723f,  2.73258957f };
-/* The same with the distribution cut at 10.5 sigma and 200 trapezoids a cell, as vLLM has them. */
+/* The same with the distribution cut at 10.5 sigma and integrated with 200 trapezoids per cell, as
+ * in vLLM. */
 static const float trapezoid[] = { 0,
                                    0,
                                    0, /**/
@@ -113,7 +113,7 @@ static const float trapezoid[] = { 0,
 static const float iq4_levels[] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113 };
 
-/* What the options of each stage come to; the block is added by cells_of(). */
+/* Translates a stage's options; cells_of() adds the block. */
 
 static void ints_rule(const void *opts, struct cells *c)
 {
@@ -292,16 +292,16 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Whether an integer is off by about half its group's scale at most. */
+/* Whether an integer's error is at most about half its group's scale. */
 static bool has_steps(const struct cells *c)
 {
     return c->kind == CELLS_INTS && c->scale != CELLS_BLOCK && c->round != CELLS_TRUNC &&
            !(c->quantile < 1);
 }
 
-/* A float's step is about a share of its value: averaged over a log-uniform mantissa its square is
- * 3 / (8 ln 2) of the square of 2^-mantissa bits. Other formats' errors have no such rule: extremes
- * saturate, levels are uneven. */
+/* A float's quantization step is proportional to its value: averaged over a log-uniform mantissa,
+ * its square is 3 / (8 ln 2) times the square of 2^-(mantissa bits). Other formats have no such
+ * rule: extremes saturate or levels are non-uniform. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {
@@ -321,7 +321,7 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
     }
 }
 
-/* ---- on the CPU ---------------------------------------------------------------------------- */
+/* ---- CPU --------------------------------------------------------------------------------- */
 
 static void put_number(uint8_t *meta, size_t at, int number, int64_t i, unsigned raw)
 {
@@ -437,7 +437,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
         }
 }
 
-/* ---- on a device --------------------------------------------------------------------------- */
+/* ---- CUDA -------------------------------------------------------------------------------- */
 
 KVR_CODED_CUDA(cells)
 

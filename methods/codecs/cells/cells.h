@@ -1,9 +1,9 @@
-/* cells.h - formats whose scale belongs to some channels of a head of a token: the stages `ints`,
- * `floats`, `gauss` and `iq4_nl`, and the arithmetic that both kinds of device do.
+/* cells.h - formats with a scale per group of channels of one head and token: the stages `ints`,
+ * `floats`, `gauss` and `iq4_nl`. The arithmetic here is shared by CPU and CUDA.
  *
- * A group is G consecutive channels of a head of one token. It is fitted: a scale s, perhaps a
- * second number m (a minimum or a zero point); each is rounded to the type that it is stored in.
- * Then an element x becomes a code q, and reads
+ * A group is G consecutive channels of one head of one token. Fitting gives a scale s and possibly
+ * a second number m (a minimum or a zero point), each rounded to its storage type. An element x
+ * then becomes a code q, which decodes to
  *
  *     ints      x^ = (q - 2^(b-1)) s     no zero point
  *               x^ = q s + m             a minimum
@@ -11,14 +11,14 @@
  *     floats    x^ = value(q) s          value: E4M3, E5M2, E3M2, E2M3 or E2M1
  *     levels    x^ = level[q] s
  *
- * The functions here are compiled by the host's compiler and for devices: one definition, the same
- * bytes. Sums run over the channels in order. Where the host divides an element, a device multiplies by
- * the inverse of what elements share and corrects the product, which is the same number (quotient.h).
+ * These functions are compiled by the host compiler and for devices, with the same bytes as result.
+ * Sums run over channels in order. Where the host divides, the device multiplies by a reciprocal
+ * and corrects the product to the correctly rounded quotient (quotient.h).
  *
- * Bytes: codes as pack.h says; meta = the block's largest magnitude (FP32, where the format has
- * it), then the numbers of the groups, wider ones first.
+ * Bytes: codes as in pack.h; meta = the block's largest magnitude (FP32, if the format has it),
+ * then the groups' numbers, wider types first.
  *
- * What is not finite makes its group's scale NaN; formats without a scale have a NaN code. */
+ * A non-finite element makes its group's scale NaN; formats without a scale have a NaN code. */
 #ifndef KVR_METHODS_CELLS_H
 #define KVR_METHODS_CELLS_H
 
@@ -30,7 +30,7 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
-#define CELLS_BOTH static __host__ __device__ __forceinline__ /* launchers ask it, too */
+#define CELLS_BOTH static __host__ __device__ __forceinline__ /* also called by launchers */
 typedef kvr_global<const float> cells_in;
 #define cells_bits __float_as_uint
 #define cells_float __uint_as_float
@@ -50,8 +50,8 @@ enum { CELLS_MAX_GROUP = 256, CELLS_MAX_LEVELS = 16 };
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
-/* What a number of a group is stored as. ONE: it is 1 and not stored; BLOCK: it follows from the
- * block's largest magnitude. */
+/* Storage type of a group's number. ONE: always 1, not stored; BLOCK: derived from the block's
+ * largest magnitude. */
 enum cells_number {
     CELLS_ONE,
     CELLS_BLOCK,
@@ -60,42 +60,42 @@ enum cells_number {
     CELLS_BF16,
     CELLS_E4M3,
     CELLS_E8M0,
-    CELLS_E4M3_UP, /* the smallest E4M3 that is not below: as a scale it clips nothing */
+    CELLS_E4M3_UP, /* the smallest E4M3 not below the value: as a scale it clips nothing */
     CELLS_U8
 };
 
 enum cells_zero { CELLS_NO_ZERO, CELLS_MINIMUM, CELLS_POINT, CELLS_HIDDEN };
 enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
-/* Coded by division by the scale as stored, by the scale before it was rounded, or by
- * multiplication with the inverse of the latter. */
+/* Divisor used for quantization: the stored scale, the scale before rounding, or a multiplication
+ * by the reciprocal of the latter. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
-/* TOP: the largest magnitude meets the largest value. FLOOR: a power of two, as OCP's formats take
- * it. BEST: of the scales by which the maximum meets 6 or 4 the one of the smaller error. */
+/* TOP: the largest magnitude maps to the largest value. FLOOR: power of two as in OCP MX. BEST:
+ * maps the maximum to 6 or 4, whichever has the smaller error. */
 enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
 enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
 struct cells {
     int kind, bits, group;
-    int scale, zero, second; /* second: what the minimum or zero point is stored as */
+    int scale, zero, second; /* second: storage type of the minimum or zero point */
     int round, by, pick, of_levels;
-    bool first_extreme; /* the scale's sign is the extreme's, which is coded -2^(b-1) */
+    bool first_extreme; /* the scale has the extreme's sign, so the extreme's code is -2^(b-1) */
     bool relative;      /* the scale is relative to the block's largest magnitude */
     float clip, quantile, least;
-    int man, emin; /* FLOATS: bits of the mantissa, smallest exponent */
-    float top;     /* FLOATS: the largest value */
-    int nan;       /* FLOATS: the code of a NaN; -1: none */
+    int man, emin; /* FLOATS: mantissa bits, smallest exponent */
+    float top;     /* FLOATS: largest value */
+    int nan;       /* FLOATS: code of NaN; -1: none */
     float level[CELLS_MAX_LEVELS];
-    /* The block, and where the numbers of its groups are. */
+    /* The block, and the offsets of its groups' numbers in meta. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, meta_bytes;
 };
 
 struct cells_fit {
-    float s, m;      /* as they are read */
-    float by, low;   /* q = (x - low) / by, or times by */
-    unsigned raw, z; /* as they are stored */
+    float s, m;      /* as decoded */
+    float by, low;   /* q = (x - low) / by, or * by if `inverse` */
+    unsigned raw, z; /* as stored */
     bool inverse, bad;
-    float inv; /* 1 / by; 0: to be divided by `by` itself */
+    float inv; /* 1 / by; 0: divide by `by` */
 };
 
 CELLS size_t cells_size(int number)
@@ -112,15 +112,15 @@ CELLS float cells_pow2(int e)
     return cells_float((unsigned)(e + 127) << 23);
 }
 
-/* What numbers are multiplied by for s: 0 where s or its inverse may leave the numbers of which
- * cells_quotient knows the quotient. */
+/* Reciprocal of s for cells_quotient; 0 if s or 1/s is outside the range in which the corrected
+ * product is exact. */
 CELLS float cells_inverse(float s)
 {
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
 }
 
-/* y / s, inv of it. What the products cannot tell is divided: quotients of which only a sign matters.
- * Quotients from 1e38 on come out as some such number. */
+/* y / s given inv = 1/s. Falls back to a division for tiny y, where only the sign of the quotient
+ * matters. Quotients above 1e38 give some number above 1e38. */
 CELLS float cells_quotient(float y, float s, float inv)
 {
 #ifdef __cplusplus
@@ -132,8 +132,8 @@ CELLS float cells_quotient(float y, float s, float inv)
     return y / s;
 }
 
-/* To the nearest of the values with `man` bits of mantissa, ties to even; top at the most. The
- * sign is the bit above. a is not a NaN. */
+/* Rounds to a minifloat with `man` mantissa bits, ties to even, saturating at top. The sign is the
+ * highest bit. x is not NaN. */
 CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
 {
     const float a = fminf(fabsf(x), top);
@@ -155,7 +155,7 @@ CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
     return q >> (bits - 1) & 1u ? -v : v;
 }
 
-/* Away from 0 to the next of the values, which follow one another as codes do; top at the most. */
+/* Rounds the magnitude up to the next value, saturating at top; codes are ordered like values. */
 CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
 {
     const unsigned q = cells_mini(x, man, emin, top, bits);
@@ -164,7 +164,7 @@ CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
     return v < fabsf(x) && v < top ? q + 1 : q;
 }
 
-/* A finite number, or the scale of a group that is not: NaN. */
+/* Bits of a finite number, or of NaN for a group that is not finite. */
 CELLS unsigned cells_store(int number, float x)
 {
     unsigned h;
@@ -182,7 +182,7 @@ CELLS unsigned cells_store(int number, float x)
         return x != x ? 0x7fu : cells_mini(x, 3, -6, 448, 8);
     case CELLS_E4M3_UP:
         return x != x ? 0x7fu : cells_mini_up(x, 3, -6, 448, 8);
-    case CELLS_E8M0: /* a power of two already */
+    case CELLS_E8M0: /* already a power of two */
         return x != x ? 255u : cells_bits(x) >> 23;
     case CELLS_U8:
         return x != x ? 0u : (unsigned)x;
@@ -212,7 +212,7 @@ CELLS float cells_load(int number, unsigned raw)
     }
 }
 
-/* The smallest power of two not below x >= 0, or the largest not above; 2^-126 at least. */
+/* Smallest power of two not below x >= 0, or largest not above; at least 2^-126. */
 CELLS float cells_power(float x, bool up)
 {
     const unsigned u = cells_bits(x);
@@ -222,7 +222,7 @@ CELLS float cells_power(float x, bool up)
     return cells_pow2(e);
 }
 
-/* The `rank`-th smallest of n magnitudes, from 0. */
+/* The `rank`-th smallest of n magnitudes, counted from 0. */
 CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
 {
     unsigned low = 0, high = 0x7f800000u;
@@ -241,7 +241,7 @@ CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
     return cells_float(low);
 }
 
-/* Of the magnitudes, linearly between ranks. */
+/* Quantile of the magnitudes, linear between ranks. */
 CELLS float cells_quantile(cells_in x, int64_t at, int n, float share)
 {
     const float rank = share * (float)(n - 1);
@@ -272,10 +272,10 @@ CELLS float cells_rounded(float y, int how)
 
 CELLS float cells_clamp(float x, float lo, float hi)
 {
-    return !(x >= lo) ? lo : x > hi ? hi : x; /* a NaN: lo */
+    return !(x >= lo) ? lo : x > hi ? hi : x; /* NaN gives lo */
 }
 
-/* Which level is nearest; half way it is the higher. */
+/* Index of the nearest level; ties go to the higher one. */
 CELLS unsigned cells_nearest(const struct cells *c, float v)
 {
     const int n = 1 << c->bits;
@@ -305,7 +305,7 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
         return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
-    if (c->round == CELLS_UP) /* one sum, as those who ship it round */
+    if (c->round == CELLS_UP) /* a single sum, as in the shipped implementation */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);
     return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +
@@ -328,7 +328,7 @@ CELLS float cells_value(const struct cells *c, const struct cells_fit *f, unsign
     }
 }
 
-/* The numbers of a group as they are read. `most` is the block's largest magnitude. */
+/* A group's numbers as decoded. `most` is the block's largest magnitude. */
 CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float most,
                       struct cells_fit *f)
 {
@@ -342,7 +342,8 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* E4M3's 448, or 256 where 1.5 times as much has to fit */
+    if (c->relative) { /* E4M3's maximum of 448, or 256 so that a scale 1.5 times as large still
+                        * fits */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -350,7 +351,7 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Code as the numbers are read, or else by `unrounded`. */
+/* Chooses the divisor: the stored scale or the unrounded one. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;
@@ -373,7 +374,7 @@ CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const str
     return sum;
 }
 
-/* The scale that makes `size` the largest value, times `more`. */
+/* Scale that maps `size` to the largest value, times `more`. */
 CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
                             struct cells_fit *f)
 {
@@ -469,7 +470,7 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
     f->s = cells_load(c->scale, f->raw);
 }
 
-/* The group whose first element is x[at]. */
+/* Fits the group whose first element is x[at]. */
 CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, float most)
 {
     struct cells_fit f, other;

@@ -1,9 +1,10 @@
-/* cells_cuda.cu - the formats of cells.h on a device; cells.c says what is stored where.
+/* cells_cuda.cu - CUDA kernels of the formats in cells.h; cells.c documents the layout.
  *
- * A block has 8 tokens of some whole groups: a thread fits a group, then a thread has the 8 tokens
- * of a channel, whose bytes of a plane are its own. Built with -fmad=false.
+ * A CTA handles 8 tokens of some complete groups. First each thread fits one group, then each
+ * thread encodes the 8 tokens of one channel, which fill whole bytes of a plane. Built with
+ * -fmad=false.
  *
- * No element costs a division: see cells_quotient and struct cut. */
+ * No element needs a division: see cells_quotient and struct cut. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"
@@ -57,12 +58,12 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* How a block is cut, so that no thread has to divide: i / group is the high word of i * share, which is
- * 2^32 / group and less than 1 more; that adds up to less than 2^32 for i < 2^24, since a group has at most
- * 256 channels. */
+/* Tiling constants that replace divisions: i / group is the high word of i * share, where share is
+ * 2^32 / group rounded up. The rounding error stays below 2^32 for i < 2^24 because a group has at
+ * most 256 channels. */
 struct cut {
-    unsigned share, of_token; /* groups of a token */
-    unsigned tiles, groups;   /* of a token; of a tile */
+    unsigned share, of_token; /* groups per token */
+    unsigned tiles, groups;   /* tiles per token; groups per tile */
 };
 
 static struct cut cut_of(const struct cells &c)
@@ -73,7 +74,7 @@ static struct cut cut_of(const struct cells &c)
              kvr_blocks(c.channels, groups * group), groups };
 }
 
-/* Compiled for each kind of format by itself: a kernel's code has to fit the instruction cache. */
+/* One instantiation per kind of format, so that a kernel fits the instruction cache. */
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
@@ -88,10 +89,10 @@ static __global__ void __launch_bounds__(THREADS, 6)
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
     const float most = most_of(c, whole);
 
-    if (c.kind != KIND) /* what the compiler may assume below */
+    if (c.kind != KIND) /* tells the compiler the kind */
         return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
-        const int r = i % 8, g = i / 8; /* neighbours have the tokens of a group */
+        const int r = i % 8, g = i / 8; /* neighbouring threads take the tokens of one group */
         const int64_t t = 8 * t8 + r;
 
         if (t >= c.n_tok)

@@ -1,10 +1,10 @@
-/* cube.c - the shift `cube`: every channel loses its mean over a small cube of tokens near in time
- * and space, kept in E4M3. The places are cube.h, the kernels cube_cuda.cu.
+/* cube.c - the shift `cube`: subtracts every channel's mean over a small space-time cube of tokens,
+ * stored in E4M3. The indexing is in cube.h, the kernels in cube_cuda.cu.
  *
- * DeltaQuant's decomposition (CVPR 2026: a mean in 8 bits and differences in 4, of activations, in
- * cubes of 4 x 1 x 4 and 4 x 2 x 8 tokens) carried over to a cache, which it has no variant for.
- * Chunks of 3 frames of 30 x 52 tokens ask for other cubes: 3 x 2 x 4, a third of a bit an
- * element. What is taken off is the number as stored, so that decoding adds what coding took off. */
+ * DeltaQuant's decomposition (CVPR 2026) applied to a cache; the original quantizes activations
+ * with 8-bit means and 4-bit differences in cubes of 4 x 1 x 4 and 4 x 2 x 8 tokens. For chunks of
+ * 3 frames of 30 x 52 tokens the cubes are 3 x 2 x 4, a third of a bit per element. The stored
+ * number is subtracted, so that decoding adds exactly the same value. */
 #include "methods/codecs/cube/cube.h"
 
 #include "methods/kernels/rope.h"
@@ -24,7 +24,7 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* The largest number not above `most` that divides n. */
+/* Largest divisor of n that is at most `most`. */
 static int64_t divisor(int64_t n, int64_t most)
 {
     while (n % most)

@@ -1,9 +1,9 @@
-/* cube.h - where the cubes of the stage `cube` lie, which both kinds of device reckon alike.
+/* cube.h - indexing of the stage `cube`, shared by CPU and CUDA.
  *
- * A block is frames of `frame` tokens each, a frame is rows of `row` tokens, and cubes of frames x
- * rows x cols tokens fill it; they are counted along a row, then down a frame, then from frame to
- * frame. Where the block is no whole frames, or places are not known, it is one row, and a cube as
- * many tokens one after another, the last one fewer. */
+ * A block is frames of `frame` tokens, a frame is rows of `row` tokens, and cubes of frames x rows
+ * x cols tokens tile it. Cubes are numbered along a row, then down a frame, then from frame to
+ * frame. If the block is not complete frames, or positions are unknown, the block is treated as one
+ * row, and a cube is a run of consecutive tokens, the last one possibly shorter. */
 #ifndef KVR_METHODS_CUBE_H
 #define KVR_METHODS_CUBE_H
 
@@ -12,12 +12,12 @@
 /* A block. meta = the means E4M3 [cubes][C]. */
 struct cube {
     int64_t n_tok, channels;
-    int64_t frame, row;         /* tokens of each */
-    int64_t frames, rows, cols; /* of a cube */
-    int64_t across, down, deep; /* cubes along a row, down a frame, from frame to frame */
+    int64_t frame, row;         /* tokens per frame and per row */
+    int64_t frames, rows, cols; /* size of a cube */
+    int64_t across, down, deep; /* number of cubes along a row, down a frame, over frames */
 };
 
-/* The cube that token t is of. */
+/* The cube of token t. */
 CELLS int64_t cube_of(const struct cube *g, int64_t t)
 {
     const int64_t f = t / g->frame, place = t % g->frame;
@@ -26,7 +26,7 @@ CELLS int64_t cube_of(const struct cube *g, int64_t t)
            place % g->row / g->cols;
 }
 
-/* Token j of cube i, of frames * rows * cols, ascending; -1 where the block ends before it. */
+/* Token j of cube i, 0 <= j < frames * rows * cols, ascending; -1 beyond the end of the block. */
 CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
 {
     const int64_t c = i % g->across * g->cols + j % g->cols;
@@ -37,7 +37,7 @@ CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
     return t < g->n_tok ? t : -1;
 }
 
-/* The mean as it is stored, of a sum of n elements. */
+/* The stored mean for a sum of n elements. */
 CELLS unsigned cube_mean(double sum, int64_t n)
 {
     return cells_store(CELLS_E4M3, n ? (float)(sum / (double)n) : 0);
@@ -48,7 +48,7 @@ CELLS float cube_value(unsigned raw)
     return cells_load(CELLS_E4M3, raw);
 }
 
-/* Takes the means off x and writes them into meta; device memory both. */
+/* Subtracts the means from x and writes them into meta; both are device memory. */
 KVR_LAUNCHER kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x, void *meta);
 KVR_DECODE_LAUNCHER(cube);
 

@@ -10,7 +10,7 @@
 
 enum { MAX_TILE_TOKENS = 64 };
 
-/* Tiles of `tokens` tokens and `width` channels. */
+/* A tile is `tokens` tokens by `width` channels. */
 struct tiling {
     int tokens;
     int64_t width;
@@ -19,7 +19,7 @@ struct tiling {
 struct chain {
     const struct kvr_grid_chain *c;
     struct kvr_grid_block block[2];
-    struct kvr_grid_block left; /* the first grid, as what it leaves is decoded: in F32 */
+    struct kvr_grid_block left; /* the first grid, for computing its residual in F32 */
     const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
@@ -29,7 +29,7 @@ struct chain {
     struct tiling tile;
 };
 
-/* Whole sets of every grid, whole heads, and whole bytes of codes. */
+/* Chooses a tile of complete groups of every grid, complete heads and complete code bytes. */
 static bool tile_of(const struct kvr_grid_chain *c, struct tiling *out)
 {
     const int64_t d = c->job[0].shape.head_dim, channels = c->job[0].shape.n_heads * d;
@@ -81,8 +81,8 @@ static const char *given_at(const struct chain *k, int64_t t, int64_t c)
     return (const char *)k->x->p + (size_t)(t * k->block[0].channels + c) * size_of(k);
 }
 
-/* The tokens of a tile, rows of x `stride` apart. left: NULL, or where what is left of them goes,
- * [.,width]; may be x. `next`: NULL, or the tile that is loaded next. */
+/* Encodes one tile; rows of x are `stride` apart. left: NULL, or the residual [.,width]; may alias
+ * x. `next`: NULL, or the tile to prefetch. */
 static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, const struct tile *w,
                         const struct tile *next, const float *x, int64_t stride, float *left)
 {
@@ -108,8 +108,7 @@ static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, c
         }
 }
 
-/* First of the elements replaced, from the i-th on, that is not before `element`: near to i, as a
- * row of a tile has few. */
+/* First replaced element at or after `element`, searching from i on; a tile row contains few. */
 static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t element)
 {
     int64_t n = 1;
@@ -132,7 +131,7 @@ static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t elemen
     return i;
 }
 
-/* Some rows of whole heads, n floats. */
+/* Rotates rows of complete heads, n floats. */
 static void rotate_rows(const struct chain *k, float *y, const float *x, int64_t n)
 {
     const int d = k->c->job[0].shape.head_dim;
@@ -140,7 +139,7 @@ static void rotate_rows(const struct chain *k, float *y, const float *x, int64_t
     k->walsh->rows(y, x, n / d, d, k->c->rotate_compute == KVR_COMPUTE_BF16);
 }
 
-/* Tokens [w->t0, t1) in F32, in the grids' space. `fetch`: ask for the tile below as well. */
+/* Loads tokens [w->t0, t1) in F32, transformed. `fetch`: also prefetch the tile below. */
 static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, bool fetch,
                       float *tile)
 {
@@ -180,7 +179,7 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
     const bool across = first->grid.axis == KVR_AXIS_TOKENS;
     const bool leave = k->c->n == 2 && given == w->end && k->encode->leaves(first, w->width);
 
-    if (leave && !k->x->bf16 && !k->instead->n) { /* it need not be loaded */
+    if (leave && !k->x->bf16 && !k->instead->n) { /* x can be used in place */
         encode_grid(k, first, w, next, (const float *)(const void *)given_at(k, w->t0, w->c0),
                     first->channels, tile);
     } else {

@@ -1,7 +1,7 @@
-/* chain.h - perhaps a transform, and one or two grids, done as one.
+/* chain.h - an optional transform and one or two grids in one pass.
  *
- * On the CPU tile by tile, so that values made F32 and what lies between the stages stay in a
- * core's own cache; on a device in one launch (grid_cuda.h). */
+ * On the CPU tile by tile, so that F32 values and intermediate results stay in a core's cache; on a
+ * device in one launch (grid_cuda.h). */
 #ifndef KVR_METHODS_GRID_CHAIN_H
 #define KVR_METHODS_GRID_CHAIN_H
 
@@ -11,22 +11,22 @@
 extern "C" {
 #endif
 
-/* Two grids, the second over what the first left, or the transform (kvr_fwht) and a grid. */
+/* Two grids, the second for the residual of the first, or a transform (kvr_fwht) and one grid. */
 struct kvr_grid_chain {
     int n; /* 1 with the transform, else 1 or 2 */
     struct kvr_grid grid[2];
     struct kvr_stage_job job[2]; /* opts are not read */
-    bool rotate;                 /* with the transform before the grid */
+    bool rotate;                 /* apply the transform before the grid */
     enum kvr_compute rotate_compute;
-    bool round; /* decoding: what comes of the grids, to BF16 */
+    bool round; /* decoding: round the sum of the grids to BF16 */
 };
 
-/* Floats of scratch that kvr_chain_encode uses. 0: it cannot, since the block is too small to deal
- * out, or the grids have no tile in common. */
+/* Floats of scratch needed by kvr_chain_encode. 0: unsupported, because the block is too small to
+ * split across threads or the grids have no common tile. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
-/* x [T,H,D], with some elements taken for others, is left alone; data[i] is the i-th grid's. The
- * same bytes as one stage after the other. */
+/* x [T,H,D] with replaced elements is unchanged; data[i] belongs to the i-th grid. Same bytes as
+ * running the stages one by one. */
 void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x,
                       const struct kvr_instead *instead, float *work,
                       const struct kvr_stage_data *const data[2]);

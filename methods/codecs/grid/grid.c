@@ -1,5 +1,5 @@
-/* grid.c - the stages `sym` and `asym`: their layout, and on the CPU the work dealt to threads. The
- * loops are grid_encode_isa.c and grid_decode_isa.c, the kernels grid_cuda.cu. */
+/* grid.c - the stages `sym` and `asym`: layout, and distribution of CPU work over threads. The
+ * loops are in grid_encode_isa.c and grid_decode_isa.c, the kernels in grid_cuda.cu. */
 #include "methods/codecs/grid/grid.h"
 
 #include <omp.h>
@@ -8,7 +8,7 @@
 #include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 
-enum { PARALLEL_FROM = 1 << 17 /* elements worth waking other threads for */ };
+enum { PARALLEL_FROM = 1 << 17 /* elements; below that one thread is faster */ };
 
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim)
 {
@@ -122,7 +122,7 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     const struct kvr_grid_block block = kvr_grid_block_of(g, job, in);
     const int64_t c0 = (int64_t)h0 * job->shape.head_dim;
     const int64_t width = (int64_t)nh * job->shape.head_dim;
-    /* Cut where blocks are, so that no block's steps are loaded twice. */
+    /* Split at group boundaries, so that no group's scale is loaded twice. */
     const int64_t cut = g->axis == KVR_AXIS_TOKENS ? g->group : KVR_GRID_ROWS;
     const int64_t first = t0 / cut, last = (t0 + n - 1) / cut;
 
@@ -139,7 +139,7 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     }
 }
 
-/* ---- the stages ------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------ */
 
 struct grid_opts {
     int bits, axis, group;
@@ -256,7 +256,7 @@ const struct kvr_stage kvr_stage_asym = {
     .opts_size = sizeof(struct grid_opts),
     .variant = &asymmetric,
     .deterministic = true,
-    .idempotent = false, /* a range far from 0 moves with the rounding of its minimum */
+    .idempotent = false, /* for a range far from 0, rounding the minimum changes the range */
     .check = check,
     .layout = layout,
     .noise = noise,

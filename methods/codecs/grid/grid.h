@@ -1,42 +1,41 @@
-/* grid.h - the integer grid: the stages `sym` and `asym`.
+/* grid.h - integer grids: the stages `sym` and `asym`.
  *
- * x [T,H,D], C = H*D channels. A group of elements shares a scale s (FP16) and, if asymmetric,
- * a zero point or minimum (FP16). Groups are
+ * x [T,H,D], C = H*D channels. A group of elements shares a scale s (FP16) and, if asymmetric, a
+ * zero point or minimum (FP16). Groups are
  *
  *     tokens      `group` consecutive tokens of one channel, counted from the block's start
  *     channels    `group` consecutive channels of one head of one token
- *     token       all heads and channels of one token (`group` is not used)
+ *     token       all heads and channels of one token (`group` is unused)
  *
  *     asym(axis=tokens,group=16)   the study's KIVI keys: 16 tokens of a channel
  *     asym(axis=token)             the study's KIVI values
  *
- * Decoding is x^ = (q - z) s + m for every variant:
+ * Every variant decodes to x^ = (q - z) s + m:
  *
  *                 sym                  asym, intended       asym, study
  *     z           2^(b-1)              0                    clamp(rne(-min/s), 0, Q)
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * with Q = 2^b - 1. As intended, codes are fitted to the FP16 numbers that decoding will
- * use (s rounded up, m down, so that nothing is clipped) and a ragged last group holds only the
- * elements there are. As the study ran it, codes are fitted to the unrounded s, z is clamped
- * (a range that excludes 0 saturates), and the tokens are padded with zeros to a multiple of
- * 16, which take part in min and max and are stored.
+ * with Q = 2^b - 1. Intended: codes are fitted to the stored FP16 numbers (s rounded up, m down, so
+ * that nothing clips), and a ragged last group holds only its actual elements. Study: codes are
+ * fitted to the unrounded s, z is clamped (a range that excludes 0 saturates), and tokens are
+ * zero-padded to a multiple of 16; the padding takes part in min and max and is stored.
  *
- * With compute=bf16 every subtraction, division, product and sum of fitting (study), coding and
- * decoding is rounded to BF16; as intended the scales and minima are FP16 all the same. What lies
- * beyond FP16: as intended m stops at +-65504 and s at 65504, so such values are clipped; in the
- * study's reading s becomes infinite and the group decodes to infinities and NaN.
+ * With compute=bf16 every subtraction, division, product and sum of fitting (study), encoding and
+ * decoding is rounded to BF16; the intended reading still stores FP16 scales and minima. Beyond
+ * FP16's range: intended, m saturates at +-65504 and s at 65504, so such values clip; study, s
+ * becomes infinite and the group decodes to infinities and NaN.
  *
- * A NaN or infinity makes its group's scale non-finite, so that decoding gives NaN: it is noticed.
+ * A NaN or infinity makes its group's scale non-finite, so that decoding gives NaN.
  *
- * Bytes: codes as pack.h says; meta = scales [groups] FP16, then zero points [groups] FP16. */
+ * Bytes: codes as in pack.h; meta = scales [groups] FP16, then zero points [groups] FP16. */
 #ifndef KVR_METHODS_GRID_H
 #define KVR_METHODS_GRID_H
 
 #include "methods/codec.h"
 
-/* What the options of a stage come to. */
+/* Grid parameters from a stage's options. */
 struct kvr_grid {
     int bits;
     enum kvr_group_axis axis;
@@ -46,7 +45,7 @@ struct kvr_grid {
 
 enum { KVR_GRID_MAX_GROUP = 4096, KVR_STUDY_BLOCK = 16 };
 
-/* The grid that a layout speaks of, which has to chain. */
+/* The grid described by a layout with `chains` set. */
 static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
 {
     struct kvr_grid g;

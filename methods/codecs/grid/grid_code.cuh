@@ -1,23 +1,25 @@
-/* grid_code.cuh - a set of numbers on a device: its range, the step and zero point that are fitted to it,
- * its codes. What kernels of integer grids have in common. */
+/* grid_code.cuh - device code shared by the integer-grid kernels: a group's range, scale, zero
+ * point and codes. */
 #ifndef KVR_METHODS_GRID_CODE_CUH
 #define KVR_METHODS_GRID_CODE_CUH
 
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/kernels/planes.cuh"
 
-/* A grid and a block of tokens, as kernels see them. */
+/* A grid and a block of tokens, as seen by kernels. */
 struct shape {
-    struct kvr_planes planes;     /* n_tok: as stored, padding included */
-    int64_t n_tok, n_sets, width; /* width: elements of a set along channels */
-    int64_t per_token;            /* sets of a token, where sets lie within one */
+    struct kvr_planes planes;     /* n_tok: stored tokens, padding included */
+    int64_t n_tok, n_sets, width; /* width: elements of a group along channels */
+    int64_t per_token;            /* groups per token, for axes within a token */
     int axis, group;
     bool asym, study, bf16;
-    float most, least; /* what is rounded to a code, of which 2^(b-1) is 0 where it is symmetric */
-    float middle;      /* that code, or 0 */
-    unsigned flip;     /* from two's complement to codes, in every byte */
-    bool eights;       /* the steps of eight tokens are 16 bytes, and what lies behind them */
-    float share, halved; /* 1 / Q, Q the steps of a range or of its smaller half; 1 / 2^(b-1) */
+    float most, least;   /* clamp range before conversion to a code; symmetric grids encode 0 as
+                        * 2^(b-1) */
+    float middle;        /* that offset, or 0 */
+    unsigned flip;       /* converts two's complement to codes, applied to every byte */
+    bool eights;         /* scales of eight tokens are 16-byte aligned */
+    float share, halved; /* 1 / Q, with Q the number of steps of the range or of its smaller half; 1
+                          * / 2^(b-1) */
 };
 
 static __device__ __forceinline__ int at_most(int64_t n, int most)
@@ -37,15 +39,15 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* q = rne(((x - m) down) / s + pre) + post; inv is 1 / s. `down` is 1, or a power of two that keeps
- * inv from being a denormal number. */
+/* Fit of a group: q = rne(((x - m) down) / s + pre) + post; inv is 1 / s. `down` is 1, or a power
+ * of two that keeps inv from being denormal. */
 struct fitted {
     float s, inv, m, pre, down;
     kvr_f16 step, zero;
-    bool clips; /* there may be codes beyond the last: FP16 has no such step or minimum, or NaN */
+    bool clips; /* codes may exceed the range: scale or minimum saturated in FP16, or NaN */
 };
 
-/* Nearest FP16 not below x >= 0, 65504 at most; of a NaN some number. */
+/* Smallest FP16 not below x >= 0, at most 65504; arbitrary for NaN. */
 static __device__ __forceinline__ kvr_f16 half_up(float x)
 {
     const unsigned h = __half_as_ushort(__float2half_rn(x));
@@ -54,7 +56,7 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
     return (kvr_f16)(up < 0x7bffu ? up : 0x7bffu);
 }
 
-/* Nearest FP16 not above x, -65504 at least. */
+/* Largest FP16 not above x, at least -65504. */
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
@@ -130,7 +132,7 @@ static __device__ __forceinline__ struct fitted fit(const struct shape &g, int l
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;
     f.inv = PLAIN ? kvr_inverse(f.s) : 1 / f.s;
-    if (!PLAIN && f.inv == 0) /* an infinite step, by which every number is 0 */
+    if (!PLAIN && f.inv == 0) /* infinite scale: every x becomes 0 */
         f.s = 1;
     return f;
 }
@@ -140,8 +142,8 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* A float whose low bits are the code: as two's complement where the grid is symmetric. ROUND is half
- * way between 2^23 and 2^24, where the last place of a float is 1. A NaN gives the least. */
+/* A float whose low bits are the code, in two's complement for symmetric grids. Adding ROUND,
+ * halfway between 2^23 and 2^24, makes the last mantissa bit 1. NaN gives the smallest code. */
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
@@ -159,11 +161,12 @@ static __device__ __forceinline__ float coded(const struct shape &g, float x,
     return (CLIPS ? fminf(fmaxf(v, g.least), g.most) : v) + ROUND;
 }
 
-/* Bits of some floats, compared as they are: the largest unsigned is that of the least number where one is
- * below 0, and the least unsigned that of the least or of the largest where all are on one side of it. */
+/* Running minimum and maximum of floats compared as raw bits. The largest unsigned value is the
+ * minimum if any value is negative. If all have the same sign, the smallest unsigned value is the
+ * minimum (positive) or the maximum (negative). */
 struct seen {
     unsigned least, most;
-    int top; /* the largest signed */
+    int top; /* the largest as signed integer */
 };
 
 static __device__ __forceinline__ struct seen both(struct seen a, struct seen b)
@@ -186,14 +189,15 @@ template <int N> static __device__ __forceinline__ struct seen seen_of(const flo
     return all;
 }
 
-/* Their range, as order_of has it. */
+/* Range in the encoding of order_of. */
 static __device__ __forceinline__ void range_of(const struct seen &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.most < 0 ? s.most : s.least));
     high = order_of(__uint_as_float(s.top < 0 ? s.least : (unsigned)s.top));
 }
 
-/* A template, because a build may have no values of one of them, and clang tells. */
+/* A template, since some builds instantiate it for one type only and clang warns about unused
+ * functions. */
 template <typename X> static __device__ __forceinline__ float widened(X x)
 {
     if constexpr (sizeof x == sizeof(kvr_bf16))
@@ -202,21 +206,21 @@ template <typename X> static __device__ __forceinline__ float widened(X x)
         return x;
 }
 
-/* The planes, in T. */
+/* The planes in units of T. */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {
     return { g.planes.n_tok, g.planes.channels / (int64_t)sizeof(T), g.planes.bits };
 }
 
-/* Where a bit of m is set that of a, else of b. */
+/* Bitwise select: a where m is set, else b. */
 static __device__ __forceinline__ unsigned chosen(unsigned m, unsigned a, unsigned b)
 {
     return (a & m) | (b & ~m);
 }
 
-/* 16 tokens of the c-th T of a row, all of them there, from t0 on: codes as code_of() has them but not yet
- * turned by g.flip. False: of other than 2 or 4 bits. */
+/* Stores 16 tokens of the c-th T of a row from t0 on, all within the block: codes from code_of()
+ * before the XOR with g.flip. Returns false for bits other than 2 or 4. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)
@@ -249,7 +253,7 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
     return false;
 }
 
-/* As many of up to 16 tokens as are left, eight by eight. */
+/* Stores the remaining tokens, fewer than 16, eight at a time. */
 template <class T, int KEPT>
 static __device__ __forceinline__ void store_left(const struct shape &g, int left, int64_t t0,
                                                   int64_t c, const unsigned (&code)[KEPT],

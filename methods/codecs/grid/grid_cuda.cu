@@ -1,16 +1,17 @@
-/* grid_cuda.cu - the integer grids of grid.h on a device; grid.c is the definition.
+/* grid_cuda.cu - integer grids of grid.h on a device; grid.c is the reference.
  *
- * Every operation on an element comes out as the CPU's does, rounding by rounding (built with
- * -fmad=false), so codes, steps and zero points are the same bytes. Where the CPU divides by a set's
- * step, kvr_quotient has the same quotient of three products; a code times its step is exact in F32,
- * so that a sum after it may be fused. Minimum and maximum are taken of integers, so the order of a
- * reduction does not show.
+ * Results are bit-identical to the CPU, rounding by rounding (built with -fmad=false): codes,
+ * scales and zero points are the same bytes. Where the CPU divides by a group's scale, kvr_quotient
+ * computes the same quotient with three products; a code times its scale is exact in F32, so the
+ * following sum may be fused. Minimum and maximum are taken over integers, so the reduction order
+ * does not matter.
  *
- * A thread has the channels of one T: as many as T has bytes, since each has a byte of a plane's
- * row. T is uint32_t where extents and addresses are multiples of four channels: then values move
- * by 16 bytes, codes by 4, and a warp's share is a run of 512 or 128 bytes.
+ * Each thread handles the channels of one T: as many as T has bytes, one byte per channel in a
+ * plane's row. T is uint32_t if extents and addresses are multiples of four channels: values then
+ * move in 16-byte and codes in 4-byte accesses, and a warp covers 512 or 128 contiguous bytes.
  *
- * Kernels are compiled twice: PLAIN, as intended in F32, and for any reading and arithmetic. */
+ * Kernels are compiled twice: PLAIN for the intended reading in F32, and once for any reading and
+ * arithmetic. */
 #include "methods/codecs/grid/grid_code.cuh"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -20,21 +21,21 @@
 enum {
     THREADS = 128,
     WARPS = THREADS / 32,
-    KEPT = 16,           /* tokens whose values a thread of grid_encode_16 keeps */
-    SPAN = 256,          /* channels that a block of encode_rows codes at a time */
-    SETS = 8 * SPAN / 8, /* 8 tokens; 8 is the shortest group */
-    TOKEN_UNITS = 512    /* threads of a block of encode_token at most */
+    KEPT = 16,           /* tokens whose values a thread of grid_encode_16 keeps in registers */
+    SPAN = 256,          /* channels that a CTA of encode_rows encodes at a time */
+    SETS = 8 * SPAN / 8, /* 8 tokens; the shortest group is 8 */
+    TOKEN_UNITS = 512    /* at most this many threads per CTA of encode_token */
 };
 
-/* One grid, or two of which the second has what the first left. */
+/* One grid, or two with the second for the residual of the first. */
 struct chain {
     struct shape g[2];
     int n;
     bool rotate_bf16; /* arithmetic of the transform */
-    bool round;       /* what is decoded, to BF16 */
+    bool round;       /* decoding: round the result to BF16 */
 };
 
-/* The codes of N channels, a byte each. */
+/* Codes of N channels, one byte each. */
 template <int N>
 static __device__ __forceinline__ unsigned code_of(const struct shape &g, const float (&v)[N])
 {
@@ -50,17 +51,17 @@ static __device__ __forceinline__ unsigned code_of(const struct shape &g, const 
 
 template <class T> using values = kvr_few<float, sizeof(T)>;
 
-/* How a kernel goes about it: one grid; with the transform before it (a warp has a head); or two. */
+/* Kernel variants: one grid; a transform before it (one head per warp); two grids. */
 enum kind { ALONE, ROTATED, PAIR };
 template <class Codes, enum kind K, bool Plain = true, class In = float> struct way {
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
     static constexpr bool raw =
-        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are coded */
+        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are encoded */
 };
 
-/* What a kernel has of 16 tokens that is compiled for anything: a channel a thread, for less code. */
+/* Storage for 16 tokens in the general variant: one channel per thread, to reduce code size. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -68,8 +69,8 @@ template <> struct codes_of<false> {
     using type = uint8_t;
 };
 
-/* Sets along tokens, of any length: a thread has one set. x is read twice; the second time it is in
- * a cache. */
+/* Groups along tokens, of any length: one group per thread. x is read twice, the second time from
+ * cache. */
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
@@ -111,12 +112,12 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* x^ = (q - z) s + off of a set. */
+/* x^ = (q - z) s + off of a group. */
 struct level {
     float s, z, off;
 };
 
-/* `zero` is not used where the grid is symmetric. PLAIN grids have one z for all sets. */
+/* `zero` is unused for symmetric grids. PLAIN grids have one z for all groups. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
                                                         kvr_f16 zero)
@@ -130,7 +131,7 @@ static __device__ __forceinline__ struct level level_of(const struct shape &g, k
     return l;
 }
 
-/* Of byte j of `code`, which is the low byte of a float of 2^23 and as much. */
+/* Decodes byte j of `code` by inserting it as the low byte of the float 2^23. */
 template <bool PLAIN>
 static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code, int j,
                                                 const struct level &l)
@@ -144,7 +145,7 @@ static __device__ __forceinline__ float decoded(const struct shape &g, unsigned 
     return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
-/* A token's channels of a thread: floats, or BF16 in pairs, as they are held until they are coded. */
+/* A thread's channels of one token: floats, or BF16 pairs until they are encoded. */
 template <class X, int V> struct held {
     using type = kvr_few<float, V>;
 };
@@ -194,8 +195,8 @@ template <int P> static __device__ __forceinline__ void leave(kvr_few<unsigned, 
 {
 }
 
-/* The codes of a set x of channel j, one byte of each of `code`; `next`: v is left what they do not
- * say. */
+/* Codes of a group x of channel j, one byte of each of `code`. With `next`, v becomes the
+ * residual. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void encode_set(const struct shape &g, const struct fitted &f,
                                                   const struct level &l, unsigned put, bool next,
@@ -209,18 +210,18 @@ static __device__ __forceinline__ void encode_set(const struct shape &g, const s
         const float q = coded<PLAIN, CLIPS>(g, x[i], f);
 
         code[i] = j ? __byte_perm(code[i], __float_as_uint(q), put) : __float_as_uint(q);
-        if (next && (PLAIN || i < given)) /* what the code reads as, not in BF16; padding stays 0 */
+        if (next && (PLAIN || i < given)) /* the residual in F32; padding stays 0 */
             leave(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
     }
 }
 
-/* Is either half what kvr_bf16_choice has of a NaN? */
+/* Whether either half is the NaN that kvr_bf16_choice returns. */
 static __device__ __forceinline__ bool has_nan(unsigned pair)
 {
     return isnan(kvr_bf16_low(pair)) || isnan(kvr_bf16_high(pair));
 }
 
-/* The range of the p-th pair of channels, where NaN are greater and less than numbers. */
+/* Range of the p-th channel pair; NaN compares greater and less than any number. */
 template <int P, int N>
 static __device__ __forceinline__ void order_all(const kvr_few<unsigned, P> (&v)[N], int p,
                                                  unsigned &least, unsigned &most)
@@ -232,7 +233,7 @@ static __device__ __forceinline__ void order_all(const kvr_few<unsigned, P> (&v)
         const unsigned order = kvr_bf16_order(v[i].v[p]);
 
 #pragma unroll
-        for (int h = 0; h < 2; h++) { /* the upper half counts; what is below it is of no matter */
+        for (int h = 0; h < 2; h++) { /* only the upper half is compared */
             const int o = (int)(h ? order : order << 16);
 
             low[h] = o < low[h] ? o : low[h];
@@ -243,8 +244,8 @@ static __device__ __forceinline__ void order_all(const kvr_few<unsigned, P> (&v)
     most = kvr_bf16_order(__byte_perm((unsigned)high[0], (unsigned)high[1], 0x7632));
 }
 
-/* Of channel j of N tokens. Of BF16 the range of a pair is found at once, of channels j and j + 1: where
- * j is odd it is what `least` and `most` were left. */
+/* Range of channel j over N tokens. For BF16, both channels of a pair are computed at even j; odd j
+ * returns the range kept in `least` and `most`. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_few<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -269,16 +270,16 @@ static __device__ __forceinline__ void range_at(const kvr_few<unsigned, P> (&v)[
             least = kvr_bf16_choice<false>(least, v[i].v[j / 2]);
             most = kvr_bf16_choice<true>(most, v[i].v[j / 2]);
         }
-        if (has_nan(most)) /* which of them counts, as integers */
+        if (has_nan(most)) /* which NaN it is, compared as integers */
             order_all(v, j / 2, least, most);
     }
     low = order_of(j % 2 ? kvr_bf16_high(least) : kvr_bf16_low(least));
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
-/* Sets of 16 tokens from token t0 on, of the channels of unit c: v, of which `given` tokens are not
- * padding. What a next grid would have to code is left in v. Not PLAIN, channels take turns in one
- * piece of code, for there is more of it; then no grid is next to one of several channels. */
+/* Encodes groups of 16 tokens from token t0 on for the channels of unit c: v, with `given` tokens
+ * that are not padding. The residual for a following grid is left in v. The general variant loops
+ * over channels to keep the code small; it has no following grid with several channels. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_t t0, int64_t c,
                                                    bool next, Held (&v)[KEPT], kvr_global<T> codes,
@@ -294,7 +295,8 @@ static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_
 
 #pragma unroll(PLAIN ? V : 1)
     for (int j = 0; j < V; j++) {
-        const unsigned put = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j; /* a low byte as the j-th */
+        const unsigned put = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j; /* selects a low byte as
+                                                                         * byte j */
         float x[KEPT];
         int low, high;
 
@@ -336,8 +338,8 @@ static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_
     store_left(g, left, t0, c, code, codes);
 }
 
-/* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read
- * once, whatever is done with it. */
+/* Groups of 16 tokens: each thread keeps the values of its channels in registers, so x is read
+ * once. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                                   : W::raw             ? 6
@@ -364,7 +366,7 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
 
     if (c >= units)
         return;
-    if (given == KEPT) { /* addresses that nothing decides about */
+    if (given == KEPT) { /* unconditional addresses */
 #pragma unroll
         for (int i = 0; i < KEPT; i++)
             hold(v[i], (Read)from[row * (unsigned)i]);
@@ -373,7 +375,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         for (int i = 0; i < KEPT; i++) {
             Read there = {};
 
-            /* Without padding, the last token once more: it changes no range, its code is dropped. */
+            /* Past the end the last token is loaded again: it does not change the range, and its
+             * code is discarded. */
             if (W::plain || i < given)
                 there = from[row * (unsigned)(W::plain && i >= given ? given - 1 : i)];
             hold(v[i], there);
@@ -388,7 +391,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                  n ? meta_2 : meta);
 }
 
-/* The range of a thread's channels, of each of 8 tokens. Of BF16 its upper half counts, see whole(). */
+/* Range of a thread's channels for each of 8 tokens. For BF16 only the upper half is compared, see
+ * whole(). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_few<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
@@ -412,7 +416,7 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* Of each pair the lower halves beside one another, and the upper. */
+        /* Pack the lower halves and the upper halves of each pair. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -441,7 +445,7 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
     }
 }
 
-/* The order of a number of `bytes` bytes, of what says its upper half. */
+/* Completes the order of a `bytes`-byte number from its upper half. */
 static __device__ __forceinline__ int whole(int order, size_t bytes)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -449,7 +453,7 @@ static __device__ __forceinline__ int whole(int order, size_t bytes)
     return bytes == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* 8 tokens of a thread's channels, of which `left` are there. */
+/* Encodes 8 tokens of a thread's channels; `left` of them exist. */
 template <bool PLAIN, bool CLIPS, class Fits, class Held>
 static __device__ __forceinline__ void code_tokens(const struct shape &g, int left,
                                                    const Fits &fits, const Held (&v)[8],
@@ -470,8 +474,8 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int le
     }
 }
 
-/* One set is all of a token: a thread has 8 tokens of its channels and keeps them, a block has all
- * channels. Launched with a thread for each unit, and whole warps. */
+/* One group per token: a thread keeps 8 tokens of its channels, a CTA covers all channels. Launched
+ * with one thread per unit, rounded up to warps. */
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
@@ -545,8 +549,8 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
-/* Sets within a token: a block has 8 tokens and either some sets of each, or one wide set of
- * each. A warp takes the range of a set, a thread fits it, and a thread codes 8 tokens of its
+/* Groups within a token: a CTA handles 8 tokens and either several groups or one wide group of
+ * each. A warp reduces a group's range, a thread fits it, then each thread encodes 8 tokens of its
  * channels. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
@@ -563,7 +567,7 @@ static __global__ void __launch_bounds__(THREADS, 5)
     const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
     const int rows = at_most(g.planes.n_tok - 8 * t8, 8);
-    const int width = (int)g.width, k = (int)(last - first) / width; /* sets of a token */
+    const int width = (int)g.width, k = (int)(last - first) / width; /* groups per token */
     const int n = rows * k, lane = (int)threadIdx.x % 32;
 
     for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
@@ -628,14 +632,14 @@ static __global__ void __launch_bounds__(THREADS, 5)
     }
 }
 
-/* What is decoded. */
+/* Range to decode. */
 struct part {
     int64_t t0, n, first, width; /* tokens; channels */
     int mode;
 };
 
-/* Tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1, as one grid has them, added to x. Those from
- * `begin` to `end` are wanted. */
+/* Decodes tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1 of one grid and adds them to x. Only
+ * tokens from `begin` to `end` are needed. */
 template <class T, bool PLAIN>
 static __device__ __forceinline__ void add_decoded(const struct shape &g, int begin, int end,
                                                    int64_t t8, int64_t c, kvr_global<const T> codes,
@@ -645,8 +649,8 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     enum { V = sizeof(T) };
     unsigned code[8];
 
-    /* Steps are on their way before codes, and all of them before the first is used. */
-    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one set for all tokens */
+    /* Loads of the scales are issued before those of the codes, and all before the first use. */
+    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one scale for all tokens */
         const int64_t set = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
         const kvr_global<const kvr_few<kvr_f16, V>> all = kvr_as<const kvr_few<kvr_f16, V>>(meta);
         const kvr_few<kvr_f16, V> step = all[set / V];
@@ -696,7 +700,7 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
         const struct level l = level_of<PLAIN>(g, step.v[i], zero.v[i]);
 
 #pragma unroll
-        for (int j = 0; j < V; j++) { /* one set for all channels */
+        for (int j = 0; j < V; j++) { /* one scale for all channels */
             const float v = decoded<PLAIN>(g, code[i], j, l);
 
             x[i].v[j] = first ? v : x[i].v[j] + v;
@@ -704,7 +708,8 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     }
 }
 
-/* A thread has up to 8 tokens of its channels. With a transform or a second grid, mode is SET. */
+/* Each thread decodes up to 8 tokens of its channels. With a transform or a second grid, mode is
+ * SET. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6
@@ -783,7 +788,7 @@ static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_jo
     return s;
 }
 
-/* May n channels at a time be moved, those of `first` and `width` among them? */
+/* Whether accesses of n channels are aligned, including at `first` and `width`. */
 static bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
                const void *codes, const void *meta)
 {
@@ -815,7 +820,7 @@ static struct chain chain_of(const struct kvr_grid_chain *c)
     return chain;
 }
 
-/* Two grids' bytes; the second's are NULL where there is none. */
+/* Buffers of two grids; the second's are NULL if there is one grid. */
 struct bytes {
     void *codes[2], *meta[2];
 };
@@ -841,7 +846,7 @@ static bool all_by(int n, const struct chain *c, int64_t first, int64_t width, c
     return all;
 }
 
-/* What kernels are compiled for without the rest. */
+/* Whether the specialised PLAIN kernels apply. */
 static bool plain(const struct chain *c)
 {
     bool all = !c->rotate_bf16;
@@ -926,7 +931,7 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<way<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<way<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    else if (g.group == KEPT && (wide || !PLAIN)) /* a channel a thread: less code */
+    else if (g.group == KEPT && (wide || !PLAIN)) /* one channel per thread: less code */
         encode_16<way<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else
         encode_tokens<PLAIN>(s, g, x, b);
@@ -961,7 +966,7 @@ static void encode_rotated(struct kvr_stream *s, const struct chain &chain, cons
     kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.meta[0]);
 }
 
-/* Values are X. */
+/* X is the type of the values. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
                          const void *x, const struct bytes &b)

@@ -1,4 +1,4 @@
-/* grid_decode_isa.c - codes to values: x^ = (q - z) s + off, as grid.h defines s, z and off. */
+/* grid_decode_isa.c - dequantization: x^ = (q - z) s + off, with s, z and off as in grid.h. */
 #include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 #include "methods/kernels/simd.h"
@@ -10,12 +10,12 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Of some sets. */
+/* Scales and offsets of several groups. */
 struct levels {
     float s[STRIP], z[STRIP], off[STRIP];
 };
 
-/* Sets [at, at + n). */
+/* Loads groups [at, at + n). */
 static void load_levels(const struct kvr_grid_block *b, int64_t at, int n, struct levels *v)
 {
     const float half = b->grid.asym ? 0 : (float)(1 << (b->grid.bits - 1));
@@ -29,20 +29,20 @@ static void load_levels(const struct kvr_grid_block *b, int64_t at, int n, struc
         kvr_to_f32(b->study ? v->z : v->off, b->meta + b->n_sets + at, KVR_F16, (size_t)n);
 }
 
-/* A packed row of one token: where it begins, what part of each byte. */
+/* Packed codes of one token: start, and the bit field of each byte. */
 struct code_row {
     const uint8_t *p;
     int shift;
     unsigned mask;
 };
 
-/* Codes of channels [c0, c0 + n) of token t; `spare` holds n bytes. */
+/* Codes of channels [c0, c0 + n) of token t; `spare` is scratch of n bytes. */
 static struct code_row code_row(const struct kvr_grid_block *b, int64_t t, int64_t c0, int n,
                                 uint8_t *spare)
 {
     const int bits = b->grid.bits;
 
-    if (bits & (bits - 1)) { /* several planes: put together */
+    if (bits & (bits - 1)) { /* several planes: assemble the codes first */
         kvr_unpack_token(b->codes, b->stored, b->channels, bits, t, c0, n, spare);
         return (struct code_row){ spare, 0, 255 };
     }
@@ -66,7 +66,7 @@ static inline float combine(float old, float x, enum kvr_decode_mode mode)
     return mode == KVR_DECODE_SET ? x : mode == KVR_DECODE_ADD ? old + x : old - x;
 }
 
-/* n codes to values. Every element has a set of its own, or (along) all have the first of v. */
+/* Decodes n codes. Every element has its own group, or (along) all use the first of v. */
 static inline __attribute__((always_inline)) void plain_row(float *restrict out, struct code_row r,
                                                             int n, const struct levels *restrict v,
                                                             int first, bool along, bool bf16,
@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) void vector_row(float *out, struct 
 }
 #endif
 
-/* How a row is done; constants by the time the loops are compiled. */
+/* Row parameters; compile-time constants in each instantiation. */
 static inline __attribute__((always_inline)) void some_row(float *out, struct code_row r, int n,
                                                            const struct levels *v, int first,
                                                            bool along, bool bf16,
@@ -140,14 +140,14 @@ static inline __attribute__((always_inline)) void row(float *out, struct code_ro
         some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB);
 }
 
-/* What is decoded, and how. */
+/* What to decode, and how. */
 struct part {
     const struct kvr_grid_block *b;
     int64_t c0, width, stride;
     enum kvr_decode_mode mode;
 };
 
-/* Tokens [t0, end) within one block of tokens. */
+/* Tokens [t0, end) of one group. */
 static void decode_block(const struct part *d, int64_t t0, int64_t end, float *out)
 {
     uint8_t spare[STRIP];
@@ -163,7 +163,7 @@ static void decode_block(const struct part *d, int64_t t0, int64_t end, float *o
     }
 }
 
-/* One token whose sets lie along its channels. */
+/* One token with groups along its channels. */
 static void decode_token(const struct part *d, int64_t t, float *out)
 {
     const int64_t channels = d->b->channels, end = d->c0 + d->width;

@@ -1,17 +1,17 @@
-/* grid_encode_isa.c - values to codes: the range of every set, its step (grid_fit.h), its codes.
+/* grid_encode_isa.c - quantization: range of every group, its scale (grid_fit.h), its codes.
  *
- * With vectors, and as intended in F32, a code is found without a division. Let y be 1/s, off by
- * less than 2 ulp;
+ * The vector path of the intended reading in F32 needs no division. Let y approximate 1/s within 2
+ * ulp;
  *
  *     q0 = v y,   r = v - q0 s,   q = q0 + r y
  *
- * is v/s correctly rounded, so q gives the code that the division gives. s is an FP16 number, 11
- * bits: q0 is off by less than 5 ulp, so r has at most 15 bits and is exact in one FMA; what is
- * rounded into q is off from v/s by less than 5 2^-21 ulp. For the rounding to go another way
- * v/s would have to be that near to the middle m of two floats, 25 bits: but v - m s is a whole
- * number of last places of m s, and not 0 since m s has at least 25 bits and v 24, so v/s is at
- * least 2^-12 ulp away. Where r underflows |v/s| is far below 1/2 and the code is that of 0; q0
- * cannot overflow, as a set beyond FP16 has the step 65504. */
+ * is v/s correctly rounded, so the code equals that of a division. Proof: s is an FP16 number with
+ * 11 bits. q0 is within 5 ulp, so r has at most 15 bits and is exact in one FMA, and q before
+ * rounding is within 5 2^-21 ulp of v/s. Rounding could differ only if v/s were that close to a
+ * midpoint m of two floats (25 bits). But v - m s is a multiple of the last place of m s, and
+ * nonzero since m s has at least 25 bits and v has 24, so v/s is at least 2^-12 ulp away. If r
+ * underflows, |v/s| is far below 1/2 and the code is that of 0. q0 cannot overflow, since a group
+ * beyond FP16 has the scale 65504. */
 #include <string.h>
 
 #include "methods/codecs/grid/grid_fit.h"
@@ -20,7 +20,7 @@
 
 enum { STRIP = KVR_GRID_STRIP, ROWS = KVR_GRID_ROWS };
 
-/* The tokens that the study adds. */
+/* Zero padding of the study reading. */
 static const float padding[STRIP];
 
 static float post_of(const struct kvr_grid *g)
@@ -31,9 +31,8 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
-/* The largest of k vectors' columns, as signed and as unsigned numbers; x: column c of the first
- * row. Of the rows that are read soon every other one is asked for here, the others when codes are
- * made. */
+/* Largest value of k vector columns as signed and as unsigned integers; x points at column c of the
+ * first row. Prefetches every other row of the next tile; the rest is prefetched while encoding. */
 static inline __attribute__((always_inline)) void extremes(struct sets *restrict r,
                                                            const float *restrict x, int64_t stride,
                                                            int n, int c, int k,
@@ -72,8 +71,8 @@ static inline __attribute__((always_inline)) void extremes(struct sets *restrict
     }
 }
 
-/* What range_of_vectors() gives where a column has one sign alone: then its maximum is the smallest
- * unsigned number where all are negative, and its minimum the smallest signed one where none is. */
+/* Corrects range_of_vectors() for columns with a single sign: the maximum is the smallest unsigned
+ * value if all are negative, and the minimum is the smallest signed value if none is. */
 static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, vi *low)
 {
     vi least = i_load(x), least_bits = least;
@@ -88,13 +87,13 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
     *low = i_pick(i_sign(*low), *low, least);
 }
 
-/* Of floats taken as integers the largest signed one is the maximum where any is positive, and the
- * largest unsigned one the minimum where any is negative: most columns have both. m a multiple of
- * VL. */
+/* Reinterpreting floats as integers, the largest signed value is the maximum if any element is
+ * positive, and the largest unsigned value is the minimum if any is negative; most columns have
+ * both signs. m is a multiple of VL. */
 static void range_of_vectors(struct sets *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_soon *soon)
 {
-    enum { SIDE = 4 }; /* vectors side by side, so that none waits for itself */
+    enum { SIDE = 4 }; /* independent vectors, to hide latency */
     int at = 0;
 
     for (; at + SIDE * VL <= m; at += SIDE * VL)
@@ -112,7 +111,7 @@ static void range_of_vectors(struct sets *restrict r, const float *restrict x, i
 }
 #endif
 
-/* Sets of a column each: rows [n][m] of x. */
+/* One group per column: rows [n][m] of x. */
 static void range_across(struct sets *restrict r, const float *restrict x, int64_t stride, int n,
                          int m, const struct kvr_grid_soon *soon)
 {
@@ -136,7 +135,7 @@ static void range_across(struct sets *restrict r, const float *restrict x, int64
 }
 
 #ifdef KVR_SIMD
-/* As range_of_vectors(), n a positive multiple of VL. */
+/* Like range_of_vectors(), with n a positive multiple of VL. */
 static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 {
     vi most[2], most_bits[2];
@@ -158,7 +157,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
     }
     *high = i_most(i_max(most[0], most[1]));
     *low = (int32_t)i_most_bits(i_max_bits(most_bits[0], most_bits[1]));
-    if (*high < 0 || *low >= 0) { /* one sign alone */
+    if (*high < 0 || *low >= 0) { /* single sign */
         vi least = i_load(x), least_bits = least;
 
         for (i = VL; i < n; i += VL) {
@@ -173,7 +172,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 }
 #endif
 
-/* A set of n values in a row. */
+/* One group of n values in a row. */
 static void range_along(struct sets *r, int set, const float *x, int64_t n)
 {
     int32_t low = INT32_MAX, high = INT32_MIN;
@@ -196,7 +195,7 @@ static void range_along(struct sets *r, int set, const float *x, int64_t n)
 
 /* ---- codes ----------------------------------------------------------------------------- */
 
-/* NaN gives code 0; the step of its set is NaN. */
+/* NaN gives code 0; its group's scale is NaN. */
 static inline uint8_t code_of(float x, float s, float m, float pre, float post, float top,
                               bool bf16)
 {
@@ -212,7 +211,7 @@ static inline uint8_t code_of(float x, float s, float m, float pre, float post, 
     return (uint8_t)(int)v;
 }
 
-/* A row whose every element has a set of its own. */
+/* A row in which every element has its own group. */
 static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
                         const float *restrict x, const struct sets *restrict r, int from, int n)
 {
@@ -227,7 +226,7 @@ static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s[c], m[c], pre[c], post, top, false);
 }
 
-/* A row of one set. */
+/* A row of one group. */
 static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
                        const float *restrict x, const struct sets *r, int set, int n)
 {
@@ -242,14 +241,14 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s, m, pre, post, top, false);
 }
 
-/* Some rows of x. Element (i, c) belongs to set first + c, or along rows to
- * first + i * step + c / width. */
+/* Rows of x. Element (i, c) belongs to group first + c, or, with groups along rows, to first + i *
+ * step + c / width. */
 struct rows {
     const float *x;
     int64_t stride;
-    float *left; /* NULL, or where what is left of x goes */
+    float *left; /* NULL, or destination of the residual */
     int64_t left_stride;
-    int have, n; /* rows of x, and with the study's padding */
+    int have, n; /* rows of x; including the study's padding */
     int first, step, width;
     bool along;
     const struct kvr_grid_soon *soon; /* across: not NULL */
@@ -285,14 +284,14 @@ struct reciprocals {
     bool clip; /* see clips() */
 };
 
-/* How rows are coded; all constants by the time the loops are compiled. */
+/* Encoding parameters; compile-time constants in each instantiation. */
 struct way {
     int bits;
     bool asym, along, leave;
-    bool clip; /* codes may lie beyond their bits */
+    bool clip; /* codes may exceed their bits */
 };
 
-/* What decoding multiplies and adds, and the step's inverse. */
+/* Scale, reciprocal and offset used for encoding and for the residual. */
 struct steps {
     vf s, y, m;
 };
@@ -308,20 +307,20 @@ static inline __attribute__((always_inline)) vi code_vector(vf given, const stru
     return v_nearest(way.clip ? v_min(v_max(q, least), most) : q);
 }
 
-/* What the code does not tell of a value, reckoned as decoding has it. */
+/* Residual of a value after its code, computed as decoding does. */
 static inline __attribute__((always_inline)) vf left_of(vf given, vi code, const struct steps *k,
                                                         struct way way)
 {
     return v_sub(given, v_add(v_mul(v_of_int(code), k->s), way.asym ? k->m : v_set(0)));
 }
 
-/* `n` rows to one row of bytes, row i at bit i * bits; m a multiple of QUAD. Rows are found once:
- * what is stored may be anything, as far as the compiler knows. */
+/* Packs `n` rows into one row of bytes, row i at bit i * bits; m is a multiple of QUAD. Pointers
+ * are computed once, since stores may alias them for the compiler. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct sets *r,
            const struct reciprocals *inv, uint8_t *out)
 {
-    enum { MOST = 4 }; /* rows; wider codes have fewer */
+    enum { MOST = 4 }; /* rows; wider codes have fewer per byte */
     const int post = way.asym ? 0 : 1 << (way.bits - 1);
     const int64_t across = way.along ? 0 : VL * (int64_t)w->soon->size;
     const float *s = r->s + w->first, *y = inv->y + w->first, *low = r->m + w->first;
@@ -375,7 +374,7 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
     }
 }
 
-/* All rows into the plane of a code's only field. */
+/* All rows into the plane of a code that has a single field. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
            struct way way, const struct sets *r, const struct reciprocals *inv)
@@ -437,11 +436,11 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
     }
 }
 
-/* Steps and minima that FP16 holds code all of their set within the grid: the step is no smaller
- * than the range's part, and the quotient by it is rounded to the last code at most. */
+/* Scales and minima within FP16 never clip: the scale is at least range / Q, so the quotient rounds
+ * to the last code at most. */
 static bool clips(const struct sets *restrict r, int n, bool asym)
 {
-    const unsigned size = 0x7fff, largest = 0x7bff; /* and what is not finite is larger */
+    const unsigned size = 0x7fff, largest = 0x7bff; /* non-finite values are larger */
     unsigned most = 0;
 
     for (int i = 0; i < n; i++)
@@ -467,7 +466,7 @@ static void invert(struct reciprocals *restrict inv, const struct sets *restrict
 }
 #endif
 
-/* Can code_vectors() do this block? The study's readings divide by steps of 24 bits. */
+/* Whether code_vectors() supports this block. The study reading divides by 24-bit scales. */
 static bool by_vectors(const struct kvr_grid_block *b)
 {
 #ifdef KVR_SIMD
@@ -480,7 +479,7 @@ static bool by_vectors(const struct kvr_grid_block *b)
 #endif
 }
 
-/* Codes of the rows, channels [c0, c0 + m), of which sets [0, n_sets) are fitted. */
+/* Codes of the rows, channels [c0, c0 + m); groups [0, n_sets) are fitted. */
 static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
                  int m, const struct sets *r, const void *inv)
 {
@@ -548,7 +547,7 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     code(b, &w, t0, c0, m, &r, inv);
 }
 
-/* As many sets of each token as fill a strip, or one wide set. */
+/* As many groups of each token as fill a strip, or one wide group. */
 static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int64_t channels = b->channels;
@@ -561,11 +560,11 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     struct reciprocals inv_;
 #endif
     const void *inv = NULL;
-    bool one_by_one = false; /* a vector's elements are of one set */
+    bool one_by_one = false; /* a vector's elements share a group */
 
     for (int64_t first = 0; first < channels; first += span) {
         const int64_t last = channels - first < span ? channels : first + span;
-        const int k = (int)((last - first) / width); /* sets of a token */
+        const int k = (int)((last - first) / width); /* groups per token */
 
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < k; j++)
@@ -603,8 +602,8 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
 static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int n = (int)(b->stored - t0 < rows ? b->stored - t0 : rows);
-    /* Few enough that they are still near when their codes follow their range; a row of bytes has
-     * 4 tokens at most. */
+    /* Few rows, so that they are still cached when they are encoded after their range; a byte row
+     * holds at most 4 tokens. */
     const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
 
     for (int t = 0; t < n; t += some)

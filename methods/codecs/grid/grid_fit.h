@@ -1,5 +1,5 @@
-/* grid_fit.h - ranges of sets made into steps and zero points, as grid.h defines them
- * (grid_encode_isa.c). */
+/* grid_fit.h - scales and zero points from group ranges, as defined in grid.h (used by
+ * grid_encode_isa.c). */
 #ifndef KVR_METHODS_GRID_FIT_H
 #define KVR_METHODS_GRID_FIT_H
 
@@ -8,11 +8,11 @@
 #include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/simd.h"
 
-/* Sets: 8 is the shortest group; 16 keep rows off one another. */
+/* Groups: the shortest group is 8; the extra 16 avoid cache-set conflicts between rows. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
-/* Floats as integers of the same order: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN. So
- * minimum and maximum need no thought about NaN, and a compiler may take them in any order. */
+/* Order-preserving map of floats to integers: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN.
+ * Minimum and maximum need no NaN handling, and any evaluation order gives the same result. */
 static inline int32_t order_of(float x)
 {
     const uint32_t u = kvr_f32_bits(x);
@@ -27,12 +27,12 @@ static inline float float_of(int32_t order)
     return kvr_bits_f32(u ^ (u >> 31 ? 0x7fffffffu : 0u));
 }
 
-/* Sets that are fitted together: each row of numbers is one loop. */
+/* Groups fitted together, in structure-of-arrays form for vectorization. */
 struct sets {
-    int32_t low[FIT], high[FIT];  /* range, as order_of() has it */
+    int32_t low[FIT], high[FIT];  /* range, in the encoding of order_of() */
     float lo[FIT], hi[FIT];       /* range */
-    float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s never 0 */
-    float m[FIT], pre[FIT];       /* post is the same for all */
+    float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s is never 0 */
+    float m[FIT], pre[FIT];       /* post is common to all groups */
     kvr_f16 step[FIT], zero[FIT]; /* as stored */
 };
 
@@ -41,7 +41,7 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Nearest FP16 not below x[i] >= 0, 65504 at most. */
+/* Smallest FP16 not below x[i] >= 0, at most 65504. */
 static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -55,7 +55,7 @@ static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int 
     }
 }
 
-/* Nearest FP16 not above x[i], -65504 at least. */
+/* Largest FP16 not above x[i], at least -65504. */
 static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -71,7 +71,7 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* As the study: step = range / levels, no smaller than 1e-8, used unrounded. */
+/* Study reading: scale = range / levels, at least 1e-8, used unrounded. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct sets *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
@@ -97,9 +97,9 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct sets *r
     kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
 }
 
-/* x / n for a small whole number n and 0 <= x, as a division rounds it. With FMA by the remainder
- * of x times the rounded 1/n, as grid_encode_isa.c reasons; where that underflows only whether the
- * quotient is 0 counts, and where it overflows the set is not finite. */
+/* x / n, correctly rounded, for a small integer n and 0 <= x. With FMA by the remainder of x times
+ * the rounded 1/n, as derived in grid_encode_isa.c. If that underflows, only zero or nonzero
+ * matters; if it overflows, the group is not finite. */
 static inline float quotient(float x, float n)
 {
 #ifdef KVR_ISA_AVX2
@@ -111,14 +111,14 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* As intended: the code -qmax-1 is used too. The side with the larger magnitude takes the
- * negative codes; the sign of s says which side that is. It never clips, and its step is
- * never larger than the study's. */
+/* Intended reading: the code -qmax-1 is used as well. The side of larger magnitude gets the
+ * negative codes, and the sign of s records which side that is. Never clips, and the scale is never
+ * larger than the study's. */
 static inline void fit_sym(int bits, struct sets *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
-    /* Both sides as bits of floats, which are in the floats' order. */
+    /* Both sides as bit patterns, which are ordered like the floats. */
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
         const float wide = float_of(pos > neg ? pos : neg) * (1 / (qmax + 1));
@@ -137,7 +137,7 @@ static inline void fit_sym(int bits, struct sets *r, int n)
     kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
 }
 
-/* As intended: from the minimum up. */
+/* Intended reading: offset by the minimum. */
 static inline void fit_asym(int bits, struct sets *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
@@ -180,7 +180,7 @@ static inline vf v_quotient(vf x, float n)
     return v_mul_add(v_minus_mul(q, v_set(n), x), y, q);
 }
 
-/* fit_sym() of one vector: steps as they are stored. */
+/* fit_sym() for one vector: scales as stored. */
 static inline vi v_fit_sym(int bits, vi low, vi high)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
@@ -192,13 +192,14 @@ static inline vi v_fit_sym(int bits, vi low, vi high)
     return i_xor(step, i_and(i_over(pos, neg), i_set(0x8000)));
 }
 
-/* A float that order_of() made `order` of. */
+/* Inverse of order_of(). */
 static inline vf v_float_of(vi order)
 {
     return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
 }
 
-/* What fit() makes of n sets as intended, n a multiple of VL. lo and hi are not written. */
+/* Vector version of fit() for n groups, intended reading; n is a multiple of VL. lo and hi are not
+ * written. */
 static inline void fit_vectors(const struct kvr_grid *g, struct sets *r, int n)
 {
     const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
@@ -252,7 +253,7 @@ static inline void fit(const struct kvr_grid_block *b, struct sets *r, int n)
     for (int i = 0; i < n; i++) {
         const bool bad = r->high[i] >= infinity || r->low[i] <= minus_infinity;
 
-        /* A step of 0 means a range of 0: every x - m is 0, whatever divides it. */
+        /* A scale of 0 means a range of 0: x - m is 0 for any divisor. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
         r->step[i] = bad ? 0x7e00 : r->step[i];
     }

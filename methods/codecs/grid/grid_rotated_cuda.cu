@@ -1,23 +1,25 @@
-/* grid_rotated_cuda.cu - sets of 16 tokens of heads of 128 channels, rotated and coded.
+/* grid_rotated_cuda.cu - rotates and quantizes heads of 128 channels in groups of 16 tokens.
  *
- * A warp has 16 tokens of a head. The transform adds channels whose numbers differ in one bit, so the
- * channels of a thread are chosen by what is next: first 16 side by side of four tokens, for the strides
- * 1 to 8, then every 16th of eight tokens, for 16, 32 and 64; by then a set lies in two threads. What goes
- * from one thread to another takes the warp's shared memory, 16 bytes at a time: half an access of an
- * element, where shuffles would be five. Ranges, steps and codes go the same way, and are stored as
- * grid_encode_16 does, four channels a thread.
+ * A warp handles 16 tokens of one head. The transform's butterflies combine channels whose indices
+ * differ in one bit, so the thread-to-channel mapping changes between phases: first 16 adjacent
+ * channels of four tokens (strides 1 to 8), then every 16th channel of eight tokens (strides 16 to
+ * 64), after which a group is split over two threads. Data moves between threads through the warp's
+ * shared memory in 16-byte accesses: half an access per element, where shuffles would need five.
+ * Ranges, scales and codes are exchanged the same way and stored as in grid_encode_16, four
+ * channels per thread.
  *
- * Every sum and product is rounded as fwht.h and grid.h have it. */
+ * Sums and products round as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
 
 enum {
     D = 128,
     TOKENS = 16,
     WARPS = 4,
-    ROOM = D * TOKENS / 4, /* of a warp, in 16 bytes */
-    FITS = 34,             /* from a channel's fit to the next's: eight at once are in all banks */
-    CODES = 34,            /* from four tokens' codes to the next's: so are 32 */
-    AT_FITS = 2 * D        /* behind ranges; codes are where ranges were */
+    ROOM = D * TOKENS / 4, /* per warp, in units of 16 bytes */
+    FITS = 34,             /* stride between channels' fits: eight accesses at once are
+                            * bank-conflict free */
+    CODES = 34,            /* stride between codes of four tokens: likewise for 32 */
+    AT_FITS = 2 * D        /* after the ranges; codes reuse the space of the ranges */
 };
 
 using quad = kvr_few<float, 4>;
@@ -53,8 +55,9 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
         }
 }
 
-/* Tokens 4 t .. 4 t + 3 of channel c are at 4 c + t, its lowest three bits turned by c / 16 and c / 2: so
- * eight threads write channels 16 apart to different banks, and read neighbours from different banks. */
+/* Tokens 4 t .. 4 t + 3 of channel c are at 4 c + t with the lowest three bits XOR-swizzled by c /
+ * 16 and c / 2: eight threads that write channels 16 apart, or read adjacent ones, hit different
+ * banks. */
 
 /* Strides 1 to 8: channels 16 p .. 16 p + 15 of tokens 4 t .. 4 t + 3. */
 static __device__ __forceinline__ void rotate_near(kvr_global<const words> from, unsigned row,
@@ -65,7 +68,7 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
 
 #pragma unroll
     for (int i = 0; i < 4;
-         i++) { /* beyond the last token that one once more: it changes no range */
+         i++) { /* past the end the last token is repeated: it does not change the range */
         const int token = 4 * t + i < left ? 4 * t + i : left - 1;
 
         channels_of(from + row * (unsigned)token, v[i]);
@@ -81,8 +84,9 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
     }
 }
 
-/* Strides 16 to 64: channels a, a + 16, ... of tokens 8 half .. 8 half + 7. SURE: of what is not finite as
- * well, which otherwise becomes some NaN: a set's minimum is stored as it is, its step is that of no set. */
+/* Strides 16 to 64: channels a, a + 16, ... of tokens 8 half .. 8 half + 7. SURE: exact for
+ * non-finite values too, which otherwise become some NaN. Only grids that store the minimum need
+ * it; the scale of such a group is NaN in any case. */
 template <bool SURE>
 static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, int half,
                                                   float (&w)[8][8])
@@ -120,8 +124,8 @@ static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, 
     }
 }
 
-/* What a thread has seen of half a set. Where there is no minimum to be stored, a range is as far as it goes
- * beyond 0 either way: two numbers say it. */
+/* Partial range of half a group. Without a stored minimum two numbers suffice: the extent on either
+ * side of 0. */
 template <bool ASYM> using told = kvr_few<unsigned, ASYM ? 4 : 2>;
 
 template <bool ASYM>
@@ -143,8 +147,8 @@ template <int N> static __device__ __forceinline__ struct seen heard(const kvr_f
     return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
 }
 
-/* Steps and zero points of channels 4 lane .. 4 lane + 3, from what two threads each have
- * seen. True: codes may have to be clipped. */
+/* Scales and zero points of channels 4 lane .. 4 lane + 3, from the partial ranges of two threads.
+ * Returns whether codes may need clipping. */
 template <bool ASYM>
 static __device__ __forceinline__ bool fit_sets(const struct shape &g, kvr_shared<quad> room,
                                                 int lane, int64_t set,
@@ -174,7 +178,7 @@ static __device__ __forceinline__ bool fit_sets(const struct shape &g, kvr_share
     return clips;
 }
 
-/* The codes of eight tokens of eight channels, to where threads find them that store them. */
+/* Codes of eight tokens of eight channels, written where the storing threads read them. */
 template <bool CLIPS>
 static __device__ __forceinline__ void code_sets(const struct shape &g, kvr_shared<quad> room,
                                                  int a, int half, const float (&w)[8][8])
@@ -202,7 +206,7 @@ static __device__ __forceinline__ void code_sets(const struct shape &g, kvr_shar
     }
 }
 
-/* Four tokens of four channels, bytes of a channel's word made into bytes of a token's. */
+/* Transposes 4x4 bytes: four tokens of four channels. */
 static __device__ __forceinline__ void turn(const words &of, unsigned *code)
 {
     const unsigned a = __byte_perm(of.v[0], of.v[1], 0x5140);
@@ -216,7 +220,7 @@ static __device__ __forceinline__ void turn(const words &of, unsigned *code)
     code[3] = __byte_perm(c, d, 0x7632);
 }
 
-/* Compiled for grids with and without a minimum, since a set's fit is then one of two. */
+/* One instantiation for symmetric and one for asymmetric grids. */
 template <bool ASYM>
 static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     grid_encode_rotated(struct shape g, unsigned strips, kvr_global<const words> x,

@@ -1,4 +1,4 @@
-/* fwht.c - rows dealt to threads; fwht_isa.c transforms them. */
+/* fwht.c - distributes rows over threads; fwht_isa.c transforms them. */
 #include "methods/codecs/hadamard/fwht.h"
 
 #include <omp.h>
@@ -7,7 +7,7 @@
 
 void kvr_fwht(float *x, int64_t rows, int d, enum kvr_compute compute)
 {
-    enum { PART = 256 }; /* rows: enough work to be worth handing out */
+    enum { PART = 256 }; /* rows per task */
     const struct kvr_fwht_kernels *k = kvr_fwht_kernels();
     const bool bf16 = compute == KVR_COMPUTE_BF16;
 

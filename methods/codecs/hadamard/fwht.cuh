@@ -1,23 +1,23 @@
-/* fwht.cuh - the transform of fwht.h inside a warp: lane l has elements l V .. l V + V - 1 of R
+/* fwht.cuh - the transform of fwht.h within a warp: lane l holds elements l V .. l V + V - 1 of R
  * rows.
  *
- * The sums of one stride do not depend on one another, so where an element lives does not show: the
- * same roundings as the CPU's, stride by stride. */
+ * The sums of one stride are independent, so the placement of elements does not affect rounding:
+ * results equal the CPU's, stride by stride. */
 #ifndef KVR_METHODS_FWHT_CUH
 #define KVR_METHODS_FWHT_CUH
 
 #include "harness/device/mma.cuh"
 #include "methods/kernels/quotient.h"
 
-/* To BF16, where a NaN's payload does not matter. */
+/* Rounds to BF16; NaN payloads are not preserved. */
 static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 {
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Rows of d values, d = 32 V, or less with V 1. All lanes of the warp call it. TINY: what comes out may
- * be a denormal number, and has to be the right one. `sure`: what is not finite has to be as well, else it
- * becomes some NaN. */
+/* Rows of d values, d = 32 V, or less with V = 1. Called by all lanes of the warp. TINY: results
+ * may be denormal and must be exact. `sure`: non-finite results are exact too, else they become
+ * some NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)
@@ -42,14 +42,15 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        if (V == 1 && h >= d) /* less than a warp; a loop that is left cannot be unrolled */
+        if (V == 1 && h >= d) /* shorter than a warp; `continue` instead of `break` keeps the loop
+                               * unrollable */
             continue;
         const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;
 
 #pragma unroll
         for (int r = 0; r < R; r++) {
 #pragma unroll
-            for (int j = 0; j < V; j++) { /* a product with 1 rounds nothing */
+            for (int j = 0; j < V; j++) { /* multiplying by 1 or -1 is exact */
                 const float v = x[r].v[j], other = __shfl_xor_sync(~0u, v, h);
 
                 x[r].v[j] = kvr_fwht_round(fmaf(sign, v, other), bf16);
@@ -74,7 +75,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; i < R * V; i++) {
-        /* d = 64, 256, 1024: the root is a power of two, and its inverse exact. */
+        /* d = 64, 256, 1024: sqrt(d) is a power of two, and its reciprocal exact. */
         const float v = x[i / V].v[i % V];
         const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 

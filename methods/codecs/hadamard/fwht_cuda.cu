@@ -1,19 +1,19 @@
-/* fwht_cuda.cu - fwht.h on a device: a warp has some rows.
+/* fwht_cuda.cu - fwht.h on a device: each warp transforms a few rows.
  *
- * Rows lie on multiples of 16 bytes, or of their own size where they are shorter. */
+ * Rows are 16-byte aligned, or aligned to their own size if shorter. */
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { WARPS = 4 };
 
-/* Rows that a warp has, so that 64 bytes of a lane are on their way at once. */
+/* Rows per warp, so that each lane has 64 bytes of loads in flight. */
 static __host__ __device__ constexpr int rows_of(int v)
 {
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;
 }
 
-/* Rows of d = 32 V values, V 1: of at most 32. */
+/* Rows of d = 32 V values; V = 1: of at most 32. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
     fwht_rows(kvr_global<kvr_few<float, V>> x, int64_t rows, int d, bool bf16)

@@ -1,4 +1,4 @@
-/* fwht_cuda.h - the launcher of kvr_fwht (fwht.h). */
+/* fwht_cuda.h - launcher of kvr_fwht (fwht.h). */
 #ifndef KVR_METHODS_FWHT_CUDA_H
 #define KVR_METHODS_FWHT_CUDA_H
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* kvr_fwht on device memory; x lies on a multiple of 16 bytes. A NaN may have another payload. It
- * neither allocates nor waits; what goes wrong shows at kvr_stream_sync(). */
+/* kvr_fwht on device memory; x is 16-byte aligned. NaN payloads may differ. Neither allocates nor
+ * synchronises; errors surface at kvr_stream_sync(). */
 void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
 #include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/kernels/simd.h"
 
-/* One register. */
+/* One vector register. */
 #if defined(KVR_ISA_AVX512)
 enum { LANES = 16 };
 #elif defined(KVR_ISA_AVX2)
@@ -16,7 +16,7 @@ enum { LANES = 4 };
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 
-/* To the nearest BF16, ties to even; a NaN stays one. */
+/* Rounds to the nearest BF16, ties to even; NaN stays NaN. */
 #define ROUND_BF16(v)                                                                              \
     do {                                                                                           \
         const uvec u_ = (uvec)(v), nan_ = (uvec)((v) != (v));                                      \
@@ -24,8 +24,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
-/* Which NaN a sum of two keeps, and with which sign, is up to the instruction: what comes out is
- * this one everywhere. */
+/* Which NaN a sum of two NaNs returns depends on the instruction, so every variant returns this
+ * one. */
 #define ONE_NAN 0x7fc00000u
 #define MAKE_ONE_NAN(v)                                                                            \
     do {                                                                                           \
@@ -34,7 +34,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
     } while (0)
 
 /* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign is a factor,
- * whose product is exact. */
+ * which is exact. */
 #ifdef KVR_SIMD
 #define SIGN(h, j) ((j) & (h) ? -1.0f : 1.0f)
 #define SIGNS_TYPE vec
@@ -80,10 +80,10 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
             ROUND_BF16(r[i]);                                                                      \
     }
 
-/* r / norm, rounded as a division is. With FMA: q0 = r y, y = 1/norm rounded, and
- * q0 + (r - q0 norm) y is the rounded quotient unless something underflows, overflows or is 0, when
- * the row is divided. norm is 2^k, or sqrt(2) 2^k, always with the same digits: so what has to hold
- * is a matter of the 2^23 floats of [1, 2), and tests/methods/test_isa.c tries them all. */
+/* r / norm, rounded like a division. With FMA: q0 = r y, where y is the rounded 1/norm, and q0 + (r
+ * - q0 norm) y is the rounded quotient unless something underflows, overflows or is 0; such rows
+ * are divided. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of [1, 2) matter, and
+ * tests/methods/test_isa.c checks them all. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
 #ifdef KVR_SIMD
@@ -92,7 +92,7 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     const uint32_t span = (kvr_f32_bits(0x1p120f) - kvr_f32_bits(0x1p-90f)) << 1;
     vi worst = i_set(0);
 
-    /* The magnitudes' distance from the least, as unsigned numbers. */
+    /* Distance of the magnitudes from the smallest, as unsigned integers. */
 #pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
@@ -113,7 +113,7 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     }
 }
 
-/* One row of n * LANES floats, held in r; a constant n keeps it in registers. */
+/* One row of n * LANES floats in r; a constant n keeps it in registers. */
 static inline __attribute__((always_inline)) void row_of(float *y, const float *x, vec *r, int n,
                                                          bool bf16)
 {

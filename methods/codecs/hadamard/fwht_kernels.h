@@ -1,4 +1,4 @@
-/* fwht_kernels.h - the loops of fwht.h, by instruction set. */
+/* fwht_kernels.h - kernels of fwht.h by instruction set. */
 #ifndef KVR_METHODS_FWHT_KERNELS_H
 #define KVR_METHODS_FWHT_KERNELS_H
 
@@ -6,7 +6,7 @@
 #include "methods/codecs/hadamard/fwht.h"
 
 struct kvr_fwht_kernels {
-    /* As kvr_fwht, by the calling thread alone; y may be x. */
+    /* Like kvr_fwht, single-threaded; y may alias x. */
     void (*rows)(float *y, const float *x, int64_t n_rows, int d, bool bf16);
 };
 KVR_ISA_TABLES(struct kvr_fwht_kernels, kvr_fwht_kernels)

@@ -1,8 +1,7 @@
 /* hadamard.c - the transform `hadamard`: y = H x / sqrt(D) along each head's channels.
  *
- * Spreads a channel that is far larger than the others over all of them. It is its own
- * inverse. With compute=bf16 it runs as the study's did, in the tensor's own type: every
- * butterfly rounded to BF16. */
+ * Spreads a channel of large magnitude over all channels. Self-inverse. With compute=bf16 every
+ * butterfly is rounded to BF16, as in the study. */
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 
@@ -21,7 +20,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     *out = (struct kvr_layout){ .form = KVR_FORM_WALSH };
 }
 
-/* Symmetric and orthogonal: the same in every direction. */
+/* Symmetric and orthogonal: the same in all three directions. */
 static void transform(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh)
 {
@@ -43,7 +42,7 @@ const struct kvr_stage kvr_stage_hadamard = {
     .title = "orthonormal Walsh-Hadamard transform of every head",
     .kind = KVR_STAGE_TRANSFORM,
     .deterministic = true,
-    .idempotent = false, /* back and forth rounds, and the scales follow */
+    .idempotent = false, /* a round trip rounds, which changes the scales */
     .check = check,
     .layout = layout,
     .cpu = { .transform = transform },

@@ -1,9 +1,9 @@
-/* halves.c - the stage `halves`: integers of tokens of a channel, fitted in FP16. The arithmetic is
- * halves.h, the kernels halves_cuda.cu.
+/* halves.c - the stage `halves`: integers in groups of tokens of a channel, fitted in FP16. The
+ * arithmetic is in halves.h, the kernels in halves_cuda.cu.
  *
- * LightX2V's cache: groups lie at multiples of their length, wherever chunks begin, so that a
- * chunk's last tokens are decoded and coded again with the next chunk's first ones, and tokens not
- * yet written count as zeros, which widen the newest group's range to 0. */
+ * LightX2V's cache: groups start at multiples of their length, independent of chunks. A chunk's
+ * last tokens are therefore decoded and encoded again with the next chunk's first ones. Tokens not
+ * yet written count as zeros, which widen the newest group's range to include 0. */
 #include "methods/codecs/halves/halves.h"
 
 #include "methods/kernels/pack.h"
@@ -111,5 +111,5 @@ KVR_CODED_CUDA(halves)
 const struct kvr_stage kvr_stage_halves = {
     KVR_CODED_STAGE(halves),
     .title = "integers of tokens of a channel, fitted in FP16, at absolute places", .check = check,
-    .noise = kvr_noise_measured, /* FP16 arithmetic makes cells a little uneven */
+    .noise = kvr_noise_measured, /* FP16 arithmetic makes the quantization cells slightly uneven */
 };

@@ -1,20 +1,20 @@
-/* halves.h - the arithmetic of the stage `halves`, which both kinds of device do.
+/* halves.h - arithmetic of the stage `halves`, shared by CPU and CUDA.
  *
- * A group is G consecutive tokens of a channel, those beyond the block being 0. In FP16, every
- * operation rounded to it:
+ * A group is G consecutive tokens of a channel; tokens beyond the block are 0. In FP16, every
+ * operation rounded:
  *
  *     m = min x    s = (max x - m) / (2^b - 1)    q = rne((x - m) / s), 0 where s is 0
  *     x^ = q s + m in FP32
  *
- * as LightX2V has it, but for what FP16 does not hold: here it saturates at 65504. What is not
- * finite makes its group's scale NaN. */
+ * as in LightX2V, except that values beyond FP16 saturate at 65504. A non-finite value makes its
+ * group's scale NaN. */
 #ifndef KVR_METHODS_HALVES_H
 #define KVR_METHODS_HALVES_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. Codes as pack.h says, of `padded` tokens; meta = scales, then minima, FP32
- * [padded / group][channels] each. */
+/* A block. Codes as in pack.h, for `padded` tokens; meta = scales, then minima, FP32 [padded /
+ * group][channels] each. */
 struct halves {
     int bits, group;
     int64_t n_tok, padded, channels;
@@ -24,13 +24,13 @@ struct halves_fit {
     float s, m;
 };
 
-/* The FP16 number nearest to x, of those that are finite. */
+/* Rounds to FP16, saturating. */
 CELLS float halves_round(float x)
 {
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-/* The group whose first element is x[t * channels + c]. */
+/* Fits the group whose first element is x[t * channels + c]. */
 CELLS struct halves_fit halves_fit(const struct halves *g, cells_in x, int64_t t, int64_t c)
 {
     struct halves_fit f;

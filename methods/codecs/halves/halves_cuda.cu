@@ -1,5 +1,5 @@
-/* halves_cuda.cu - the stage `halves` on a device: a thread has a group, and its bytes of every
- * plane are its own. Built with -fmad=false. */
+/* halves_cuda.cu - the stage `halves` on a device: one group per thread, which fills whole bytes of
+ * every plane. Built with -fmad=false. */
 #include "methods/codecs/halves/halves.h"
 
 #include "methods/kernels/planes.cuh"

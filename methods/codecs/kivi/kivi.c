@@ -1,11 +1,12 @@
-/* kivi.c - the stage `kivi`: asymmetric integers of whole groups of `residual` tokens, and the tokens
- * that do not fill one yet as they are (KIVI, arXiv:2402.02750).
+/* kivi.c - the stage `kivi`: asymmetric integers in complete blocks of `residual` tokens, with the
+ * remaining tokens in BF16 (KIVI, arXiv:2402.02750).
  *
- * Groups of `residual` tokens lie at multiples of that in the rollout (origin_tokens): of a chunk
- * all full ones are coded as `asym` codes them, and what is left, a block of fewer tokens, is BF16
- * until the next chunk fills it up. A block that is longer and no multiple is coded as a whole.
+ * Blocks of `residual` tokens start at multiples of that in the rollout (origin_tokens). All
+ * complete blocks of a chunk are quantized as in `asym`; the rest is a shorter block that stays
+ * BF16 until the next chunk fills it. A longer block that is not a multiple is quantized as a
+ * whole.
  *
- * Bytes: those of `asym`, or of `raw`. */
+ * Bytes: those of `asym` or of `raw`. */
 #include "methods/codecs/grid/grid.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/bounce.h"
@@ -38,7 +39,7 @@ static struct kvr_grid grid_of(const struct kvr_stage_job *job)
     return (struct kvr_grid){ .bits = o->bits, .axis = o->axis, .group = o->group, .asym = true };
 }
 
-/* Are a block's tokens too few to be coded? */
+/* Whether a block has too few tokens to be quantized. */
 static bool waits(const struct kvr_stage_job *job)
 {
     return job->shape.n_tok > 0 && job->shape.n_tok < opts_of(job)->residual;
@@ -96,7 +97,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return KVR_OK;
 }
 
-/* What is read as it is, by `mode`. */
+/* Decodes a BF16 block according to `mode`. */
 static void decode_raw(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                        int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
@@ -139,7 +140,7 @@ static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
     return KVR_OK;
 }
 
-/* A short block is read as such where nothing is added up. */
+/* A BF16 block is read directly unless it is to be added. */
 static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                         float *out)

@@ -1,20 +1,21 @@
-/* kmeans.c - the shift `kmeans`: every head of every token loses the nearest of K centres, again
- * for each stage (Quant VideoGen, arXiv:2602.02958).
+/* kmeans.c - the shift `kmeans`: subtracts the nearest of K centroids from every head of every
+ * token, repeatedly for several stages (Quant VideoGen, arXiv:2602.02958).
  *
- * Stored: labels [S,T,H], a byte each; centres [S,H,K,D] BF16. Per stage and head, of what the
- * stages before left over:
+ * Stored: labels [S,T,H], one byte each; centroids [S,H,K,D] BF16. Per stage and head, on the
+ * residual of the previous stages:
  *
- *     centres = K tokens, drawn with replacement from the seed
- *     `iterations` times:   label = nearest centre, the lowest of equals
- *                           centre = BF16(mean of its tokens); one without tokens stays
- *     x -= centre[label]
+ *     centroids = K tokens, drawn with replacement from the seed
+ *     `iterations` times:   label = nearest centroid, lowest index on ties
+ *                           centroid = BF16(mean of its tokens); unchanged if it has none
+ *     x -= centroid[label]
  *
- * by max(0, |x|^2 + |c|^2 - 2 x.c), sums of channels in order in FP32, sums of tokens in order in
- * FP64: the same bytes on every device, for any number of threads. Decoding adds the centres stage
- * by stage to what the grid decodes. A block of fewer than K tokens has as many centres as tokens.
+ * Distances are max(0, |x|^2 + |c|^2 - 2 x.c). Sums over channels run in order in FP32, sums over
+ * tokens in order in FP64: the same bytes on every device and for any number of threads. Decoding
+ * adds the centroids stage by stage to the decoded grid. A block of fewer than K tokens has one
+ * centroid per token.
  *
- * left=bf16 rounds what is left to BF16 before the next stage or the grid sees it, as Quant
- * VideoGen's code does. That stops early when few labels change; here all iterations run. */
+ * left=bf16 rounds the residual to BF16 before the next stage or the grid, as in Quant VideoGen's
+ * code. That code stops early when few labels change; here all iterations run. */
 #include <stdlib.h>
 
 #include "methods/codecs/kmeans/kmeans_cuda.h"
@@ -62,7 +63,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Work of a head: centres as [D,K], so that distances to all of them are one loop. */
+/* Scratch of a head: centroids as [D,K], so that the distances to all of them form one loop. */
 struct room {
     float *centre, *norm, *dot;
     double *sum;
@@ -122,7 +123,7 @@ static uint8_t nearest(const struct kvr_kmeans *m, const float *x, const struct 
     return (uint8_t)at;
 }
 
-/* One head's stage: x of stride H*D, labels of stride H. */
+/* One stage of one head: x has stride H*D, labels stride H. */
 static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint8_t *labels,
                     kvr_bf16 *centres, struct room *r)
 {

@@ -1,5 +1,5 @@
-/* kmeans_cuda.cu - k-means on a device; kmeans.c is the definition, whose sums run in this order.
- */
+/* kmeans_cuda.cu - k-means on a device; kmeans.c is the reference and has the same summation
+ * order. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 
@@ -15,7 +15,7 @@ static __device__ __forceinline__ kvr_bf16 narrowed(float x)
     return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
 }
 
-/* labels and centres: of the stage. */
+/* labels and centroids of the current stage. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_begin(struct kvr_kmeans m, int stage, kvr_global<const float> x,
                  kvr_global<kvr_bf16> centres)
@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(THREADS)
     centres[i] = narrowed(x[(t * m.n_heads + h) * m.d + c]);
 }
 
-/* A thread has a head of a token. */
+/* One thread per head of a token. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_label(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const kvr_bf16> centres,
                  kvr_global<uint8_t> labels)
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(THREADS)
     labels[i] = (uint8_t)at;
 }
 
-/* A thread has a channel of a centre. */
+/* One thread per channel of a centroid. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_means(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const uint8_t> labels,
                  kvr_global<kvr_bf16> centres)

@@ -1,4 +1,4 @@
-/* kmeans_cuda.h - what both kinds of device share of `kmeans`, and the launchers of its kernels. */
+/* kmeans_cuda.h - definitions of `kmeans` shared by CPU and CUDA, and its launchers. */
 #ifndef KVR_METHODS_KMEANS_CUDA_H
 #define KVR_METHODS_KMEANS_CUDA_H
 
@@ -8,16 +8,16 @@
 extern "C" {
 #endif
 
-/* A block and what it is split into. labels [S,T,H], centres [S,H,K,D] BF16. */
+/* Shape of a block. labels [S,T,H], centroids [S,H,K,D] BF16. */
 struct kvr_kmeans {
     int64_t n_tok;
     int n_heads, d;
-    int k, stages, iterations; /* k: centres there are, T at the most */
+    int k, stages, iterations; /* k: centroids, at most T */
     uint32_t seed;
-    bool bf16; /* what is left of a stage is rounded to BF16 */
+    bool bf16; /* round a stage's residual to BF16 */
 };
 
-/* The token that centre k of head h of a stage begins as: drawn with replacement. */
+/* Initial token of centroid k of head h, drawn with replacement. */
 #define KVR_KMEANS_TOKEN(m, stage, h, k, word)                                                     \
     ((word) = (m)->seed * 0x9e3779b9u ^ ((uint32_t)(stage) << 24 | (uint32_t)(h) << 12) ^          \
               (uint32_t)(k),                                                                       \
@@ -25,7 +25,7 @@ struct kvr_kmeans {
      (word) = ((word) ^ (word) >> 13) * 0xc2b2ae35u,                                               \
      (int64_t)(((word) ^ (word) >> 16) % (uint32_t)(m)->n_tok))
 
-/* x [T,H,D] loses its centres. */
+/* Subtracts the centroids from x [T,H,D]. */
 void kvr_kmeans_encode_cuda(struct kvr_stream *s, const struct kvr_kmeans *m, float *x,
                             uint8_t *labels, kvr_bf16 *centres);
 void kvr_kmeans_decode_cuda(struct kvr_stream *s, const struct kvr_kmeans *m, const uint8_t *labels,

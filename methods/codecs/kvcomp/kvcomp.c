@@ -1,11 +1,12 @@
-/* kvcomp.c - the stage `kvcomp`: integers with a step for a token or for 64 of them, Huffman coded
- * (KVComp, arXiv:2509.00579, 2d18a51). The format is kvcomp.h, reading on a device kvcomp_cuda.cu.
+/* kvcomp.c - the stage `kvcomp`: integers with one scale per token or per 64 tokens, Huffman coded
+ * (KVComp, arXiv:2509.00579, 2d18a51). The format is in kvcomp.h, the device decoder in
+ * kvcomp_cuda.cu.
  *
- * How many bytes a block takes depends on the data; its entries are bytes of codes. KVComp makes one
- * code for each layer of the first chunk that comes and keeps it, so that a symbol which that chunk did
- * not have is lost; here each block has its own, of all symbols. Blocks lie at multiples of 64 tokens of
- * the rollout; what a chunk leaves over is BF16 until the next one. What is not finite makes its token,
- * or its 64, read NaN. On a device blocks are coded by the host. */
+ * A block's size depends on the data; its entries are bytes of codes. KVComp builds one code per
+ * layer from the first chunk, so symbols missing there are lost later; here each block has its own
+ * code over all symbols. Blocks start at multiples of 64 tokens of the rollout; the rest of a chunk
+ * stays BF16 until the next one. A non-finite value makes its token, or its 64 tokens, decode to
+ * NaN. Device blocks are encoded on the host. */
 #include "methods/codecs/kvcomp/kvcomp.h"
 
 #include <stdlib.h>
@@ -50,8 +51,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* A Huffman code is no longer than one of `bits` bits for every symbol, and two units' bytes each are
- * filled up; symbols counted once more than they occur may cost a block this much more. */
+/* Upper bound: a Huffman code is no longer than `bits` bits per symbol, each unit is padded to a
+ * byte, and counting every symbol once more than it occurs costs at most this much. */
 static int64_t most_of(const struct kvcomp *g)
 {
     const int64_t elements = g->blocks * KVCOMP_BLOCK * g->n_heads * g->head_dim;
@@ -106,15 +107,15 @@ static void code_span(const struct kvcomp *g, const float *x, int64_t t0, int64_
         q[i] = (uint8_t)packkv_coded(&f, x[i], g->bits);
 }
 
-/* ---- the code ------------------------------------------------------------------------------ */
+/* ---- Huffman code ------------------------------------------------------------------------- */
 
 struct node {
     int64_t count;
     int parent;
 };
 
-/* Lengths of the codes of n symbols: the two of the smallest counts become one, of equal counts those
- * that were first, until one is left. */
+/* Code lengths of n symbols: repeatedly merges the two smallest counts, on ties the earlier
+ * ones. */
 static void make_code(const int64_t *count, int n, uint8_t *length)
 {
     struct node node[2 * KVCOMP_SYMBOLS];
@@ -142,7 +143,7 @@ static void make_code(const int64_t *count, int n, uint8_t *length)
     }
 }
 
-/* Canonical codes of those lengths. */
+/* Canonical codes for the given lengths. */
 static void number_codes(const uint8_t *length, unsigned *code)
 {
     unsigned next = 0;
@@ -155,7 +156,7 @@ static void number_codes(const uint8_t *length, unsigned *code)
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-/* A unit into `to`, which is zeros; its bytes. */
+/* Packs a unit into `to`, which is zeroed; returns its bytes. */
 static int64_t pack_unit(const struct kvcomp *g, const uint8_t *q, int64_t block, int64_t h,
                          const unsigned *code, uint8_t *meta, uint8_t *to)
 {
@@ -198,7 +199,7 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     number_codes(meta, code);
     for (int i = 0; i < 1 << g->bits; i++)
         bits += (count[i] - 1) * meta[i];
-    /* As if every unit were filled up by a byte; what is not used is given back below. */
+    /* Allocates one padding byte per unit; the unused part is returned below. */
     uint8_t *room = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
     if (!room)
         return kvr_fail(KVR_ENOMEM, "kvcomp: no memory for %lld bits", (long long)bits);

@@ -1,10 +1,10 @@
-/* kvcomp.h - the format of the stage `kvcomp`, and reading it, which both kinds of device do.
+/* kvcomp.h - format and decoder of the stage `kvcomp`, shared by CPU and CUDA.
  *
- * Codes are PackKV's (packkv.h), with a step and a zero for each token or for each 64 tokens, all heads
- * together. A block has one Huffman code of its symbols, each counted once more than it occurs, in
- * canonical form: of codes of one length the smaller symbol has the smaller. A vector is a head of a
- * token, a unit a head of 64 tokens; codes follow one another from the highest bit down, bytes are
- * filled from the lowest bit up, and each unit ends with a byte. */
+ * Codes are PackKV's (packkv.h), with a scale and zero point per token or per 64 tokens, over all
+ * heads. Each block has one canonical Huffman code; every symbol is counted once more than it
+ * occurs. A vector is one head of a token, a unit is one head of 64 tokens. Codes are written from
+ * their highest bit down, bytes are filled from the lowest bit up, and each unit ends at a byte
+ * boundary. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 
@@ -12,9 +12,9 @@
 
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
-/* A block. codes = what is left at the end, BF16 [T % 64][H D], then the units; meta = the lengths of
- * the symbols' codes, a byte each; for each unit [blocks][H] where it begins, uint32, and its bytes,
- * uint16; for each vector [T][H] its bits, uint16; s and z of each token or block, FP16. */
+/* A block. codes = the remaining tokens in BF16 [T % 64][H D], then the units; meta = code lengths
+ * of the symbols, one byte each; start of each unit [blocks][H], uint32, and its bytes, uint16;
+ * bits of each vector [T][H], uint16; s and z of each token or block, FP16. */
 struct kvcomp {
     int bits;
     bool by_token;
@@ -48,7 +48,7 @@ CELLS int64_t kvcomp_meta(const struct kvcomp *g)
     return kvcomp_scale_at(g, g->blocks * KVCOMP_BLOCK);
 }
 
-/* A canonical code: how many symbols have codes of each length, and the symbols by their codes. */
+/* A canonical code: number of symbols per code length, and the symbols in code order. */
 struct kvcomp_code {
     int count[KVCOMP_LENGTHS], symbol[KVCOMP_SYMBOLS];
 };
@@ -71,7 +71,7 @@ CELLS struct kvcomp_code kvcomp_open(packkv_in meta)
     return k;
 }
 
-/* The symbol whose code begins at *bit, which is moved behind it. */
+/* Decodes the symbol at *bit and advances *bit. */
 CELLS int kvcomp_next(const struct kvcomp_code *k, packkv_in codes, int64_t at, int64_t *bit)
 {
     int code = 0, first = 0, before = 0;
@@ -87,7 +87,7 @@ CELLS int kvcomp_next(const struct kvcomp_code *k, packkv_in codes, int64_t at, 
     return 0;
 }
 
-/* The bit of its unit that vector (t, h) begins at; *at: where the unit does, in codes. */
+/* First bit of vector (t, h) within its unit; *at: start of the unit in codes. */
 CELLS int64_t kvcomp_find(const struct kvcomp *g, packkv_in meta, int64_t t, int64_t h, int64_t *at)
 {
     const int64_t block = t / KVCOMP_BLOCK;

@@ -1,5 +1,5 @@
-/* kvcomp_cuda.cu - reading `kvcomp` on a device: a thread has a vector, which is read from its
- * beginning. Built with -fmad=false. */
+/* kvcomp_cuda.cu - decoder of `kvcomp` on a device: one thread per vector, from its first bit.
+ * Built with -fmad=false. */
 #include "methods/codecs/kvcomp/kvcomp.h"
 
 enum { THREADS = 64 };

@@ -1,12 +1,11 @@
-/* levels.c - codebooks: each stage here is a table of levels, x^ = level[q] s.
+/* levels.c - codebooks: each stage is a table of levels, x^ = level[q] s.
  *
- * `group` channels of a head of a token share the FP16 scale s = max |x| / max |level|, which is
- * rounded to nearest and is 65504 at the most. A code q, the rank of its level, is that of the
- * level nearest to x / s; half way between two it is the lower. With compute=bf16 quotient and
- * product are rounded to BF16. A NaN or an infinity makes its group's scale NaN, and with it all of
- * the group.
+ * `group` channels of a head of a token share the FP16 scale s = max |x| / max |level|, rounded to
+ * nearest and at most 65504. A code q is the index of the level nearest to x / s; ties go to the
+ * lower one. With compute=bf16 quotient and product are rounded to BF16. A NaN or an infinity makes
+ * its group's scale NaN, so the whole group decodes to NaN.
  *
- * Bytes: codes as pack.h says; meta = scales [T * C / group] FP16. Both readings are one. */
+ * Bytes: codes as in pack.h; meta = scales [T * C / group] FP16. Both readings are the same. */
 #include <math.h>
 
 #include "methods/codec.h"
@@ -64,7 +63,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Cells are of many widths. */
+/* Cells have unequal widths. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {
@@ -93,7 +92,7 @@ static kvr_f16 scale_of(const float *x, int n, float top)
     return h < 0x7c00 ? h : 0x7bff;
 }
 
-/* The codes of n values: how many of the bounds between levels lie below each. */
+/* Codes of n values: the number of bounds between levels below each. */
 static void code(const float *x, int n, float s, const float *bound, int n_levels, bool bf16,
                  uint8_t *codes)
 {

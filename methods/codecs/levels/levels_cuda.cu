@@ -1,9 +1,9 @@
-/* levels_cuda.cu - codebooks on a device; levels.c is the definition. What is needed of a stage is
- * its layout.
+/* levels_cuda.cu - codebooks on a device; levels.c is the reference. The stage is described by its
+ * layout.
  *
- * Every operation on an element is the CPU's, in its order (built with -fmad=false), so codes and
- * scales are the same bytes. A warp has a group's scale; then a thread has 8 tokens of a channel,
- * whose bytes of a plane are its own. */
+ * Operations and their order are the CPU's (built with -fmad=false), so codes and scales are the
+ * same bytes. A warp computes a group's scale; then each thread encodes 8 tokens of one channel,
+ * which fill whole bytes of a plane. */
 #include "harness/device/number.cuh"
 #include "methods/codec.h"
 #include "methods/kernels/planes.cuh"
@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(THREADS)
     kvr_store8<uint8_t>(b.planes, t8, c, code, codes);
 }
 
-/* What is decoded: tokens; channels. */
+/* Range to decode: tokens; channels. */
 struct part {
     int64_t t0, n, first, width;
     int mode;

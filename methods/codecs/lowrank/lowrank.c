@@ -1,14 +1,14 @@
-/* lowrank.c - the stages `lowrank`, of every head the directions in which the block varies most, and
- * each token's coordinates along them, and `principal`, whose directions may be a calibration's. The
- * format is lowrank.h.
+/* lowrank.c - the stages `lowrank`, which stores each token's coordinates along the leading
+ * principal directions of the block and head, and `principal`, whose directions may come from a
+ * calibration. The format is in lowrank.h.
  *
- * The directions are eigenvectors of the covariance of the block's tokens (cyclic Jacobi in FP64),
- * with the largest eigenvalues, of two equal ones the earlier; each is turned so that its largest
- * component is positive. Coordinates are taken along the directions as they are stored. A negative
- * control: bits spent on few exact coordinates, all else given up, after xKV (arXiv:2503.18893),
- * which does so over the heads of several layers at one time. A head that holds what is not finite
- * reads NaN. Directions of a calibration are held with each block, as its own would be. On a device
- * blocks are coded by the host. */
+ * The directions are the eigenvectors of the covariance of the block's tokens with the largest
+ * eigenvalues (cyclic Jacobi in FP64; the earlier one on ties), with signs chosen so that the
+ * largest component is positive. Coordinates use the directions as stored. This is a negative
+ * control: exact coordinates in few directions, everything else dropped, after xKV
+ * (arXiv:2503.18893), which works across the heads of several layers. A head with a non-finite
+ * value decodes to NaN. Calibrated directions are stored with each block as its own would be.
+ * Device blocks are encoded on the host. */
 #include "methods/codecs/lowrank/lowrank.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum { SWEEPS = 30 };
 
 struct lowrank_opts {
     double share;
-    char basis[KVR_OPT_STRING_MAX]; /* of `principal` */
+    char basis[KVR_OPT_STRING_MAX]; /* option of `principal` */
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
@@ -67,13 +67,13 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Work of a head: covariance and eigenvectors [D][D]. */
+/* Scratch of a head: covariance and eigenvectors [D][D]. */
 struct room {
     double *a, *v, *mean;
     float *u; /* directions [D][D] */
 };
 
-/* One rotation that makes a[p][q] 0; rows of v are turned along. */
+/* One Jacobi rotation that zeroes a[p][q]; rotates the rows of v as well. */
 static void rotate(int d, double *a, double *v, int p, int q)
 {
     const double apq = a[p * d + q];
@@ -101,7 +101,7 @@ static void rotate(int d, double *a, double *v, int p, int q)
     }
 }
 
-/* Eigenvalues on the diagonal of a, eigenvectors as rows of v. */
+/* Leaves the eigenvalues on the diagonal of a and the eigenvectors in the rows of v. */
 static void diagonalise(int d, double *a, double *v)
 {
     double size = 0;
@@ -126,7 +126,7 @@ static void diagonalise(int d, double *a, double *v)
     }
 }
 
-/* False: the head holds what is not finite. */
+/* False if the head has a non-finite value. */
 static bool covariance(const struct lowrank *g, const float *x, int h, const struct room *r)
 {
     const int64_t step = (int64_t)g->n_heads * g->d;
@@ -154,7 +154,7 @@ static bool covariance(const struct lowrank *g, const float *x, int h, const str
     return true;
 }
 
-/* The next direction [D]: of the largest eigenvalue not taken yet, which is then taken. */
+/* Next direction [D]: that of the largest remaining eigenvalue, which is removed. */
 static void next_direction(int d, double *a, const double *v, float *u)
 {
     int best = 0, top = 0;
@@ -186,8 +186,8 @@ static bool is_finite(const struct lowrank *g, const float *x, int h)
     return true;
 }
 
-/* A head's mean and directions, as they are stored; 0 where the head holds what is not finite, and
- * the mean NaN. basis [1 + D][D]: a calibration's; NULL: the block's own. */
+/* A head's mean and directions as stored; if the head is not finite, directions 0 and mean NaN.
+ * basis [1 + D][D]: from a calibration; NULL: fitted to the block. */
 static void fit_head(const struct lowrank *g, const float *x, int h, const float *basis,
                      const struct room *r, kvr_bf16 *mean)
 {
@@ -223,7 +223,7 @@ static void code_head(const struct lowrank *g, const float *x, int h, const floa
         }
 }
 
-/* What a calibration says of a layer: *basis [H][1 + D][D], borrowed from *f; NULL without one. */
+/* The calibration of a layer: *basis [H][1 + D][D], borrowed from *f; NULL if there is none. */
 static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st **f,
                                   const float **basis)
 {
@@ -301,7 +301,7 @@ KVR_READ_CUDA(lowrank)
 const struct kvr_stage kvr_stage_lowrank = {
     KVR_CODED_STAGE(lowrank),
     .title = "coordinates along the directions in which the block varies most",
-    .noise = kvr_noise_measured, /* what is left out is no noise of elements */
+    .noise = kvr_noise_measured, /* the dropped part is not independent noise per element */
 };
 
 const struct kvr_stage kvr_stage_principal = {

@@ -1,8 +1,8 @@
-/* lowrank.h - the format of the stage `lowrank`, and how it reads, which both kinds of device do.
+/* lowrank.h - format and decoder of the stage `lowrank`, shared by CPU and CUDA.
  *
- *     x^ = mean + sum_k c[k] u[k]        u: r directions of a head's D channels, the block's own
+ *     x^ = mean + sum_k c[k] u[k]        u: r directions of a head's D channels
  *
- * k in order, in FP32. */
+ * with k in order, in FP32. */
 #ifndef KVR_METHODS_LOWRANK_H
 #define KVR_METHODS_LOWRANK_H
 
@@ -35,8 +35,9 @@ CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in 
 KVR_DECODE_LAUNCHER(lowrank);
 
 #ifndef __cplusplus
-/* u [n][D], n <= D: the eigenvectors of the symmetric a [D][D] with the largest eigenvalues, of two
- * equal ones the earlier, each with its largest component positive. a is used up; v [D][D] is room. */
+/* u [n][D], n <= D: eigenvectors of the symmetric a [D][D] with the largest eigenvalues, the
+ * earlier one on ties, each with its largest component positive. Overwrites a; v [D][D] is
+ * scratch. */
 void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u);
 #endif
 

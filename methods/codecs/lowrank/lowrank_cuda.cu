@@ -1,5 +1,5 @@
-/* lowrank_cuda.cu - reading `lowrank` on a device: a thread has an element. Built with -fmad=false.
- */
+/* lowrank_cuda.cu - decoder of `lowrank` on a device: one thread per element. Built with
+ * -fmad=false. */
 #include "methods/codecs/lowrank/lowrank.h"
 
 enum { THREADS = 128 };

@@ -1,10 +1,10 @@
-/* mean.c - two shifts: `mean` takes off every channel's mean over the block's tokens and keeps it
- * in FP16; `demean` takes off a head's mean over its own channels and forgets it.
+/* mean.c - two shifts: `mean` subtracts every channel's mean over the block's tokens and stores it
+ * in FP16; `demean` subtracts a head's mean over its own channels and does not store it.
  *
- * What `mean` takes off is the FP16 number, so that decoding adds what coding took off. Where one
- * mean were taken off all keys softmax would not notice (SageAttention, arXiv:2410.02367,
- * section 4.2); blocks have means of their own, so they are added again. `demean` exists because
- * LongLive-2 ships it: a score changes by -mean(k) sum q / sqrt(D), which nothing undoes. */
+ * `mean` subtracts the rounded FP16 number, so that decoding adds exactly the same value. A common
+ * mean of all keys would cancel in the softmax (SageAttention, arXiv:2410.02367, section 4.2);
+ * blocks have different means, so they are added back. `demean` exists because LongLive-2 ships it:
+ * it changes a score by -mean(k) sum q / sqrt(D), which nothing undoes. */
 #include "methods/codecs/mean/mean_cuda.h"
 
 static int64_t n_channels(const struct kvr_stage_job *job)
@@ -24,14 +24,15 @@ static enum kvr_status mean_encode(const struct kvr_stage_job *job, float *x,
     kvr_f16 *mean = out->meta.p;
 
 #pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < channels; c++) { /* a thread has a channel: the same sum every time */
+    for (int64_t c = 0; c < channels; c++) { /* one channel per thread keeps the summation order
+                                              * fixed */
         double sum = 0;
         float m;
 
         for (int64_t t = 0; t < n; t++)
             sum += (double)x[t * channels + c];
         m = (float)(sum / (double)n);
-        m = m > 65504 ? 65504 : m < -65504 ? -65504 : m; /* a NaN stays, and is noticed */
+        m = m > 65504 ? 65504 : m < -65504 ? -65504 : m; /* NaN stays NaN */
         mean[c] = kvr_f32_to_f16(m);
         m = kvr_f16_to_f32(mean[c]);
         for (int64_t t = 0; t < n; t++)
@@ -105,7 +106,7 @@ static enum kvr_status demean_encode(const struct kvr_stage_job *job, float *x,
     return KVR_OK;
 }
 
-/* Nothing is put back. */
+/* Nothing is restored. */
 static void demean_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out)

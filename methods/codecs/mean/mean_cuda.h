@@ -1,4 +1,4 @@
-/* mean_cuda.h - launchers of the kernels of mean_cuda.cu; all of it device memory. */
+/* mean_cuda.h - launchers of mean_cuda.cu; all pointers are device memory. */
 #ifndef KVR_METHODS_MEAN_CUDA_H
 #define KVR_METHODS_MEAN_CUDA_H
 
@@ -10,10 +10,10 @@ extern "C" {
 
 void kvr_mean_encode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t channels,
                           kvr_f16 *mean);
-/* mean: that of the first of `width` channels. */
+/* mean: mean of the first of `width` channels. */
 void kvr_mean_decode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t width,
                           const kvr_f16 *mean);
-/* x [rows, d] -> x less the mean of its row. */
+/* x [rows, d]: subtracts each row's mean. */
 void kvr_demean_cuda(struct kvr_stream *s, float *x, int64_t rows, int d);
 
 #ifdef __cplusplus

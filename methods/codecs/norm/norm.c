@@ -1,9 +1,9 @@
-/* norm.c - the shift `norm`: every token is divided by its length over all heads, kept in FP16. The
- * arithmetic is norm.h, the kernels norm_cuda.cu.
+/* norm.c - the shift `norm`: divides every token by its norm over all heads, stored in FP16. The
+ * arithmetic is in norm.h, the kernels in norm_cuda.cu.
  *
- * OScaR (arXiv:2605.19660) codes keys so by channel: where tokens of very different lengths share a
- * scale, the long ones set it. What is divided by is the number as stored. The grid's step is
- * multiplied along with the key, so only what is measured corrects it. */
+ * OScaR (arXiv:2605.19660) quantizes keys per channel after this: otherwise tokens of large norm
+ * set the scale of their group. The divisor is the stored FP16 number. Decoding scales the grid's
+ * error by the norm, so corrections need a measured noise model. */
 #include "methods/codecs/norm/norm.h"
 
 static struct norm norm_of(const struct kvr_stage_job *job)

@@ -1,7 +1,7 @@
-/* norm.h - the arithmetic of the stage `norm`, which both kinds of device do.
+/* norm.h - arithmetic of the stage `norm`, shared by CPU and CUDA.
  *
- * n = FP16(||x||), x a token over all heads, at most 65504; x / n is handed on, and what is decoded
- * is multiplied by n. A token of zeros has n = 0 and is divided by 1. */
+ * n = FP16(||x||) for a token x over all heads, at most 65504. The stage outputs x / n; decoding
+ * multiplies by n. A zero token has n = 0 and is divided by 1. */
 #ifndef KVR_METHODS_NORM_H
 #define KVR_METHODS_NORM_H
 
@@ -12,7 +12,7 @@ struct norm {
     int64_t n_tok, channels;
 };
 
-/* As it is stored; sum: of the squares. */
+/* The stored norm; sum: of the squares. */
 CELLS unsigned norm_store(double sum)
 {
     const float n = (float)sqrt(sum);
@@ -30,7 +30,7 @@ CELLS float norm_divisor(float n)
     return n == 0 ? 1 : n;
 }
 
-/* Divides x and writes the norms into meta; device memory both. */
+/* Divides x and writes the norms into meta; both are device memory. */
 KVR_LAUNCHER kvr_norm_encode_cuda(struct kvr_stream *s, const struct norm *g, float *x, void *meta);
 KVR_DECODE_LAUNCHER(norm);
 

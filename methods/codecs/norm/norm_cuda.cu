@@ -1,5 +1,5 @@
-/* norm_cuda.cu - the stage `norm` on a device: a thread has a token, whose sum runs in the CPU's
- * order, or an element. Built with -fmad=false. */
+/* norm_cuda.cu - the stage `norm` on a device: one thread per token for the sum, in the CPU's
+ * order, then one per element. Built with -fmad=false. */
 #include "methods/codecs/norm/norm.h"
 
 enum { THREADS = 128 };

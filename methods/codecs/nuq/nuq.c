@@ -1,17 +1,18 @@
-/* nuq.c - the stages `nuq`, levels fitted to the block, and the farthest elements of every vector
- * exactly, and `kvquant`, whose levels may be a calibration's (KVQuant, arXiv:2401.18079). The format
- * is nuq.h.
+/* nuq.c - the stages `nuq`, non-uniform levels fitted to the block with exact outliers per vector,
+ * and `kvquant`, whose levels may come from a calibration (KVQuant, arXiv:2401.18079). The format
+ * is in nuq.h.
  *
- * Of the n elements of a vector those n - kept are coded that leave the smallest range lo .. hi,
- * the lowest such range; with y = (x - (lo + hi) / 2) / ((hi - lo) / 2) the levels are the means of
- * their cells over all vectors (Lloyd), an element weighing the square of its vector's half range:
- * so the error of x itself is least. y is counted in bins with whole-number weights, so that no
- * order of summation shows. norm=true stretches what codes read as about its mean, until mean and
- * variance are those of what was coded (KVQuant's Q-Norm); codes stay.
+ * Of a vector's n elements, n - kept are quantized: those in the narrowest range lo .. hi that
+ * contains so many, the lowest such range on ties. With y = (x - (lo + hi) / 2) / ((hi - lo) / 2)
+ * the levels are Lloyd centroids over all vectors, each element weighted by the square of its
+ * vector's half range, which minimises the error of x itself. y is histogrammed with integer
+ * weights, so that the result does not depend on summation order. norm=true rescales the decoded
+ * levels to restore the mean and variance of the quantized elements (KVQuant's Q-Norm); codes do
+ * not change.
  *
- * KVQuant fits levels to calibration texts, weighted by Fisher information, and ranges of keys too;
- * here ranges are always the block's, and an element weighs as above in a calibration, too, since
- * there are no gradients. On a device blocks are coded by the host. */
+ * KVQuant fits levels to calibration texts with Fisher weights, and key ranges as well. Here ranges
+ * are always the block's, and weights are as above, in a calibration too, since there are no
+ * gradients. Device blocks are encoded on the host. */
 #include "methods/codecs/nuq/nuq.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct nuq_opts {
     int bits, axis;
     double exact;
     bool norm;
-    char levels[KVR_OPT_STRING_MAX]; /* of `kvquant` */
+    char levels[KVR_OPT_STRING_MAX]; /* option of `kvquant` */
 };
 static const char *const axis_names[] = { "tokens", "token", NULL };
 static const struct kvr_opt options[] = {
@@ -49,7 +50,7 @@ static const struct kvr_opt kvquant_options[] = {
     { 0 }
 };
 
-/* `nuq` has no such option, and no file. */
+/* Whether the stage has the option and a file; `nuq` has no such option. */
 static bool has_table(const struct nuq_opts *o)
 {
     return kvr_calibration_is_file(o->levels);
@@ -112,7 +113,7 @@ static void put(uint8_t *meta, int64_t to, int64_t size, unsigned raw)
         meta[to + b] = (uint8_t)(raw >> (8 * b));
 }
 
-/* Range and exact elements of a vector; sorted: room for its elements. */
+/* Range and outliers of a vector; sorted: scratch for its elements. */
 static void fit_vector(const struct nuq *g, const float *x, int64_t vector, float *sorted,
                        uint8_t *meta)
 {
@@ -139,7 +140,8 @@ static void fit_vector(const struct nuq *g, const float *x, int64_t vector, floa
     put(meta, nuq_middle_at(g, vector) + 2, 2, cells_store(CELLS_F16, half));
     for (int64_t i = 0; i < n && !bad; i++)
         extra -= x[at(g, vector, i)] < lo || x[at(g, vector, i)] > hi;
-    /* Equal elements at an end may leave places over: the vector's first ones fill them. */
+    /* With equal elements at an end of the range fewer outliers than `kept` remain; the vector's
+     * first elements fill the list. */
     for (int64_t i = 0, k = 0; i < n && k < g->kept; i++) {
         const float v = x[at(g, vector, i)];
         const bool far = !bad && (v < lo || v > hi);
@@ -162,7 +164,7 @@ static bool is_kept(const struct nuq *g, const uint8_t *meta, int64_t vector, in
     return *next < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, *next), size) == i;
 }
 
-/* y of an element; 0 where the vector has no range. */
+/* y of an element; 0 if the vector's range is empty. */
 static float relative(float x, float middle, float half)
 {
     const float y = half > 0 ? (x - middle) / half : 0;
@@ -170,7 +172,7 @@ static float relative(float x, float middle, float half)
     return y < -1 ? -1 : y > 1 ? 1 : y;
 }
 
-/* Largest half range of the block's vectors, which the weights are relative to. */
+/* Largest half range of the block's vectors, the unit of the weights. */
 static float count(const struct nuq *g, const float *x, const uint8_t *meta, uint64_t *bins)
 {
     float most = 0;
@@ -211,7 +213,8 @@ static int nearest(const double *level, int n, double y)
     return q;
 }
 
-/* Mean and standard deviation of the bins, or of what levels make of them. */
+/* Mean and standard deviation of the histogram, or of its elements after quantization to
+ * `level`. */
 static void moments(const uint64_t *bins, const double *level, int n, double *mean, double *sd)
 {
     double sum = 0, squares = 0, all = 0;
@@ -252,7 +255,7 @@ void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level)
     }
 }
 
-/* read [n]: what their codes read as. */
+/* read [n]: decoded levels. */
 static void stretch_levels(const uint64_t *bins, int n, const double *level, double *read)
 {
     double mean, sd, mean_read, sd_read;
@@ -263,7 +266,7 @@ static void stretch_levels(const uint64_t *bins, int n, const double *level, dou
         read[q] = sd_read > 0 ? (level[q] - mean_read) * sd / sd_read + mean : level[q];
 }
 
-/* Ranges and exact elements of all vectors. */
+/* Ranges and outliers of all vectors. */
 static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t *meta)
 {
     bool room = true;
@@ -300,7 +303,7 @@ enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint6
     return st;
 }
 
-/* level [2^b]: by which elements are coded; read [2^b]: what their codes read as. */
+/* level [2^b]: used to choose codes; read [2^b]: used to decode. */
 static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct nuq *g,
                                    const float *x, const uint8_t *meta, double *level, double *read)
 {

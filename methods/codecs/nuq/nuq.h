@@ -1,10 +1,9 @@
-/* nuq.h - the format of the stage `nuq`, and how it reads, which both kinds of device do.
+/* nuq.h - format and decoder of the stage `nuq`, shared by CPU and CUDA.
  *
- * A vector is a channel over the block's tokens, or a token over all heads. Its `kept` farthest
- * elements are held exactly; the others lie in a range lo .. hi, and
+ * A vector is a channel over the block's tokens, or a token over all heads. Its `kept` outliers are
+ * stored exactly; the other elements lie in a range lo .. hi, and
  *
- *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         level: 2^b of them, for the whole block
- */
+ *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         2^b levels, common to the block */
 #ifndef KVR_METHODS_NUQ_H
 #define KVR_METHODS_NUQ_H
 
@@ -12,9 +11,9 @@
 
 enum { NUQ_MAX_LEVELS = 16 };
 
-/* A block. codes as pack.h says; meta = levels FP32 [2^b]; per vector middle and half range, FP16
- * each; per vector its exact elements' places [kept], ascending, uint16 (uint32 where a vector is
- * longer than 65536), then of all vectors the values FP16. */
+/* A block. codes as in pack.h; meta = levels FP32 [2^b]; middle and half range of each vector,
+ * FP16; indices of each vector's outliers [kept], ascending, uint16 (uint32 for vectors longer than
+ * 65536); then all outlier values, FP16. */
 struct nuq {
     int bits, kept;
     bool by_token;
@@ -57,7 +56,7 @@ CELLS unsigned nuq_get(nuq_bytes_in meta, int64_t at, int64_t size)
     return raw;
 }
 
-/* The element of a code at a token and a channel. */
+/* Decodes the element at a token and a channel. */
 CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t c, unsigned q)
 {
     const int64_t vector = g->by_token ? t : c, place = g->by_token ? c : t;
@@ -67,7 +66,7 @@ CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t
     const float half = cells_unhalf((kvr_f16)nuq_get(meta, nuq_middle_at(g, vector) + 2, 2));
     int low = 0, high = g->kept;
 
-    while (low < high) { /* the first place not before ours */
+    while (low < high) { /* first index not below ours */
         const int mid = (low + high) / 2;
 
         if ((int64_t)nuq_get(meta, nuq_place_at(g, vector, mid), size) < place)
@@ -83,14 +82,15 @@ CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t
 KVR_DECODE_LAUNCHER(nuq);
 
 #ifndef __cplusplus
-/* How often the coded elements of a block's vectors lie in each of NUQ_BINS equal parts of their
- * range, -1 .. 1, an element weighing 2^20 times the square of its vector's half range over the
- * largest, *most. g: by_token, n_tok and channels are read, the rest is filled in; x [T,C]; bins
- * [NUQ_BINS] are added to. KVR_ENOMEM. */
+/* Adds to bins [NUQ_BINS] the histogram of the quantized elements of a block's vectors over their
+ * range -1 .. 1. An element weighs 2^20 times the squared ratio of its vector's half range to the
+ * largest one, *most. g: reads by_token, n_tok and channels, fills in the rest; x [T,C].
+ * KVR_ENOMEM. */
 enum { NUQ_BINS = 1024 };
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
                               float *most);
-/* level [n], ascending: of least squared error for these bins (Lloyd, from equal steps). */
+/* level [n], ascending: minimises the squared error for this histogram (Lloyd, starting from
+ * uniform levels). */
 void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level);
 #endif
 

@@ -1,4 +1,4 @@
-/* nuq_cuda.cu - reading `nuq` on a device: a thread has 8 tokens of a channel. Built with
+/* nuq_cuda.cu - decoder of `nuq` on a device: each thread decodes 8 tokens of a channel. Built with
  * -fmad=false. */
 #include "methods/codecs/nuq/nuq.h"
 

@@ -1,25 +1,25 @@
-/* outliers.c - the stage `outliers`: elements beyond sigma standard deviations of the whole
- * block are held exactly, and kept from widening the range of the grid that follows.
+/* outliers.c - the stage `outliers`: stores elements beyond sigma standard deviations of the block
+ * exactly, so that they do not widen the range of the following grid.
  *
- * Entry: FP16 value, int32 flat index (t*H + h)*D + d, ascending. Values in `codes`, indices in
- * `meta`: 6 bytes an element.
+ * Entry: FP16 value and int32 flat index (t*H + h)*D + d, ascending. Values in `codes`, indices in
+ * `meta`: 6 bytes per element.
  *
- * An element is an outlier where |x| > tau max(sigma, 1e-8), sigma the population standard
- * deviation, summed in double over fixed pieces: the same for any number of threads. Of more
- * than max_ratio T H D the largest are kept, equal ones by index. What the grid sees in their
- * place:
+ * An element is an outlier if |x| > tau max(sigma, 1e-8). sigma is the population standard
+ * deviation, summed in double over fixed pieces, so it does not depend on the number of threads. If
+ * there are more than max_ratio T H D, the largest are kept; ties go to lower indices. The grid
+ * sees in their place:
  *
- *     left=fill    the channel's nearest earlier element that is no outlier; before the first
- *                  such one, the first; in a channel of outliers alone, 0
+ *     left=fill    the channel's nearest earlier non-outlier; before the first one, the first;
+ *                  0 in a channel of outliers only
  *     left=clamp   the bound with the element's sign (the study's QAQ)
  *     left=keep    the element itself, which still sets the range (the study's TPTQ)
  *
- * In the study reading `fill` and `clamp` take sigma over the block padded with zeros to a
- * multiple of 16 tokens, as QAQ did; `keep` does not, as TPTQ did not. As intended, a value
- * beyond FP16 is held as +-65504. A block with a NaN or an infinity has no finite sigma and so
- * no outliers: all of it reaches the grid, which notices.
+ * In the study reading `fill` and `clamp` compute sigma over the block zero-padded to a multiple of
+ * 16 tokens, as QAQ did; `keep` does not, as in TPTQ. In the intended reading a value beyond FP16
+ * is stored as +-65504. A block with a NaN or an infinity has no finite sigma and no outliers: its
+ * values reach the grid, which turns them into NaN.
  *
- * On CUDA coding waits once: what is allocated depends on how many elements are kept. */
+ * On CUDA encoding synchronises once, because the allocation depends on the number of outliers. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* Work is cut into PIECES runs of whole SPANs, whatever the number of threads. */
+/* Work is split into PIECES runs of complete SPANs, independent of the number of threads. */
 enum { PIECES = 64, SPAN = KVR_OUTLIER_SPAN };
 
 struct run {
@@ -74,7 +74,7 @@ static float to_compute(double x, enum kvr_compute compute)
     return compute == KVR_COMPUTE_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16((float)x)) : (float)x;
 }
 
-/* Zeros that take part in sigma. */
+/* Number of padding zeros included in sigma. */
 static int64_t padded_elements(const struct kvr_stage_job *job)
 {
     const struct outliers_opts *o = job->opts;
@@ -85,7 +85,7 @@ static int64_t padded_elements(const struct kvr_stage_job *job)
     return (KVR_STUDY_BLOCK - ragged) * job->shape.n_heads * job->shape.head_dim;
 }
 
-/* Values [e, e + n), n at most SPAN, in F32; `spare` holds SPAN. */
+/* Values [e, e + n), n <= SPAN, in F32; `spare` is scratch of SPAN floats. */
 static const float *some_values(const struct kvr_values *x, int64_t e, int64_t n, float *spare)
 {
     if (!x->bf16)
@@ -99,7 +99,7 @@ static float value_at(const struct kvr_values *x, int64_t e)
     return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
 }
 
-/* NaN when the block is not finite. part: of its pieces. */
+/* NaN if the block is not finite. part: moments of its pieces. */
 static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
 {
     const struct outliers_opts *o = job->opts;
@@ -133,8 +133,8 @@ static float bound_of_block(const struct kvr_stage_job *job, const float *x, int
     return bound_of(job, part);
 }
 
-/* An element is held if |x| > bound and, as a number of its bits, |x| > above; also the first
- * `ties` of those with |x| == above. The bits of positive floats are in their order. */
+/* Selection: |x| > bound and bits(|x|) > above; also the first `ties` elements with bits(|x|) ==
+ * above. Bit patterns of positive floats are ordered like the floats. */
 struct choice {
     float bound;
     uint32_t above;
@@ -146,17 +146,17 @@ static inline uint32_t magnitude(float x)
     return kvr_f32_bits(x) & 0x7fffffffu;
 }
 
-/* Elements of a piece beyond a bound: their indices, ascending, from the piece's own place in
- * memory for n of them on, and their values from the place's end down, while both fit. */
+/* Candidates of a piece: ascending indices from the start of the piece's scratch, and values from
+ * its end downwards, as long as both fit. */
 struct found {
     float bound;
     int64_t count;
     int32_t *index; /* [count] */
     float *last;    /* the i-th value is last[-i] */
-    bool all;       /* else there was no place */
+    bool all;       /* false if they did not fit */
 };
 
-/* Of the m values of `some`, elements e .. e + m. */
+/* Adds the outliers among m values `some`, elements e .. e + m. */
 static void find_some(struct found *f, const float *some, int64_t m, int64_t e)
 {
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
@@ -186,8 +186,8 @@ static struct found none_found(struct run r, float bound, float *scratch)
                            .all = true };
 }
 
-/* A piece is read once for its moments and for what may turn out to be beyond the block's bound:
- * beyond half of the bound that its first span alone would have. */
+/* Reads a piece once for its moments and for candidates: elements beyond half of the bound
+ * estimated from its first span. */
 static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
                           float *scratch, struct kvr_moments *part, struct found *f)
 {
@@ -206,8 +206,8 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
     }
 }
 
-/* The elements beyond `bound` alone: of those that were found, or where they were not all looked
- * for, of the piece again. False: they do not fit. */
+/* Reduces the candidates to elements beyond `bound`; reads the piece again if the candidates are
+ * incomplete. False if they do not fit. */
 static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bound, float *scratch,
                               struct found *f)
 {
@@ -251,8 +251,8 @@ static int64_t count_over(const float *x, int64_t n, float bound)
     return total;
 }
 
-/* Elements beyond the bound whose magnitude is in bin `b` of those that agree with `prefix`
- * above bit shift + 8; the bins are the next 8 bits. */
+/* Histogram, over bits [shift, shift + 8) of the magnitude, of elements beyond the bound whose
+ * higher bits equal `prefix`. */
 static void histogram(const float *x, int64_t n, float bound, int shift, uint32_t prefix,
                       int64_t bins[256])
 {
@@ -265,7 +265,7 @@ static void histogram(const float *x, int64_t n, float bound, int shift, uint32_
     }
 }
 
-/* The `keep` largest: narrows the smallest kept magnitude down, eight bits at a time. */
+/* Radix select of the `keep` largest, eight bits per pass. */
 static void choose_largest(const float *x, int64_t n, int64_t keep, struct choice *c)
 {
     int64_t bins[256], left = keep;
@@ -328,7 +328,7 @@ static int64_t lower_bound(const int32_t *index, int64_t n, int64_t want)
     return lo;
 }
 
-/* Entries are ascending, so the token before has been filled already. */
+/* Entries are ascending, so the previous token's replacement is already known. */
 static void fill(float *x, int64_t n, int64_t channels, const int32_t *index, int64_t n_exact)
 {
     for (int64_t k = 0; k < n_exact; k++) {
@@ -403,8 +403,8 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     return KVR_OK;
 }
 
-/* What `fill` makes of the elements, of x as it was: value [n_exact] for index. The element before
- * is x's, or was replaced, too, and is behind. */
+/* Replacement values for left=fill from unmodified x: value [n_exact] for index. The previous
+ * element is taken from x, or from its own replacement. */
 static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
                         const int32_t *index, int64_t n_exact, float *value)
 {
@@ -456,7 +456,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
         n_exact += found[i].count;
     }
     n_exact = isnan(bound) ? 0 : n_exact;
-    if (!fits || n_exact > most) { /* rare: done by who may change x */
+    if (!fits || n_exact > most) { /* rare: the caller copies x and uses `encode` */
         *instead = (struct kvr_instead){ .n = n };
         return KVR_OK;
     }
@@ -519,7 +519,7 @@ static void outliers_noise(const struct kvr_stage_job *job, const struct kvr_sta
     out->n_exact = in->n_entries;
 }
 
-/* `work`: of kvr_outliers_work_bytes. */
+/* `work` has kvr_outliers_work_bytes. */
 static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct kvr_dev *dev,
                                     float *x, void *work, struct kvr_stage_data *out)
 {
@@ -527,7 +527,8 @@ static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct
     int64_t n_exact;
 
     kvr_outliers_find_cuda(s, rule, x, work);
-    KVR_TRY(kvr_dev_sync(dev)); /* the one wait; a count from a kernel that failed is none */
+    KVR_TRY(kvr_dev_sync(dev)); /* the only synchronisation; also checks the kernel before its count
+                                 * is used */
     KVR_TRY(kvr_dev_get(dev, &n_exact, kvr_outliers_count(work), sizeof n_exact));
     KVR_TRY(alloc_entries(out, dev, n_exact));
     kvr_outliers_take_cuda(s, rule, x, work, n_exact, out->codes.p, out->meta.p);
@@ -558,7 +559,7 @@ static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, flo
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(&work, job->dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
     st = take_on_cuda(&rule, job->dev, x, work.p, out);
-    kvr_buf_free(&work); /* in the stream's order: after its last use */
+    kvr_buf_free(&work); /* stream-ordered: after its last use */
     return st;
 }
 
@@ -583,7 +584,7 @@ const struct kvr_stage kvr_stage_outliers = {
     .options = options,
     .opts_size = sizeof(struct outliers_opts),
     .deterministic = true,
-    .idempotent = false, /* sigma moves */
+    .idempotent = false, /* sigma changes */
     .layout = outliers_layout,
     .noise = outliers_noise,
     .cpu = { .encode = outliers_encode, .decode = outliers_decode, .find = outliers_find },

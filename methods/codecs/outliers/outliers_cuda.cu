@@ -1,4 +1,4 @@
-/* outliers_cuda.cu - exact elements: found, compacted in order, put back. */
+/* outliers_cuda.cu - finds outliers, compacts them in order, and restores them. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -6,7 +6,7 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* Cuts of the CPU's definition: PIECES runs of whole SPANs, sums in LANES. */
+/* The CPU's partition: PIECES runs of complete SPANs, partial sums in LANES. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -22,19 +22,20 @@ struct moments {
 
 static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
 
-/* What is known so far. An element is kept if |x| > bound and, as a number of its bits, |x| >
- * above; also the first `ties` of those with |x| == above. */
+/* State of the selection. An element is kept if |x| > bound and bits(|x|) > above; also the first
+ * `ties` elements with bits(|x|) == above. */
 struct choice {
-    int64_t kept; /* how many that is */
+    int64_t kept; /* number of kept elements */
     int64_t over; /* |x| > bound */
     int64_t ties;
-    float bound; /* NaN: the block is not finite */
+    float bound; /* NaN if the block is not finite */
     unsigned above;
 };
 
-/* work: choice | bins [256] | moments [spans] | counts [spans] of kept and ties before a span. */
+/* Layout of `work`: choice | bins [256] | moments [spans] | counts [spans] of kept and tied
+ * elements before a span. */
 struct counts {
-    int64_t above, ties; /* in a span; after the scan: kept, and ties, before it */
+    int64_t above, ties; /* in a span; after the scan: kept and tied elements before it */
 };
 struct work {
     struct choice *choice;
@@ -98,7 +99,7 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
-/* LANES threads have a span: each sums its lane, the first adds the lanes up. */
+/* LANES threads per span: each sums its lane, the first one adds the lanes. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<struct moments> out)
 {
@@ -140,8 +141,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* What moments b of n_b elements do to those of n_a before them; what is divided does not depend on
- * the elements, so that it is worked out beforehand, of many merges at once. */
+/* Weights for merging moments of n_b elements into those of n_a. They do not depend on the data, so
+ * those of many merges are computed in parallel beforehand. */
 struct weights {
     double of_m2, of_mean;
 };
@@ -162,8 +163,8 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
     a.mean += diff * w.of_mean;
 }
 
-/* One block: spans are merged to PIECES, those to one, in the order of the CPU. EACH threads have a
- * piece: they fetch as many spans of it at once, and what those weigh, and the first merges them. */
+/* Single CTA: merges spans into PIECES and those into one, in the CPU's order. EACH threads per
+ * piece load spans and weights in parallel; the first merges them. */
 enum { EACH = 8, BOUND_THREADS = PIECES * EACH };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
@@ -181,7 +182,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 
     if (self < 256)
         bins[self] = 0;
-    for (int64_t at = 0; at < each; at += EACH) { /* as often in every piece */
+    for (int64_t at = 0; at < each; at += EACH) { /* uniform trip count over pieces */
         const int64_t i = first + at + mine;
 
         if (i < end) {
@@ -198,7 +199,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Elements before the piece, and in it; only the last span is not whole. */
+        /* Elements before the piece and in it; only the last span may be partial. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -212,7 +213,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
 
-        for (int i = 0; i * each < spans; i++) /* pieces behind have nothing */
+        for (int i = 0; i * each < spans; i++) /* later pieces are empty */
             merge(all, mean[i], m2[i], weight[i]);
         if (padded > 0)
             merge(all, 0, 0, weights_of((double)n, padded));
@@ -225,7 +226,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* How many elements of each span are kept for their size, and how many are tied. */
+/* Number of kept and of tied elements of each span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_count(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
                   kvr_global<struct counts> out)
@@ -268,7 +269,7 @@ static __device__ __forceinline__ int64_t clamp_ties(int64_t ties, int64_t befor
     return ties < left ? ties : left;
 }
 
-/* One block: counts of spans -> what lies before each; the totals. */
+/* Single CTA: exclusive scan of the spans' counts, and totals. */
 static __global__ void __launch_bounds__(OFFSET_THREADS)
     outlier_offsets(int64_t spans, kvr_global<struct counts> counts,
                     kvr_global<struct choice> choice)
@@ -308,8 +309,8 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
     }
 }
 
-/* Elements beyond the bound by the 8 bits of their magnitude above `shift`, of those that agree
- * with `above` in the bits over these. */
+/* Histogram, over the 8 bits above `shift`, of elements beyond the bound whose higher bits equal
+ * `above`. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -318,7 +319,7 @@ static __global__ void __launch_bounds__(THREADS)
     const struct choice c = choice[0];
 
     if (shift < 24 && c.over <= most)
-        return; /* all of them are kept */
+        return; /* all are kept */
     mine[threadIdx.x] = 0;
     __syncthreads();
     for (int64_t e = (int64_t)blockIdx.x * THREADS + threadIdx.x; e < n;
@@ -334,12 +335,13 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
 }
 
-/* One block, a bin each: that in which the smallest kept magnitude lies; leaves the bins empty. */
+/* Single CTA, one thread per bin: finds the bin of the smallest kept magnitude and clears the
+ * bins. */
 static __global__ void __launch_bounds__(256)
     outlier_narrow(int shift, int64_t most, kvr_global<int> bins, kvr_global<struct choice> choice)
 {
     KVR_SHARED(int64_t, warps, 33);
-    const unsigned b = 255u - threadIdx.x; /* from the largest on */
+    const unsigned b = 255u - threadIdx.x; /* from the largest down */
     struct choice c = choice[0];
     const int mine = bins[b];
     int64_t all;
@@ -351,12 +353,12 @@ static __global__ void __launch_bounds__(256)
         c.ties = most;
     }
     if (c.over <= most) {
-        c.ties = 0; /* above is 0, and so is no magnitude over a bound */
+        c.ties = 0; /* above is 0, and no magnitude beyond the bound is 0 */
         if (!b)
             choice[0] = c;
         return;
     }
-    /* Those above are too few, with these there are enough; or there are no more. */
+    /* The bin where the count reaches the limit, or the last one. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;
@@ -364,7 +366,7 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Entries of a span, in the order of their elements. */
+/* Writes the entries of a span in element order. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_record(int64_t n, bool study, kvr_global<const float> x,
                    kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
@@ -424,8 +426,8 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
     return at < n_exact && index[at] == e;
 }
 
-/* What the grid sees in the place of a kept element. Only kept places are written and only others
- * are read, so the order of threads does not show. */
+/* Replaces kept elements for the grid. Only kept positions are written and only others are read, so
+ * the threads' order does not matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,

@@ -1,12 +1,12 @@
 /* outliers_cuda.h - the stage `outliers` (outliers.c) on a CUDA stream.
  *
- *     kvr_outliers_find_cuda(s, &rule, x, work);                which, and how many
- *     KVR_TRY(kvr_device_get(s, &n_exact, kvr_outliers_count(work), sizeof n_exact));   waits
+ *     kvr_outliers_find_cuda(s, &rule, x, work);                selects and counts
+ *     KVR_TRY(kvr_device_get(s, &n_exact, kvr_outliers_count(work), sizeof n_exact));   synchronises
  *     ... allocate values and indices ...
  *     kvr_outliers_take_cuda(s, &rule, x, work, n_exact, values, indices);
  *
- * The same elements, entries and bytes as on the CPU: counts are integers, and the sums of sigma
- * are taken over the same pieces in the same order. All pointers are device memory. */
+ * Same elements, entries and bytes as on the CPU: counts are integers, and sigma is summed over the
+ * same pieces in the same order. All pointers are device memory. */
 #ifndef KVR_METHODS_OUTLIERS_CUDA_H
 #define KVR_METHODS_OUTLIERS_CUDA_H
 
@@ -20,26 +20,26 @@ extern "C" {
 enum kvr_outliers_left { KVR_LEFT_FILL, KVR_LEFT_CLAMP, KVR_LEFT_KEEP };
 
 struct kvr_outliers_rule {
-    double sigma;        /* standard deviations that are normal */
-    int64_t most;        /* elements kept at most */
+    double sigma;        /* outliers are beyond this many standard deviations */
+    int64_t most;        /* maximum number of kept elements */
     int64_t n, channels; /* elements; H*D. n at most INT32_MAX */
-    int64_t padded;      /* zeros that take part in sigma (study: up to a multiple of 16 tokens) */
+    int64_t padded;      /* zeros included in sigma (study: padding to a multiple of 16 tokens) */
     enum kvr_outliers_left left;
     bool study;
     enum kvr_compute compute;
 };
 
-/* Bytes of `work`, which is not read before it is written. */
+/* Size of `work`, which needs no initialisation. */
 size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r);
-/* Where the number of kept elements stands in `work`: one int64. */
+/* Address of the number of kept elements in `work`: one int64. */
 const void *kvr_outliers_count(const void *work);
 
 void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, const float *x,
                             void *work);
-/* values [n_exact], indices [n_exact] ascending; x gets what the grid is to see instead. */
+/* values [n_exact], indices [n_exact] ascending; x receives the replacement values. */
 void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, float *x,
                             const void *work, int64_t n_exact, kvr_f16 *values, int32_t *indices);
-/* Overwrite the kept elements in out [n,nh,D], tokens [t0, t0 + n) of heads [h0, h0 + nh). */
+/* Restores the kept elements in out [n,nh,D], tokens [t0, t0 + n) of heads [h0, h0 + nh). */
 void kvr_outliers_put_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            enum kvr_compute compute, const kvr_f16 *values, const int32_t *indices,
                            int64_t n_exact, int64_t t0, int64_t n, int h0, int nh, float *out);

@@ -19,7 +19,7 @@ static inline uint64_t v_bits_over(const float *x, float bound)
 }
 #endif
 
-/* What the sixteen sums of n values come to. */
+/* Moments from the sixteen sums of n values. */
 static struct kvr_moments of_sums(const double sum[LANES], const double square[LANES], int64_t n)
 {
     struct kvr_moments m = { .n = (double)n };
@@ -35,7 +35,7 @@ static struct kvr_moments of_sums(const double sum[LANES], const double square[L
     return m;
 }
 
-/* The square of a float is exact in double, so that one FMA adds what a product and a sum do. */
+/* The square of a float is exact in double, so one FMA equals a product and a sum. */
 static struct kvr_moments moments(const float *x, int64_t n)
 {
     double sum[LANES] = { 0 }, square[LANES] = { 0 };
@@ -76,7 +76,7 @@ static struct kvr_moments moments(const float *x, int64_t n)
 
 static int64_t count_over(const float *x, int64_t n, float bound)
 {
-    enum { SPAN = 1024 }; /* its count fits 32 bits, so that a vector holds as many as of floats */
+    enum { SPAN = 1024 }; /* counts fit 32 bits, so that a vector holds as many as floats */
     int64_t total = 0;
 
     for (int64_t e = 0; e < n; e += SPAN) {

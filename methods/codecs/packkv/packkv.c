@@ -1,12 +1,12 @@
-/* packkv.c - the stage `packkv`: integers of a token over all heads, packed by how many bits 16
- * neighbours of a channel need, tokens being put into an order that makes neighbours alike (PackKV,
- * arXiv:2512.24449, f6e60df). The format is packkv.h, reading on a device packkv_cuda.cu.
+/* packkv.c - the stage `packkv`: integers per token over all heads, bit-packed by the range of 16
+ * neighbouring tokens of a channel after sorting tokens by similarity (PackKV, arXiv:2512.24449,
+ * f6e60df). The format is in packkv.h, the device decoder in packkv_cuda.cu.
  *
- * How many bytes a block takes depends on the data; its entries are bytes of codes. PackKV orders
- * keys and values alike and leaves them so, attention being blind to it; here each has an order of its
- * own, which is stored, a byte a token. Blocks lie at multiples of 64 tokens of the rollout; what a
- * chunk leaves over is BF16 until the next one fills it up. A token that holds what is not finite has
- * s NaN, reads NaN, and counts as zeros. On a device blocks are coded by the host. */
+ * A block's size depends on the data; its entries are bytes of codes. PackKV permutes keys and
+ * values alike and keeps that order, since attention does not depend on it; here each has its own
+ * permutation, stored in one byte per token. Blocks start at multiples of 64 tokens of the rollout;
+ * the rest of a chunk stays BF16 until the next one fills it. A token with a non-finite value has
+ * scale NaN, decodes to NaN, and counts as zeros. Device blocks are encoded on the host. */
 #include "methods/codecs/packkv/packkv.h"
 
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void code_token(const struct packkv *g, const float *x, int64_t width, ui
     put(meta, packkv_scale_at(g, t) + 2, 2, cells_store(CELLS_F16, f.z));
 }
 
-/* ---- the order of a block's tokens --------------------------------------------------------- */
+/* ---- permutation of a block's tokens ------------------------------------------------------- */
 
 static int bits_for(unsigned spread)
 {
@@ -122,7 +122,7 @@ static int by_code(const void *a, const void *b)
     return *(const uint8_t *)a - *(const uint8_t *)b;
 }
 
-/* By the lower median of their codes, the largest first; of equal ones the older. */
+/* By lower median of the codes, largest first; older tokens first on ties. */
 static void order_by_median(const uint8_t *q, int64_t width, uint8_t *room, uint8_t *order)
 {
     int median[PACKKV_BLOCK];
@@ -139,7 +139,7 @@ static void order_by_median(const uint8_t *q, int64_t width, uint8_t *room, uint
     }
 }
 
-/* The token of those left that is most like the mean of them, its codes rounded. */
+/* The remaining token closest to the rounded mean of the remaining tokens. */
 static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
 {
     double best = -1;
@@ -173,8 +173,8 @@ static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
     return seed;
 }
 
-/* A round is begun by the token most like the mean of those left; then always the one comes next that
- * adds the fewest bits, of equal ones the oldest. lo, hi [width]. */
+/* Greedy order: a round starts with the token closest to the mean of the remaining ones; then
+ * always the token that adds the fewest bits, the oldest on ties. lo, hi [width]. */
 static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi,
                            uint8_t *order)
 {
@@ -218,7 +218,7 @@ static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t
 /* ---- packing ------------------------------------------------------------------------------- */
 
 struct writer {
-    uint8_t *to; /* zeros beyond what was written */
+    uint8_t *to; /* zero beyond the written bits */
     int64_t bit;
 };
 
@@ -228,7 +228,7 @@ static void put_bits(struct writer *w, unsigned raw, int n)
         w->to[w->bit / 8] = (uint8_t)(w->to[w->bit / 8] | (raw >> i & 1u) << w->bit % 8);
 }
 
-/* One round of a head, tokens `order`; its bytes. */
+/* Packs one round of a head, tokens `order`; returns its bytes. */
 static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t width, int64_t h,
                           const uint8_t *order, uint8_t *to)
 {
@@ -258,7 +258,7 @@ static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t widt
     return (w.bit + 7) / 8;
 }
 
-/* Block b into `to`, which is zeros; room [66 width]. Its bytes. */
+/* Packs block b into `to`, which is zeroed; room [66 width] is scratch. Returns its bytes. */
 static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b, uint8_t *room,
                           uint8_t *meta, uint8_t *to)
 {

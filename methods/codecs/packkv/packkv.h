@@ -1,20 +1,20 @@
-/* packkv.h - the format of the stage `packkv`, and reading it, which both kinds of device do.
+/* packkv.h - format and decoder of the stage `packkv`, shared by CPU and CUDA.
  *
- * Of a token over all heads, with every operation rounded to FP16,
+ * For a token over all heads, with every operation rounded to FP16,
  *
  *     s = (max x - min x) rel    z = rne(min x / s)    q = clamp(rne(x / s) - z, 0, 2^b - 1)
  *     x^ = (q + z) s
  *
- * s is max |x| / 1024 at least, so that z is a whole number of FP16.
+ * where s is at least max |x| / 1024, so that z is an integer in FP16.
  *
- * Blocks are 64 tokens from the beginning; what is left at the end, fewer, is BF16. The tokens of a
- * block are put into an order that makes neighbours alike, and 16 of them in a row are a round. A unit
- * is a head of a block: round after round
+ * Blocks are 64 tokens from the start; remaining tokens stay BF16. The tokens of a block are
+ * permuted so that neighbours are similar; 16 consecutive ones form a round. A unit is one head of
+ * a block. It contains, round after round,
  *
- *     the least code m of each channel, b bits; how many bits n the codes less m need, in lens bits;
- *     then channel after channel 16 n-bit numbers q - m, from the lowest bit up
+ *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
+ *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
  *
- * each round filled up to a byte. */
+ * with each round padded to a byte. */
 #ifndef KVR_METHODS_PACKKV_H
 #define KVR_METHODS_PACKKV_H
 
@@ -22,10 +22,9 @@
 
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
-/* A block. codes = what is left at the end, BF16 [T % 64][H D], then the units; meta = for each unit
- * [blocks][H] where it begins behind the former and its length, uint32, and where its rounds end,
- * 4 uint16; then of each coded token s and z, FP16; then of each block which of its tokens comes
- * where, a byte each. */
+/* A block. codes = the remaining tokens, BF16 [T % 64][H D], then the units; meta = for each unit
+ * [blocks][H] its start after those and its length, uint32, and the ends of its rounds, 4 uint16;
+ * then s and z of each coded token, FP16; then each block's permutation, one byte per token. */
 struct packkv {
     int bits, lens;
     float rel;
@@ -47,7 +46,7 @@ CELLS unsigned packkv_get(packkv_in p, int64_t at, int size)
     return raw;
 }
 
-/* n bits from `bit` on, at most 8, across a byte's end perhaps. */
+/* n <= 8 bits from `bit` on, possibly across a byte boundary. */
 CELLS unsigned packkv_bits(packkv_in p, int64_t at, int64_t bit, int n)
 {
     const int64_t byte = at + bit / 8;
@@ -79,7 +78,7 @@ CELLS int64_t packkv_order_at(const struct packkv *g, int64_t block)
     return packkv_scale_at(g, g->blocks * PACKKV_BLOCK) + PACKKV_BLOCK * block;
 }
 
-/* Where token t of a block lies in its order. */
+/* Position of token t of a block in its permutation. */
 CELLS int packkv_place(const struct packkv *g, packkv_in meta, int64_t t)
 {
     const int64_t at = packkv_order_at(g, t / PACKKV_BLOCK);
@@ -90,7 +89,7 @@ CELLS int packkv_place(const struct packkv *g, packkv_in meta, int64_t t)
     return i;
 }
 
-/* Where the round of place i of a unit begins in codes. */
+/* Start in codes of the round of position i of a unit. */
 CELLS int64_t packkv_round_at(const struct packkv *g, packkv_in meta, int64_t block, int64_t h,
                               int i)
 {
@@ -101,7 +100,7 @@ CELLS int64_t packkv_round_at(const struct packkv *g, packkv_in meta, int64_t bl
     return packkv_tail(g) + (int64_t)packkv_get(meta, unit, 4) + before;
 }
 
-/* Bits of a round before the numbers of its channels. */
+/* Header bits of a round, before its channels' numbers. */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -112,7 +111,7 @@ CELLS int packkv_length(const struct packkv *g, packkv_in codes, int64_t round, 
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
-/* The code of channel c at place i of a round, whose numbers begin at `bit`. */
+/* Code of channel c at position i of a round whose numbers start at `bit`. */
 CELLS unsigned packkv_code(const struct packkv *g, packkv_in codes, int64_t round, int64_t c, int i,
                            int64_t bit, int n)
 {
@@ -126,7 +125,7 @@ CELLS float packkv_half(float x)
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-/* The grid of numbers that PackKV and KVComp share: of finite FP16 values in lo .. hi. */
+/* The quantizer common to PackKV and KVComp, for finite FP16 values in lo .. hi. */
 struct packkv_fit {
     float s, z;
 };
@@ -138,7 +137,7 @@ CELLS struct packkv_fit packkv_fit(float lo, float hi, float rel, bool bad)
     struct packkv_fit f;
 
     f.s = bad ? NAN : packkv_half(packkv_half(hi - lo) * rel);
-    f.s = f.s < least ? least : f.s; /* far from 0 FP16 has no such whole numbers */
+    f.s = f.s < least ? least : f.s; /* far from 0 FP16 cannot represent z exactly */
     f.z = f.s > 0 ? packkv_half(rintf(packkv_half(lo / f.s))) : 0;
     return f;
 }

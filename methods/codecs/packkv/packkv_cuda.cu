@@ -1,5 +1,5 @@
-/* packkv_cuda.cu - reading `packkv` on a device: a thread has an element, and adds up the lengths of
- * the channels before its own. Built with -fmad=false. */
+/* packkv_cuda.cu - decoder of `packkv` on a device: one thread per element, which sums the lengths
+ * of the preceding channels. Built with -fmad=false. */
 #include "methods/codecs/packkv/packkv.h"
 
 enum { THREADS = 128 };

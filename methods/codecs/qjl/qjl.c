@@ -1,9 +1,9 @@
-/* qjl.c - the stage `qjl`: one bit for each channel, the sign of a random projection, and the length
- * of the head. The arithmetic is qjl.h, reading on a device qjl_cuda.cu.
+/* qjl.c - the stage `qjl`: the sign of one random projection per channel, and the norm of the head.
+ * The arithmetic is in qjl.h, the device decoder in qjl_cuda.cu.
  *
- * As a second grid it is what TurboQuant (arXiv:2504.19874) adds for inner products: products with
- * what is decoded have no bias, and the variance of a sketch. With m = D projections that is
- * ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. On a device blocks are coded by the host. */
+ * As a second grid it is what TurboQuant (arXiv:2504.19874) adds for inner products: the product
+ * with the decoded vector is unbiased, with the variance of a sketch. With m = D projections that
+ * is ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. Device blocks are encoded on the host. */
 #include "methods/codecs/qjl/qjl.h"
 
 #include "methods/kernels/pack.h"
@@ -46,7 +46,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Four times S for the widest head; that of D channels is its corner. */
+/* 4 S for the widest head; smaller D use its leading submatrix. */
 struct table {
     int8_t s[QJL_MAX_DIM][QJL_MAX_DIM];
 };
@@ -131,10 +131,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_READ_CUDA(qjl)
 
 const struct kvr_stage kvr_stage_qjl = {
-    KVR_CODED_STAGE(qjl),
-    .title = "signs of random projections and the length of the head",
-    .check = check,
-    .noise = kvr_noise_measured,
-    .table = draw,
-    .table_size = sizeof(struct table),
+    KVR_CODED_STAGE(qjl), .title = "signs of random projections and the length of the head",
+    .check = check,       .noise = kvr_noise_measured,
+    .table = draw,        .table_size = sizeof(struct table),
 };

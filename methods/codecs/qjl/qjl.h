@@ -1,12 +1,13 @@
-/* qjl.h - the arithmetic of the stage `qjl`, which both kinds of device do.
+/* qjl.h - arithmetic of the stage `qjl`, shared by CPU and CUDA.
  *
- * Of a head's r [D], with S [D,D] of independent normal numbers, drawn from a seed and the same for
- * all heads, layers and times:
+ * For a head's r [D] and a matrix S [D,D] of independent normal numbers, drawn from a seed and
+ * common to all heads, layers and tokens:
  *
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
- * so that q . r^ is TurboQuant's estimate of q . r. A number of S is (the ones among 64 mixed bits -
- * 32) / 4: a binomial one, of mean 0 and variance 1, whose sums are whole and the same everywhere. */
+ * so that q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64 mixed bits -
+ * 32) / 4: binomial, mean 0 and variance 1. Its multiples of 1/4 sum exactly, so results are
+ * identical everywhere. */
 #ifndef KVR_METHODS_QJL_H
 #define KVR_METHODS_QJL_H
 
@@ -14,7 +15,7 @@
 
 enum { QJL_MAX_DIM = 256 };
 
-/* A block. codes = the signs as pack.h says, 1 bit; meta = the norms FP16 [T,H]. */
+/* A block. codes = signs as in pack.h, 1 bit; meta = norms FP16 [T,H]. */
 struct qjl {
     uint32_t seed;
     int n_heads, head_dim;
@@ -44,7 +45,7 @@ CELLS int qjl_number(uint32_t seed, int i, int c)
     return qjl_ones(qjl_mixed(at ^ 0x2545f491u)) + qjl_ones(qjl_mixed(at ^ 0x9e3779b9u)) - 32;
 }
 
-/* Element c of r^ of a sum of four times S[i][c] with the signs. */
+/* Element c of r^, from the sum of 4 S times the signs. */
 CELLS float qjl_value(const struct qjl *g, float norm, int sum)
 {
     return norm * (1.2533141f / (4 * (float)g->head_dim)) * (float)sum;

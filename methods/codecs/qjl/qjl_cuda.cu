@@ -1,5 +1,5 @@
-/* qjl_cuda.cu - reading `qjl` on a device: a thread has an element, and draws its own column of the
- * projections. Built with -fmad=false. */
+/* qjl_cuda.cu - decoder of `qjl` on a device: one thread per element, which generates its column of
+ * S. Built with -fmad=false. */
 #include "methods/codecs/qjl/qjl.h"
 
 enum { THREADS = 128 };

@@ -1,17 +1,16 @@
-/* ranged.c - the stage `ranged`: integers of a token over all heads, then a range coder by channel
- * (CacheGen, arXiv:2310.07240, as its code has it, which takes no differences). The arithmetic is
- * ranged.h.
+/* ranged.c - the stage `ranged`: integers per token over all heads, entropy coded per channel by a
+ * range coder (CacheGen, arXiv:2310.07240; like its code, without differences between tokens). The
+ * arithmetic is in ranged.h.
  *
- * How many bytes a block takes depends on the data; its entries are bytes of codes. Reading a token
- * walks its segment from the beginning. A token of zeros has the symbol C throughout; one that
- * holds what is not finite has A = NaN, reads NaN, and counts as zeros. On a device blocks are
- * coded by the host. */
+ * A block's size depends on the data; its entries are bytes of codes. Decoding a token starts at
+ * the beginning of its segment. A zero token has the symbol C throughout; one with a non-finite
+ * value has A = NaN, decodes to NaN, and counts as zeros. Device blocks are encoded on the host. */
 #include "methods/codecs/ranged/ranged.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a segment may take: 16 bits a symbol, the least frequency being 1, and its end. */
+/* Upper bound of a segment: 16 bits per symbol, since the smallest frequency is 1, and its end. */
 enum { SEGMENT_BYTES = 2 * RANGED_SEGMENT + 8 };
 
 struct ranged_opts {
@@ -43,8 +42,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* A channel's symbols take T log2(levels) bits at the most, each .002 more by the rounding of
- * frequencies and spans, and each segment two bits, its last byte filled up. */
+/* Upper bound of a channel: T log2(levels) bits, 0.002 more per symbol for the rounding of
+ * frequencies and spans, and two bits and a padded byte per segment. */
 static int64_t most_of(const struct ranged *g)
 {
     const double bits = (double)g->n_tok * (log2(g->bins - 1) + 0.002);
@@ -73,7 +72,7 @@ static void put(uint8_t *to, int64_t at, int size, unsigned raw)
 
 struct writer {
     unsigned low, high;
-    int64_t off, bits; /* halves put off; bits written */
+    int64_t off, bits; /* pending middle halves; written bits */
     uint8_t *to;
 };
 
@@ -118,7 +117,7 @@ static void put_symbol(const struct ranged *g, const uint8_t *meta, int64_t chan
     }
 }
 
-/* Bytes of tokens [t0, t0 + n) of a channel, symbols of stride g->channels. */
+/* Encodes tokens [t0, t0 + n) of a channel; symbols have stride g->channels. Returns the bytes. */
 static int64_t code_segment(const struct ranged *g, const uint8_t *meta, const uint8_t *symbols,
                             int64_t channel, int64_t n, uint8_t *to)
 {

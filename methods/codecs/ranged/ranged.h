@@ -1,15 +1,16 @@
-/* ranged.h - the arithmetic of the stage `ranged`, which both kinds of device do.
+/* ranged.h - arithmetic of the stage `ranged`, shared by CPU and CUDA.
  *
- * Of a token over all heads, A = BF16(max |x|) and C = bins / 2 - 1: symbol = rne(x (C / A) + C),
- * 0 .. 2 C, which reads (symbol - C) / C * A. The symbols of a channel are coded by an integer
- * range coder with frequencies of their own, as CacheGen's code has it:
+ * For a token over all heads, A = BF16(max |x|) and C = bins / 2 - 1: symbol = rne(x (C / A) + C)
+ * in 0 .. 2 C, which decodes to (symbol - C) / C * A. The symbols of a channel are coded by an
+ * integer range coder with per-channel frequencies, as in CacheGen's code:
  *
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
  *
- * f[bins] stands for 65536 as an upper end. Equal top bits of low and high are put out, halves in
- * the middle are put off; at the end one more is put off, then 0 if low < 2^30, else 1. Bits fill
- * bytes from the top. Segments of SEGMENT tokens begin afresh with the same frequencies. */
+ * f[bins] acts as 65536 when used as an upper end. Equal top bits of low and high are output;
+ * middle halves are counted as pending. At the end one more is pending, then a 0 if low < 2^30,
+ * else a 1. Bits fill bytes from the top. Segments of SEGMENT tokens restart the coder with the
+ * same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 
@@ -17,9 +18,8 @@
 
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
-/* A block. codes = the segments' bytes, channel by channel within a segment of tokens; meta = where
- * each ends in codes, uint32 [segments][channels]; frequencies uint16 [channels][bins + 1]; A BF16
- * [T]. */
+/* A block. codes = bytes of the segments, channel by channel within a segment; meta = end of each
+ * in codes, uint32 [segments][channels]; frequencies uint16 [channels][bins + 1]; A BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;
@@ -57,16 +57,16 @@ CELLS float ranged_value(const struct ranged *g, int symbol, float size)
     return ((float)symbol - c) / c * size;
 }
 
-/* The next bit of n bytes from `from`; 0 beyond them. */
+/* Next bit of the n bytes at `from`; 0 beyond them. */
 CELLS unsigned ranged_bit(ranged_in codes, int64_t from, int64_t n, int64_t bit)
 {
     return bit / 8 < n ? (unsigned)codes[from + bit / 8] >> (7 - bit % 8) & 1u : 0u;
 }
 
-/* Where the decoder of a segment of a channel is. */
+/* Decoder state for a segment of a channel. */
 struct ranged_reader {
     unsigned low, high, value;
-    int64_t from, n, bit; /* its bytes, the next bit */
+    int64_t from, n, bit; /* its bytes and the next bit */
 };
 
 CELLS struct ranged_reader ranged_open(ranged_in codes, int64_t from, int64_t n)

@@ -1,4 +1,4 @@
-/* ranged_cuda.cu - reading `ranged` on a device: a thread has a channel of a segment. Built with
+/* ranged_cuda.cu - decoder of `ranged` on a device: one thread per channel of a segment. Built with
  * -fmad=false. */
 #include "methods/codecs/ranged/ranged.h"
 

@@ -1,7 +1,7 @@
-/* raw_cuda.cu - elements held as BF16 or F32 (raw.c).
+/* raw_cuda.cu - elements stored as BF16 or F32 (raw.c).
  *
- * A thread has N elements: 8, so that it reads and writes by 16 bytes, or 1 where addresses or
- * extents are no multiples of that. */
+ * A thread handles N elements: 8 for 16-byte accesses, or 1 if addresses or extents are not
+ * multiples of that. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/codecs/raw/raw_cuda.h"
@@ -42,14 +42,14 @@ static __global__ void __launch_bounds__(THREADS)
     x[i] = v;
 }
 
-/* Elements of a type, by N. */
+/* N elements of a type. */
 template <class E, int N> struct by {
     using T = kvr_few<E, N>;
     static constexpr int n = N;
 };
 
-/* Rows of `width` channels, cut out of rows of `channels`, the first from element `first`; all
- * counted in N elements. A block has a strip of one row. */
+/* Copies rows of `width` channels out of rows of `channels`, starting at element `first`; all in
+ * units of N elements. A CTA handles a strip of one row. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
@@ -100,7 +100,7 @@ void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
         to_rounded<1>(s, n, x);
 }
 
-/* A cut of what is stored, as raw_to_f32 has it but in elements. */
+/* The same region in elements. */
 struct cut {
     int64_t rows, channels, first, width;
 };
@@ -121,7 +121,7 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
-    const bool whole = nh == shape->n_heads; /* rows follow one another: they are one */
+    const bool whole = nh == shape->n_heads; /* contiguous rows become one */
     const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
     const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&
                       kvr_aligned(codes, 16) && kvr_aligned(out, 16);

@@ -1,7 +1,7 @@
-/* raw_cuda.h - launchers for values that are held as they are.
+/* raw_cuda.h - launchers for values stored unchanged.
  *
- * Every pointer is device memory of the stream. A launcher neither allocates nor waits; what goes
- * wrong shows at kvr_stream_sync(). n 0 launches nothing. */
+ * Every pointer is device memory of the stream. A launcher neither allocates nor synchronises;
+ * errors surface at kvr_stream_sync(). n = 0 launches nothing. */
 #ifndef KVR_METHODS_RAW_CUDA_H
 #define KVR_METHODS_RAW_CUDA_H
 
@@ -20,7 +20,7 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
                          enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
                          int nh, float *out);
 
-/* x as BF16 holds it, n values in place. */
+/* Rounds n values to BF16 in place. */
 void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
-/* rotate.c - the transform `rotate`: y = H S x / sqrt(B), block by block of B channels of a head.
+/* rotate.c - the transform `rotate`: y = H S x / sqrt(B), in blocks of B channels of a head.
  *
- * S = diag(+-1) has the signs of a seed, or is 1. Orthogonal: x = S H y / sqrt(B), and queries turn
- * as keys do. With compute=bf16 the butterflies round as those of `hadamard` do. */
+ * S = diag(+-1) has seeded random signs, or is the identity. Orthogonal: x = S H y / sqrt(B), and
+ * queries use the same transform as keys. With compute=bf16 butterflies are rounded as in
+ * `hadamard`. */
 #include "methods/codecs/rotate/rotate.h"
 
 #include <omp.h>

@@ -1,4 +1,4 @@
-/* rotate.h - the signs of the transform `rotate`, and the launcher of its kernel. */
+/* rotate.h - signs of the transform `rotate`, and the launcher of its kernel. */
 #ifndef KVR_METHODS_ROTATE_H
 #define KVR_METHODS_ROTATE_H
 
@@ -10,13 +10,13 @@
 extern "C" {
 #endif
 
-/* One bit for channel c of a seed: the top of a word that is mixed well (Murmur's finalizer). */
+/* Random bit for channel c: the top bit of Murmur's finalizer. */
 #define KVR_ROTATE_BIT(seed, c, word)                                                              \
     ((word) = (uint32_t)(seed)*0x9e3779b9u ^ (uint32_t)(c),                                        \
      (word) = ((word) ^ (word) >> 16) * 0x85ebca6bu,                                               \
      (word) = ((word) ^ (word) >> 13) * 0xc2b2ae35u, ((word) ^ (word) >> 16) >> 31)
 
-/* Change the sign of every element of x [n, d] whose channel's bit is 1; device memory. */
+/* Negates every element of x [n, d] whose channel's bit is 1; device memory. */
 void kvr_rotate_signs_cuda(struct kvr_stream *s, float *x, int64_t n, int d, uint32_t seed);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* ternary.c - the stage `ternary`: -s, 0 or s for tokens of a channel, s their mean magnitude. The
- * arithmetic is ternary.h; what is stored reads as `asym` of 2 bits does.
+/* ternary.c - the stage `ternary`: values -s, 0 or s per group of tokens of a channel, with s their
+ * mean magnitude. The arithmetic is in ternary.h; the stored format decodes like 2-bit `asym`.
  *
- * VidKV's values (arXiv:2503.16257, vidkv_quant.py at 0e55c39), whose code forgets the scale as it
- * decodes: scaled=false. The dead zone makes the error oppose the element, so only what is measured
- * corrects it. */
+ * VidKV's values (arXiv:2503.16257, vidkv_quant.py at 0e55c39), whose code omits the scale when
+ * decoding: scaled=false. The dead zone makes the error oppose the element, so corrections need a
+ * measured noise model. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/codecs/grid/grid_cuda.h"
@@ -38,7 +38,7 @@ static struct ternary ternary_of(const struct kvr_stage_job *job)
     };
 }
 
-/* As what a block reads. */
+/* The grid that decodes the block. */
 static struct kvr_grid grid_of(const struct kvr_stage_job *job)
 {
     return (struct kvr_grid){ .bits = 2,

@@ -1,13 +1,13 @@
-/* ternary.h - the arithmetic of the stage `ternary`, which both kinds of device do.
+/* ternary.h - arithmetic of the stage `ternary`, shared by CPU and CUDA.
  *
- * A group is G consecutive tokens of a channel, the last one those there are. s = FP16(mean |x|);
- * code 2 where x > dead s, 0 where x < -dead s, else 1; x^ = q s - s. Not `scaled`: x^ = q - 1. */
+ * A group is G consecutive tokens of a channel, the last one possibly shorter. s = FP16(mean |x|);
+ * code 2 if x > dead s, 0 if x < -dead s, else 1; x^ = q s - s, or q - 1 without `scaled`. */
 #ifndef KVR_METHODS_TERNARY_H
 #define KVR_METHODS_TERNARY_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. Codes as pack.h says, 2 bits; meta = steps, then minima, FP16 [groups][C] each. */
+/* A block. Codes as in pack.h, 2 bits; meta = scales, then minima, FP16 [groups][C] each. */
 struct ternary {
     int group;
     float dead;
@@ -15,7 +15,7 @@ struct ternary {
     int64_t n_tok, channels;
 };
 
-/* The scale of the group whose first element is x[t * channels + c]. */
+/* Scale of the group whose first element is x[t * channels + c]. */
 CELLS float ternary_scale(const struct ternary *g, cells_in x, int64_t t, int64_t c)
 {
     double sum = 0;

@@ -1,5 +1,5 @@
-/* ternary_cuda.cu - coding `ternary` on a device: a thread has a group, and its bytes of the plane
- * are its own. Built with -fmad=false. */
+/* ternary_cuda.cu - encoder of `ternary` on a device: one group per thread, which fills whole bytes
+ * of the plane. Built with -fmad=false. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/kernels/planes.cuh"

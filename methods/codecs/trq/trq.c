@@ -1,12 +1,12 @@
-/* trq.c - the stage `trq`: a frame as its difference from the decoded frame before it (temporal
- * residual quantization). The arithmetic is trq.h, the kernels trq_cuda.cu.
+/* trq.c - the stage `trq`: frames as differences from the previous decoded frame (temporal residual
+ * quantization). The arithmetic is in trq.h, the kernels in trq_cuda.cu.
  *
- * After weilemo/VideoGen-Temporal-Residual-Quant, its predictor `identity`. Reading a token costs
- * as many steps as its frame is from the anchor. Where tokens have been left out a frame is what is
- * left, `unit` tokens at a time: that only makes predictions worse.
+ * After weilemo/VideoGen-Temporal-Residual-Quant with its predictor `identity`. Decoding a token
+ * takes as many steps as its frame is from the anchor. If tokens were evicted, a frame is the next
+ * `unit` remaining tokens, which only makes predictions worse.
  *
- * `trq_heads` is its variant by head: the authors read from a file of scores which 8 of 12 heads have
- * residuals of 4 bits; that file is not here, and those are chosen in which frames differ most. */
+ * `trq_heads` is the per-head variant: the authors read the 8 of 12 heads with 4-bit residuals from
+ * an unpublished score file; here they are the heads whose frames differ most. */
 #include "methods/codecs/trq/trq.h"
 
 #include "methods/kernels/share.h"
@@ -14,7 +14,7 @@
 
 struct trq_opts {
     int bits, anchor, group, unit;
-    int fine; /* of trq_heads */
+    int fine; /* option of trq_heads */
     double share;
 };
 #define TRQ_OPTIONS                                                                                \
@@ -93,7 +93,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Of whom the most is left when a frame is taken for the next one; of equal ones the first. */
+/* Heads with the largest difference between consecutive frames; lower index on ties. */
 static uint64_t choose_heads(const struct trq *g, const float *x)
 {
     struct kvr_ranked rank[TRQ_MAX_HEADS];
@@ -125,7 +125,7 @@ static const uint8_t *flags_of(const struct trq *g, const void *meta)
     return (const uint8_t *)meta + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
 }
 
-/* Which heads are fine, as it was stored. */
+/* The heads with finer residuals, as stored. */
 static uint64_t stored_heads(const struct trq *g, const void *meta)
 {
     uint64_t heads = 0;
@@ -157,7 +157,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                 uint8_t *to = codes + trq_byte_at(&g, t, at);
                 struct trq_fit f;
 
-                for (int c = 0; c < g.group; c++) /* the anchor's r is not there yet: 0 */
+                for (int c = 0; c < g.group; c++) /* the anchor has no predecessor: r = 0 */
                     e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
                 f = trq_fit_bits(&g, anchor, bits, e);
                 scale[t * groups + at / g.group] = (kvr_bf16)f.raw;
@@ -179,7 +179,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return KVR_OK;
 }
 
-/* One token's group, from the anchor on: r [group]. */
+/* Decodes one token's group, from the anchor on: r [group]. */
 static void decode_group(const struct trq *g, const struct kvr_stage_data *in, int64_t token,
                          int64_t at, float *r)
 {
@@ -225,10 +225,10 @@ KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq), .title = "frames as differences from the decoded frame before",
-    .check = check, .noise = kvr_noise_measured, /* two kinds of steps, and zero points saturate */
+    .check = check, .noise = kvr_noise_measured, /* two kinds of scales, and zero points saturate */
 };
 
-/* Heads are chosen on the host. */
+/* Heads are selected on the host. */
 static const struct kvr_stage_ops heads_cuda = { .encode = kvr_bounce_encode,
                                                  .decode = decode_cuda };
 

@@ -1,8 +1,8 @@
-/* trq.h - the arithmetic of the stage `trq`, which both kinds of device do.
+/* trq.h - arithmetic of the stage `trq`, shared by CPU and CUDA.
  *
- * A block is some frames of `unit` tokens each, the last perhaps shorter. A group is G consecutive
- * channels of a head at one position of the frame; it is coded frame after frame, each from what
- * the decoder has of the one before, r:
+ * A block is several frames of `unit` tokens, the last possibly shorter. A group is G consecutive
+ * channels of a head at one position of the frame. It is coded frame by frame, each relative to the
+ * decoder's state r after the previous one:
  *
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
@@ -12,10 +12,10 @@
  *                           s = BF16(s')                     q = clamp(rne(e / s + z), 0, qm)
  *                           r = BF16(r + (q - z) s)
  *
- * lo, hi: of e over the group. The encoder's r is the decoder's, to the bit. A group that holds
- * what is not finite has the scale NaN and reads NaN; the frame after it is predicted from 0.
+ * lo, hi: range of e over the group. The encoder's r is bit-identical to the decoder's. A group
+ * with a non-finite value has scale NaN and decodes to NaN; the next frame is predicted from 0.
  *
- * `trq_heads` has residuals of `fine` bits for some heads. */
+ * `trq_heads` uses residuals of `fine` bits for some heads. */
 #ifndef KVR_METHODS_TRQ_H
 #define KVR_METHODS_TRQ_H
 
@@ -23,22 +23,22 @@
 
 enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
-/* A block. Anchor and residual codes are token by token, in an element's order from the top bits of
- * a byte down; codes = the anchor's, then the residuals'; meta = scales [T][C / G] BF16, then the
- * residuals' zero points [T - unit][C / G], a byte each, then, where there are fine heads, a byte
- * for each head, 1: fine. */
+/* A block. Anchor and residual codes are stored token by token, each element from the top bits of a
+ * byte down. codes = anchor codes, then residual codes; meta = scales [T][C / G] BF16, then zero
+ * points of the residuals [T - unit][C / G], one byte each, then, if there are fine heads, one byte
+ * per head (1: fine). */
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;
-    int fine, n_fine; /* 0: all heads are alike */
+    int fine, n_fine; /* 0: all heads use `bits` */
     int64_t head_dim;
     uint64_t heads; /* the fine ones */
 };
 
 struct trq_fit {
     float s, z;
-    float inverse; /* of s, for cells_quotient */
-    unsigned raw;  /* s as it is stored */
+    float inverse; /* 1 / s, for cells_quotient */
+    unsigned raw;  /* s as stored */
 };
 
 CELLS float trq_round(float x)
@@ -56,7 +56,7 @@ CELLS int64_t trq_codes_at(const struct trq *g, int64_t t)
            (t - anchors) * (g->channels * g->bits / 8 + more);
 }
 
-/* Bits of channel `at` of an anchor or of what follows it. */
+/* Bits of channel `at`, for the anchor or for residuals. */
 CELLS int trq_bits(const struct trq *g, bool anchor, int64_t at)
 {
     return anchor                                             ? g->anchor
@@ -64,7 +64,7 @@ CELLS int trq_bits(const struct trq *g, bool anchor, int64_t at)
                                                               : g->bits;
 }
 
-/* The byte that channel `at` of token t begins in. */
+/* First byte of channel `at` of token t. */
 CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
 {
     const bool anchor = t < g->unit;
@@ -78,13 +78,13 @@ CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
            in * trq_bits(g, anchor, at) / 8;
 }
 
-/* The number of the zero point of group `at` of token t, beyond the anchor. */
+/* Index of the zero point of group `at` of token t, after the anchor. */
 CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
 {
     return (t - g->unit) * (g->channels / g->group) + at / g->group;
 }
 
-/* e [group]: what is coded. */
+/* e [group]: the values to quantize. */
 CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, const float *e)
 {
     const float qm = (float)(anchor ? (1 << (bits - 1)) - 1 : (1 << bits) - 1);
@@ -109,7 +109,7 @@ CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, co
         s = most / qm;
         f.z = lo < 0 ? qm : 0;
     }
-    bad = bad || cells_bits(s) >= 0x7f800000u; /* a range beyond FP32 */
+    bad = bad || cells_bits(s) >= 0x7f800000u; /* range beyond FP32 */
     f.raw = cells_store(CELLS_BF16, bad ? cells_float(0x7fc00000u) : s);
     f.s = cells_load(CELLS_BF16, f.raw);
     f.z = bad ? 0 : f.z;
@@ -134,7 +134,7 @@ CELLS unsigned trq_code(bool anchor, int bits, const struct trq_fit *f, float e)
     return (unsigned)cells_clamp(rintf(steps + f->z), 0, qm);
 }
 
-/* What a code makes of the frame before, r. */
+/* Decoded value, given the previous frame's r. */
 CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f, unsigned q,
                       float r)
 {
@@ -145,7 +145,7 @@ CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f,
     return trq_round(anchor ? ((float)q - qa) * f->s : r + ((float)q - f->z) * f->s);
 }
 
-/* What the next frame is predicted from. */
+/* State from which the next frame is predicted. */
 CELLS float trq_kept(float r)
 {
     return r != r ? 0 : r;

@@ -1,4 +1,4 @@
-/* trq_cuda.cu - the stage `trq` on a device: a thread codes a group, frame after frame; a thread
+/* trq_cuda.cu - the stage `trq` on a device: one thread encodes a group frame by frame, one thread
  * decodes a channel from the anchor on. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 

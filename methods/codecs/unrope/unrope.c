@@ -1,14 +1,13 @@
-/* unrope.c - the stage `unrope`: keys are coded as they were before their rotary embedding, and
- * turned again when they are read (KVQuant, arXiv:2401.18079). The turns are unrope.h,
- * the kernel unrope_cuda.cu.
+/* unrope.c - the stage `unrope`: inverse RoPE before keys are quantized, RoPE again after decoding
+ * (KVQuant, arXiv:2401.18079). The rotations are in unrope.h, the kernel in unrope_cuda.cu.
  *
- * A channel that is nearly constant before the rotation swings with the place after it, so that what
- * is shared by the tokens of a channel fits better before. The grid's error is turned along with the
- * key: to a query it is that of a query turned back, another one for every place. Where the channels
- * of a pair share a scale, the square of that scale times the pair's part of the query's length is
- * the same however both are turned, and so are the corrections that go by it; of other grids nobody
- * knows the rule. Values are not rotated and are refused. Where places are not known keys are left
- * as they are; what a retention has made of several tokens counts as being where it is kept. */
+ * A channel that is nearly constant before RoPE oscillates with position after it, so per-channel
+ * scales fit better before. Decoding rotates the grid's error along with the key: a query sees it
+ * as if the query were rotated back, by a position-dependent angle. If the channels of a pair share
+ * a scale, that scale squared times the squared norm of the query's pair is invariant under the
+ * rotation, and corrections based on it remain valid; for other grids there is no such rule. Values
+ * are not rotated and are refused. Keys of unknown position are left unrotated; a token merged by a
+ * retention uses the position at which it is stored. */
 #include "methods/codecs/unrope/unrope.h"
 
 #include "methods/kernels/rope.h"
@@ -33,7 +32,7 @@ static enum kvr_status row_of(const struct kvr_stage_job *job, int *row)
                  : KVR_OK;
 }
 
-/* Of a block that has been, or can be, coded. */
+/* Geometry of a coded or codable block. */
 static struct unrope unrope_of(const struct kvr_stage_job *job, int row)
 {
     const int d = job->shape.head_dim, pairs = d / 2, third = pairs / 3;
@@ -67,7 +66,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* The angles of a token; of the next one few are others. */
+/* Angles of a token, updated incrementally: few change from one token to the next. */
 struct turner {
     int64_t position[3];
     double cosine[UNROPE_MAX_PAIRS], sine[UNROPE_MAX_PAIRS];
@@ -88,7 +87,7 @@ static void go_to(struct turner *w, const struct unrope *g, int64_t token)
     }
 }
 
-/* Tokens [t0, t0 + n), `nh` heads of each: x [n,nh,D]. */
+/* Tokens [t0, t0 + n), `nh` heads each: x [n,nh,D]. */
 static void turn(const struct unrope *g, int64_t t0, int64_t n, int nh, bool back, float *x)
 {
     struct turner w = { .position = { -1, -1, -1 } };
@@ -125,7 +124,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 
     (void)in, (void)h0, (void)mode;
     if (row_of(job, &row) != KVR_OK)
-        return; /* it was never coded */
+        return; /* was never encoded */
 
     const struct unrope g = unrope_of(job, row);
 

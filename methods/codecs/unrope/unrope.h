@@ -1,9 +1,9 @@
-/* unrope.h - the turns of the stage `unrope`, which both kinds of device do alike.
+/* unrope.h - rotations of the stage `unrope`, shared by CPU and CUDA.
  *
- * Pair p = (2p, 2p + 1) of a key at frame f, row r, column c of a video was turned by the angle
- * a = rate[p] times f, r or c (methods/kernels/rope.h says which pairs are whose):
+ * RoPE rotated the pair p = (2p, 2p + 1) of a key at frame f, row r, column c by the angle a =
+ * rate[p] times f, r or c (methods/kernels/rope.h assigns pairs to axes):
  *
- *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        back: by -a
+ *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        inverse: by -a
  *
  * in FP64, rounded to FP32. */
 #ifndef KVR_METHODS_UNROPE_H
@@ -13,17 +13,17 @@
 
 enum { UNROPE_MAX_PAIRS = 128 };
 
-/* A block. `list` [n_tok] or NULL as in struct kvr_place, of the device. */
+/* A block. `list` [n_tok] or NULL as in struct kvr_place, device memory. */
 struct unrope {
     int n_heads, d;
-    int64_t frame, row; /* tokens of each; frame 0: places are not known, nothing is turned */
+    int64_t frame, row; /* tokens per frame and row; frame 0: positions unknown, no rotation */
     int64_t tok0;
     const int32_t *list;
-    int by_row, by_col; /* the first pairs of heights and of widths */
+    int by_row, by_col; /* first pair of the row axis and of the column axis */
     double rate[UNROPE_MAX_PAIRS];
 };
 
-/* Where along pair p's axis a token is. */
+/* Position of a token along pair p's axis. */
 CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
 {
     return p < g->by_row   ? token / g->frame
@@ -31,8 +31,8 @@ CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
                            : token % g->row;
 }
 
-/* By elementary operations alone, so that no library shows: of an angle below 2^20, reduced by
- * multiples of pi / 2, the series of Taylor; off by 1e-9 at the most. */
+/* sin and cos by elementary operations, independent of any libm: for angles below 2^20, reduced by
+ * multiples of pi / 2, then a Taylor series; error at most 1e-9. */
 CELLS void unrope_angle(double angle, double *cosine, double *sine)
 {
     const double k = rint(angle * 0.63661977236758134308), a = angle - k * 1.57079632679489661923;
@@ -57,7 +57,7 @@ CELLS void unrope_angle(double angle, double *cosine, double *sine)
     *sine = quarter == 0 ? t : quarter == 1 ? c : quarter == 2 ? -t : -c;
 }
 
-/* The pair x, y turned; `sine` has the sign of the way. */
+/* Rotates the pair x, y; the sign of `sine` selects the direction. */
 CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
 {
     const double a = (double)*x, b = (double)*y;
@@ -66,7 +66,7 @@ CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
     *y = (float)(a * sine + b * cosine);
 }
 
-/* Turns tokens [t0, t0 + n) of the part's channels, x [n,width]; device memory. */
+/* Rotates tokens [t0, t0 + n) of the range's channels, x [n,width]; device memory. */
 KVR_LAUNCHER kvr_unrope_turn_cuda(struct kvr_stream *s, const struct unrope *g,
                                   const struct kvr_part *part, bool back, float *x);
 

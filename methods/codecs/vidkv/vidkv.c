@@ -1,9 +1,9 @@
-/* vidkv.c - the stage `vidkv`: channels of wide range in 2 bits, the others by the signs of their
- * Fourier transform. The arithmetic is vidkv.h, reading on a device vidkv_cuda.cu.
+/* vidkv.c - the stage `vidkv`: channels of wide range in 2 bits, the others as signs of their
+ * Fourier transform. The arithmetic is in vidkv.h, the device decoder in vidkv_cuda.cu.
  *
- * VidKV's keys (arXiv:2503.16257, vidkv_quant.py at 0e55c39): 1.5 bits by name, but the transform of
- * reals has twice as many, and every scale comes with a minimum. Its code reads a sign as 0 or s:
- * balanced=false. On a device blocks are coded by the host. */
+ * VidKV's keys (arXiv:2503.16257, vidkv_quant.py at 0e55c39): nominally 1.5 bits, but the transform
+ * of real numbers has twice as many terms, and every scale comes with a minimum. VidKV's code
+ * decodes a sign as 0 or s: balanced=false. Device blocks are encoded on the host. */
 #include "methods/codecs/vidkv/vidkv.h"
 
 #include <stdlib.h>
@@ -75,14 +75,14 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* ---- which channels ------------------------------------------------------------------------ */
+/* ---- channel selection -------------------------------------------------------------------- */
 
 struct range {
     float size;
     int channel;
 };
 
-/* The smallest first, of equal ones the lower channel; a NaN last. */
+/* Ascending, lower channel first on ties; NaN last. */
 static int by_size(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
@@ -121,7 +121,7 @@ static bool is_easy(const uint8_t *bits, int c)
     return bits[c / 8] >> c % 8 & 1;
 }
 
-/* The channels of a head, the easy ones first; each kind ascends. */
+/* The channels of a head, easy ones first; each kind ascending. */
 static void sort_channels(const struct vidkv *g, const uint8_t *bits, int *easy, int *hard)
 {
     for (int c = 0; c < g->head_dim; c++)
@@ -135,7 +135,7 @@ static bool is_finite(float x)
     return (kvr_f32_bits(x) & 0x7fffffffu) < 0x7f800000u;
 }
 
-/* Group i of a hard channel; `at` among them. */
+/* Group i of a hard channel; `at` is its index among them. */
 static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, int c, int64_t at,
                       kvr_f16 *meta, uint8_t *codes)
 {
@@ -181,7 +181,7 @@ static void transform(const struct vidkv *g, const float *x, const int *easy, fl
     }
 }
 
-/* Group i of a head's signs; room [group][2 easy]. */
+/* Signs of group i of a head; room [group][2 easy] is scratch. */
 static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, const int *easy,
                        float *room, kvr_f16 *meta, uint8_t *codes)
 {

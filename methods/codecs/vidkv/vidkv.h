@@ -1,14 +1,14 @@
-/* vidkv.h - the arithmetic of the stage `vidkv`, which both kinds of device do.
+/* vidkv.h - arithmetic of the stage `vidkv`, shared by CPU and CUDA.
  *
- * Of the D channels of a head, `easy` ones, the same of every head, are those of the smallest range
- * over all tokens and heads; the others are hard. Groups are G consecutive tokens, the last one
- * those there are. In FP16, every operation rounded to it:
+ * Of a head's D channels, the `easy` ones have the smallest range over all tokens and heads and are
+ * the same for every head; the others are hard. Groups are G consecutive tokens, the last one
+ * possibly shorter. In FP16, every operation rounded:
  *
  *     a hard channel     m = min x    s = (max x - m) / 3    q = rne((x - m) / s), 0 where s is 0
  *                        x^ = q s + m
  *     the easy ones      X = DFT(x) over them, of each token and head: 2 easy numbers, re and im
  *                        s = mean |X| of such a number    q = X >= 0
- *                        X^ = 2 s q - s, or s q where it is not `balanced`; x^ = Re(DFT^-1(X^)) */
+ *                        X^ = 2 s q - s, or s q if not `balanced`; x^ = Re(DFT^-1(X^)) */
 #ifndef KVR_METHODS_VIDKV_H
 #define KVR_METHODS_VIDKV_H
 
@@ -16,9 +16,9 @@
 
 enum { VIDKV_MAX_DIM = 256, VIDKV_MAX_EASY = 128 };
 
-/* A block. codes = the hard channels' as pack.h says, 2 bits [T, H hard], then the signs, 1 bit
- * [T, 2 H easy]; meta = steps, then minima, FP16 [groups][H hard] each, the same of the signs
- * [groups][2 H easy], then a bit for each of D channels, 1: easy. */
+/* A block. codes = hard channels as in pack.h, 2 bits [T, H hard], then the signs, 1 bit [T, 2 H
+ * easy]; meta = scales, then minima, FP16 [groups][H hard] each, the same for the signs [groups][2
+ * H easy], then one bit per channel, 1: easy. */
 struct vidkv {
     int group, easy, n_heads, head_dim;
     bool balanced;
@@ -46,8 +46,8 @@ CELLS_BOTH int64_t vidkv_signs(const struct vidkv *g)
     return 2 * (int64_t)g->n_heads * g->easy;
 }
 
-/* Where the signs begin in codes; in meta the signs' numbers and the bits of channels, in FP16
- * numbers. */
+/* Offset of the signs in codes; in meta, offsets of the signs' numbers and of the channel bits, in
+ * FP16 units. */
 CELLS_BOTH int64_t vidkv_signs_at(const struct vidkv *g)
 {
     return (g->n_tok + 3) / 4 * vidkv_hard(g);
@@ -63,7 +63,7 @@ CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
     return vidkv_sign_meta_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
 
-/* Element j of what the signs give, of 2 easy numbers X^. */
+/* Element j of the inverse transform of 2 easy numbers X^. */
 CELLS float vidkv_inverse(const struct vidkv *g, int j, const float *X)
 {
     float sum = 0;
