@@ -56,6 +56,7 @@ struct kvr_policy_ctx {
     const float *v;   /* counts are needed (`kvreel predict`): all scores are then equal */
     /* k and v are memory of the device passed to `assign`; everything else here, the map and the
      * part's state are host memory. */
+    bool cut;         /* the new chunk begins a shot: another prompt than the chunk before */
     bool counts_only; /* thin: no data, only counts */
     int64_t n_stored; /* tokens stored so far: new0, or n_active when a chunk is stored again */
     const float *all_keys;   /* thin: [n_active,H,D], 0 where not stored; NULL unless requested */

@@ -101,7 +101,11 @@ static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
     float *x = t->x.p, *out = x + 3 * n;
 
     for (int c = 0; c <= t->s->past_chunks; c++) {
-        const struct kvr_pass pass = { c, c * fpc, fpc, 0, c < t->s->past_chunks };
+        const struct kvr_pass pass = { .chunk = c,
+                                       .frame0 = c * fpc,
+                                       .n_frames = fpc,
+                                       .index = 0,
+                                       .clean = c < t->s->past_chunks };
 
         memcpy(x, (const float *)t->past.p + (size_t)(c % t->n_past) * 3 * n, 3 * n * sizeof *x);
         KVR_TRY(kvr_cache_begin_pass(cache, &pass));
@@ -213,7 +217,9 @@ static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64
 {
     const size_t n = (size_t)t->n_query * t->width;
     const int fpc = t->s->frames_per_chunk, c = t->s->past_chunks;
-    const struct kvr_pass pass = { c, c * fpc, fpc, 1, false };
+    const struct kvr_pass pass = {
+        .chunk = c, .frame0 = c * fpc, .n_frames = fpc, .index = 1, .clean = false
+    };
     float *x = t->x.p;
     int64_t t0;
 

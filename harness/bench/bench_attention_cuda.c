@@ -183,7 +183,9 @@ static enum kvr_status cudnn(void *ctx, int turn)
 static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool clean)
 {
     const int fpc = t->s->frames_per_chunk;
-    const struct kvr_pass pass = { chunk, chunk * fpc, fpc, index, clean };
+    const struct kvr_pass pass = {
+        .chunk = chunk, .frame0 = chunk * fpc, .n_frames = fpc, .index = index, .clean = clean
+    };
 
     KVR_TRY(kvr_cache_begin_pass(t->cache, &pass));
     KVR_TRY(kvr_cache_append(t->cache, 0, chunk_of(t, 0, chunk), chunk_of(t, 1, chunk)));

@@ -420,6 +420,44 @@ static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
     return (struct kvr_visible){ .n = end > 0, .run = { { 0, end } } };
 }
 
+bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame)
+{
+    const int last = frame + c->shape.frames_per_chunk;
+    const int newest = c->shape.window_frames - c->shape.sink_frames;
+
+    return !c->shape.window_frames || last <= c->shape.window_frames ||
+           frame0 < c->shape.sink_frames || frame0 + n > last - newest;
+}
+
+enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
+{
+    const int64_t end = (int64_t)frames * c->shape.tokens_per_frame;
+    const struct kvr_visible seen = { .n = end > 0, .run = { { 0, end } } };
+
+    if (c->in_pass || frames < 0)
+        return kvr_fail(KVR_EINTERNAL, "cache: drop all but %d frames %s", frames,
+                        c->in_pass ? "inside a pass" : "");
+    for (int i = 0; i < c->shape.n_layers; i++) {
+        if (frames)
+            kvr_layer_evict(&c->layer[i], &seen);
+        else
+            kvr_layer_reset(&c->layer[i]);
+    }
+    return KVR_OK;
+}
+
+/* Does a part of the method turn keys back to another time, by the frame they were made at? */
+static bool turns_keys(const struct kvr_scheme *p)
+{
+    struct kvr_thin_needs thin;
+
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int i = 0; i < p->k[t]->n_stages; i++)
+            if (p->k[t]->stage[i].stage->turns)
+                return true;
+    return kvr_retention_thins(&p->retention, &thin) && thin.turns;
+}
+
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass)
 {
     if (c->in_pass)
@@ -430,8 +468,16 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
     if (pass->frame0 < 0 || pass->frame0 + pass->n_frames > c->shape.capacity_frames)
         return kvr_fail(KVR_EINVAL, "cache: frames %d..%d beyond the capacity of %d", pass->frame0,
                         pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
+    if (pass->shift != 0 && turns_keys(c->scheme))
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: turns keys by the frame they were made at; after a cut positions are %g "
+            "frames ahead of it (shot_offset: 0 keeps them)",
+            c->scheme->name, pass->shift);
     c->pass = *pass;
     c->in_pass = true;
+    for (int i = 0; i < c->shape.n_layers; i++)
+        c->layer[i].cut = pass->cut;
     c->appended = -1;
     if (evicts(c)) {
         const struct kvr_visible seen = visible(c, capacity_tokens(c));

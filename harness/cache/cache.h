@@ -76,6 +76,9 @@ struct kvr_pass {
     int n_frames; /* frames in the chunk */
     int index;    /* 0 .. steps: which forward of this chunk */
     bool clean;   /* the last one, whose K and V stay */
+    bool cut;     /* the chunk begins a shot: another prompt than the chunk before it */
+    double shift; /* frames that the model adds to the chunk's time positions: cuts before it. Not 0
+                     only where no part of the method turns keys by their frame: KVR_EUNSUPPORTED */
 };
 
 /* Bytes of the cache as it is now. */
@@ -106,6 +109,14 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 
 /* Forget everything: a new video begins. */
 void kvr_cache_reset(struct kvr_cache *c);
+
+/* Give up all that is stored but the first `frames` frames, as if a window had passed it: parts of the
+ * method forget, too. Chunks behind them may be stored again, in order, and any may be left out. Not
+ * within a pass. */
+enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
+/* Whether the cell's window and sink leave any of chunk [frame0, frame0 + n) to a chunk that begins at
+ * `frame`. */
+bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame);
 
 /* Chunks come in order; the passes of one chunk have the same frames. A pass that repeats
  * the last clean pass's chunk replaces what that committed. */

@@ -59,6 +59,7 @@ struct kvr_layer {
     const float *q;        /* the queries it asked [n,n_query_heads,D]; NULL: not known */
     int n_query_heads;     /* of q */
     const float *foretold; /* [capacity]; NULL: nobody told */
+    bool cut;              /* the chunk that is stored next begins a shot */
 };
 
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,

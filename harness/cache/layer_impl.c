@@ -163,6 +163,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .n_active = n_active,
         .new0 = new0,
         .n_stored = l->n_active,
+        .cut = l->cut,
         .k = k,
         .v = v,
     };

@@ -5,6 +5,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
+#include "harness/core/safetensors.h"
 #include "harness/device/names.h"
 #include "harness/engine/check.h"
 #include "harness/engine/gemm.h"
@@ -39,15 +40,21 @@ static json_t *report_json(const struct kvr_check_report *r)
     return json_pack("{s:b, s:o}", "ok", r->ok, "tensors", tensors);
 }
 
-/* A model folder has a golden rollout; the parity data has single forwards and loops. */
+/* A model folder has golden rollouts of prompts in its own vocabulary; the parity data has single
+ * forwards and loops. */
 static enum kvr_status check(struct kvr_check_report *r, const char *dir,
                              const struct kvr_check_how *how)
 {
     char *golden = kvr_path_join(dir, "golden.safetensors");
-    bool is_model = golden && kvr_path_exists(golden);
+    struct kvr_st *file = NULL;
+    bool is_model = false;
 
     if (!golden)
         return kvr_fail(KVR_ENOMEM, "check: no memory");
+    if (kvr_path_exists(golden) &&
+        kvr_st_open(&file, golden) == KVR_OK) /* who reads it, says why */
+        is_model = kvr_st_has(file, "prompt_tokens");
+    kvr_st_close(&file);
     free(golden);
     return is_model ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
 }

@@ -8,8 +8,7 @@
 
 #include "harness/core/path.h"
 #include "harness/device/names.h"
-#include "harness/engine/check_report.h"
-#include "harness/engine/sampler.h"
+#include "harness/engine/check_impl.h"
 
 /* Float32 rounding of the same formulas is 5e-7 and 3e-6; the smallest mistake known to hide
  * (another GELU) is 7e-5. */
@@ -19,25 +18,8 @@ static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
 static const struct kvr_tolerance bf16_latents = { 1.2e-2, INFINITY };
 static const struct kvr_tolerance bf16_rest = { 1.5e-2, INFINITY };
 
-struct checker {
-    const char *dir;
-    struct kvr_check_how how;
-    struct kvr_check_report *report;
-    struct kvr_dev *dev;
-    struct kvr_model *m;
-    const struct kvr_model_config *c;
-    struct kvr_dit *d;
-    struct kvr_scheme *scheme;
-    struct kvr_schedule schedule;
-    struct kvr_st *file; /* the one being compared */
-    int64_t chunk_elems; /* values of a chunk of latents */
-    int64_t chunk_kv;    /* values of a chunk's keys in one layer */
-    const char *test;    /* "a", ...: prefix of tap names; NULL: do not compare taps */
-    enum kvr_status tap_status;
-};
-
-static enum kvr_status compare_to(struct checker *k, const char *name, const float *x, int64_t n,
-                                  const struct kvr_tolerance *tol)
+static enum kvr_status compare_to(struct kvr_checker *k, const char *name, const float *x,
+                                  int64_t n, const struct kvr_tolerance *tol)
 {
     struct kvr_tensor golden;
 
@@ -58,33 +40,47 @@ static bool ends_in(const char *name, const char *const *ends)
 }
 
 /* What no linear layer has touched. */
-static enum kvr_status compare_table(struct checker *k, const char *name, const float *x, int64_t n)
+enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
+                                          int64_t n)
 {
     return compare_to(k, name, x, n, &parity);
 }
 
-static enum kvr_status compare(struct checker *k, const char *name, const float *x, int64_t n)
+/* The bounds of a tensor of this name. */
+static const struct kvr_tolerance *bounds(const struct kvr_checker *k, const char *name)
 {
     static const char *const untouched[] = { "sinusoid", NULL };
     static const char *const latents[] = { "latents", "flow", "x0", NULL };
 
     if (k->how.compute == KVR_F32 || ends_in(name, untouched))
-        return compare_table(k, name, x, n);
-    return compare_to(k, name, x, n, ends_in(name, latents) ? &bf16_latents : &bf16_rest);
+        return &parity;
+    return ends_in(name, latents) ? &bf16_latents : &bf16_rest;
 }
 
-static enum kvr_status compare_part(struct checker *k, const char *test, const char *part,
-                                    const float *x, int64_t n)
+enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,
+                                    int64_t n)
+{
+    return compare_to(k, name, x, n, bounds(k, name));
+}
+
+enum kvr_status kvr_checker_compare_as(struct kvr_checker *k, const char *name, const float *x,
+                                       int64_t n, const struct kvr_tensor *golden)
+{
+    return kvr_check_compare(k->report, name, x, n, golden, bounds(k, name));
+}
+
+enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test, const char *part,
+                                         const float *x, int64_t n)
 {
     char name[96];
 
     snprintf(name, sizeof name, "%s.%s", test, part);
-    return compare(k, name, x, n);
+    return kvr_checker_compare(k, name, x, n);
 }
 
 /* Recorded floats of exactly n values. */
-static enum kvr_status input(const struct checker *k, const char *name, int64_t n,
-                             const float **out)
+enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
+                                  const float **out)
 {
     struct kvr_tensor t;
 
@@ -100,7 +96,7 @@ static enum kvr_status input(const struct checker *k, const char *name, int64_t 
 }
 
 /* Tensors nobody compared: inputs are expected, anything else is said to be unknown. */
-static enum kvr_status note_the_rest(struct checker *k, const char *const *inputs)
+enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs)
 {
     for (int i = 0; i < kvr_st_count(k->file); i++) {
         const char *name = kvr_st_name(k->file, i);
@@ -115,8 +111,8 @@ static enum kvr_status note_the_rest(struct checker *k, const char *const *input
     return KVR_OK;
 }
 
-static enum kvr_status open_cache(struct checker *k, struct kvr_cache **out, int n_frames,
-                                  int window, int sink)
+enum kvr_status kvr_checker_open_cache(struct kvr_checker *k, const struct kvr_scheme *scheme,
+                                       struct kvr_cache **out, int n_frames, int window, int sink)
 {
     const struct kvr_cache_shape shape = {
         .n_layers = k->c->n_layers,
@@ -131,21 +127,21 @@ static enum kvr_status open_cache(struct checker *k, struct kvr_cache **out, int
         .exact = k->how.compute,
     };
 
-    return kvr_cache_open(out, k->dev, k->scheme, &shape, KVR_PATH_STAGED);
+    return kvr_cache_open(out, k->dev, scheme, &shape, KVR_PATH_STAGED);
 }
 
-static enum kvr_status set_prompt(struct checker *k)
+static enum kvr_status set_prompt(struct kvr_checker *k)
 {
     const float *P;
 
-    KVR_TRY(input(k, "prompt_embeds", (int64_t)k->c->text_len * k->c->text_dim, &P));
+    KVR_TRY(kvr_checker_input(k, "prompt_embeds", (int64_t)k->c->text_len * k->c->text_dim, &P));
     return kvr_dit_set_prompt(k->d, P);
 }
 
 /* ---- scheduler ------------------------------------------------------------------------ */
 
 /* "shift5.sigmas": the table for a shift of 5. */
-static enum kvr_status check_tables(struct checker *k, const char *name)
+static enum kvr_status check_tables(struct kvr_checker *k, const char *name)
 {
     const char *dot = strrchr(name, '.');
     struct kvr_model_config other = *k->c;
@@ -161,13 +157,13 @@ static enum kvr_status check_tables(struct checker *k, const char *name)
         return KVR_OK;
     kvr_schedule_make(&s, &other);
     if (strcmp(dot, ".sigmas") == 0)
-        return compare_table(k, name, s.table_sigma, 1000);
+        return kvr_checker_compare_table(k, name, s.table_sigma, 1000);
     if (strcmp(dot, ".timesteps") == 0)
-        return compare_table(k, name, s.table_timestep, 1000);
+        return kvr_checker_compare_table(k, name, s.table_timestep, 1000);
     return KVR_OK;
 }
 
-static enum kvr_status check_scheduler(struct checker *k)
+static enum kvr_status check_scheduler(struct kvr_checker *k)
 {
     static const char *const inputs[] = { NULL };
     const struct kvr_schedule *s = &k->schedule;
@@ -179,29 +175,29 @@ static enum kvr_status check_scheduler(struct checker *k)
         KVR_TRY(check_tables(k, kvr_st_name(k->file, i)));
     for (int i = 0; i < s->n_steps; i++)
         index[i] = (float)kvr_schedule_index(s, s->timestep[i]);
-    KVR_TRY(compare_table(k, "denoise.timesteps", s->timestep, s->n_steps));
-    KVR_TRY(compare_table(k, "denoise.index", index, s->n_steps));
-    KVR_TRY(compare_table(k, "denoise.sigmas", s->sigma, s->n_steps));
-    KVR_TRY(compare_table(k, "context.index", &context_index, 1));
-    KVR_TRY(compare_table(k, "context.sigma", &context_sigma, 1));
-    return note_the_rest(k, inputs);
+    KVR_TRY(kvr_checker_compare_table(k, "denoise.timesteps", s->timestep, s->n_steps));
+    KVR_TRY(kvr_checker_compare_table(k, "denoise.index", index, s->n_steps));
+    KVR_TRY(kvr_checker_compare_table(k, "denoise.sigmas", s->sigma, s->n_steps));
+    KVR_TRY(kvr_checker_compare_table(k, "context.index", &context_index, 1));
+    KVR_TRY(kvr_checker_compare_table(k, "context.sigma", &context_sigma, 1));
+    return kvr_checker_note_rest(k, inputs);
 }
 
 /* ---- single forwards ------------------------------------------------------------------ */
 
 static void tap(void *ctx, const char *name, const float *data, int64_t n)
 {
-    struct checker *k = ctx;
+    struct kvr_checker *k = ctx;
 
     if (!k->test || k->tap_status != KVR_OK)
         return;
-    k->tap_status = compare(k, name, data, n);
+    k->tap_status = kvr_checker_compare(k, name, data, n);
     if (k->tap_status == KVR_OK)
-        k->tap_status = compare_part(k, k->test, name, data, n);
+        k->tap_status = kvr_checker_compare_part(k, k->test, name, data, n);
 }
 
 /* What the cache holds of the last layer. k, v have room for `room` values each. */
-static enum kvr_status compare_cache(struct checker *k, const char *test,
+static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
                                      const struct kvr_cache *cache, float *keys, float *values)
 {
     const int64_t token = k->c->dim, tail = k->chunk_kv;
@@ -209,12 +205,12 @@ static enum kvr_status compare_cache(struct checker *k, const char *test,
 
     if (n < 0)
         return kvr_fail_prefix(KVR_EINTERNAL, "check: the cache");
-    KVR_TRY(compare_part(k, test, "cache_k_last", keys, n));
-    KVR_TRY(compare_part(k, test, "cache_v_last", values, n));
+    KVR_TRY(kvr_checker_compare_part(k, test, "cache_k_last", keys, n));
+    KVR_TRY(kvr_checker_compare_part(k, test, "cache_v_last", values, n));
     if (n < tail)
         return KVR_OK;
-    KVR_TRY(compare_part(k, test, "cache_k_last_tail", keys + n - tail, tail));
-    return compare_part(k, test, "cache_v_last_tail", values + n - tail, tail);
+    KVR_TRY(kvr_checker_compare_part(k, test, "cache_k_last_tail", keys + n - tail, tail));
+    return kvr_checker_compare_part(k, test, "cache_v_last_tail", values + n - tail, tail);
 }
 
 struct forward_test {
@@ -232,10 +228,9 @@ static const struct forward_test forward_tests[] = {
     { "d", "c.x0", NULL, 1, false },
 };
 
-/* A forward's input and output from and to the host. work: a chunk of latents twice, of the
- * device. */
-static enum kvr_status forward(struct checker *k, struct kvr_cache *cache, const float *x,
-                               const float *t, const struct kvr_pass *pass, float *work, float *out)
+enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cache, const float *x,
+                                    const float *t, const struct kvr_pass *pass, float *work,
+                                    float *out)
 {
     const size_t n_bytes = (size_t)k->chunk_elems * sizeof *x;
     float *y = work + k->chunk_elems;
@@ -249,7 +244,7 @@ static enum kvr_status forward(struct checker *k, struct kvr_cache *cache, const
 }
 
 /* work: a chunk of latents twice, then a cache's keys and values; on_device: the chunk twice. */
-static enum kvr_status forward_test(struct checker *k, const struct forward_test *f,
+static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_test *f,
                                     struct kvr_cache *cache, float *work, float *on_device)
 {
     static const float zeros[64];
@@ -263,23 +258,23 @@ static enum kvr_status forward_test(struct checker *k, const struct forward_test
 
     if (!kvr_st_has(k->file, f->x) || (f->t && !kvr_st_has(k->file, f->t)))
         return KVR_OK;
-    KVR_TRY(input(k, f->x, n, &x));
+    KVR_TRY(kvr_checker_input(k, f->x, n, &x));
     if (f->t)
-        KVR_TRY(input(k, f->t, n_frames, &t));
+        KVR_TRY(kvr_checker_input(k, f->t, n_frames, &t));
     if (f->fresh)
         kvr_cache_reset(cache);
     k->test = f->name;
-    KVR_TRY(forward(k, cache, x, t, &pass, on_device, out));
+    KVR_TRY(kvr_checker_forward(k, cache, x, t, &pass, on_device, out));
     KVR_TRY(k->tap_status);
-    KVR_TRY(compare_part(k, f->name, "flow", out, n));
+    KVR_TRY(kvr_checker_compare_part(k, f->name, "flow", out, n));
     for (int i = 0; i < n_frames; i++)
         kvr_x0_from_flow(frame, x + i * frame, out + i * frame,
                          kvr_schedule_sigma(&k->schedule, t[i]), x0 + i * frame);
-    KVR_TRY(compare_part(k, f->name, "x0", x0, n));
+    KVR_TRY(kvr_checker_compare_part(k, f->name, "x0", x0, n));
     return compare_cache(k, f->name, cache, keys, keys + 2 * k->chunk_kv);
 }
 
-static enum kvr_status check_forward(struct checker *k)
+static enum kvr_status check_forward(struct kvr_checker *k)
 {
     static const char *const inputs[] = { "prompt_embeds", "a.x", "a.timestep", "b.timestep",
                                           "c.timestep",    "c.x", NULL };
@@ -291,7 +286,7 @@ static enum kvr_status check_forward(struct checker *k)
     KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)room * sizeof(float)));
     st = kvr_buf_alloc(&on_device, k->dev, KVR_MEM_IO, 2 * (size_t)k->chunk_elems * sizeof(float));
     if (st == KVR_OK)
-        st = open_cache(k, &cache, 2 * k->c->frames_per_chunk, 0, 0);
+        st = kvr_checker_open_cache(k, k->scheme, &cache, 2 * k->c->frames_per_chunk, 0, 0);
     kvr_dit_tap(k->d, tap, k);
     k->test = "a"; /* cross-attention's keys and values are recorded with test a */
     if (st == KVR_OK)
@@ -303,13 +298,13 @@ static enum kvr_status check_forward(struct checker *k)
     kvr_cache_close(&cache);
     kvr_buf_free(&on_device);
     kvr_buf_free(&work);
-    return st == KVR_OK ? note_the_rest(k, inputs) : st;
+    return st == KVR_OK ? kvr_checker_note_rest(k, inputs) : st;
 }
 
 /* ---- rollouts ------------------------------------------------------------------------- */
 
 struct rollout {
-    struct checker *k;
+    struct kvr_checker *k;
     const char *name;
     struct kvr_cache *cache;
     int n_chunks, window, sink;
@@ -345,18 +340,19 @@ static enum kvr_status keep_x0(void *ctx, int chunk, int step, const float *x0, 
 
 static enum kvr_status rollout(struct rollout *r)
 {
-    struct checker *k = r->k;
+    struct kvr_checker *k = r->k;
     const int n_frames = r->n_chunks * k->c->frames_per_chunk;
     const struct kvr_sample_hooks hooks = { .ctx = r, .step = keep_x0 };
     enum kvr_status st;
 
-    KVR_TRY(open_cache(k, &r->cache, n_frames, r->window, r->sink));
+    KVR_TRY(kvr_checker_open_cache(k, k->scheme, &r->cache, n_frames, r->window, r->sink));
     st = kvr_sample(k->d, r->cache, n_frames, recorded_noise, r, &hooks, r->latents);
     if (st == KVR_OK)
-        st = compare_part(k, r->name, "latents", r->latents, r->n_chunks * k->chunk_elems);
+        st = kvr_checker_compare_part(k, r->name, "latents", r->latents,
+                                      r->n_chunks * k->chunk_elems);
     if (st == KVR_OK)
-        st = compare_part(k, r->name, "x0", r->x0,
-                          (int64_t)r->n_chunks * k->c->n_steps * k->chunk_elems);
+        st = kvr_checker_compare_part(k, r->name, "x0", r->x0,
+                                      (int64_t)r->n_chunks * k->c->n_steps * k->chunk_elems);
     if (st == KVR_OK)
         st = compare_cache(k, r->name, r->cache, r->keys, r->values);
     kvr_cache_close(&r->cache);
@@ -379,7 +375,7 @@ static bool parse_run(const char *tensor, char name[64], int *window, int *sink)
            *sink >= 0;
 }
 
-static enum kvr_status check_runs(struct checker *k, struct rollout *base, struct kvr_buf *work)
+static enum kvr_status check_runs(struct kvr_checker *k, struct rollout *base, struct kvr_buf *work)
 {
     const int64_t n = k->chunk_elems, kv = base->n_chunks * k->chunk_kv;
     const float steps = (float)k->c->context_timestep;
@@ -392,7 +388,7 @@ static enum kvr_status check_runs(struct checker *k, struct rollout *base, struc
     base->values = base->keys + kv;
     memcpy(timesteps, k->schedule.timestep, (size_t)k->c->n_steps * sizeof *timesteps);
     timesteps[k->c->n_steps] = steps;
-    KVR_TRY(compare_table(k, "timesteps", timesteps, k->c->n_steps + 1));
+    KVR_TRY(kvr_checker_compare_table(k, "timesteps", timesteps, k->c->n_steps + 1));
     for (int i = 0; i < kvr_st_count(k->file); i++) {
         struct rollout r = *base;
 
@@ -404,7 +400,7 @@ static enum kvr_status check_runs(struct checker *k, struct rollout *base, struc
     return KVR_OK;
 }
 
-static enum kvr_status check_loop(struct checker *k)
+static enum kvr_status check_loop(struct kvr_checker *k)
 {
     static const char *const inputs[] = { "prompt_embeds", "noise", "renoise", NULL };
     struct rollout base = { .k = k };
@@ -419,21 +415,22 @@ static enum kvr_status check_loop(struct checker *k)
                         kvr_st_path(k->file), (long long)kvr_tensor_count(&noise),
                         (long long)k->chunk_elems);
     base.n_chunks = (int)(kvr_tensor_count(&noise) / k->chunk_elems);
-    KVR_TRY(input(k, "noise", base.n_chunks * k->chunk_elems, &base.noise));
-    KVR_TRY(input(k, "renoise", (int64_t)base.n_chunks * (k->c->n_steps - 1) * k->chunk_elems,
-                  &base.renoise));
+    KVR_TRY(kvr_checker_input(k, "noise", base.n_chunks * k->chunk_elems, &base.noise));
+    KVR_TRY(kvr_checker_input(k, "renoise",
+                              (int64_t)base.n_chunks * (k->c->n_steps - 1) * k->chunk_elems,
+                              &base.renoise));
     KVR_TRY(set_prompt(k));
     room = base.n_chunks * ((1 + k->c->n_steps) * k->chunk_elems + 2 * k->chunk_kv);
     KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)room * sizeof(float)));
     st = check_runs(k, &base, &work);
     kvr_buf_free(&work);
-    return st == KVR_OK ? note_the_rest(k, inputs) : st;
+    return st == KVR_OK ? kvr_checker_note_rest(k, inputs) : st;
 }
 
 /* ---- the folder ----------------------------------------------------------------------- */
 
-static enum kvr_status check_file(struct checker *k, const char *name,
-                                  enum kvr_status (*fn)(struct checker *k))
+static enum kvr_status check_file(struct kvr_checker *k, const char *name,
+                                  enum kvr_status (*fn)(struct kvr_checker *k))
 {
     char *path = kvr_path_join(k->dir, name);
     enum kvr_status st = KVR_OK;
@@ -456,7 +453,7 @@ static enum kvr_status check_file(struct checker *k, const char *name,
     return st;
 }
 
-static enum kvr_status check_all(struct checker *k)
+static enum kvr_status check_all(struct kvr_checker *k)
 {
     const struct kvr_model_use use = { .compute = k->how.compute };
 
@@ -471,11 +468,14 @@ static enum kvr_status check_all(struct checker *k)
     KVR_TRY(check_file(k, "scheduler.safetensors", check_scheduler));
     KVR_TRY(check_file(k, "forward.safetensors", check_forward));
     KVR_TRY(check_file(k, "loop.safetensors", check_loop));
+    KVR_TRY(check_file(k, "golden.safetensors", kvr_check_shots));
+    KVR_TRY(check_file(k, "unipc.safetensors", kvr_check_unipc));
+    KVR_TRY(check_file(k, "lora_golden.safetensors", kvr_check_lora));
     KVR_TRY(check_file(k, "vae_golden.safetensors", NULL));
     if (k->report->n == 0)
         return kvr_fail(KVR_ENOTFOUND,
-                        "%s: nothing recorded: need scheduler.safetensors, "
-                        "forward.safetensors or loop.safetensors",
+                        "%s: nothing recorded: need scheduler.safetensors, forward.safetensors, "
+                        "loop.safetensors or golden.safetensors",
                         k->dir);
     return KVR_OK;
 }
@@ -483,7 +483,7 @@ static enum kvr_status check_all(struct checker *k)
 enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how)
 {
-    struct checker k = { .dir = dir, .report = out };
+    struct kvr_checker k = { .dir = dir, .report = out };
     enum kvr_status st;
 
     if (how)

@@ -63,7 +63,7 @@ struct kvr_dit {
     float *host_sinusoid;  /* likewise */
     struct kvr_buf host;   /* what host_rope and host_sinusoid point into */
     struct kvr_buf shown;  /* what a tap is shown */
-    int rope_frame;
+    double rope_frame;
     float *inverses;             /* [N], where layers leave sums of squares */
     struct kvr_query_norm query; /* what attention does to q; without inverses: nothing */
     struct kvr_cross *cross;     /* [n_layers] */
@@ -181,7 +181,7 @@ static void rope_fill(struct kvr_dit *d)
     d->rope_frame = -1;
 }
 
-static enum kvr_status rope_move(struct kvr_dit *d, int frame0)
+static enum kvr_status rope_move(struct kvr_dit *d, double frame0)
 {
     const int head_dim = d->c->dim / d->c->n_heads, half = head_dim / 2;
     const size_t n_time = (size_t)(half - 2 * (half / 3));
@@ -857,9 +857,11 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
     if (pass->n_frames != d->c->frames_per_chunk)
         return kvr_fail(KVR_EINVAL, "dit: a pass of %d frames, the model's chunks have %d",
                         pass->n_frames, d->c->frames_per_chunk);
-    if (pass->frame0 < 0 || pass->frame0 > MAX_FRAMES - pass->n_frames)
-        return kvr_fail(KVR_EINVAL, "dit: frames %d..%d, positions end at %d", pass->frame0,
-                        pass->frame0 + pass->n_frames - 1, MAX_FRAMES - 1);
+    if (pass->frame0 < 0 || !(pass->shift >= 0) ||
+        pass->frame0 + pass->shift > MAX_FRAMES - pass->n_frames)
+        return kvr_fail(KVR_EINVAL, "dit: frames %d..%d, %g ahead after cuts: positions end at %d",
+                        pass->frame0, pass->frame0 + pass->n_frames - 1, pass->shift,
+                        MAX_FRAMES - 1);
     if (!d->has_prompt)
         return kvr_fail(KVR_EINVAL, "dit: no prompt was set");
     return KVR_OK;
@@ -957,7 +959,7 @@ static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cac
 static enum kvr_status forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                const float *t, const struct kvr_pass *pass, float *out)
 {
-    KVR_TRY(rope_move(d, pass->frame0));
+    KVR_TRY(rope_move(d, pass->frame0 + pass->shift));
     KVR_TRY(put_time(d, t, pass->n_frames));
     return repeats(d, cache, pass) ? network_by_graph(d, cache, x, pass, out)
                                    : network(d, cache, x, pass, out);

@@ -13,6 +13,7 @@
 #include "harness/core/remember.h"
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/lm_weights.h"
+#include "harness/engine/lora.h"
 #include "harness/engine/model_impl.h"
 #include "harness/files/weights/weights.h"
 
@@ -21,6 +22,7 @@ enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
 struct loader {
     struct kvr_model *m;
     struct kvr_weights *file;    /* NULL: weights are drawn */
+    struct kvr_lora *lora;       /* NULL: none is merged */
     bool *used;                  /* [tensors in the file] */
     struct kvr_buf weight, bias; /* one tensor as F32, before packing */
     bool look;                   /* at names and shapes: nothing is read, nothing packed */
@@ -40,6 +42,7 @@ static void loader_close(struct loader *l)
     free(l->used);
     kvr_buf_free(&l->weight);
     kvr_buf_free(&l->bias);
+    kvr_lora_close(&l->lora);
     kvr_weights_close(&l->file);
 }
 
@@ -110,6 +113,8 @@ static enum kvr_status load_linear_shaped(struct loader *l, struct kvr_linear **
         k *= shape[i];
     snprintf(name, sizeof name, "%s.weight", layer);
     KVR_TRY(read_f32(l, name, n_dims, shape, &l->weight));
+    if (l->lora)
+        KVR_TRY(kvr_lora_merge(l->lora, name, shape[0], k, l->look ? NULL : l->weight.p));
     snprintf(name, sizeof name, "%s.bias", layer);
     KVR_TRY(read_f32(l, name, 1, shape, &l->bias));
     if (l->look)
@@ -208,7 +213,7 @@ static enum kvr_status load_weights(struct loader *l)
         if (!l->used[i] && kvr_weights_model_name(l->file, i))
             return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has no place in this configuration",
                             kvr_weights_path(l->file), kvr_weights_at(l->file, i)->name);
-    return KVR_OK;
+    return l->lora ? kvr_lora_check_used(l->lora) : KVR_OK;
 }
 
 static enum kvr_status load_prompt_table(struct kvr_model *m, const char *path)
@@ -231,6 +236,7 @@ static enum kvr_status load_prompt_table(struct kvr_model *m, const char *path)
 
 struct paths {
     char *config, *weights, *table;
+    char *lora; /* NULL: none */
 };
 
 /* The hash of several files' hashes. */
@@ -258,7 +264,7 @@ static bool lacks_decoder(const struct kvr_model *m)
     return m->decoder != KVR_DECODER_VAE && !m->vae;
 }
 
-/* In the order config, weights, prompt table, decoder. Random weights are what the config and this
+/* In the order config, weights, adapter, prompt table, decoder. Random weights are what the config and this
  * version of the draw say. */
 static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bool cheap)
 {
@@ -271,6 +277,8 @@ static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bo
         st = kvr_sha256_add(&f.h, kvr_draw_version, strlen(kvr_draw_version));
     else if (st == KVR_OK)
         st = hash_file(&f, p->weights);
+    if (st == KVR_OK && p->lora)
+        st = hash_file(&f, p->lora);
     if (st == KVR_OK && m->config.n_vocabulary)
         st = hash_file(&f, p->table);
     if (st == KVR_OK && m->vae)
@@ -308,6 +316,8 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
     st = stamp_file(&h, p->config, &quiet);
     if (st == KVR_OK && !m->config.random_weights)
         st = stamp_file(&h, p->weights, &quiet);
+    if (st == KVR_OK && p->lora)
+        st = stamp_file(&h, p->lora, &quiet);
     if (st == KVR_OK && m->config.n_vocabulary)
         st = stamp_file(&h, p->table, &quiet);
     if (st == KVR_OK && m->vae)
@@ -376,8 +386,14 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
 }
 
 /* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
-static const char *const weights_names[] = { "dit.safetensors", "dit.pt", "self_forcing_dmd.pt",
-                                             "diffusion_pytorch_model.safetensors", NULL };
+static const char *const weights_names[] = { "dit.safetensors",
+                                             "dit.pt",
+                                             "self_forcing_dmd.pt",
+                                             "generator.pt",
+                                             "model_bf16.pt",
+                                             "longlive_base.pt",
+                                             "diffusion_pytorch_model.safetensors",
+                                             NULL };
 static const char *const decoder_files[KVR_N_DECODERS][4] = {
     [KVR_DECODER_VAE] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors", NULL },
     [KVR_DECODER_TAEHV] = { "taew2_1.pth", "taew2_1.safetensors", NULL },
@@ -385,6 +401,17 @@ static const char *const decoder_files[KVR_N_DECODERS][4] = {
 const char *const kvr_decoder_names[] = { "vae", "taehv", NULL };
 static_assert(sizeof kvr_decoder_names / sizeof *kvr_decoder_names == KVR_N_DECODERS + 1,
               "a name for each");
+
+/* "DIR: WHAT: none of A, B, C is there" */
+static enum kvr_status fail_none(const char *dir, const char *what, const char *const *names)
+{
+    char list[256];
+    int n = 0;
+
+    for (int i = 0; names[i] && n < (int)sizeof list; i++)
+        n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i ? ", " : "", names[i]);
+    return kvr_fail(KVR_ENOTFOUND, "%s: %snone of %s is there", dir, what, list);
+}
 
 /* may_lack: the weights need not be there. */
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lack)
@@ -395,8 +422,24 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lac
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     KVR_TRY(first_there(dir, weights_names, may_lack ? weights_names[2] : NULL, &p->weights));
     if (!p->weights)
-        return kvr_fail(KVR_ENOTFOUND, "%s: none of %s, %s, %s, %s is there", dir, weights_names[0],
-                        weights_names[1], weights_names[2], weights_names[3]);
+        return fail_none(dir, "", weights_names);
+    return KVR_OK;
+}
+
+/* The adapter that was asked for, else the config's. */
+static enum kvr_status find_lora(struct paths *p, const char *dir, const struct kvr_model_config *c,
+                                 const struct kvr_model_use *use)
+{
+    if (use->lora && (c->random_weights || c->is_lm))
+        return kvr_fail(KVR_EINVAL, "%s: adapter %s: weights are %s, which it cannot be of", dir,
+                        use->lora, c->is_lm ? "a language model's" : "drawn");
+    if (!use->lora && !c->lora.file)
+        return KVR_OK;
+    p->lora = use->lora ? strdup(use->lora) : kvr_path_join(dir, c->lora.file);
+    if (!p->lora)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    if (!use->plan && !kvr_path_exists(p->lora))
+        return kvr_fail(KVR_ENOTFOUND, "%s: the adapter is not there", p->lora);
     return KVR_OK;
 }
 
@@ -494,6 +537,8 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
     l.look = use->look;
     if (!m->config.random_weights)
         st = loader_open(&l, m, p->weights);
+    if (st == KVR_OK && p->lora)
+        st = kvr_lora_open(&l.lora, p->lora, m->config.lora.rank, m->config.lora.alpha);
     if (st == KVR_OK && !(use->look && m->config.random_weights))
         st = load_weights(&l);
     loader_close(&l);
@@ -549,20 +594,25 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
     p.config = NULL;
     if (st == KVR_OK && use->schedule)
         st = kvr_schedule_choose(&m->config, use->schedule);
+    if (st == KVR_OK && use->sampler)
+        st = kvr_sampler_choose(&m->config, use->sampler);
     if (st == KVR_OK)
         st = cut(&m->config, dir, use);
     if (st == KVR_OK)
         st = m->config.is_lm ? lm_paths_make(&p, dir, &m->config)
                              : paths_make(&p, dir, m->config.random_weights || use->plan);
     if (st == KVR_OK)
+        st = find_lora(&p, dir, &m->config, use);
+    if (st == KVR_OK)
         st = find_decoder(m, dir, use);
     m->absent = use->plan && !m->config.is_lm && !m->config.random_weights && p.weights &&
-                !kvr_path_exists(p.weights);
+                (!kvr_path_exists(p.weights) || (p.lora && !kvr_path_exists(p.lora)));
     if (st == KVR_OK && !m->absent)
         st = m->config.is_lm ? load_lm(m, &p, use) : load_all(m, &p, use);
     free(p.config);
     free(p.weights);
     free(p.table);
+    free(p.lora);
     if (st != KVR_OK) {
         kvr_model_close(&m);
         return st;

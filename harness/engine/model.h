@@ -32,6 +32,9 @@ enum kvr_predicts { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
 
 enum { KVR_MAX_STEPS = 64 };
 
+/* How a chunk gets from one denoising step to the next: fresh noise, or a solver (unipc.h). */
+enum kvr_sampler { KVR_SAMPLER_RENOISE, KVR_SAMPLER_UNIPC };
+
 enum kvr_timesteps { KVR_TIMESTEPS_WARPED, KVR_TIMESTEPS_LISTED, KVR_TIMESTEPS_WHOLE };
 
 struct json_t; /* jansson's */
@@ -43,16 +46,24 @@ struct kvr_model_config {
     double eps;
     int latent_h, latent_w;
     int frames_per_chunk;
+    enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS];  /* as listed, before warping: 1000, 750, ... */
+    double steps[KVR_MAX_STEPS];  /* as listed, before warping: 1000, 750, ...; none under UniPC */
     enum kvr_timesteps timesteps; /* what becomes of them (schedules.def) */
     bool rounded_timesteps;       /* given to the network in the type it computes in */
     double context_timestep;
     enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
     float latent_lo, latent_hi;
-    int window_frames;   /* the model's own default; 0 = all */
+    int window_frames;  /* the model's own default; 0 = all */
+    int sink_frames;    /* likewise: first frames that stay visible */
+    double shot_offset; /* frames that each cut adds to the time positions behind it */
+    struct kvr_lora_config {
+        char *file; /* of its folder; NULL: no adapter is merged */
+        int rank;
+        double alpha;
+    } lora;
     int n_vocabulary;    /* 0: prompts come as embeddings */
     char **vocabulary;   /* index = id */
     bool random_weights; /* drawn from weights_seed (draw.h), prompts as well */
@@ -71,6 +82,15 @@ void kvr_model_config_free(struct kvr_model_config *c);
 /* Wan's own config.json says what its weights are and leaves to the program what Self-Forcing runs
  * them with: into such a document (_class_name WanModel) goes what is absent, at 480x832. */
 enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
+
+/* "model", "renoise", "unipc"; NULL-terminated. */
+extern const char *const kvr_sampler_names[];
+/* Whether `text` is UniPC of other steps than the config's, "unipc:8", or shift too, "unipc:8:3". In
+ * this spelling alone. */
+bool kvr_sampler_is_spelt(const char *text);
+/* The config with this sampler in place of its own. KVR_EINVAL: neither a name nor so spelt;
+ * KVR_EUNSUPPORTED: of a language model, or re-noising where the config lists no steps. */
+enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
 /* "model", then the rows of schedules.def; NULL-terminated. */
 extern const char *const kvr_schedule_names[];
@@ -108,7 +128,9 @@ void kvr_model_shed(struct kvr_model *m);
 
 /* Less than all of a folder, or in another way. */
 struct kvr_model_use {
-    const char *schedule;  /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
+    const char *schedule; /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
+    const char *sampler;  /* kvr_sampler_choose, after the schedule; NULL: the model's own */
+    const char *lora; /* an adapter's file, in place of the config's; NULL: the config's, if any */
     int n_layers, n_steps; /* the first so many layers, denoising steps; 0: all. Only of random
                                weights: part of a trained network is another network */
     bool look;             /* config, hash, and names and shapes of weights alone: no forward */

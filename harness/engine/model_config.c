@@ -147,11 +147,28 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     return KVR_OK;
 }
 
+/* "sampling_steps" is UniPC's number of steps, "denoising_steps" lists those between which noise is
+ * drawn; a config has one of them, or says which counts. */
+static enum kvr_status read_sampler(const struct reader *r, struct kvr_model_config *c)
+{
+    int sampler = has(r, "sampling_steps") && !has(r, "denoising_steps") ? KVR_SAMPLER_UNIPC
+                                                                         : KVR_SAMPLER_RENOISE;
+
+    KVR_TRY(choice(r, "sampler", kvr_sampler_names + 1, &sampler));
+    c->sampler = (enum kvr_sampler)sampler;
+    return KVR_OK;
+}
+
 static enum kvr_status read_schedule(const struct reader *r, struct kvr_model_config *c)
 {
     json_t *v;
 
     KVR_TRY(real_in(r, "timestep_shift", 1e-3, 1e3, &c->timestep_shift));
+    if (has(r, "context_timestep"))
+        KVR_TRY(real_in(r, "context_timestep", 0, 1000, &c->context_timestep));
+    KVR_TRY(read_sampler(r, c));
+    if (c->sampler == KVR_SAMPLER_UNIPC)
+        return kvr_json_int_in(r->root, r->path, "sampling_steps", 1, KVR_MAX_STEPS, &c->n_steps);
     KVR_TRY(array_of(r, "denoising_steps", 1, KVR_MAX_STEPS, &v));
     c->n_steps = (int)json_array_size(v);
     for (int i = 0; i < c->n_steps; i++) {
@@ -160,8 +177,6 @@ static enum kvr_status read_schedule(const struct reader *r, struct kvr_model_co
             return kvr_fail(KVR_EFORMAT, "%s: denoising_steps must fall, found %g after %g",
                             r->path, c->steps[i], c->steps[i - 1]);
     }
-    if (has(r, "context_timestep"))
-        KVR_TRY(real_in(r, "context_timestep", 0, 1000, &c->context_timestep));
     return KVR_OK;
 }
 
@@ -194,6 +209,16 @@ static enum kvr_status read_latents(const struct reader *r, struct kvr_model_con
     if (c->window_frames && c->window_frames < c->frames_per_chunk)
         return kvr_fail(KVR_EFORMAT, "%s: window_frames %d is less than a chunk of %d frames",
                         r->path, c->window_frames, c->frames_per_chunk);
+    KVR_TRY(kvr_json_int_in_opt(r->root, r->path, "sink_frames", 0, 1024, &c->sink_frames));
+    if (c->window_frames && c->sink_frames > c->window_frames - c->frames_per_chunk)
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: sink_frames %d: a window of %d frames has room for a chunk of %d and a "
+            "sink of at most %d",
+            r->path, c->sink_frames, c->window_frames, c->frames_per_chunk,
+            c->window_frames - c->frames_per_chunk);
+    if (has(r, "multi_shot_rope_offset"))
+        KVR_TRY(real_in(r, "multi_shot_rope_offset", 0, 1024, &c->shot_offset));
     return KVR_OK;
 }
 
@@ -266,6 +291,32 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
     return fetch ? keep_text(fetch, &c->fetch) : KVR_OK;
 }
 
+/* "lora": {"file": FILE, "rank": r, "alpha": a}: an adapter that is merged into the weights when they
+ * are read. Without a file the numbers are those of an adapter named elsewhere. */
+static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config *c)
+{
+    const char *file = NULL;
+    json_t *lora;
+
+    if (!has(r, "lora"))
+        return KVR_OK;
+    KVR_TRY(kvr_json_object(r->root, r->path, "lora", &lora));
+    KVR_TRY(kvr_json_int_in(lora, r->path, "rank", 1, 1 << 14, &c->lora.rank));
+    c->lora.alpha = c->lora.rank;
+    if (json_object_get(lora, "alpha"))
+        KVR_TRY(real_in(&(struct reader){ lora, r->path }, "alpha", 1e-6, 1e6, &c->lora.alpha));
+    KVR_TRY(kvr_json_string_opt(lora, r->path, "file", &file));
+    if (!file)
+        return KVR_OK;
+    if (strchr(file, '/') || !file[0])
+        return kvr_fail(KVR_EFORMAT, "%s: lora.file '%s': a file of the same folder", r->path,
+                        file);
+    if (c->random_weights)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: lora.file: weights are drawn, which no adapter fits",
+                        r->path);
+    return keep_text(file, &c->lora.file);
+}
+
 /* A language model. A frame is a token, which no step of denoising makes. */
 static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *c)
 {
@@ -291,11 +342,11 @@ static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *
 
 static enum kvr_status read_all(const struct reader *r, struct kvr_model_config *c)
 {
-    static const char *const types[] = { "t2v", "t2v-causal", "llama", NULL };
+    static const char *const types[] = { "t2v", "t2v-causal", "ti2v", "llama", NULL };
     int type = 0;
 
     KVR_TRY(choice(r, "model_type", types, &type));
-    if (type == 2)
+    if (type == 3)
         return read_lm(r, c);
     KVR_TRY(must_be_on(r, "qk_norm"));
     KVR_TRY(must_be_on(r, "cross_attn_norm"));
@@ -305,16 +356,33 @@ static enum kvr_status read_all(const struct reader *r, struct kvr_model_config 
     KVR_TRY(read_schedule(r, c));
     KVR_TRY(read_latents(r, c));
     KVR_TRY(read_vocabulary(r, c));
-    return read_weights(r, c);
+    KVR_TRY(read_weights(r, c));
+    return read_lora(r, c);
+}
+
+/* Wan2.2-TI2V-5B as LongLive 2.0 runs it, at 704x1280. */
+static enum kvr_status fill_ti2v(json_t *root, const char *path)
+{
+    if (json_object_update_missing_new(
+            root,
+            json_pack("{s:i, s:i, s:i, s:i, s:f, s:i, s:[i,i,i], s:i, s:i, s:f}", "text_dim", 4096,
+                      "latent_height", 44, "latent_width", 80, "frames_per_chunk", 8,
+                      "timestep_shift", 5.0, "sampling_steps", 4, "patch_size", 1, 2, 2,
+                      "window_frames", 32, "sink_frames", 8, "multi_shot_rope_offset", 8.0)) != 0)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_model_config_fill(json_t *root, const char *path)
 {
-    const char *class_name = "";
+    const char *class_name = "", *type = "";
 
     KVR_TRY(kvr_json_string_opt(root, path, "_class_name", &class_name));
+    KVR_TRY(kvr_json_string_opt(root, path, "model_type", &type));
     if (strcmp(class_name, "WanModel") != 0)
         return KVR_OK;
+    if (strcmp(type, "ti2v") == 0)
+        return fill_ti2v(root, path);
     if (json_object_update_missing_new(
             root, json_pack("{s:i, s:i, s:i, s:i, s:f, s:[i,i,i,i], s:[i,i,i], s:i}", "text_dim",
                             4096, "latent_height", 60, "latent_width", 104, "frames_per_chunk", 3,
@@ -350,5 +418,6 @@ void kvr_model_config_free(struct kvr_model_config *c)
     free(c->vocabulary);
     free(c->gguf);
     free(c->fetch);
+    free(c->lora.file);
     memset(c, 0, sizeof *c);
 }

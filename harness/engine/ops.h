@@ -63,6 +63,14 @@ struct kvr_cross_work {
     float *acc;       /* [N,H,D]; none of the others */
 };
 
+/* c[0] x[0] + ... + c[n-1] x[n-1]: what a solver of higher order goes on from. */
+enum { KVR_BLEND_MAX = 4 };
+struct kvr_blend {
+    int n;
+    double c[KVR_BLEND_MAX];
+    const float *x[KVR_BLEND_MAX];
+};
+
 struct kvr_ops {
     /* y = LN(x) * (1 + scale) + shift, LN without affine, biased variance. */
     void (*norm_modulate)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
@@ -140,6 +148,9 @@ struct kvr_ops {
     /* x = (1 - sigma) x0 + sigma eps, in float32. */
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
+    /* out = the blend of n-element arrays, in float64 in the order of its terms, rounded once. out may
+     * be one of them. */
+    void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
     /* x into [lo, hi]; NaN stays. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);
     /* *flag: 1 when a value is not finite, else 0. */
@@ -156,6 +167,7 @@ const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 /* The sampler's arithmetic, on the host. */
 void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0);
 void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
+void kvr_blend(int64_t n, const struct kvr_blend *b, float *out);
 
 /* Floats that kvr_cross.k and .v need. */
 int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim);

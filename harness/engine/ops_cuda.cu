@@ -242,6 +242,27 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
 }
 
+/* One thread per element: float64 products, summed in the order of the terms. */
+static __global__ void __launch_bounds__(THREADS)
+    blend(int64_t n, int n_terms, double c0, double c1, double c2, double c3,
+          kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,
+          kvr_global<const float> x3, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n) {
+        double sum = n_terms > 0 ? c0 * (double)(float)x0[i] : 0.0;
+
+        if (n_terms > 1)
+            sum += c1 * (double)(float)x1[i];
+        if (n_terms > 2)
+            sum += c2 * (double)(float)x2[i];
+        if (n_terms > 3)
+            sum += c3 * (double)(float)x3[i];
+        out[i] = (float)sum;
+    }
+}
+
 static __global__ void __launch_bounds__(THREADS)
     clamp(int64_t n, float lo, float hi, kvr_global<float> x)
 {
@@ -391,6 +412,13 @@ void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const fl
 {
     if (n)
         KVR_LAUNCH(renoise, kvr_blocks(n, THREADS), THREADS, 0, s, n, x0, eps, sigma, x);
+}
+
+void kvr_blend_cuda(struct kvr_stream *s, int64_t n, const struct kvr_blend *b, float *out)
+{
+    if (n)
+        KVR_LAUNCH(blend, kvr_blocks(n, THREADS), THREADS, 0, s, n, b->n, b->c[0], b->c[1], b->c[2],
+                   b->c[3], b->x[0], b->x[1], b->x[2], b->x[3], out);
 }
 
 void kvr_clamp_cuda(struct kvr_stream *s, int64_t n, float lo, float hi, float *x)

@@ -59,11 +59,12 @@ void kvr_add_modulation_cuda(struct kvr_stream *s, int n_frames, int n_rows, int
                              float *out);
 void kvr_subtract_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, float *out);
 void kvr_l1_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, double *sums);
-/* The same bytes as on the CPU, these three. */
+/* The same bytes as on the CPU, these four. */
 void kvr_x0_from_flow_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *flow,
                            float sigma, float *x0);
 void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const float *eps,
                       float sigma, float *x);
+void kvr_blend_cuda(struct kvr_stream *s, int64_t n, const struct kvr_blend *b, float *out);
 void kvr_clamp_cuda(struct kvr_stream *s, int64_t n, float lo, float hi, float *x);
 /* *flag becomes 1 when a value is not finite, else it stays. */
 void kvr_not_finite_cuda(struct kvr_stream *s, int64_t n, const float *x, int32_t *flag);

@@ -206,6 +206,11 @@ static void renoise(struct kvr_dev *dev, int64_t n, const float *x0, const float
     kvr_renoise_cuda(kvr_dev_stream(dev), n, x0, eps, sigma, x);
 }
 
+static void blend(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out)
+{
+    kvr_blend_cuda(kvr_dev_stream(dev), n, b, out);
+}
+
 static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
 {
     kvr_clamp_cuda(kvr_dev_stream(dev), n, lo, hi, x);
@@ -243,6 +248,7 @@ const struct kvr_ops kvr_ops_cuda = {
     .l1 = l1,
     .x0_from_flow = x0_from_flow,
     .renoise = renoise,
+    .blend = blend,
     .clamp = clamp,
     .not_finite = not_finite,
     .max_head_dim = KVR_OPS_MAX_HEAD_DIM,

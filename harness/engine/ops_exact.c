@@ -15,3 +15,14 @@ void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, floa
     for (int64_t i = 0; i < n; i++)
         x[i] = keep * x0[i] + sigma * eps[i];
 }
+
+void kvr_blend(int64_t n, const struct kvr_blend *b, float *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+
+        for (int j = 0; j < b->n; j++)
+            sum += b->c[j] * (double)b->x[j][i];
+        out[i] = (float)sum;
+    }
+}

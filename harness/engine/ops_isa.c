@@ -354,6 +354,12 @@ static void renoise(struct kvr_dev *dev, int64_t n, const float *x0, const float
     kvr_renoise(n, x0, eps, sigma, x);
 }
 
+static void blend(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out)
+{
+    (void)dev;
+    kvr_blend(n, b, out);
+}
+
 static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
 {
     int64_t i = 0;
@@ -401,6 +407,7 @@ const struct kvr_ops KVR_ISA_NAME(kvr_ops_cpu) = {
     .l1 = l1,
     .x0_from_flow = x0_from_flow,
     .renoise = renoise,
+    .blend = blend,
     .clamp = clamp,
     .not_finite = not_finite,
 };

@@ -1,10 +1,11 @@
-/* sampler.c - noise to clean chunks: a few steps of x0, re-noised in between, then the pass that
- * leaves the cache. */
+/* sampler.c - noise to clean chunks: a few steps of x0, re-noised in between or integrated by UniPC,
+ * then the pass that leaves the cache. */
 #include "harness/engine/sampler.h"
 
 #include <math.h>
 
 #include "harness/core/rng.h"
+#include "harness/engine/unipc.h"
 
 struct run {
     struct kvr_dit *d;
@@ -18,8 +19,12 @@ struct run {
     const struct kvr_sample_hooks *hooks;
     int64_t frame_elems, n;    /* values of a frame, of a chunk */
     float *x, *x0, *out, *eps; /* of the device */
-    int32_t *flag;             /* of the device: a value is not finite */
-    float *host;               /* [n]; NULL on the CPU, where the device's memory is the host's */
+    struct kvr_unipc unipc;
+    /* UniPC: the sample that x was predicted from, and x0 of this chunk's steps, the newest first. */
+    float *from, *m[3];
+    int32_t *flag;  /* of the device: a value is not finite */
+    float *history; /* [chunks, n] of the host: what was committed; NULL: nobody asks */
+    float *host;    /* [n]; NULL on the CPU, where the device's memory is the host's */
 };
 
 enum kvr_status kvr_noise_philox(void *ctx, int chunk, int step, int frame0, int n_frames,
@@ -151,6 +156,58 @@ static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, i
     return hand_over(r, to, at);
 }
 
+/* A step's sample from this one's: fresh noise over x0, which is the teacher's if `forced`. */
+static enum kvr_status renoise(struct run *r, const struct kvr_pass *pass, bool forced)
+{
+    const int step = pass->index;
+
+    KVR_TRY(draw(r, pass, step, r->eps));
+    if (forced)
+        KVR_TRY(take_forced(r, pass, step, r->out)); /* x0 has been made from it */
+    r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, r->schedule.renoise[step + 1],
+                    r->x);
+    return KVR_OK;
+}
+
+static void blend(const struct run *r, const struct kvr_unipc_weights *w, const float *x,
+                  float *out)
+{
+    const double c[] = { w->x, w->now, w->before, w->before_2 };
+    const float *const all[] = { x, r->m[0], r->m[1], r->m[2] };
+    struct kvr_blend b = { 0 };
+
+    for (int i = 0; i < KVR_BLEND_MAX; i++)
+        if (c[i] != 0) {
+            b.c[b.n] = c[i];
+            b.x[b.n++] = all[i];
+        }
+    r->ops->blend(r->dev, r->n, &b, out);
+}
+
+/* Likewise without noise: x0 of this and earlier steps say where the flow goes. */
+static enum kvr_status integrate(struct run *r, const struct kvr_pass *pass, bool forced)
+{
+    struct kvr_unipc_weights w;
+    float *oldest = r->m[2];
+
+    r->m[2] = r->m[1];
+    r->m[1] = r->m[0];
+    r->m[0] = oldest;
+    if (forced)
+        KVR_TRY(take_forced(r, pass, pass->index, r->m[0]));
+    else
+        kvr_dev_copy(r->dev, r->m[0], r->x0, (size_t)r->n * sizeof *r->x0);
+    if (pass->index > 0) {
+        w = kvr_unipc_correct(&r->unipc, pass->index);
+        blend(r, &w, r->from, r->from);
+    } else {
+        kvr_dev_copy(r->dev, r->from, r->x, (size_t)r->n * sizeof *r->x);
+    }
+    w = kvr_unipc_predict(&r->unipc, pass->index);
+    blend(r, &w, r->from, r->x);
+    return KVR_OK;
+}
+
 static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
 {
     const struct kvr_schedule *s = &r->schedule;
@@ -169,11 +226,8 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     KVR_TRY(show_step(r, pass));
     if (last)
         return KVR_OK;
-    KVR_TRY(draw(r, pass, step, r->eps));
-    if (forced)
-        KVR_TRY(take_forced(r, pass, step, r->out)); /* x0 has been made from it */
-    r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, s->renoise[step + 1], r->x);
-    return KVR_OK;
+    return r->c->sampler == KVR_SAMPLER_UNIPC ? integrate(r, pass, forced)
+                                              : renoise(r, pass, forced);
 }
 
 static bool last_step_stays(const struct run *r)
@@ -207,16 +261,70 @@ static enum kvr_status clean_pass(struct run *r, struct kvr_pass *pass, const fl
     return forward(r, pass, x, (float)r->c->context_timestep, r->out);
 }
 
+/* ---- shots ------------------------------------------------------------------------------ */
+
+const char *const kvr_switch_names[] = { "keep", "recache", "reset", NULL };
+
+static int shot_of(const struct run *r, int chunk)
+{
+    return r->hooks && r->hooks->shots.of_chunk ? r->hooks->shots.of_chunk[chunk] : 0;
+}
+
+static struct kvr_pass pass_of(const struct run *r, int chunk)
+{
+    const int shot = shot_of(r, chunk);
+
+    return (struct kvr_pass){ .chunk = chunk,
+                              .frame0 = chunk * r->c->frames_per_chunk,
+                              .n_frames = r->c->frames_per_chunk,
+                              .cut = chunk > 0 && shot != shot_of(r, chunk - 1),
+                              .shift = shot ? shot * r->hooks->shots.offset : 0 };
+}
+
+static bool recaches(const struct run *r)
+{
+    return r->hooks && r->hooks->shots.of_chunk && r->hooks->shots.on_switch == KVR_SWITCH_RECACHE;
+}
+
+/* Chunks before `chunk` that its passes can see, once more under the prompt that is set now. */
+static enum kvr_status recache(struct run *r, int chunk)
+{
+    const int n = r->c->frames_per_chunk;
+
+    KVR_TRY(kvr_cache_drop(r->cache, 0));
+    for (int i = 0; i < chunk; i++) {
+        struct kvr_pass pass = pass_of(r, i);
+
+        if (!kvr_cache_in_window(r->cache, pass.frame0, n, chunk * n))
+            continue;
+        KVR_TRY(hand_over(r, r->x, r->history + i * r->n));
+        KVR_TRY(clean_pass(r, &pass, r->x));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status cut_to(struct run *r, int chunk)
+{
+    switch (r->hooks->shots.on_switch) {
+    case KVR_SWITCH_RECACHE:
+        return recache(r, chunk);
+    case KVR_SWITCH_RESET:
+        return kvr_cache_drop(r->cache, r->hooks->shots.sink_frames);
+    default:
+        return KVR_OK;
+    }
+}
+
 static enum kvr_status sample_chunk(struct run *r, int chunk)
 {
-    struct kvr_pass pass = { .chunk = chunk,
-                             .frame0 = chunk * r->c->frames_per_chunk,
-                             .n_frames = r->c->frames_per_chunk };
+    struct kvr_pass pass = pass_of(r, chunk);
     const bool given = r->hooks && pass.frame0 < r->hooks->n_given;
     const float *committed = r->x0, *x0;
 
     if (r->hooks && r->hooks->chunk_begin)
         KVR_TRY(r->hooks->chunk_begin(r->hooks->ctx, chunk));
+    if (pass.cut)
+        KVR_TRY(cut_to(r, chunk));
     if (given)
         KVR_TRY(take_given(r, &pass));
     else
@@ -227,25 +335,38 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     }
     if (given || !last_step_stays(r))
         KVR_TRY(clean_pass(r, &pass, committed));
+    if (r->history) {
+        KVR_TRY(kvr_dev_sync(r->dev));
+        KVR_TRY(kvr_dev_get(r->dev, r->history + chunk * r->n, committed,
+                            (size_t)r->n * sizeof *committed));
+    }
     if (!r->hooks || !r->hooks->chunk_end)
         return KVR_OK;
     KVR_TRY(look(r, &x0));
     return r->hooks->chunk_end(r->hooks->ctx, chunk, pass.frame0, pass.n_frames, x0);
 }
 
-static enum kvr_status open_run(struct run *r, struct kvr_buf *buf, struct kvr_buf *host)
+static enum kvr_status open_run(struct run *r, int n_chunks, struct kvr_buf *buf,
+                                struct kvr_buf *host, struct kvr_buf *history)
 {
+    const bool solves = r->c->sampler == KVR_SAMPLER_UNIPC;
     const size_t n_bytes = (size_t)r->n * sizeof(float);
+    float **const all[] = {
+        &r->x, &r->x0, &r->out, &r->eps, &r->from, &r->m[0], &r->m[1], &r->m[2]
+    };
+    const size_t n_arrays = solves ? 8 : 4;
 
-    KVR_TRY(kvr_buf_alloc(buf, r->dev, KVR_MEM_ACT, 4 * n_bytes + sizeof *r->flag));
-    r->x = buf->p;
-    r->x0 = r->x + r->n;
-    r->out = r->x0 + r->n;
-    r->eps = r->out + r->n;
-    r->flag = (void *)(r->eps + r->n);
+    KVR_TRY(kvr_buf_alloc(buf, r->dev, KVR_MEM_ACT, n_arrays * n_bytes + sizeof *r->flag));
+    for (size_t i = 0; i < n_arrays; i++)
+        *all[i] = (float *)buf->p + (int64_t)i * r->n;
+    r->flag = (void *)((float *)buf->p + (int64_t)n_arrays * r->n);
     if (!kvr_dev_in_host(r->dev))
         KVR_TRY(kvr_buf_alloc(host, kvr_dev_host(r->dev), KVR_MEM_IO, n_bytes));
     r->host = host->p;
+    if (recaches(r))
+        KVR_TRY(
+            kvr_buf_alloc(history, kvr_dev_host(r->dev), KVR_MEM_IO, (size_t)n_chunks * n_bytes));
+    r->history = history->p;
     return KVR_OK;
 }
 
@@ -276,7 +397,7 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
                      .noise_ctx = noise_ctx,
                      .hooks = hooks,
                      .frame_elems = kvr_model_frame_elems(m) };
-    struct kvr_buf buf = { 0 }, host = { 0 };
+    struct kvr_buf buf = { 0 }, host = { 0 }, history = { 0 };
     enum kvr_status st;
 
     if (n_frames < 1 || n_frames % r.c->frames_per_chunk)
@@ -288,11 +409,14 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);
+    if (r.c->sampler == KVR_SAMPLER_UNIPC)
+        kvr_unipc_make(&r.unipc, r.c->n_steps, r.c->timestep_shift);
     if (r.c->rounded_timesteps && kvr_model_compute(m) == KVR_BF16)
         kvr_schedule_round(&r.schedule);
-    st = open_run(&r, &buf, &host);
+    st = open_run(&r, n_frames / r.c->frames_per_chunk, &buf, &host, &history);
     if (st == KVR_OK)
         st = sample(&r, n_frames / r.c->frames_per_chunk, latents);
+    kvr_buf_free(&history);
     kvr_buf_free(&host);
     kvr_buf_free(&buf);
     return st;

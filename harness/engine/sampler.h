@@ -3,8 +3,9 @@
  * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i; what other
  * schedules make of it is in schedules.def.
  * For each chunk: x = noise; for each warped step: x0 from the network, then
- * x = (1 - sigma') x0 + sigma' eps with fresh eps; last a clean pass at the context timestep
- * over x0, which leaves the cache. Without it (last_step) the last step's own forward does.
+ * x = (1 - sigma') x0 + sigma' eps with fresh eps, or the next sample by UniPC (unipc.h), which draws
+ * nothing; last a clean pass at the context timestep over x0, which leaves the cache. Without it
+ * (last_step) the last step's own forward does.
  *
  * What hooks and noise functions see and write is the host's memory, and so are the latents. */
 #ifndef KVR_ENGINE_SAMPLER_H
@@ -53,8 +54,24 @@ struct kvr_noise {
 enum { KVR_MAX_DRAW = (1 << 24) - 1 };
 kvr_noise_fn kvr_noise_moved;
 
+/* What a change of the prompt does to the cache: nothing; the visible chunks pass once more, clean and
+ * under the new prompt, over an emptied cache (LongLive, arXiv:2509.22622); or all but the sink is given
+ * up. */
+enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
+extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
+
+/* Shots of a video: chunks that share a prompt. A cut is a chunk of another shot than its
+ * predecessor. */
+struct kvr_shots {
+    const int *of_chunk; /* [chunks] from 0, ascending by at most 1; NULL: one shot */
+    double offset;       /* frames that each cut adds to the time positions behind it */
+    enum kvr_on_switch on_switch;
+    int sink_frames; /* that a reset leaves */
+};
+
 struct kvr_sample_hooks {
     void *ctx;
+    struct kvr_shots shots;
     /* Before a chunk's first pass; may change the prompt. NULL: nothing. */
     enum kvr_status (*chunk_begin)(void *ctx, int chunk);
     /* The network's x0 of one denoising step, [F, frame_elems]. */

@@ -7,6 +7,7 @@
 
 #include "harness/core/dtype.h"
 #include "harness/engine/sampler.h"
+#include "harness/engine/unipc.h"
 
 enum { TABLE = 1000 };
 
@@ -45,6 +46,16 @@ void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
 {
     make_table(s, c);
     s->n_steps = c->n_steps;
+    if (c->sampler == KVR_SAMPLER_UNIPC) {
+        struct kvr_unipc u;
+
+        kvr_unipc_make(&u, c->n_steps, c->timestep_shift);
+        for (int i = 0; i < c->n_steps; i++) {
+            s->timestep[i] = u.timestep[i];
+            s->sigma[i] = s->renoise[i] = (float)u.sigma[i];
+        }
+        return;
+    }
     for (int i = 0; i < c->n_steps; i++) {
         const int place = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends there */
         int index;
@@ -103,6 +114,7 @@ const char *const kvr_schedule_names[] = { "model",
 
 static void put(struct kvr_model_config *c, const struct named *n)
 {
+    c->sampler = KVR_SAMPLER_RENOISE;
     c->timestep_shift = n->shift;
     c->timesteps = n->timesteps;
     c->rounded_timesteps = n->rounded;

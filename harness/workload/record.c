@@ -148,7 +148,11 @@ static enum kvr_status read_through(struct kvr_lm *lm, struct kvr_cache *cache, 
                                     int n, int chunk, float *hidden)
 {
     for (int at = 0; at < n; at += chunk) {
-        const struct kvr_pass pass = { at / chunk, at, n - at < chunk ? n - at : chunk, 0, true };
+        const struct kvr_pass pass = { .chunk = at / chunk,
+                                       .frame0 = at,
+                                       .n_frames = n - at < chunk ? n - at : chunk,
+                                       .index = 0,
+                                       .clean = true };
 
         KVR_TRY(kvr_cache_begin_pass(cache, &pass));
         KVR_TRY(kvr_lm_forward(lm, cache, ids + at, &pass, hidden));

@@ -176,7 +176,11 @@ static enum kvr_status record(struct replay *r, const struct kvr_trace_pass *p)
 static enum kvr_status one_pass(struct replay *r, int pass)
 {
     const struct kvr_trace_pass *p = &r->info->pass[pass];
-    const struct kvr_pass as = { p->chunk, p->frame0, p->n_frames, p->index, p->clean };
+    const struct kvr_pass as = { .chunk = p->chunk,
+                                 .frame0 = p->frame0,
+                                 .n_frames = p->n_frames,
+                                 .index = p->index,
+                                 .clean = p->clean };
     int64_t begin = kvr_now_ns();
 
     KVR_TRY(kvr_cache_begin_pass(r->cache, &as));

@@ -63,7 +63,9 @@ static int count_chunks(const struct walk *w)
 /* The teacher's keys and values of tokens [from, from + n) in all layers. */
 static enum kvr_status commit(struct walk *w, int from, int n)
 {
-    const struct kvr_pass pass = { from / w->req->chunk, from, n, 0, true };
+    const struct kvr_pass pass = {
+        .chunk = from / w->req->chunk, .frame0 = from, .n_frames = n, .index = 0, .clean = true
+    };
     const size_t elems = (size_t)n * (size_t)w->width;
 
     KVR_TRY(kvr_cache_begin_pass(w->cache, &pass));
@@ -139,7 +141,11 @@ static enum kvr_status score(struct walk *w, int from, struct kvr_text_bin *bin)
 
 static enum kvr_status read_chunk(struct walk *w, int from, struct kvr_text_bin *bin)
 {
-    const struct kvr_pass pass = { from / w->req->chunk, from, w->req->chunk, 0, false };
+    const struct kvr_pass pass = { .chunk = from / w->req->chunk,
+                                   .frame0 = from,
+                                   .n_frames = w->req->chunk,
+                                   .index = 0,
+                                   .clean = false };
     int64_t begin;
     enum kvr_status st;
 
@@ -300,7 +306,9 @@ enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int
                              double *nll)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    const struct kvr_pass pass = { 0, 0, n, 0, true };
+    const struct kvr_pass pass = {
+        .chunk = 0, .frame0 = 0, .n_frames = n, .index = 0, .clean = true
+    };
     struct kvr_cache_shape shape = kvr_lm_cache_shape(m, n);
     struct kvr_score_sums sums = { 0 };
     struct kvr_scheme *scheme = NULL;

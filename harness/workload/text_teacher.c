@@ -130,7 +130,11 @@ static enum kvr_status read_through(struct kvr_lm *lm, struct kvr_cache *cache, 
     kvr_lm_keep(lm, keep, x);
     for (x->at = 0; x->at < x->t->n; x->at += CHUNK) {
         x->n_here = x->t->n - x->at < CHUNK ? x->t->n - x->at : CHUNK;
-        const struct kvr_pass pass = { x->at / CHUNK, x->at, x->n_here, 0, true };
+        const struct kvr_pass pass = { .chunk = x->at / CHUNK,
+                                       .frame0 = x->at,
+                                       .n_frames = x->n_here,
+                                       .index = 0,
+                                       .clean = true };
 
         KVR_TRY(kvr_cache_begin_pass(cache, &pass));
         KVR_TRY(kvr_lm_forward(lm, cache, ids + x->at, &pass,

@@ -3,10 +3,11 @@
 
 #include <math.h>
 
-void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines)
+void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosines, double *sines)
 {
     const int c = head_dim / 2, g = c / 3;
-    const int count[3] = { c - 2 * g, g, g }, position[3] = { frame, row, col };
+    const int count[3] = { c - 2 * g, g, g };
+    const double position[3] = { frame, row, col };
     int p = 0;
 
     for (int axis = 0; axis < 3; axis++)

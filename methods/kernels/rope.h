@@ -17,7 +17,7 @@
 
 /* Angles of one position, cosines and sines [D/2]: pairs [0, c-2g) time, then g height, g width,
  * c = D/2, g = floor(c / 3); every axis has its own geometric sequence from 1. */
-void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines);
+void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosines, double *sines);
 
 /* to [D] <- from [D], which may be the same, with its pairs (2p, 2p + 1) turned by the angles, or
  * `back`. */

@@ -62,7 +62,9 @@ static float *normal(size_t n, uint32_t a, uint32_t b)
 static void run_pass(struct kit *k, int chunk, int index, bool clean, float *out)
 {
     const size_t n = (size_t)(CHUNK * H * k->shape.head_dim);
-    const struct kvr_pass pass = { chunk, chunk * FRAMES, FRAMES, index, clean };
+    const struct kvr_pass pass = {
+        .chunk = chunk, .frame0 = chunk * FRAMES, .n_frames = FRAMES, .index = index, .clean = clean
+    };
 
     ck_assert_int_eq(kvr_cache_begin_pass(k->cache, &pass), KVR_OK);
     for (int l = 0; l < k->shape.n_layers; l++) {
@@ -273,7 +275,9 @@ START_TEST(failed_allocation_changes_nothing)
     kit_open(&k, "RTN_INT2", d, 0, 0, false);
     run_pass(&k, 0, 0, true, out);
     for (uint64_t nth = 1;; nth++) {
-        const struct kvr_pass pass = { 1, FRAMES, FRAMES, 0, true };
+        const struct kvr_pass pass = {
+            .chunk = 1, .frame0 = FRAMES, .n_frames = FRAMES, .index = 0, .clean = true
+        };
         struct kvr_mem_stats before, after;
         enum kvr_status st;
 
@@ -309,7 +313,9 @@ START_TEST(nan_reaches_the_output)
         const int d = 64;
         const size_t n = (size_t)(CHUNK * H * d);
         float *out = malloc(n * sizeof *out), *q = normal(n, 1, 1), *bad = normal(n, 1, 2);
-        const struct kvr_pass a = { 0, 0, FRAMES, 0, true }, b = { 1, FRAMES, FRAMES, 0, false };
+        const struct kvr_pass
+            a = { .chunk = 0, .frame0 = 0, .n_frames = FRAMES, .index = 0, .clean = true },
+            b = { .chunk = 1, .frame0 = FRAMES, .n_frames = FRAMES, .index = 0, .clean = false };
 
         kit_open(&k, methods[i], d, 0, 0, false);
         bad[3] = NAN;
@@ -333,7 +339,9 @@ START_TEST(impossible_shapes_are_refused)
 {
     struct kit k;
     struct kvr_cache *c = NULL;
-    const struct kvr_pass beyond = { 12, 36, FRAMES, 0, true };
+    const struct kvr_pass beyond = {
+        .chunk = 12, .frame0 = 36, .n_frames = FRAMES, .index = 0, .clean = true
+    };
 
     kit_open(&k, "F32", 64, 0, 0, false);
     struct kvr_cache_shape s = k.shape;

@@ -171,7 +171,9 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
     kvr_cache_watch(cache, watch, ctx);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+            const struct kvr_pass pass = {
+                .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = p, .clean = p == 1
+            };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
             drawn_normals(x, 3 * N, 3, (uint32_t)(c * 8 + p * 4), 1);
@@ -491,7 +493,9 @@ START_TEST(read_back_in_blocks)
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof(float)), KVR_OK);
     kvr_normal(x, 3 * N, 3, KVR_RNG_TEST, 1, 1, 0);
     for (int c = 0; c < CHUNKS; c++) {
-        const struct kvr_pass pass = { c, c * FRAMES, FRAMES, 0, true };
+        const struct kvr_pass pass = {
+            .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = 0, .clean = true
+        };
 
         ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
         pass_on(cache, dev, &b, x, true, y);

@@ -110,7 +110,9 @@ static void run(struct kit *k, const float *q, const float *key, const float *v,
                 float *out, float *past)
 {
     for (int i = 0; i < CHUNKS; i++) {
-        const struct kvr_pass pass = { i, i * CHUNK, CHUNK, 0, true };
+        const struct kvr_pass pass = {
+            .chunk = i, .frame0 = i * CHUNK, .n_frames = CHUNK, .index = 0, .clean = true
+        };
         const size_t from = (size_t)i * CHUNK;
 
         if (past)
@@ -233,7 +235,9 @@ START_TEST(a_chunk_is_stored_without_attention)
 {
     struct data a = data_make();
     float *out = malloc((size_t)N * H * D * sizeof *out), *kv[2];
-    const struct kvr_pass pass = { 0, 0, CHUNK, 0, true };
+    const struct kvr_pass pass = {
+        .chunk = 0, .frame0 = 0, .n_frames = CHUNK, .index = 0, .clean = true
+    };
     const size_t n = (size_t)CHUNK * KV * D;
     struct kit k[2];
 

@@ -67,7 +67,9 @@ static void rollout(const char *spec, const struct kvr_setting *set, int n_set, 
     kvr_cache_watch(cache, count_held, r);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+            const struct kvr_pass pass = {
+                .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = p, .clean = p == 1
+            };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
             kvr_normal(x, 3 * N, 3, KVR_RNG_TEST, (uint32_t)(c * 8 + p * 4), 1, 0);

@@ -61,7 +61,9 @@ static void run(struct kit *t, const char *spec, const struct kvr_setting *set, 
     ck_assert_int_eq(kvr_buf_alloc(&b, t->dev, KVR_MEM_ACT, 4 * N * sizeof *x), KVR_OK);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * F, F, p, p == 1 };
+            const struct kvr_pass pass = {
+                .chunk = c, .frame0 = c * F, .n_frames = F, .index = p, .clean = p == 1
+            };
             float *on = b.p;
 
             ck_assert_int_eq(kvr_cache_begin_pass(t->cache, &pass), KVR_OK);
@@ -164,7 +166,9 @@ END_TEST
 START_TEST(what_is_not_causal_must_be_told)
 {
     const struct kvr_cache_shape shape = shape_of(1);
-    const struct kvr_pass pass = { 0, 0, F, 0, true };
+    const struct kvr_pass pass = {
+        .chunk = 0, .frame0 = 0, .n_frames = F, .index = 0, .clean = true
+    };
     static float x[N];
     struct kvr_cache *cache;
     struct kvr_scheme *scheme;

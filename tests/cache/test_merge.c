@@ -90,7 +90,9 @@ static void rollout(const char *spec, const char *near, const char *radius, enum
     if (n)
         kvr_cache_watch(cache, count, n);
     for (int c = 0; c < CHUNKS; c++) {
-        const struct kvr_pass pass = { c, c * F, F, 0, true };
+        const struct kvr_pass pass = {
+            .chunk = c, .frame0 = c * F, .n_frames = F, .index = 0, .clean = true
+        };
 
         ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
         ck_assert_int_eq(kvr_dev_put(dev, x, keys + c * N, N * sizeof *x), KVR_OK);

@@ -44,7 +44,9 @@ static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exac
     foretell(cache);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+            const struct kvr_pass pass = {
+                .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = p, .clean = p == 1
+            };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
             for (int l = 0; l < LAYERS; l++) {

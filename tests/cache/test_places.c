@@ -128,7 +128,9 @@ START_TEST(stages_are_told_where)
     x = buf.p;
     kvr_cache_watch(cache, look, &seen);
     for (int c = 0; c < CHUNKS; c++) {
-        const struct kvr_pass pass = { c, c * FRAMES, FRAMES, 0, true };
+        const struct kvr_pass pass = {
+            .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = 0, .clean = true
+        };
 
         ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
         for (int l = 0; l < LAYERS; l++) {

@@ -304,7 +304,11 @@ static void roll(struct kvr_cache *c, struct kvr_dev *dev, bool twice)
 
     for (int chunk = 0; chunk < SMALL_FRAMES / small.frames_per_chunk; chunk++)
         for (int i = 0; i < (twice ? 2 : 1); i++) {
-            const struct kvr_pass pass = { chunk, chunk * 3, 3, i, !twice || i == 1 };
+            const struct kvr_pass pass = { .chunk = chunk,
+                                           .frame0 = chunk * 3,
+                                           .n_frames = 3,
+                                           .index = i,
+                                           .clean = !twice || i == 1 };
 
             ck_assert_int_eq(kvr_cache_begin_pass(c, &pass), KVR_OK);
             for (int l = 0; l < small.n_layers; l++) {

@@ -49,7 +49,9 @@ static float *rollout(const char *spec, enum kvr_backend backend, enum kvr_path 
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof *x), KVR_OK);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+            const struct kvr_pass pass = {
+                .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = p, .clean = p == 1
+            };
             float *k = b.p, *to = k + 3 * N;
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);

@@ -498,6 +498,15 @@ START_TEST(sampling)
     kvr_ops_cpu()->renoise(NULL, n, x, y, sigma, want);
     kvr_renoise_cuda(both_stream, n, d_x, d_y, sigma, d_next);
     same_floats(want, d_next, n, "renoised");
+    for (int terms = 1; terms <= KVR_BLEND_MAX; terms++) {
+        struct kvr_blend b = { terms, { 1.7, -0.3, 0.02, -1.1 }, { x, y, x, y } };
+
+        kvr_ops_cpu()->blend(NULL, n, &b, want);
+        for (int j = 0; j < KVR_BLEND_MAX; j++)
+            b.x[j] = j >= terms ? NULL : j % 2 ? d_y : d_x;
+        kvr_blend_cuda(both_stream, n, &b, d_next);
+        same_floats(want, d_next, n, "blended");
+    }
     kvr_ops_cpu()->subtract(NULL, n, x, y, want);
     kvr_subtract_cuda(both_stream, n, d_x, d_y, d_less);
     same_floats(want, d_less, n, "difference");

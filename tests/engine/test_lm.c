@@ -58,7 +58,9 @@ static void read_in_chunks(int chunk, float *hidden, float *logits)
     ck_assert_int_eq(kvr_lm_open(&lm, dev, model, chunk), KVR_OK);
     for (int at = 0; at < N; at += chunk) {
         const int n = N - at < chunk ? N - at : chunk;
-        const struct kvr_pass pass = { at / chunk, at, n, 0, true };
+        const struct kvr_pass pass = {
+            .chunk = at / chunk, .frame0 = at, .n_frames = n, .index = 0, .clean = true
+        };
 
         ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
         ck_assert_msg(kvr_lm_forward(lm, cache, ids.id + at, &pass, hidden + at * D) == KVR_OK,

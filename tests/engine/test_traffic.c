@@ -84,7 +84,9 @@ static int count(const struct size *s, bool groups, struct kvr_ledger_line *line
     ck_assert_int_eq(kvr_model_draw_prompt(m, "a red disc", prompt), KVR_OK);
     ck_assert_int_eq(kvr_dit_set_prompt(d, prompt), KVR_OK);
     for (int c = 0; c <= s->past; c++) {
-        const struct kvr_pass pass = { c, 3 * c, 3, 0, c < s->past };
+        const struct kvr_pass pass = {
+            .chunk = c, .frame0 = 3 * c, .n_frames = 3, .index = 0, .clean = c < s->past
+        };
 
         kvr_stream_account(kvr_dev_stream(dev), c == s->past);
         ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);

@@ -393,7 +393,11 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn
     kvr_cache_watch(cache, fn, ctx);
     for (int c = 0; c < CHUNKS; c++)
         for (int i = 0; i < PASSES; i++) {
-            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, i, i == PASSES - 1 };
+            const struct kvr_pass pass = { .chunk = c,
+                                           .frame0 = c * FRAMES,
+                                           .n_frames = FRAMES,
+                                           .index = i,
+                                           .clean = i == PASSES - 1 };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
             for (int l = 0; l < L; l++) {

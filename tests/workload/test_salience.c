@@ -31,7 +31,9 @@ static void feed(struct kvr_salience *s, int chunks)
     for (int c = 0; c < chunks; c++)
         for (int clean = 0; clean < 2; clean++)
             for (int l = 0; l < L; l++) {
-                const struct kvr_pass pass = { c, c * F, F, clean, clean };
+                const struct kvr_pass pass = {
+                    .chunk = c, .frame0 = c * F, .n_frames = F, .index = clean, .clean = clean
+                };
                 struct kvr_cache_view view = { .shape = &shape,
                                                .pass = &pass,
                                                .layer = l,

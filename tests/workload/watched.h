@@ -28,7 +28,11 @@ static inline void watch_rollout(const struct kvr_cache_shape *shape, int n_chun
     kvr_cache_watch(cache, watch, ctx);
     for (int c = 0; c < n_chunks; c++)
         for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * n_frames, n_frames, p, p == 1 };
+            const struct kvr_pass pass = { .chunk = c,
+                                           .frame0 = c * n_frames,
+                                           .n_frames = n_frames,
+                                           .index = p,
+                                           .clean = p == 1 };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
             for (int l = 0; l < shape->n_layers; l++) {

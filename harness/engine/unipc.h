@@ -1,0 +1,41 @@
+/* unipc.h - UniPC of order 2 on a flow (arXiv:2302.04867; B(h) = e^h - 1, x0 prediction).
+ *
+ *     kvr_unipc_make(&u, 4, 5);                             4 steps, shift 5
+ *     for (int i = 0; i < u.n_steps; i++) {
+ *         m = x - u.sigma[i] * flow(x, u.timestep[i]);
+ *         if (i > 0)
+ *             x = blend(kvr_unipc_correct(&u, i));          now that m is known
+ *         x = blend(kvr_unipc_predict(&u, i));              the sample of step i + 1
+ *     }
+ *
+ * With alpha = 1 - sigma and lambda = log alpha - log sigma a step is exact for m that is constant
+ * (order 1) or linear (order 2) in lambda. Each step is a weighted sum, so the solver is its weights:
+ * what holds the samples blends them where they lie. */
+#ifndef KVR_ENGINE_UNIPC_H
+#define KVR_ENGINE_UNIPC_H
+
+#include "harness/engine/model.h"
+
+struct kvr_unipc {
+    int n_steps;
+    float timestep[KVR_MAX_STEPS];   /* trunc(1000 sigma) */
+    double sigma[KVR_MAX_STEPS + 1]; /* the last is 0 */
+};
+
+/* sigma_i = s b_i / (1 + (s - 1) b_i), b_i = 0.999 (1 - i / n). */
+void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
+
+/* Weights of what a step is made of; 0 where a step does not read it. */
+struct kvr_unipc_weights {
+    double x;      /* predict: the sample at i; correct: that of i - 1, as it was predicted from */
+    double now;    /* m_i */
+    double before; /* m_(i-1) */
+    double before_2; /* m_(i-2) */
+};
+/* The sample of step i + 1 from that of step i; 0 <= i < n_steps. Order 1 at both ends. */
+struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i);
+/* The sample of step i again, from that of step i - 1, with m_i in it; 0 < i < n_steps. Of the order
+ * of the prediction that it corrects. */
+struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i);
+
+#endif

@@ -1,0 +1,105 @@
+/* multi_shot_sink.c - the retention `multi_shot_sink`: a window whose sink holds the beginning of the
+ * video and that of the current shot (LongLive 2.0, arXiv:2605.18739, wan_5b/modules/causal_model.py at
+ * 7860ad96).
+ *
+ * A chunk at which the prompt changes is a cut. When a cut's chunk is stored, its first
+ * min(sink, chunk) frames become the pinned ones and those of the cut before are ordinary again.
+ * While the window is full, each chunk evicts as many frames as it has: the oldest that are neither
+ * among the first `sink` frames nor pinned. Without cuts this is a sliding window with a sink.
+ *
+ * State: the first pinned frame before and after the newest chunk, so that it can be stored anew. */
+#include <string.h>
+
+#include "methods/policy.h"
+
+struct shot_opts {
+    int frames, sink;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct shot_opts, frames, 32, 1, 4096,
+                "of the window, the chunk being denoised counted"),
+    KVR_OPT_INT(struct shot_opts, sink, 8, 0, 4096,
+                "first frames that always stay, and at most so many of a shot's"),
+    { 0 },
+};
+
+static enum kvr_status check(const void *opts)
+{
+    const struct shot_opts *o = opts;
+
+    if (2 * o->sink >= o->frames)
+        return kvr_fail(
+            KVR_EINVAL,
+            "sink %d: a window of %d frames has no room for two sinks and a newest frame", o->sink,
+            o->frames);
+    return KVR_OK;
+}
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    (void)opts;
+    *out = (struct kvr_thin_needs){ .beyond_window = true };
+}
+
+struct pins {
+    int64_t frame0;        /* of the newest chunk; -1: none yet */
+    int64_t before, after; /* first pinned frame; -1: none */
+};
+
+static enum kvr_status begin(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                             struct kvr_policy_state *state, struct pins **out)
+{
+    const int64_t frame0 = ctx->new0 / ctx->tokens_per_frame;
+    struct pins *p;
+
+    if (!state->n) {
+        KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, sizeof *p));
+        *(struct pins *)state->buf.p = (struct pins){ -1, -1, -1 };
+        state->n = 1;
+    }
+    p = state->buf.p;
+    if (p->frame0 != frame0) {
+        p->before = p->after;
+        p->frame0 = frame0;
+    }
+    p->after = ctx->cut ? frame0 : p->before;
+    *out = p;
+    return KVR_OK;
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const struct shot_opts *o = opts;
+    const int S = ctx->tokens_per_frame, chunk = ctx->frames_per_chunk;
+    const int pinned = o->sink < chunk ? o->sink : chunk;
+    const int64_t n = ctx->n_active / S, newest = ctx->new0 / S;
+    int64_t over = -(int64_t)(o->frames - chunk);
+    struct pins *p;
+
+    KVR_TRY(begin(ctx, dev, state, &p));
+    for (int64_t f = 0; f < n; f++)
+        over += keep[f * S];
+    for (int64_t f = o->sink; f < newest && over > 0; f++) {
+        const bool is_pinned = p->after >= 0 && f >= p->after && f < p->after + pinned;
+
+        if (!keep[f * S] || is_pinned)
+            continue;
+        memset(keep + f * S, 0, (size_t)S);
+        over--;
+    }
+    return KVR_OK;
+}
+
+const struct kvr_retention kvr_retention_multi_shot_sink = {
+    .name = "multi_shot_sink",
+    .title = "a window with the first frames of the video and of the current shot",
+    .options = options,
+    .opts_size = sizeof(struct shot_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .check = check,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};
