@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "harness/core/infile.h"
 #include "methods/policy.h"
 
 enum { N_PROFILED = 30, MAX_FILE = 1 << 20 }; /* layers of Wan2.1-T2V-1.3B */
@@ -78,13 +79,13 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     if (there && sb.st_size > MAX_FILE)
         return kvr_fail(KVR_EFORMAT, "layer budget '%s': %lld bytes, at most %d", path,
                         (long long)sb.st_size, MAX_FILE);
-    f = fopen(path, "r");
-    if (!f)
-        return kvr_fail(
-            errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO,
-            "layer budget '%s': not none, linear, falling, moviegen or storyeval, and as a "
-            "file: %s",
-            path, strerror(errno));
+    st = kvr_infile_open_text(&f, path);
+    if (st != KVR_OK)
+        return kvr_fail_prefix(
+            st,
+            "layer budget '%s': not none, linear, falling, moviegen or storyeval, "
+            "and as a file",
+            path);
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
         int got = read_line(line, &x);
 

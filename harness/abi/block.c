@@ -97,7 +97,10 @@ void kvreel_block_free(kvreel_block **b)
 
 int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held)
 {
+    if (k || v)
+        KVR_TRY(kvr_layer_read_joint(&b->layer, NULL));
     kvr_layer_dense(&b->layer, 0, b->n_tok, k, v, held);
+    kvr_layer_drop_joint(&b->layer);
     return KVR_OK;
 }
 
@@ -113,7 +116,9 @@ static enum kvr_status attend(const kvreel_block *b, const struct kvr_attend_nee
     if (!spans)
         return kvr_fail(KVR_ENOMEM, "block: no memory for %d spans", n_spans);
     kvr_layer_spans(&b->layer, &seen, spans);
-    st = kvr_attend_reserve(&scratch, b->dev, needs);
+    st = kvr_layer_read_joint(&b->layer, &seen);
+    if (st == KVR_OK)
+        st = kvr_attend_reserve(&scratch, b->dev, needs);
     if (st == KVR_OK)
         kvr_attend(&(struct kvr_attend_job){ .n_heads = needs->n_heads,
                                              .group = needs->group,
@@ -126,6 +131,7 @@ static enum kvr_status attend(const kvreel_block *b, const struct kvr_attend_nee
                                              .correction = needs->correction,
                                              .by_head = needs->by_head },
                    &scratch);
+    kvr_layer_drop_joint(&b->layer);
     kvr_attend_release(&scratch);
     free(spans);
     return st;

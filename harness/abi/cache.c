@@ -104,7 +104,7 @@ int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, 
     if (layer < 0 || layer >= c->n_layers)
         return kvr_fail(KVR_EINVAL, "cache: layer %d of %d", layer, c->n_layers);
     *n = kvr_cache_read(c->cache, layer, k, v);
-    return *n < 0 ? kvr_fail(KVR_EIO, "cache: the device failed") : KVR_OK;
+    return *n < 0 ? kvr_fail_prefix(KVR_EIO, "cache: read") : KVR_OK;
 }
 
 int kvreel_cache_bytes(const kvreel_cache *c, struct kvreel_bytes *out)

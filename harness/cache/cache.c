@@ -954,17 +954,22 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
     const int64_t step = chunk_tokens(c) < READ_BLOCK ? chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;
 
-    for (int r = 0; r < seen.n; r++)
+    if ((k || v) && kvr_layer_read_joint(l, &seen) != KVR_OK)
+        return -1;
+    for (int r = 0; n >= 0 && r < seen.n; r++)
         for (int64_t t = seen.run[r][0], end; t < seen.run[r][1]; t = end) {
             int64_t got;
 
             end = t + step < seen.run[r][1] ? t + step : seen.run[r][1];
             got = read_block(c, l, t, end, k ? k + (size_t)n * width : NULL,
                              v ? v + (size_t)n * width : NULL);
-            if (got < 0)
-                return -1;
+            if (got < 0) {
+                n = -1;
+                break;
+            }
             n += got;
         }
+    kvr_layer_drop_joint(l);
     return n;
 }
 

@@ -92,7 +92,7 @@ void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen)
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen)
 {
     for (int i = 0; i < l->n; i++)
-        if (l->seg[i].k.stage[0].joint && any_visible(&l->seg[i], seen))
+        if (l->seg[i].k.stage[0].joint && (!seen || any_visible(&l->seg[i], seen)))
             KVR_TRY(kvr_joint_read(l->seg[i].k.stage[0].joint));
     return KVR_OK;
 }

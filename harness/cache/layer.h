@@ -92,8 +92,9 @@ enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const floa
 /* Give up segments of which nothing in `seen` is left. */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
-/* What is coded as keys and values in one (methods/joint.h) and visible, decoded once, before it is
- * read; and forgotten. */
+/* Decodes once what is coded as keys and values in one (methods/joint.h) and visible (NULL: all of it);
+ * drop forgets it. To be called before such a layer is read: kvr_layer_dense() and spans have no status,
+ * and where decoding fails they give NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 

@@ -117,3 +117,20 @@ enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_set
     }
     return KVR_OK;
 }
+
+enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames, int chunk)
+{
+    return frames % chunk == 0
+               ? KVR_OK
+               : kvr_fail(KVR_EINVAL, "%s: %s %d: must be a multiple of %d (frames per chunk)",
+                          command, option, frames, chunk);
+}
+
+enum kvr_status kvr_cli_window(const char *command, int frames, int chunk)
+{
+    return frames <= 0 || frames >= chunk
+               ? KVR_OK
+               : kvr_fail(KVR_EINVAL,
+                          "%s: --window %d: must be 0 (all) or at least %d (frames per chunk)",
+                          command, frames, chunk);
+}

@@ -47,6 +47,12 @@ int kvr_cli_json(json_t *doc, int code);
 /* Print an array of flat objects as a text table; `keys` (NULL-terminated) names the columns. */
 enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
 
+/* Of options that count latent frames: whole chunks of `chunk` frames, said in the option's own name. */
+enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
+                                     int chunk);
+/* --window: 0 (all frames), negative (the model's own), or enough frames for a chunk. */
+enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
+
 /* "key=value" texts as settings; `buf` [n_buf] holds the copies that `out` [list->n] points into.
  */
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,

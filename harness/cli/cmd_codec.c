@@ -272,6 +272,10 @@ static enum kvr_status decode(struct job *j)
     if (!in_host)
         st = kvr_layer_mirror(&j->layer, &host);
     if (st == KVR_OK)
+        st = kvr_layer_read_joint(&j->layer, NULL);
+    if (st == KVR_ENAN && j->o->keep_nonfinite) /* counted below */
+        st = KVR_OK;
+    if (st == KVR_OK)
         kvr_layer_dense(in_host ? &j->layer : &host, 0, n_tokens(j), j->out_k.t.data,
                         j->out_v.t.data, NULL);
     if (st == KVR_OK)

@@ -128,6 +128,18 @@ static enum kvr_status tell_codec(json_t *doc, const char *side, const char *pat
     return KVR_OK;
 }
 
+/* The same frames of other pixels are shown in another shape. */
+static enum kvr_status same_pixels(const char *const *path, const struct kvr_video *a,
+                                   const struct kvr_video *b)
+{
+    if ((int64_t)a->pixel.num * b->pixel.den == (int64_t)b->pixel.num * a->pixel.den)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL,
+                    "compare: %s has pixels of %d:%d, %s of %d:%d: they are not shown in the same "
+                    "shape; scale one of them to the other's",
+                    path[0], a->pixel.num, a->pixel.den, path[1], b->pixel.num, b->pixel.den);
+}
+
 static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
 {
     const struct compare_opts *o = call->opts;
@@ -145,6 +157,8 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
         st = kvr_video_read(&ref, call->words[0]);
     if (st == KVR_OK)
         st = kvr_video_read(&test, call->words[1]);
+    if (st == KVR_OK)
+        st = same_pixels(call->words, &ref, &test);
     if (st == KVR_OK) {
         json_object_set_new(doc, "reference", kvr_json_words(call->words[0]));
         json_object_set_new(doc, "test", kvr_json_words(call->words[1]));

@@ -81,10 +81,6 @@ static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_mode
         .n_given = o->given,
     };
 
-    if (o->frames % config->frames_per_chunk)
-        return kvr_fail(KVR_EINVAL,
-                        "generate: --frames %d, need a multiple of %d (frames per chunk)",
-                        o->frames, config->frames_per_chunk);
     KVR_TRY(kvr_scheme_open(&c->scheme, method, set, n_set));
     KVR_TRY(kvr_scheme_check(c->scheme, config->n_heads, config->dim / config->n_heads));
     KVR_TRY(
@@ -325,6 +321,18 @@ static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const ch
     return KVR_OK;
 }
 
+static enum kvr_status check_counts(const struct generate_opts *o, const struct kvr_model_config *c)
+{
+    const int chunk = c->frames_per_chunk;
+
+    KVR_TRY(kvr_cli_whole_chunks("generate", "--frames", o->frames, chunk));
+    KVR_TRY(kvr_cli_whole_chunks("generate", "--given", o->given, chunk));
+    if (o->given >= o->frames)
+        return kvr_fail(KVR_EINVAL, "generate: --given %d: must be less than --frames %d", o->given,
+                        o->frames);
+    return kvr_cli_window("generate", o->window, chunk);
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct generate_opts *o = call->opts;
@@ -343,6 +351,8 @@ static int run(const struct kvr_call *call)
         st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
         st = open_model(&model, dev, dir, o->compute, o->schedule);
+    if (st == KVR_OK)
+        st = check_counts(o, kvr_model_config(model));
     if (st == KVR_OK)
         st = look_at_prompt(kvr_model_config(model), dir, o->prompt, o->frames);
     if (st == KVR_OK)

@@ -43,14 +43,16 @@ static int run(const struct kvr_call *call)
     code = r.stored ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
     json_array_foreach(r.unmatched, i, name)
         fprintf(stderr, "kvreel: import: no cell has the video %s\n", json_string_value(name));
+    json_array_foreach(r.empty, i, name) fprintf(
+        stderr, "kvreel: import: %s: no video is in this dimension\n", json_string_value(name));
     if (o->json)
-        return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i, s:o}", "dimensions", r.dimensions,
+        return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "dimensions", r.dimensions,
                                       "videos", r.videos, "matched", r.matched, "stored", r.stored,
-                                      "unmatched", r.unmatched),
+                                      "unmatched", r.unmatched, "empty", r.empty),
                             code);
     printf("%d dimensions, %d scores of videos, %d with a cell, %d rows stored\n", r.dimensions,
            r.videos, r.matched, r.stored);
-    json_decref(r.unmatched);
+    kvr_vbench_free(&r);
     return code;
 }
 
@@ -68,8 +70,8 @@ const struct kvr_command kvr_command_import = {
                 "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "
                 "'vbench.%'\"\n",
     .details =
-        "Videos are found by their file names. Scores are stored between 0 and 1, whichever\n"
-        "scale the file has them in. Exit code 5: no video belongs to a cell.\n",
+        "Videos are found by their file names. Scores are stored as fractions, also where\n"
+        "the file has percent; cosines keep their sign. Exit code 5: no video belongs to a cell.\n",
     .args = args,
     .opts_size = sizeof(struct import_opts),
     .min_words = 2,

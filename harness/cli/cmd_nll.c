@@ -88,7 +88,7 @@ const struct kvr_command kvr_command_nll = {
         "Mean of -log p(token) in nats over tokens 1 .. N-1, each given all before it: one "
         "forward\n"
         "in F32 with nothing coded, to be compared with other programs. TOKENS is a safetensors\n"
-        "file, a text a tensor I32.\n",
+        "file, a text a tensor of integers.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),
     .min_words = 2,

@@ -74,7 +74,7 @@ static enum kvr_status published(const char *method, const char *suite, json_t *
 
     *out = json_null();
     KVR_TRY(kvr_find_path(&table, "kvquant33_peak_gib", NULL, path, sizeof path));
-    KVR_TRY(kvr_infile_open(&f, path));
+    KVR_TRY(kvr_infile_open_text(&f, path));
     while (fgets(line, sizeof line, f)) {
         char *at = line, *cell = NULL;
 

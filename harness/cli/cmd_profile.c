@@ -171,6 +171,8 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
     j->n_layers = c->n_layers;
     j->n_heads = c->n_heads;
     j->frames = j->o->frames ? j->o->frames : j->suite.frames ? j->suite.frames : 42;
+    KVR_TRY(kvr_cli_whole_chunks("profile", j->o->frames ? "--frames" : "the suite's frames,",
+                                 j->frames, c->frames_per_chunk));
     j->n_prompts = j->suite.n_prompts;
     most = j->o->prompts != AS_USUAL ? j->o->prompts : usual[j->what];
     if (most && most < j->n_prompts)

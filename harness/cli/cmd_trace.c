@@ -123,6 +123,9 @@ static enum kvr_status record_video(const struct kvr_trace_opts *o, struct kvr_d
     struct kvr_scheme *scheme;
     enum kvr_status st;
 
+    KVR_TRY(kvr_cli_whole_chunks("trace", "--frames", o->frames,
+                                 kvr_model_config(m)->frames_per_chunk));
+    KVR_TRY(kvr_cli_window("trace", o->window, kvr_model_config(m)->frames_per_chunk));
     KVR_TRY(kvr_scheme_open(&scheme, "BF16", NULL, 0));
     st = kvr_rollout_run(dev, scheme, &req, show_chunk, (void *)o, &r);
     kvr_scheme_close(&scheme);
@@ -241,7 +244,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct kvr_trace_opts, prompt, "prompt", 'p', "TEXT", NULL,
                  "record: what a video model is to show"),
     KVR_ARG_TEXT(struct kvr_trace_opts, tokens, "tokens", 0, "FILE", NULL,
-                 "record: what a language model reads, I32 [n] in a safetensors file"),
+                 "record: what a language model reads: integers [n] in a safetensors file"),
     KVR_ARG_TEXT(struct kvr_trace_opts, tensor, "tensor", 0, "NAME", NULL,
                  "which tensor of that file"),
     KVR_ARG_INT(struct kvr_trace_opts, chunk, "chunk", 0, "N", "128", 1, 65536,

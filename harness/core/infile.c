@@ -58,3 +58,44 @@ enum kvr_status kvr_infile_open(FILE **out, const char *path)
         close(fd);
     return st;
 }
+
+static enum kvr_status wrong_encoding(const char *path, const char *encoding, const char *mark)
+{
+    return kvr_fail(KVR_EFORMAT,
+                    "%s: %s text (it begins with the byte order mark %s): save it as UTF-8", path,
+                    encoding, mark);
+}
+
+/* Reads the first bytes; puts back those that are not a mark. */
+static enum kvr_status skip_mark(FILE *f, const char *path)
+{
+    int c[4], n = 0;
+
+    while (n < 4 && (c[n] = getc(f)) != EOF)
+        n++;
+    if (n >= 4 && c[0] == 0xff && c[1] == 0xfe && c[2] == 0 && c[3] == 0)
+        return wrong_encoding(path, "UTF-32", "FF FE 00 00");
+    if (n >= 4 && c[0] == 0 && c[1] == 0 && c[2] == 0xfe && c[3] == 0xff)
+        return wrong_encoding(path, "UTF-32", "00 00 FE FF");
+    if (n >= 2 && c[0] == 0xff && c[1] == 0xfe)
+        return wrong_encoding(path, "UTF-16", "FF FE");
+    if (n >= 2 && c[0] == 0xfe && c[1] == 0xff)
+        return wrong_encoding(path, "UTF-16", "FE FF");
+    for (const int keep = n >= 3 && c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf ? 3 : 0; n > keep;)
+        if (ungetc(c[--n], f) == EOF) /* glibc makes room for more than one */
+            return kvr_fail(KVR_ENOMEM, "%s: no memory for its first bytes", path);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_infile_open_text(FILE **out, const char *path)
+{
+    enum kvr_status st;
+
+    KVR_TRY(kvr_infile_open(out, path));
+    st = skip_mark(*out, path);
+    if (st != KVR_OK) {
+        fclose(*out);
+        *out = NULL;
+    }
+    return st;
+}

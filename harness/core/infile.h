@@ -22,6 +22,10 @@ extern "C" {
  * to is empty. KVR_ENOTFOUND: there is none; KVR_EFORMAT: another kind of thing; KVR_EIO; KVR_ENOMEM. */
 enum kvr_status kvr_infile_open(FILE **out, const char *path);
 
+/* kvr_infile_open() for text: a byte order mark of UTF-8 is skipped, as other systems write one. One of
+ * UTF-16 or UTF-32 is KVR_EFORMAT and is named: this program reads UTF-8. */
+enum kvr_status kvr_infile_open_text(FILE **out, const char *path);
+
 /* Is it a regular file? For what is read at any place, or by a library. Errors as above. */
 enum kvr_status kvr_infile_check(const char *path);
 

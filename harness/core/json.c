@@ -88,35 +88,136 @@ json_t *kvr_json_words(const char *text)
     return j;
 }
 
-enum kvr_status kvr_json_load(json_t **out, const char *path)
+/* NaN and the infinities stand in a document as strings of the same length, so that messages give the
+ * columns of the file. DEL never begins a string that means something. */
+static const struct word {
+    const char *token, *stands_for;
+} words[] = {
+    { "-Infinity", "\"\x7f-infin\"" },
+    { "Infinity", "\"\x7finfin\"" },
+    { "NaN", "\"\x7f\"" },
+};
+enum { N_WORDS = sizeof words / sizeof *words };
+
+const char *kvr_json_not_finite(const json_t *v)
+{
+    const char *text = json_string_value(v);
+
+    for (int i = 0; text && i < N_WORDS; i++) {
+        const size_t n = strlen(words[i].token) - 2;
+
+        if (strlen(text) == n && memcmp(words[i].stands_for + 1, text, n) == 0)
+            return words[i].token;
+    }
+    return NULL;
+}
+
+/* Replaces them in place, outside of strings. */
+static void replace_words(char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"') {
+            for (i++; i < n && text[i] != '"'; i++)
+                i += text[i] == '\\';
+            continue;
+        }
+        for (int w = 0; w < N_WORDS; w++) {
+            const size_t m = strlen(words[w].token);
+
+            if (n - i >= m && memcmp(text + i, words[w].token, m) == 0) {
+                memcpy(text + i, words[w].stands_for, m);
+                i += m - 1;
+                break;
+            }
+        }
+    }
+}
+
+/* Changes `text`. */
+static enum kvr_status parse(json_t **out, char *text, size_t n, const char *where)
 {
     const unsigned long losses = kvr_json_losses();
     json_error_t err;
-    FILE *file;
 
-    *out = NULL;
-    KVR_TRY(kvr_infile_open(&file, path));
-    errno = 0;
-    *out = json_loadf(file, JSON_REJECT_DUPLICATES, &err);
-    if (!*out && ferror(file)) {
-        int e = errno;
-
-        fclose(file);
-        return kvr_fail(KVR_EIO, "%s: %s", path, strerror(e));
-    }
-    fclose(file);
+    replace_words(text, n);
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &err);
     if (kvr_json_losses() != losses) {
         json_decref(*out);
         *out = NULL;
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", path);
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", where);
     }
     if (!*out)
-        return kvr_fail(KVR_EFORMAT, "%s:%d:%d: %s", path, err.line, err.column, err.text);
+        return kvr_fail(KVR_EFORMAT, "%s:%d:%d: %s", where, err.line, err.column, err.text);
     return KVR_OK;
+}
+
+enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    const size_t skip =
+        n >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0;
+    char *copy = malloc(n - skip + 1);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!copy)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", where);
+    memcpy(copy, text + skip, n - skip);
+    st = parse(out, copy, n - skip, where);
+    free(copy);
+    return st;
+}
+
+/* All of `file`; free(). */
+static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *path)
+{
+    enum { FIRST = 1 << 16 };
+    size_t room = 0;
+    char *text = NULL;
+
+    *n = 0;
+    do {
+        if (*n == room) {
+            char *more = realloc(text, room = room ? 2 * room : FIRST);
+
+            if (!more) {
+                free(text);
+                return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", path);
+            }
+            text = more;
+        }
+        errno = 0;
+        *n += fread(text + *n, 1, room - *n, file);
+    } while (!feof(file) && !ferror(file));
+    *out = text;
+    if (!ferror(file))
+        return KVR_OK;
+    free(text);
+    return kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+}
+
+enum kvr_status kvr_json_load(json_t **out, const char *path)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file;
+    enum kvr_status st;
+
+    *out = NULL;
+    KVR_TRY(kvr_infile_open_text(&file, path));
+    st = read_all(&text, &n, file, path);
+    fclose(file);
+    if (st != KVR_OK)
+        return st;
+    st = parse(out, text, n, path);
+    free(text);
+    return st;
 }
 
 static const char *type_name(const json_t *v)
 {
+    if (kvr_json_not_finite(v))
+        return kvr_json_not_finite(v);
     switch (json_typeof(v)) {
     case JSON_OBJECT:
         return "object";
@@ -207,7 +308,7 @@ static enum kvr_status get_string(const json_t *o, const char *where, const char
     json_t *v;
 
     KVR_TRY(look(o, where, key, need, "string", &v));
-    if (v && !json_is_string(v))
+    if (v && (!json_is_string(v) || kvr_json_not_finite(v)))
         return mismatch(where, key, "string", v);
     if (v)
         *out = json_string_value(v);

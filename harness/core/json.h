@@ -36,8 +36,16 @@ char *kvr_json_text(const json_t *j, size_t flags);
  * json_string() else. */
 json_t *kvr_json_words(const char *text);
 
-/* Duplicate keys are refused. What kvr_infile_open says of the file, or KVR_EFORMAT "file:line:column: ...". */
+/* Duplicate keys are refused. Errors of kvr_infile_open_text(), or KVR_EFORMAT "file:line:column: ...".
+ * NaN, Infinity and -Infinity, which Python's json writes, are read: see kvr_json_not_finite(). */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
+/* The same of `n` bytes in memory, with or without a byte order mark of UTF-8; `where` begins messages. */
+enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where);
+
+/* "NaN", "Infinity" or "-Infinity" for one that kvr_json_load() or kvr_json_parse() read; else NULL. The
+ * library has no such number: to it, and to whoever writes the document out, it is a short string. The
+ * getters below refuse it by name. */
+const char *kvr_json_not_finite(const json_t *v);
 
 enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);
 enum kvr_status kvr_json_real(const json_t *o, const char *where, const char *key, double *out);

@@ -131,18 +131,8 @@ static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct
 
 static enum kvr_status read_entry(const struct kvr_st *f, json_t *spec, struct entry *e)
 {
-    const char *key;
-    json_t *v;
-
-    if (!json_is_object(spec))
+    if (!json_is_object(spec)) /* keys that are not known are ignored, as by the reference reader */
         return fail_entry(f, e, "is not an object");
-    json_object_foreach(spec, key, v)
-    {
-        if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 &&
-            strcmp(key, "data_offsets") != 0)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': unknown key '%.40s'", f->path, e->name,
-                            key);
-    }
     KVR_TRY(read_dtype(f, spec, e));
     KVR_TRY(read_shape(f, spec, e));
     return read_offsets(f, spec, e);
@@ -153,6 +143,8 @@ static enum kvr_status read_metadata(struct kvr_st *f, json_t *spec)
     const char *key;
     json_t *v;
 
+    if (json_is_null(spec)) /* an absent one, to the reference reader too */
+        return KVR_OK;
     if (!json_is_object(spec))
         return kvr_fail(KVR_EFORMAT, "%s: __metadata__ is not an object", f->path);
     json_object_foreach(spec, key, v)

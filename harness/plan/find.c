@@ -98,6 +98,22 @@ static bool try_path(const struct kvr_find *f, const char *path, char *out, size
     return true;
 }
 
+/* By its bare name, in the working directory or beside the config file: what a path would have found. */
+static bool try_here(const struct kvr_find *f, const char *name, const char *config_path, char *out,
+                     size_t n)
+{
+    char path[PATH_MAX * 2], dir[PATH_MAX];
+
+    snprintf(path, sizeof path, "./%s%s", name, f->suffix);
+    if (try_path(f, path, out, n))
+        return true;
+    if (!config_path)
+        return false;
+    folder_of(config_path, dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/%s%s", dir, name, f->suffix);
+    return try_path(f, path, out, n);
+}
+
 static enum kvr_status fail_with_nearest(const struct kvr_find *f, const char *name,
                                          const char *config_path)
 {
@@ -112,8 +128,10 @@ static enum kvr_status fail_with_nearest(const struct kvr_find *f, const char *n
     else
         kvr_fail(KVR_ENOTFOUND,
                  "no %s '%s': looked for %s/%s%s below the working directory, the config file's "
-                 "folder and its parent, $KVREEL_DATA and the program's data folder",
-                 f->what, name, f->folder, name, f->suffix);
+                 "folder and its parent, $KVREEL_DATA and the program's data folder, and for "
+                 "./%s%s%s%s",
+                 f->what, name, f->folder, name, f->suffix, name, f->suffix, f->inside ? "/" : "",
+                 f->inside ? f->inside : "");
     free(names);
     return KVR_ENOTFOUND;
 }
@@ -145,7 +163,8 @@ enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const 
         if (len > 0 && len < (int)sizeof path && try_path(f, path, out, n))
             return KVR_OK;
     }
-    return fail_with_nearest(f, name, config_path);
+    return try_here(f, name, config_path, out, n) ? KVR_OK
+                                                  : fail_with_nearest(f, name, config_path);
 }
 
 static int by_name(const void *a, const void *b)

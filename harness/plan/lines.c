@@ -51,7 +51,7 @@ enum kvr_status kvr_lines_read(struct kvr_lines *l, const char *path)
     FILE *f;
 
     memset(l, 0, sizeof *l);
-    KVR_TRY(kvr_infile_open(&f, path));
+    KVR_TRY(kvr_infile_open_text(&f, path));
     errno = 0;
     n = getdelim(&l->all, &size, 0, f);
     memory = n < 0 && !feof(f) && errno == ENOMEM;

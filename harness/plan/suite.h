@@ -44,7 +44,7 @@ struct kvr_prompt_truth {
     const struct kvr_yaml_node *at, *given_at; /* for messages */
 };
 
-/* I32 [n] in a safetensors file. Belongs to the document. */
+/* Integers [n] in a safetensors file. Belongs to the document. */
 struct kvr_prompt_tokens {
     const char *path, *tensor;
     char sha256[65]; /* of the ids */

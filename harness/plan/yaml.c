@@ -369,7 +369,7 @@ enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path)
     enum kvr_status st;
 
     *out = NULL;
-    KVR_TRY(kvr_infile_open(&f, path));
+    KVR_TRY(kvr_infile_open_text(&f, path));
     text = malloc(KVR_YAML_MAX_BYTES + 1);
     if (!text) {
         fclose(f);
@@ -513,7 +513,7 @@ enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *
 
         while (allowed[j] && strcmp(allowed[j], word) != 0)
             j++;
-        if (allowed[j])
+        if (allowed[j] || strncmp(word, KVR_YAML_EXTENSION, strlen(KVR_YAML_EXTENSION)) == 0)
             continue;
         near = kvr_nearest(word, allowed);
         return kvr_yaml_fail(n->key[i], "'%s' is not a key here%s%s%s", word,
@@ -541,9 +541,11 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
     if (n->kind != KVR_YAML_SCALAR)
         return kvr_yaml_fail(n, "expected a whole number, this is %s", kvr_yaml_kind_name(n));
     errno = 0;
-    v = strtoll(n->text, &end, 10);
-    if (n->quoted || end == n->text || *end)
-        return kvr_yaml_fail(n, "expected a whole number, got '%s'", n->text);
+    v = strtoll(n->text, &end, 10); /* in quotes too: templating tools quote every value */
+    if (end == n->text || *end)
+        return kvr_yaml_fail(n, "expected a whole number, got '%s'%s", n->text,
+                             n->quoted && strstr(n->text, "..") ? "; a range stands without quotes"
+                                                                : "");
     if (errno || v < lo || v > hi)
         return kvr_yaml_fail(n, "%s is out of range, need %lld..%lld", n->text, lo, hi);
     *out = v;
@@ -554,9 +556,9 @@ enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out)
 {
     if (n->kind != KVR_YAML_SCALAR)
         return kvr_yaml_fail(n, "expected true or false, this is %s", kvr_yaml_kind_name(n));
-    if (!n->quoted && strcmp(n->text, "true") == 0)
+    if (strcmp(n->text, "true") == 0)
         *out = true;
-    else if (!n->quoted && strcmp(n->text, "false") == 0)
+    else if (strcmp(n->text, "false") == 0)
         *out = false;
     else
         return kvr_yaml_fail(n, "expected true or false, got '%s'", n->text);

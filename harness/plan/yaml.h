@@ -65,10 +65,15 @@ enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ..
 /* NULL when `map` has no such key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
-/* `n` must be a map, and each of its keys one of the NULL-terminated `allowed`. */
+/* Keys that begin so belong to whoever wrote the file, and are ignored as Compose files do: a place for
+ * anchors. */
+#define KVR_YAML_EXTENSION "x-"
+
+/* `n` must be a map, and each of its keys one of the NULL-terminated `allowed` or an extension. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
-/* Typed values. Say what was expected and what stands there. */
+/* Typed values. Say what was expected and what stands there. Numbers and truth values may stand in
+ * quotes: where they are wanted a text means nothing else. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);

@@ -73,7 +73,7 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
 
     *out = (struct kvr_published){ 0 };
     KVR_TRY(kvr_find_path(&table, name, NULL, out->path, sizeof out->path));
-    KVR_TRY(kvr_infile_open(&f, out->path));
+    KVR_TRY(kvr_infile_open_text(&f, out->path));
     for (int number = 1; st == KVR_OK && getline(&line, &room, f) >= 0; number++) {
         line[strcspn(line, "\r\n")] = '\0';
         if (line[0] == '#')

@@ -243,36 +243,42 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
 
 /* --- what it printed -------------------------------------------------------------------- */
 
+static enum kvr_status refuse_score(const char *program, const char *key, const json_t *value)
+{
+    char *text;
+    enum kvr_status st;
+
+    if (strcmp(key, "sandbox") == 0)
+        return kvr_fail(KVR_EFORMAT, "%s: 'sandbox' is kvreel's own name", program);
+    text = kvr_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    st = kvr_fail(KVR_EFORMAT, "%s: '%s' is not a number: %.80s", program, key, text ? text : "?");
+    free(text);
+    return st;
+}
+
 static enum kvr_status parse(const char *program, const struct output *o, json_t **out)
 {
-    json_error_t e;
-    json_t *doc = json_loads(o->text, JSON_REJECT_DUPLICATES, &e), *value;
+    json_t *doc, *value;
     const char *key;
+    enum kvr_status st = kvr_json_parse(&doc, o->text, strlen(o->text), "its output");
 
-    if (kvr_json_losses()) {
-        json_decref(doc);
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for what it printed", program);
-    }
-    if (!doc)
-        return kvr_fail(KVR_EFORMAT, "%s: printed no JSON: line %d: %s", program, e.line, e.text);
-    if (!json_is_object(doc) || json_object_size(doc) == 0) {
-        json_decref(doc);
-        return kvr_fail(KVR_EFORMAT, "%s: printed JSON, but no object with scores", program);
-    }
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "%s: printed no JSON", program);
+    if (!json_is_object(doc) || json_object_size(doc) == 0)
+        st = kvr_fail(KVR_EFORMAT, "%s: printed JSON, but no object with scores", program);
     json_object_foreach(doc, key, value)
     {
-        const bool ours = strcmp(key, "sandbox") == 0;
+        const bool score =
+            json_is_number(value) || json_is_null(value) || kvr_json_not_finite(value);
 
-        if (ours || (!json_is_number(value) && !json_is_null(value))) {
-            enum kvr_status st = kvr_fail(KVR_EFORMAT, "%s: '%s' is %s", program, key,
-                                          ours ? "kvreel's own name" : "not a number");
-
-            json_decref(doc);
-            return st;
-        }
+        if (st == KVR_OK && (!score || strcmp(key, "sandbox") == 0))
+            st = refuse_score(program, key, value);
     }
-    *out = doc;
-    return KVR_OK;
+    if (st == KVR_OK)
+        *out = doc;
+    else
+        json_decref(doc);
+    return st;
 }
 
 static enum kvr_status run_held(const struct kvr_external *e, const struct words *w,

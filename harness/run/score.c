@@ -200,6 +200,18 @@ static enum kvr_status add_failure(json_t *list, const struct command *c, const 
     return KVR_OK;
 }
 
+/* Why there is no score; "": there is. */
+static const char *missing(const json_t *value)
+{
+    const char *word = kvr_json_not_finite(value);
+
+    if (json_is_number(value))
+        return "";
+    return !word          ? "the program gave null"
+           : *word == 'N' ? "the program gave NaN"
+                          : "the program gave an infinity";
+}
+
 static enum kvr_status add_scores(json_t *list, const struct command *c, json_t *got)
 {
     size_t n = json_array_size(c->scores);
@@ -211,14 +223,11 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
 
         value = json_object_get(got, name);
         KVR_TRY(add_score(list, c, name, value,
-                          json_is_number(value) ? ""
-                          : value               ? "the program gave null"
-                                                : "not among what the program printed"));
+                          value ? missing(value) : "not among what the program printed"));
     }
     if (n > 0)
         return KVR_OK;
-    json_object_foreach(got, key, value) KVR_TRY(
-        add_score(list, c, key, value, json_is_number(value) ? "" : "the program gave null"));
+    json_object_foreach(got, key, value) KVR_TRY(add_score(list, c, key, value, missing(value)));
     return KVR_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "harness/store/vbench.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/json.h"
@@ -9,7 +10,7 @@
 #include "harness/store/seal.h"
 #include "harness/store/sql.h"
 
-/* Means are over the same numbers, so they agree to rounding; files with four digits exist. */
+/* Averages are over the same numbers, so they agree to rounding; files with four digits exist. */
 #define AGREES 1e-3
 
 struct import {
@@ -28,16 +29,97 @@ struct dimension {
 
 /* --- scales ----------------------------------------------------------------------------- */
 
-static bool score_of(const json_t *video, double *x)
-{
-    const json_t *v = json_object_get(video, "video_results");
+/* Cosines of embeddings, which VBench does not clip: -1 .. 1, never in percent. */
+static const char *const cosines[] = { "overall_consistency", "temporal_style",
+                                       "appearance_style" };
 
-    if (json_is_boolean(v)) {
+static bool is_cosine(const char *dimension)
+{
+    for (size_t i = 0; i < sizeof cosines / sizeof *cosines; i++)
+        if (strcmp(cosines[i], dimension) == 0)
+            return true;
+    return false;
+}
+
+/* A number, true or false; *x is NaN for the NaN that VBench writes where it found nothing. */
+static bool score_of(const json_t *v, double *x)
+{
+    const char *word = kvr_json_not_finite(v);
+
+    if (json_is_boolean(v))
         *x = json_is_true(v);
-        return true;
+    else
+        *x = json_is_number(v) ? json_number_value(v) : NAN;
+    return json_is_boolean(v) || json_is_number(v) || (word && *word == 'N');
+}
+
+/* `where` is "video 3 ('a.mp4')" or "the aggregate". */
+static enum kvr_status refuse_value(const struct import *im, const char *dimension,
+                                    const char *where, const json_t *v)
+{
+    char *text = v ? kvr_json_text(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    const char *word = kvr_json_not_finite(v);
+    enum kvr_status st = kvr_fail(KVR_EFORMAT, "%s: %s: %s has %.80s, need a number, true or false",
+                                  im->path, dimension, where,
+                                  word   ? word
+                                  : text ? text
+                                         : "no 'video_results'");
+
+    free(text);
+    return st;
+}
+
+static enum kvr_status check_bound(const struct import *im, const char *dimension,
+                                   const char *where, double x)
+{
+    if (isnan(x))
+        return KVR_OK;
+    if (is_cosine(dimension))
+        return x >= -1.0 && x <= 1.0
+                   ? KVR_OK
+                   : kvr_fail(KVR_EFORMAT, "%s: %s: %s has %g, need -1..1: a cosine", im->path,
+                              dimension, where, x);
+    return x >= 0.0 && x <= 100.0
+               ? KVR_OK
+               : kvr_fail(KVR_EFORMAT, "%s: %s: %s has %g, outside of 0..1 and of 0..100", im->path,
+                          dimension, where, x);
+}
+
+struct spread {
+    double least, most, mean;
+    int n;
+};
+
+static enum kvr_status spread_of(const struct import *im, const struct dimension *d,
+                                 struct spread *s)
+{
+    const json_t *video;
+    size_t i;
+
+    *s = (struct spread){ .least = INFINITY, .most = -INFINITY };
+    json_array_foreach(d->videos, i, video)
+    {
+        const json_t *v = json_object_get(video, "video_results");
+        const char *path = json_string_value(json_object_get(video, "video_path"));
+        char where[320];
+        double x;
+
+        if (!path)
+            return kvr_fail(KVR_EFORMAT, "%s: %s: video %zu has no 'video_path'", im->path, d->name,
+                            i);
+        sqlite3_snprintf(sizeof where, where, "video %d ('%s')", (int)i, path);
+        if (!score_of(v, &x))
+            return refuse_value(im, d->name, where, v);
+        KVR_TRY(check_bound(im, d->name, where, x));
+        if (isnan(x))
+            continue;
+        s->least = fmin(s->least, x);
+        s->most = fmax(s->most, x);
+        s->mean += x;
+        s->n++;
     }
-    *x = json_number_value(v);
-    return json_is_number(v);
+    s->mean /= s->n;
+    return KVR_OK;
 }
 
 static bool agrees(double a, double b)
@@ -45,43 +127,43 @@ static bool agrees(double a, double b)
     return fabs(a - b) <= AGREES * fmax(fabs(a), fabs(b)) + 1e-12;
 }
 
+/* Is `x`, times `factor`, an average of the videos' scores, whatever their weights? */
+static bool between(const struct spread *s, double x, double factor)
+{
+    x *= factor;
+    return (x >= s->least || agrees(x, s->least)) && (x <= s->most || agrees(x, s->most));
+}
+
+/* The scale at which videos and aggregate agree. VBench's aggregate is the mean of the videos in some
+ * dimensions and the mean of all frames in others (subject_consistency, background_consistency, color,
+ * ...), where a long video weighs more: there it lies between the least and the greatest score. */
 static enum kvr_status find_scale(const struct import *im, struct dimension *d)
 {
-    double sum = 0.0, most = 0.0, mean, x;
-    const json_t *video;
-    size_t i;
-    int n = 0;
+    const bool percent = !is_cosine(d->name);
+    struct spread s;
 
-    json_array_foreach(d->videos, i, video)
-    {
-        if (!score_of(video, &x))
-            continue;
-        if (!(x >= 0.0 && x <= 100.0))
-            return kvr_fail(KVR_EFORMAT, "%s: %s: video %zu has %g, outside of 0..1 and of 0..100",
-                            im->path, d->name, i, x);
-        sum += x;
-        most = fmax(most, x);
-        n++;
-    }
-    d->scale = most > 1.0 ? 100.0 : 1.0;
-    if (n == 0 || isnan(d->aggregate))
+    KVR_TRY(spread_of(im, d, &s));
+    KVR_TRY(check_bound(im, d->name, "the aggregate", d->aggregate));
+    d->scale = s.n && s.most > 1.0 ? 100.0 : 1.0;
+    if (s.n == 0 || isnan(d->aggregate) || agrees(s.mean, d->aggregate))
         return KVR_OK;
-    if (!(d->aggregate >= 0.0 && d->aggregate <= 100.0))
-        return kvr_fail(KVR_EFORMAT, "%s: %s: aggregate %g, outside of 0..1 and of 0..100",
-                        im->path, d->name, d->aggregate);
-    mean = sum / n;
-    if (agrees(mean, d->aggregate))
-        return KVR_OK;
-    if (agrees(mean, 100.0 * d->aggregate))
+    if (percent && agrees(s.mean, 100.0 * d->aggregate)) {
         d->scale = 100.0;
-    else if (agrees(100.0 * mean, d->aggregate) && most <= 1.0)
-        d->scale = 1.0;
-    else
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: %s: the mean of its videos is %g, its aggregate %g: the same scale "
-                        "of neither 0..1 nor 0..100",
-                        im->path, d->name, mean, d->aggregate);
-    return KVR_OK;
+        return KVR_OK;
+    }
+    if (between(&s, d->aggregate, 1.0) ||
+        (percent && s.most <= 1.0 && between(&s, d->aggregate, 0.01)))
+        return KVR_OK;
+    if (percent && between(&s, d->aggregate, 100.0)) {
+        d->scale = 100.0;
+        return KVR_OK;
+    }
+    return kvr_fail(
+        KVR_EFORMAT,
+        "%s: %s: the aggregate is %g, but the scores of its videos are %g..%g (mean %g, "
+        "%d videos): an aggregate is an average of them, on the same scale or on 0..1 "
+        "beside 0..100",
+        im->path, d->name, d->aggregate, s.least, s.most, s.mean, s.n);
 }
 
 /* --- cells ------------------------------------------------------------------------------ */
@@ -109,14 +191,15 @@ static enum kvr_status put(struct import *im, const char *cell, const struct dim
                            const json_t *video)
 {
     char name[128];
-    double x;
-    bool has = score_of(video, &x);
+    double x = NAN;
+
+    score_of(json_object_get(video, "video_results"), &x);
 
     sqlite3_snprintf(sizeof name, name, "vbench.%s", d->name);
     kvr_sql_bind(im->drop, "tt", cell, name);
     KVR_TRY(kvr_sql_step(im->store, im->drop, "replacing a score"));
-    kvr_sql_bind(im->put, "ttdt", cell, name, has ? x / d->scale : NAN,
-                 has ? NULL : "VBench gives no number for this video");
+    kvr_sql_bind(im->put, "ttdt", cell, name, x / d->scale,
+                 isnan(x) ? "VBench gives NaN for this video" : NULL);
     KVR_TRY(kvr_sql_step(im->store, im->put, "writing a score"));
     im->out->stored++;
     return KVR_OK;
@@ -180,8 +263,6 @@ static enum kvr_status import_video(struct import *im, const struct dimension *d
     const char *path = json_string_value(json_object_get(video, "video_path"));
     int n;
 
-    if (!path)
-        return kvr_fail(KVR_EFORMAT, "%s: %s: video %zu has no 'video_path'", im->path, d->name, i);
     im->out->videos++;
     KVR_TRY(put_cells(im, d, video, path, true, &n));
     if (n == 0)
@@ -195,17 +276,20 @@ static enum kvr_status import_video(struct import *im, const struct dimension *d
 static enum kvr_status import_dimension(struct import *im, const char *name, const json_t *value)
 {
     const json_t *aggregate = json_array_get(value, 0);
-    struct dimension d = { .name = name,
-                           .videos = json_array_get(value, 1),
-                           .aggregate =
-                               json_is_number(aggregate) ? json_number_value(aggregate) : NAN };
+    struct dimension d = { .name = name, .videos = json_array_get(value, 1), .aggregate = NAN };
 
     if (!json_is_array(value) || !json_is_array(d.videos))
         return kvr_fail(KVR_EFORMAT, "%s: %s: expected [aggregate, [videos]]", im->path, name);
     if (strlen(name) > 100)
         return kvr_fail(KVR_EFORMAT, "%s: a dimension's name of %zu characters", im->path,
                         strlen(name));
+    if (!score_of(aggregate, &d.aggregate) && !json_is_null(aggregate))
+        return refuse_value(im, name, "the aggregate", aggregate);
     KVR_TRY(find_scale(im, &d));
+    if (json_array_size(d.videos) == 0)
+        return json_array_append_new(im->out->empty, json_string(name))
+                   ? kvr_fail(KVR_ENOMEM, "import: no memory")
+                   : KVR_OK;
     im->out->dimensions++;
     for (size_t i = 0; i < json_array_size(d.videos); i++)
         KVR_TRY(import_video(im, &d, i));
@@ -227,7 +311,16 @@ static enum kvr_status import_all(struct import *im, json_t *doc)
     KVR_TRY(
         kvr_sql_prepare(im->store, &im->drop, "DELETE FROM metric WHERE cell = ?1 AND name = ?2"));
     json_object_foreach(doc, name, value) KVR_TRY(import_dimension(im, name, value));
-    return im->out->dimensions ? KVR_OK : kvr_fail(KVR_EFORMAT, "%s: no dimension in it", im->path);
+    return im->out->dimensions || json_array_size(im->out->empty)
+               ? KVR_OK
+               : kvr_fail(KVR_EFORMAT, "%s: no dimension in it", im->path);
+}
+
+void kvr_vbench_free(struct kvr_vbench_result *r)
+{
+    json_decref(r->unmatched);
+    json_decref(r->empty);
+    memset(r, 0, sizeof *r);
 }
 
 enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
@@ -244,6 +337,7 @@ enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
         return kvr_fail(KVR_EFORMAT, "%s: expected one object with dimensions", path);
     }
     out->unmatched = json_array();
+    out->empty = json_array();
     st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "importing");
     if (st == KVR_OK) {
         st = import_all(&im, doc);
@@ -256,9 +350,7 @@ enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
             sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     }
     json_decref(doc);
-    if (st != KVR_OK) {
-        json_decref(out->unmatched);
-        memset(out, 0, sizeof *out);
-    }
+    if (st != KVR_OK)
+        kvr_vbench_free(out);
     return st;
 }

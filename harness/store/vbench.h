@@ -1,10 +1,12 @@
 /* vbench.h - scores of VBench become metrics of the cells whose videos it looked at.
  *
  * A VBench result file is one JSON object {dimension: [aggregate, [{"video_path", "video_results"},
- * ...]], ...}. Some dimensions give a video's score between 0 and 1, some between 0 and 100, and
- * the aggregate need not be on the same scale (imaging_quality's is not). Here every score is
- * stored between 0 and 1, as metric `vbench.DIMENSION`; the scale is found by comparing the mean
- * of the videos with the aggregate, and a file where neither scale fits is refused. */
+ * ...]], ...}. Some dimensions give a video's score in 0..1, some in 0..100, a cosine in -1..1, and
+ * the aggregate need not be on the same scale (imaging_quality's is not), nor the mean of the videos
+ * (subject_consistency's is the mean of all frames). Scores are stored as metric `vbench.DIMENSION`,
+ * divided by 100 where they are in percent. The scale is the one at which the aggregate is an average
+ * of the videos' scores; a file where none fits is refused, and so is a value of another type. NaN,
+ * which VBench writes for a dimension without videos, is read. */
 #ifndef KVR_STORE_VBENCH_H
 #define KVR_STORE_VBENCH_H
 
@@ -17,7 +19,8 @@ struct kvr_vbench_result {
     int videos;        /* entries of all dimensions */
     int matched;       /* of these, with a cell */
     int stored;        /* rows written: cells that share a rollout have one video */
-    json_t *unmatched; /* file names without a cell, each once; json_decref() */
+    json_t *unmatched; /* file names without a cell, each once */
+    json_t *empty;     /* dimensions without a video, not counted above */
 };
 
 /* All of the file or nothing, in one transaction; scores that were there are replaced. A video
@@ -26,5 +29,6 @@ struct kvr_vbench_result {
  * have, and the path does not tell them apart. */
 enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
                                  struct kvr_vbench_result *out);
+void kvr_vbench_free(struct kvr_vbench_result *r); /* copes with {0} */
 
 #endif

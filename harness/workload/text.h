@@ -34,15 +34,17 @@
 extern "C" {
 #endif
 
-/* Token ids of one text: I32 [n] in a safetensors file. */
+/* Token ids of one text, out of a safetensors file. */
 struct kvr_tokens {
     struct kvr_st *file;
-    const int32_t *id; /* in the mapped file, until it is closed */
+    const int32_t *id; /* in the mapped file, until it is closed, or in `own` */
+    int32_t *own;      /* of ids that the file has in another type; NULL */
     int n;
-    char sha256[KVR_SHA256_HEX]; /* of the ids' bytes */
+    char sha256[KVR_SHA256_HEX]; /* of the ids' bytes as I32 */
 };
-/* KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND name file and tensor; on failure there is nothing to close.
- */
+/* Ids of any integer type [n] or [1,n]: each must be in 0..2^31-1; a model checks them against its
+ * vocabulary. KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND name file and tensor; on failure there is nothing to
+ * close. */
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor);
 void kvr_tokens_close(struct kvr_tokens *t); /* copes with {0} */
 

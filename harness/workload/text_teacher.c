@@ -1,4 +1,5 @@
 /* text_teacher.c - token ids, and the forward of a whole text that everything is held against. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,23 +9,103 @@
 
 enum { CHUNK = 512 }; /* tokens a forward; past keys and values are BF16, those of a chunk too */
 
+/* Any integer as it stands in a file; false: beyond what an int64_t holds. */
+static bool integer_at(const struct kvr_tensor *x, int64_t i, int64_t *out)
+{
+    const unsigned char *at = (const unsigned char *)x->data + (size_t)i * kvr_dtype_size(x->dtype);
+
+#define CASE(name, type)                                                                           \
+    case name: {                                                                                   \
+        type value;                                                                                \
+        memcpy(&value, at, sizeof value);                                                          \
+        *out = (int64_t)value;                                                                     \
+        return true;                                                                               \
+    }
+    switch (x->dtype) {
+        CASE(KVR_U8, uint8_t)
+        CASE(KVR_I8, int8_t)
+        CASE(KVR_U16, uint16_t)
+        CASE(KVR_I16, int16_t)
+        CASE(KVR_U32, uint32_t)
+        CASE(KVR_I32, int32_t)
+        CASE(KVR_I64, int64_t)
+    case KVR_U64: {
+        uint64_t value;
+
+        memcpy(&value, at, sizeof value);
+        *out = (int64_t)value;
+        return value <= INT64_MAX;
+    }
+    default:
+        return false;
+    }
+#undef CASE
+}
+
+static bool is_integer(enum kvr_dtype t)
+{
+    switch (t) {
+    case KVR_U8:
+    case KVR_I8:
+    case KVR_U16:
+    case KVR_I16:
+    case KVR_U32:
+    case KVR_I32:
+    case KVR_U64:
+    case KVR_I64:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum kvr_status take_ids(struct kvr_tokens *t, const struct kvr_tensor *x, const char *path,
+                                const char *tensor)
+{
+    t->id = x->data;
+    if (x->dtype != KVR_I32) {
+        t->own = malloc((size_t)t->n * sizeof *t->own);
+        if (!t->own)
+            return kvr_fail(KVR_ENOMEM, "%s: no memory for %d token ids", path, t->n);
+        t->id = t->own;
+    }
+    for (int i = 0; i < t->n; i++) {
+        int64_t id = 0;
+
+        if (!integer_at(x, i, &id) || id < 0 || id > INT32_MAX)
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor '%s': token %d is %" PRId64 ", need 0..%" PRId32, path,
+                            tensor, i, id, INT32_MAX);
+        if (t->own)
+            t->own[i] = (int32_t)id;
+    }
+    return KVR_OK;
+}
+
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor)
 {
     struct kvr_tensor x;
     enum kvr_status st;
+    int64_t n = 0;
 
     memset(t, 0, sizeof *t);
     KVR_TRY(kvr_st_open(&t->file, path));
     st = kvr_st_get(t->file, tensor, &x);
-    if (st == KVR_OK &&
-        (x.dtype != KVR_I32 || x.n_dims != 1 || x.shape[0] < 2 || x.shape[0] > 1 << 24))
-        st =
-            kvr_fail(KVR_EFORMAT, "%s: tensor '%s': token ids are I32 [n], n from 2", path, tensor);
     if (st == KVR_OK) {
-        t->id = x.data;
-        t->n = (int)x.shape[0];
-        st = kvr_sha256_hex(x.data, (size_t)t->n * sizeof *t->id, t->sha256);
+        n = x.n_dims > 0 ? x.shape[x.n_dims - 1] : 0;
+        if (x.n_dims > 2 || (x.n_dims == 2 && x.shape[0] != 1) || n < 2 || n > 1 << 24 ||
+            !is_integer(x.dtype))
+            st = kvr_fail(KVR_EFORMAT,
+                          "%s: tensor '%s': %s of %d dimensions; token ids are integers [n] or "
+                          "[1,n], n in 2..%d",
+                          path, tensor, kvr_dtype_name(x.dtype), x.n_dims, 1 << 24);
     }
+    if (st == KVR_OK) {
+        t->n = (int)n;
+        st = take_ids(t, &x, path, tensor);
+    }
+    if (st == KVR_OK)
+        st = kvr_sha256_hex(t->id, (size_t)t->n * sizeof *t->id, t->sha256);
     if (st != KVR_OK)
         kvr_tokens_close(t);
     return st;
@@ -33,6 +114,7 @@ enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const ch
 void kvr_tokens_close(struct kvr_tokens *t)
 {
     kvr_st_close(&t->file);
+    free(t->own);
     memset(t, 0, sizeof *t);
 }
 

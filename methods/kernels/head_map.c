@@ -35,7 +35,7 @@ enum kvr_status kvr_head_map_read(const char *path, const char *letters,
     int layer = 0, at = 0;
     FILE *f;
 
-    st = kvr_infile_open(&f, path);
+    st = kvr_infile_open_text(&f, path);
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "head map");
     while (st == KVR_OK && getline(&line, &size, f) >= 0) {

@@ -1,11 +1,11 @@
 /* level_table.c - see level_table.h. */
 #include "methods/kernels/level_table.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/infile.h"
 #include "methods/kernels/calibration.h"
 
 struct line {
@@ -13,14 +13,6 @@ struct line {
     long layer;
     int n;
 };
-
-static enum kvr_status open_file(const char *path, FILE **f)
-{
-    *f = fopen(path, "r");
-    return *f ? KVR_OK
-              : kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "levels '%s': %s", path,
-                         strerror(errno));
-}
 
 /* "k 0 -0.8 0.8": false when it is not that, or has more than `room` levels. `text` ends before a
  * comment. */
@@ -85,7 +77,9 @@ enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
     FILE *f;
 
     KVR_TRY(kvr_calibration_find("levels", path, place));
-    KVR_TRY(open_file(path, &f));
+    st = kvr_infile_open_text(&f, path);
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "levels");
     while (st == KVR_OK && getline(&text, &size, f) >= 0)
         st = take(path, ++at, text, side, place, n, level, &lines, &found);
     if (st == KVR_OK && (!found || lines != 2 * place->n_layers))

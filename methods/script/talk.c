@@ -116,8 +116,9 @@ static enum kvr_status hear(struct kvr_talk *t, void *p, size_t n)
     return KVR_OK;
 }
 
-/* It has failed, and says so in the first part. */
-static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t n)
+/* It has failed, and says so in the first part; `wrong` is the status of an exception. */
+static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t n,
+                                    enum kvr_status wrong)
 {
     char text[KVR_OPT_STRING_MAX * 2];
     const size_t kept = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
@@ -130,7 +131,7 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
         if (*c == '\n' || *c == '\r')
             *c = ' ';
     kvr_talk_end(t); /* what is left unheard with it */
-    return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : KVR_EFORMAT, "%s", text);
+    return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : wrong, "%s", text);
 }
 
 /* Nobody has room for what it says: it is let out, so that the next question has its own answer. */
@@ -203,7 +204,7 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
         KVR_TRY(say(t, m->part[i], m->n[i]));
     KVR_TRY(hear(t, back, sizeof back));
     if (back[0] != SAID_OK)
-        return hear_failure(t, back[0], back[4]);
+        return hear_failure(t, back[0], back[4], KVR_EIO);
     st = hear_parts(t, dev, back + 4, told);
     if (st != KVR_OK)
         kvr_buf_free(&told->own);
@@ -228,7 +229,7 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
         return kvr_fail(KVR_EFORMAT, "has not been read within %d s", START_MS / 1000);
     KVR_TRY(hear(t, head, sizeof head));
     if (head[0] != SAID_OK)
-        return hear_failure(t, head[0], head[4]);
+        return hear_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
         return kvr_fail(KVR_EFORMAT, "its process answers nonsense");
     text = calloc(1, (size_t)head[4] + 1);

@@ -47,3 +47,50 @@ if near 0.5 0.5002 || near "" 0.5; then
 else
     ok "numbers that are not near do not pass"
 fi
+
+# --- as players show it ------------------------------------------------------------------------
+
+# upright NAME: what FFmpeg shows of NAME.mp4, lossless.
+upright() { ffmpeg -v error -i "$1.mp4" -c:v ffv1 -pix_fmt gbrp -y "$1-shown.mkv"; }
+ffmpeg -v error -f lavfi -i testsrc2=size=64x48:rate=12 -frames:v 6 -c:v libx264 -qp 0 -pix_fmt yuv444p -y plain.mp4
+if [ -s plain.mp4 ]; then
+    for angle in 90 180 270; do
+        ffmpeg -v error -i plain.mp4 -c copy -metadata:s:v:0 rotate=$angle -y "turned.mp4"
+        upright turned
+        ffmpeg -v error -i plain.mp4 -f rawvideo -y plain.raw
+        ffmpeg -v error -i turned.mp4 -f rawvideo -y turned.raw
+        if cmp -s plain.raw turned.raw; then
+            skip "turned by $angle" "this ffmpeg writes no display matrix"
+            continue
+        fi
+        exits 0 "turned by $angle" compare turned.mp4 turned-shown.mkv --json
+        json "is compared as it is shown" '.psnr_db > 45'
+        if "$kvreel" compare plain.mp4 turned.mp4 --json >"$out" 2>"$err"; then
+            json "and is not what is stored" '.psnr_db < 30'
+        else
+            says "and is not what is stored" '48x64|64x48'
+        fi
+    done
+    # Flips by the stream's own message (SEI), a matrix that is no turn by the container's.
+    if ffmpeg -v error -i plain.mp4 -c copy -bsf:v h264_metadata=display_orientation=insert:flip=horizontal -y flipped.mp4; then
+        ffmpeg -v error -i plain.mp4 -vf hflip -c:v ffv1 -pix_fmt gbrp -y mirrored.mkv
+        exits 0 "mirrored by the stream" compare flipped.mp4 mirrored.mkv --json
+        json "is compared as it is shown" '.psnr_db > 45'
+    fi
+    cp turned.mp4 odd.mp4
+    python3 - odd.mp4 <<'PY'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+at = data.index(b"tkhd") + 44  # of the matrix in a track header of version 0
+data[at:at + 4] = struct.pack(">i", 32768)
+open(sys.argv[1], "wb").write(data)
+PY
+    exits 2 "turned by another angle" compare plain.mp4 odd.mp4
+    says "is refused with the matrix" 'display matrix 0.5 .*write it upright first'
+    ffmpeg -v error -i plain.mp4 -c copy -aspect 16:9 -y wide.mp4
+    exits 2 "pixels of another shape" compare plain.mp4 wide.mp4
+    says "are refused with the shapes" 'plain.mp4 has pixels of 1:1, wide.mp4 of 4:3'
+    exits 0 "the same pixels on both sides" compare wide.mp4 wide.mp4
+else
+    skip "display matrices" "this ffmpeg has no libx264"
+fi

@@ -22,14 +22,26 @@ cat >r.json <<JSON
   "dynamic_degree": [0.5, [
     {"video_path": "${videos[0]}", "video_results": true},
     {"video_path": "${videos[1]%.mp4}.avi", "video_results": false}]],
-  "unscored": [null, [
-    {"video_path": "${videos[0]}", "video_results": null},
+  "subject_by_frames": [0.934, [
+    {"video_path": "${videos[0]}", "video_results": 0.9},
+    {"video_path": "${videos[1]}", "video_results": 0.96}]],
+  "percent_by_frames": [0.704, [
+    {"video_path": "${videos[0]}", "video_results": 70},
+    {"video_path": "${videos[1]}", "video_results": 72}]],
+  "overall_consistency": [-0.005, [
+    {"video_path": "${videos[0]}", "video_results": -0.02},
+    {"video_path": "${videos[1]}", "video_results": 0.01}]],
+  "temporal_style": [-0.02, [{"video_path": "${videos[0]}", "video_results": -0.02}]],
+  "motion_smoothness": [NaN, []],
+  "unscored": [NaN, [
+    {"video_path": "${videos[0]}", "video_results": NaN},
     {"video_path": "elsewhere.mp4", "video_results": 0.5}]]
 }
 JSON
 exits 0 "import" import vbench r.json --db t.db --json
-json "counts" '.dimensions == 6 and .videos == 11 and .matched == 10 and .stored == 10 and .unmatched == ["elsewhere.mp4"]'
+json "counts" '.dimensions == 10 and .videos == 18 and .matched == 17 and .stored == 17 and .unmatched == ["elsewhere.mp4"] and .empty == ["motion_smoothness"]'
 says "names what has no cell" 'no cell has the video elsewhere.mp4'
+says "names the dimension without a video" 'motion_smoothness: no video is in this dimension'
 value() { # DIMENSION VIDEO
     sql t.db "SELECT coalesce(round(m.value, 6), 'NULL: ' || missing) FROM metric m JOIN artifact a \
         ON a.cell = m.cell WHERE a.kind = 'video' AND 'o/' || a.path = '$2' AND m.name = 'vbench.$1'"
@@ -41,8 +53,14 @@ same "a small score of 0..100, known by its aggregate" "$(value small_percent "$
 same "both of 0..100" "$(value percent "${videos[0]}")" 0.7
 same "true is 1" "$(value dynamic_degree "${videos[0]}")" 1.0
 same "another suffix" "$(value dynamic_degree "${videos[1]}")" 0.0
-same "no number" "$(value unscored "${videos[0]}")" "NULL: VBench gives no number for this video"
+same "NaN" "$(value unscored "${videos[0]}")" "NULL: VBench gives NaN for this video"
+same "an aggregate over frames" "$(value subject_by_frames "${videos[1]}")" 0.96
+same "an aggregate over frames beside percent" "$(value percent_by_frames "${videos[1]}")" 0.72
+same "a cosine below 0" "$(value overall_consistency "${videos[0]}")" -0.02
+same "another cosine below 0" "$(value temporal_style "${videos[0]}")" -0.02
 
+printf '\xef\xbb\xbf{"subject_consistency": [0.8, [{"video_path": "%s", "video_results": 0.8}]]}' "${videos[0]}" >mark.json
+exits 0 "a byte order mark" import vbench mark.json --db t.db
 n=$(sql t.db "SELECT count(*) FROM metric")
 exits 0 "the same again" import vbench r.json --db t.db
 same "replaces, and adds nothing" "$(sql t.db "SELECT count(*) FROM metric")" "$n"
@@ -54,10 +72,19 @@ bad() { # NAME PATTERN JSON
     same "$1: leaves nothing behind" "$(sql t.db "SELECT count(*) FROM metric")" "$n"
 }
 v="\"video_path\": \"${videos[0]}\", \"video_results\""
-bad "scales that fit nothing" 'x: the mean of its videos is 67.5, its aggregate 0.739' \
+bad "scales that fit nothing" 'x: the aggregate is 0.739, but the scores of its videos are 67.5..67.5' \
     "{\"y\": [0.5, [{$v: 0.5}]], \"x\": [0.739, [{$v: 67.5}]]}"
-bad "a score above 100" '101, outside' "{\"x\": [null, [{$v: 101}]]}"
+bad "a score above 100" 'has 101, outside' "{\"x\": [null, [{$v: 101}]]}"
 bad "a negative score" '-0.1, outside' "{\"x\": [null, [{$v: -0.1}]]}"
+bad "a cosine above 1" 'temporal_style: video 0 .*has 1.5, need -1..1' "{\"temporal_style\": [1.5, [{$v: 1.5}]]}"
+bad "a cosine in percent" 'aggregate has 50, need -1..1' "{\"temporal_style\": [50, [{$v: 0.5}]]}"
+bad "a score as text" "x: video 0 \('.*mp4'\) has \"0.71\", need a number" "{\"x\": [0.71, [{$v: \"0.71\"}]]}"
+bad "a score of null" "x: video 0 \('.*mp4'\) has null" "{\"x\": [0.71, [{$v: null}]]}"
+bad "a score in a list" "x: video 0 .* has \[0.5\]" "{\"x\": [0.71, [{$v: [0.5]}]]}"
+bad "an infinite score" "x: video 0 .* has -Infinity" "{\"x\": [0.71, [{$v: -Infinity}]]}"
+bad "no score" "x: video 0 .* has no 'video_results'" '{"x": [0.71, [{"video_path": "a.mp4"}]]}'
+bad "an aggregate as text" 'x: the aggregate has "0.71"' "{\"x\": [\"0.71\", [{$v: 0.71}]]}"
+bad "UTF-16" 'UTF-16 text .it begins with the byte order mark FF FE.: save it as UTF-8' $'\xff\xfe{}'
 bad "no pair" 'expected \[aggregate' '{"x": 0.5}'
 bad "no dimension" 'no dimension' '{}'
 bad "a list" 'expected one object' '[]'

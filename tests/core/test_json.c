@@ -175,6 +175,70 @@ START_TEST(files)
 }
 END_TEST
 
+/* Python's json writes what JSON does not have: read by name, refused where a number is wanted, and a
+ * string of the same letters stays a string. */
+START_TEST(numbers_of_python)
+{
+    static const char content[] = "{\"n\": NaN, \"p\":Infinity, \"m\": [-Infinity],\n"
+                                  "\"t\": \"NaN, \\\"Infinity\", \"x\": 1, \"k NaN\": 2}";
+    char path[64], place[96];
+    double r = 5;
+    const char *s = "kept";
+    json_t *o;
+
+    ck_assert_msg(load_text(content, &o, path) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(kvr_json_not_finite(json_object_get(o, "n")), "NaN");
+    ck_assert_str_eq(kvr_json_not_finite(json_object_get(o, "p")), "Infinity");
+    ck_assert_str_eq(kvr_json_not_finite(json_array_get(json_object_get(o, "m"), 0)), "-Infinity");
+    ck_assert_ptr_null(kvr_json_not_finite(json_object_get(o, "t")));
+    ck_assert_ptr_null(kvr_json_not_finite(json_object_get(o, "x")));
+    ck_assert_ptr_null(kvr_json_not_finite(NULL));
+    ck_assert_str_eq(json_string_value(json_object_get(o, "t")), "NaN, \"Infinity");
+    ck_assert_int_eq(json_integer_value(json_object_get(o, "k NaN")), 2);
+    ck_assert_int_eq(kvr_json_real(o, "f", "n", &r), KVR_EFORMAT);
+    says("n: expected number, found NaN");
+    ck_assert_int_eq(kvr_json_string(o, "f", "p", &s), KVR_EFORMAT);
+    says("found Infinity");
+    ck_assert(r == 5);
+    json_decref(o);
+    ck_assert_int_eq(load_text("{\"a\": -Infinity,\n \"b\": NaN, nan}", &o, path), KVR_EFORMAT);
+    snprintf(place, sizeof place, "%s:2:", path);
+    says(place); /* columns are those of the file */
+    says(":14: ");
+    ck_assert_int_eq(load_text("{\"a\": NaNs}", &o, path), KVR_EFORMAT);
+    ck_assert_int_eq(load_text("{NaN: 1}", &o, path), KVR_OK); /* no harm: a key nobody asks for */
+    json_decref(o);
+}
+END_TEST
+
+START_TEST(byte_order_marks)
+{
+    static const struct {
+        const char *text, *says; /* NULL: read */
+    } cases[] = {
+        { "\xef\xbb\xbf{\"a\": 1}", NULL },
+        { "\xff\xfe{", "UTF-16 text (it begins with the byte order mark FF FE): save it as UTF-8" },
+        { "\xfe\xff", "byte order mark FE FF" },
+        { "\xef\xbb{}", ":1:" },
+        { "\xef\xbb\xbf", ":1:" },
+    };
+    char path[64];
+    json_t *o;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const enum kvr_status st = load_text(cases[i].text, &o, path);
+
+        ck_assert_msg((st == KVR_OK) == !cases[i].says, "case %zu: %s", i, kvr_error());
+        if (cases[i].says)
+            says(cases[i].says);
+        json_decref(o);
+    }
+    ck_assert_int_eq(kvr_json_parse(&o, cases[0].text, strlen(cases[0].text), "m"), KVR_OK);
+    ck_assert_int_eq(json_integer_value(json_object_get(o, "a")), 1);
+    json_decref(o);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("json");
@@ -185,6 +249,8 @@ int main(void)
     tcase_add_test(tc, missing_is_an_error_or_a_default);
     tcase_add_test(tc, words);
     tcase_add_test(tc, files);
+    tcase_add_test(tc, numbers_of_python);
+    tcase_add_test(tc, byte_order_marks);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -38,9 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 
     if (kvr_store_vbench(s, fuzz_file(bytes, n), &r) == KVR_OK) {
         assert(r.matched <= r.videos && r.stored >= r.matched);
-        json_decref(r.unmatched);
+        kvr_vbench_free(&r);
     } else {
-        assert(kvr_error()[0] && !r.unmatched);
+        assert(kvr_error()[0] && !r.unmatched && !r.empty);
     }
     return 0;
 }

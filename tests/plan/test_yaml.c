@@ -41,7 +41,9 @@ START_TEST(places)
     ck_assert_int_eq(kvr_yaml_bool(n, &b), KVR_OK);
     ck_assert(b);
     n = kvr_yaml_get(root, "text");
-    ck_assert_int_eq(kvr_yaml_int(n, 0, 100, &v), KVR_EINVAL);
+    v = 0;
+    ck_assert_int_eq(kvr_yaml_int(n, 0, 100, &v), KVR_OK); /* templating tools quote everything */
+    ck_assert_int_eq(v, 42);
     ck_assert_int_eq(kvr_yaml_string(n, &s), KVR_OK);
     ck_assert_str_eq(s, "42");
     ck_assert_ptr_null(kvr_yaml_get(root, "absent"));
@@ -185,6 +187,56 @@ START_TEST(overrides)
 }
 END_TEST
 
+/* What stands in quotes is the number or truth value that is wanted, and nothing looser than it. */
+START_TEST(quoted_values)
+{
+    static const struct {
+        const char *text;
+        int number, flag; /* -1: refused */
+    } cases[] = {
+        { "a: '15'", 15, -1 },     { "a: \"15\"", 15, -1 }, { "a: 'true'", -1, 1 },
+        { "a: \"false\"", -1, 0 }, { "a: ' 15x'", -1, -1 }, { "a: ''", -1, -1 },
+        { "a: '1.5'", -1, -1 },    { "a: 'True'", -1, -1 }, { "a: '1..3'", -1, -1 },
+        { "a: |-\n  15", 15, -1 },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kvr_yaml *y;
+        const struct kvr_yaml_node *n;
+        long long v = -1;
+        bool b = false;
+        bool is_int, is_bool;
+
+        ck_assert_msg(read_text(&y, cases[i].text) == KVR_OK, "%s", kvr_error());
+        n = kvr_yaml_get(kvr_yaml_root(y), "a");
+        is_int = kvr_yaml_int(n, 0, 100, &v) == KVR_OK;
+        is_bool = kvr_yaml_bool(n, &b) == KVR_OK;
+        ck_assert_msg(is_int == (cases[i].number >= 0) && (!is_int || v == cases[i].number), "%s",
+                      cases[i].text);
+        ck_assert_msg(is_bool == (cases[i].flag >= 0) && (!is_bool || b == cases[i].flag), "%s",
+                      cases[i].text);
+        kvr_yaml_close(&y);
+    }
+}
+END_TEST
+
+START_TEST(extensions)
+{
+    static const char *const allowed[] = { "frames", "prompts", NULL };
+    struct kvr_yaml *y;
+
+    ck_assert_int_eq(read_text(&y, "x-common: &f [3, 6]\nx-: 1\nx-lists: {a: &p [b]}\n"
+                                   "frames: *f\nprompts: *p\n"),
+                     KVR_OK);
+    ck_assert_msg(kvr_yaml_keys(kvr_yaml_root(y), allowed) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_yaml_count(kvr_yaml_get(kvr_yaml_root(y), "frames")), 2);
+    kvr_yaml_close(&y);
+    ck_assert_int_eq(read_text(&y, "frames: 3\nxcommon: 1\n"), KVR_OK);
+    ck_assert_int_eq(kvr_yaml_keys(kvr_yaml_root(y), allowed), KVR_EINVAL);
+    kvr_yaml_close(&y);
+}
+END_TEST
+
 /* Every prefix of a document and every damaged byte: a tree or a message, never more. */
 START_TEST(damage)
 {
@@ -224,6 +276,8 @@ int main(void)
     tcase_add_test(tc, too_large);
     tcase_add_test(tc, keys_and_types);
     tcase_add_test(tc, overrides);
+    tcase_add_test(tc, quoted_values);
+    tcase_add_test(tc, extensions);
     tcase_add_test(tc, damage);
     suite_add_tcase(suite, tc);
     return run_suite_forked(suite);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "harness/core/clock.h"
+#include "harness/core/json.h"
 #include "harness/run/external.h"
 #include "tests/suite.h"
 
@@ -30,7 +31,8 @@ static const struct failure {
     { "echo '{\"a\": \"high\"}'", "echo: 'a' is not a number" },
     { "echo '{\"a\": {\"b\": 1}}'", "echo: 'a' is not a number" },
     { "echo '{\"a\": 1, \"a\": 2}'", "echo: printed no JSON" },
-    { "echo '{\"a\": NaN}'", "echo: printed no JSON" },
+    { "echo '{\"a\": \"NaN\"}'", "echo: 'a' is not a number: \"NaN\"" },
+    { "echo '{\"a\": nan}'", "echo: printed no JSON" },
     { "echo '{\"a\": 1} {\"a\": 2}'", "echo: printed no JSON" },
     { "echo 'a", "a quote is not closed" },
     { "  ", "an empty command" },
@@ -84,6 +86,22 @@ START_TEST(paths_are_not_code)
     json_t *out;
 
     ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    json_decref(out);
+}
+END_TEST
+
+/* Python prints NaN and infinities; every one is told from a number and from null. */
+START_TEST(not_finite_is_let_through)
+{
+    const struct kvr_external e = { .command = "echo '{\"a\": NaN, \"b\": -Infinity, \"c\": 1}'",
+                                    .timeout_s = 20 };
+    const char *unheld;
+    json_t *out;
+
+    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(kvr_json_not_finite(json_object_get(out, "a")), "NaN");
+    ck_assert_str_eq(kvr_json_not_finite(json_object_get(out, "b")), "-Infinity");
+    ck_assert(json_is_integer(json_object_get(out, "c")));
     json_decref(out);
 }
 END_TEST
@@ -289,6 +307,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, failures_say_why, 0, N_FAILURES);
     tcase_add_test(tc, words_quotes_and_placeholders);
     tcase_add_test(tc, paths_are_not_code);
+    tcase_add_test(tc, not_finite_is_let_through);
     tcase_add_test(tc, null_is_let_through);
     tcase_add_test(tc, a_timeout_takes_the_whole_group);
     tcase_add_test(tc, a_child_left_behind_is_not_waited_for);

@@ -55,6 +55,70 @@ static struct kvr_text_result run(const char *method, const struct kvr_text_requ
     return r;
 }
 
+static void ids_path(char path[64])
+{
+    snprintf(path, 64, "/tmp/kvreel-ids-%ld.safetensors", (long)getpid());
+}
+
+/* The same ids in every integer type, flat or as a batch of one, are the same text. */
+START_TEST(ids_of_any_integer_type)
+{
+    enum { MOST = 64 };
+    static const enum kvr_dtype types[] = { KVR_I16, KVR_U16, KVR_U32, KVR_I32, KVR_I64, KVR_U64 };
+    char path[64], want[KVR_SHA256_HEX];
+
+    ids_path(path);
+    ck_assert_int_eq(kvr_sha256_hex(ids.id, MOST * sizeof *ids.id, want), KVR_OK);
+    for (size_t k = 0; k < 2 * (sizeof types / sizeof *types); k++) {
+        unsigned char bytes[MOST * sizeof(int64_t)] = { 0 };
+        const size_t size = kvr_dtype_size(types[k / 2]);
+        struct kvr_st_item item = { "t", { .data = bytes, .dtype = types[k / 2] } };
+        struct kvr_tokens t;
+
+        for (int i = 0; i < MOST; i++)
+            memcpy(bytes + (size_t)i * size, &ids.id[i], size < 4 ? size : 4);
+        item.t.n_dims = k % 2 ? 2 : 1;
+        item.t.shape[0] = k % 2 ? 1 : MOST;
+        item.t.shape[1] = k % 2 ? MOST : 0;
+        ck_assert_int_eq(kvr_st_write(path, &item, 1, NULL), KVR_OK);
+        ck_assert_msg(kvr_tokens_open(&t, path, "t") == KVR_OK, "%s", kvr_error());
+        ck_assert_int_eq(t.n, MOST);
+        ck_assert_mem_eq(t.id, ids.id, MOST * sizeof *ids.id);
+        ck_assert_str_eq(t.sha256, want);
+        kvr_tokens_close(&t);
+    }
+    unlink(path);
+}
+END_TEST
+
+START_TEST(ids_out_of_range)
+{
+    static const int64_t wide[][3] = { { 1, -2, 3 }, { 1, 2, 1LL << 31 }, { INT64_MIN, 0, 0 } };
+    static const char *const says[] = { "token 1 is -2, need 0..2147483647",
+                                        "token 2 is 2147483648",
+                                        "token 0 is -9223372036854775808" };
+    float real[] = { 1, 2, 3 };
+    struct kvr_st_item item = { "t", { .dtype = KVR_I64, .n_dims = 1, .shape = { 3 } } };
+    struct kvr_tokens t;
+    char path[64];
+
+    ids_path(path);
+    for (int i = 0; i < 3; i++) {
+        item.t.data = (void *)(uintptr_t)wide[i];
+        ck_assert_int_eq(kvr_st_write(path, &item, 1, NULL), KVR_OK);
+        ck_assert_int_eq(kvr_tokens_open(&t, path, "t"), KVR_EFORMAT);
+        ck_assert_msg(strstr(kvr_error(), says[i]) != NULL, "%s", kvr_error());
+    }
+    item.t.data = real;
+    item.t.dtype = KVR_F32;
+    ck_assert_int_eq(kvr_st_write(path, &item, 1, NULL), KVR_OK);
+    ck_assert_int_eq(kvr_tokens_open(&t, path, "t"), KVR_EFORMAT);
+    ck_assert_msg(strstr(kvr_error(), "F32 of 1 dimensions; token ids are integers") != NULL, "%s",
+                  kvr_error());
+    unlink(path);
+}
+END_TEST
+
 /* Bins at 32, 64 and 128 of 192 tokens; the last scored chunk has no token behind it. */
 START_TEST(scores_these_tokens)
 {
@@ -202,6 +266,8 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, open_all, close_all);
+    tcase_add_test(tc, ids_of_any_integer_type);
+    tcase_add_test(tc, ids_out_of_range);
     tcase_add_loop_test(tc, scores_these_tokens, 0, 4);
     tcase_add_loop_test(tc, bf16_is_the_teacher, 0, 2);
     tcase_add_test(tc, coding_shows_and_bits_help);

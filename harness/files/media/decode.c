@@ -3,6 +3,7 @@
 
 #include "harness/core/infile.h"
 #include "harness/files/media/av.h"
+#include "harness/files/media/display.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct reader {
     AVFrame *frame;
     AVPacket *pkt;
     struct kvr_video *out;
+    struct kvr_display shown;
     int capacity; /* frames that out->pixels has room for */
     int n_packets;
 };
@@ -71,6 +73,15 @@ static enum kvr_status open_decoder(struct reader *r)
     return err < 0 ? kvr_av_fail(r->path, "decoder", err) : KVR_OK;
 }
 
+/* The container's word goes before the stream's, as in players. */
+static struct kvr_ratio pixel_of(const struct reader *r)
+{
+    const AVRational file = r->stream->sample_aspect_ratio, own = r->frame->sample_aspect_ratio;
+    const AVRational x = file.num > 0 && file.den > 0 ? file : own;
+
+    return x.num > 0 && x.den > 0 ? (struct kvr_ratio){ x.num, x.den } : (struct kvr_ratio){ 1, 1 };
+}
+
 /* Untagged video is taken as BT.601 limited range, as players do for small sizes. */
 static enum kvr_status open_scaler(struct reader *r)
 {
@@ -86,6 +97,8 @@ static enum kvr_status open_scaler(struct reader *r)
     r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
                                     r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                                     1 << 16);
+    KVR_TRY(kvr_display_of(&r->shown, r->stream, f, r->path));
+    r->out->pixel = pixel_of(r);
     r->out->frames.width = f->width;
     r->out->frames.height = f->height;
     return KVR_OK;
@@ -187,6 +200,8 @@ enum kvr_status kvr_decode(struct kvr_video *out, const char *path)
         st = open_decoder(&r);
     if (st == KVR_OK)
         st = read_all(&r);
+    if (st == KVR_OK)
+        st = kvr_display_apply(&r.shown, out);
     if (st == KVR_OK) {
         out->frames.rgb = out->pixels;
         snprintf(out->codec, sizeof out->codec, "%s",

@@ -51,6 +51,7 @@ static enum kvr_status read_tensor(struct kvr_video *out, const struct kvr_st *f
             return kvr_fail(KVR_EFORMAT, "%s: tensor 'frames': extent %lld, need 1..%d",
                             kvr_st_path(f), (long long)t.shape[i], INT_MAX);
     n = kvr_tensor_bytes(&t);
+    out->pixel = (struct kvr_ratio){ 1, 1 };
     out->pixels = malloc(n);
     if (!out->pixels)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu bytes of frames", kvr_st_path(f), n);

@@ -11,12 +11,17 @@
 extern "C" {
 #endif
 
-/* A video that owns its pixels. */
+struct kvr_ratio {
+    int num, den;
+};
+
+/* A video that owns its pixels, as it is shown: turned as the file says. */
 struct kvr_video {
     struct kvr_frames frames;
-    uint8_t *pixels; /* what frames.rgb points to; free() */
-    double fps;      /* 0 when the file does not say */
-    char codec[32];  /* what the frames were decoded from; "": they are raw */
+    uint8_t *pixels;        /* what frames.rgb points to; free() */
+    double fps;             /* 0 when the file does not say */
+    char codec[32];         /* what the frames were decoded from; "": they are raw */
+    struct kvr_ratio pixel; /* width to height of one pixel; 1:1 when the file does not say */
 };
 void kvr_video_free(struct kvr_video *v);
 
