@@ -7,6 +7,7 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
+#include "harness/files/weights/gguf.h"
 #include "harness/files/weights/kind.h"
 #include "harness/files/weights/text.h"
 #include "harness/plan/files.h"
@@ -54,6 +55,22 @@ static json_t *memory_json(const struct kvr_weights *w, const struct kvr_kind_re
                      (json_int_t)(4 * r->n_params), "bf16_bytes", (json_int_t)(2 * r->n_params));
 }
 
+/* A GGUF names its architecture itself: others share the tensors' names with Llama. */
+static enum kvr_status add_architecture(json_t *doc, const struct kvr_weights *w)
+{
+    struct kvr_gguf_string s;
+    char text[64];
+
+    if (!kvr_weights_gguf(w) ||
+        kvr_gguf_text(kvr_weights_gguf(w), "general.architecture", &s) != KVR_OK)
+        return KVR_OK;
+    snprintf(text, sizeof text, "%.*s", (int)(s.n < sizeof text ? s.n : sizeof text - 1), s.text);
+    json_object_set_new(doc, "architecture", kvr_json_words(text));
+    if (strcmp(json_string_value(json_object_get(doc, "kind")), "llama") == 0)
+        json_object_set_new(doc, "kind", kvr_json_words(text));
+    return kvr_json_losses() ? kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(w)) : KVR_OK;
+}
+
 static enum kvr_status describe(json_t **out, const struct kvr_weights *w,
                                 const struct kvr_kind_report *r, const char *in_folder)
 {
@@ -75,7 +92,12 @@ static enum kvr_status describe(json_t **out, const struct kvr_weights *w,
                      "kind", r->kind, "parameters", (json_int_t)r->n_params, "layers", r->n_layers,
                      "nonfinite", (json_int_t)nonfinite, "collisions", kvr_weights_collisions(w),
                      "memory", memory_json(w, r), "missing", missing, "tensors", tensors);
-    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(w));
+    if (!*out)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(w));
+    st = add_architecture(*out, w);
+    if (st != KVR_OK)
+        json_decref(*out);
+    return st;
 }
 
 static enum kvr_status check_file(json_t **out, const char *path, int n_layers,

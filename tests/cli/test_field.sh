@@ -18,7 +18,11 @@ sed '/^prompts:/,/green/d' plain.yaml >base.yaml
 plan "a suite with one" suite.yaml
 { cat base.yaml; echo 'suite: {suite: listed, file: list.txt}'; } >listed.yaml
 plan "a list of prompts with one" listed.yaml
-printf '%s1.1\n0.9\n1.0\n1.0\n' "$mark" >layers.txt
+layers=$(jq .num_layers "$root/models/nano/config.json") heads=$(jq .num_heads "$root/models/nano/config.json")
+{ printf %s "$mark"; for ((i = 0; i < layers; i++)); do echo 1.0; done; } >layers.txt
+exits 0 "layer budgets with one" predict -m FLOWCACHE_PRUNE_INT4 --geometry nano --frames 12 -O layer_budget=layers.txt
+{ printf %s "$mark"; for ((i = 0; i < layers; i++)); do printf 's%.0s' $(seq "$heads"); echo; done; } >heads.txt
+exits 0 "a head map with one" predict -m FORCING_KV --geometry nano --frames 12 -O map=heads.txt
 for encoding in UTF-16LE UTF-16BE UTF-32LE UTF-32BE; do
     { printf %s "$mark"; cat plain.yaml; } | iconv -f UTF-8 -t "$encoding" >wide.yaml
     exits 2 "$encoding is refused" run wide.yaml --dry-run
@@ -45,7 +49,46 @@ mkdir -p elsewhere && cp mine.yaml elsewhere/ && cp -r mine elsewhere/beside
 sed -i 's/^model: mine/model: beside/' elsewhere/mine.yaml
 plan "one beside the config" elsewhere/mine.yaml
 exits 0 "for predict" predict -m RTN_INT4 --geometry mine --frames 6
-exits 0 "for generate" generate -M mine -m RTN_INT4 -n 3 -p 'a red disc' -o g.mp4
+exits 0 "for generate" generate --model mine -m RTN_INT4 -n 3 -p 'a large red disc drifts right' -o g -q
 sed 's/^model: nano/model: absent/' plain.yaml >absent.yaml
 exits 2 "no such folder" run absent.yaml --dry-run
 says "says where it looked" 'and for ./absent/config.json|did you mean'
+
+# Options by their own names.
+while read -r words; do
+    # shellcheck disable=SC2086
+    exits 2 "$words" $words -p 'a large red disc'
+    says "names the option and the limit" "${words%% *}: --(frames|window|given) [0-9]+: must be .*(3 .frames per chunk|--frames 6)"
+done <<'WORDS'
+generate -n 1
+generate -n 4
+generate -n 6 -w 2
+generate -n 6 --given 2
+generate -n 6 --given 6
+trace record x.kvtrace --licence Apache-2.0 -n 1
+trace record x.kvtrace --licence Apache-2.0 -n 6 -w 1
+WORDS
+exits 2 "profile" profile -n 1
+says "names them too" 'profile: --frames 1: must be a multiple of 3'
+
+# A GGUF by the architecture that it names, whatever its tensors are called.
+if command -v python3 >/dev/null; then
+    for architecture in llama qwen2 gemma3; do
+        python3 - "$architecture" >"$architecture.gguf" <<'PY'
+import struct, sys
+text = lambda s: struct.pack("<Q", len(s)) + s.encode()
+tensors = ("token_embd.weight", "blk.0.attn_q.weight")
+out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1)
+out += text("general.architecture") + struct.pack("<I", 8) + text(sys.argv[1])
+for i, name in enumerate(tensors):
+    out += text(name) + struct.pack("<IQQIQ", 2, 8, 4, 0, 128 * i)
+sys.stdout.buffer.write(out + bytes(-len(out) % 32) + bytes(256))
+PY
+        exits 0 "GGUF of $architecture" model check $architecture.gguf
+        prints "is called so" "GGUF, $architecture,"
+        exits 0 "GGUF of $architecture in JSON" model check $architecture.gguf --json
+        json "as well" ".architecture == \"$architecture\" and .kind == .architecture"
+    done
+else
+    skip "GGUF of other architectures" "no python3 here"
+fi

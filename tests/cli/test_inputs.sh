@@ -52,7 +52,7 @@ anything=(
     "predict -m RTN_INT4 --geometry X --frames 3"
     "predict -m FORCING_KV --geometry nano --frames 12 -O map=X"
     "predict -m FLOWCACHE_PRUNE_INT4 --geometry nano --frames 12 -O layer_budget=X"
-    "generate --truth X -n 3 --given 3 -p PROMPT"
+    "generate --truth X -n 6 --given 3 -p PROMPT"
     "generate --model X -p PROMPT"
     "engine check X"
     "model check X"

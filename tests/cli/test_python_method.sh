@@ -26,6 +26,26 @@ exits 0 "the same method in other words" codec -m RTN_INT4 --draw 64x2x32 -O axi
     -O tokens_per_frame=16 -O frames_per_chunk=1 --json
 json "takes the same bytes in C" '.nominal_bytes == 2 * 64 * 2 * (32 / 2 + 2)'
 
+# A decoder that raises is a failure with its own words wherever it is asked, not a number.
+cat >forgets.py <<'PY'
+"""decode finds nothing of what encode kept: it runs in another process"""
+NAME = "FORGETS"
+KEPT = {}
+
+
+def encode(k, v):
+    KEPT["k"], KEPT["v"] = k.copy(), v.copy()
+    return b"x", None
+
+
+def decode(data, state, shape):
+    return KEPT["k"], KEPT["v"]
+PY
+exits 1 "codec with a decoder that raises" codec -m FORGETS --plugin forgets.py --draw 64x2x32 -O tokens_per_frame=64 -O frames_per_chunk=1
+says "says what it raised" "forgets\.py: decode: line 12: KeyError: 'k'"
+exits 4 "plugin check" plugin check forgets.py
+prints "does, too" "decode: line 12: KeyError: 'k'"
+
 # --- a sweep, with every way to go wrong in it ----------------------------------------------
 
 for name in bad unreadable nameless; do cp "$root/tests/python/hostile/method.py" "$name.py"; done

@@ -103,6 +103,6 @@ exits 0 "generate goes on from frames" "${generate[@]}" --truth g.safetensors --
 json "and says how near the truth it is" '.psnr_truth_db > 20 and .ssim_truth > 0.5'
 exits 2 "given without truth" "${generate[@]}" --given 6
 exits 2 "no whole chunk" "${generate[@]}" --truth g.safetensors --tensor ct01 --given 4
-says "is said" '4 given frames'
+says "is said" '--given 4: must be a multiple of 3'
 exits 2 "no such tensor" "${generate[@]}" --truth g.safetensors --tensor ct99 --given 6
 says "names it" 'ct99'
