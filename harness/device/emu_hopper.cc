@@ -352,11 +352,15 @@ void barrier_init(struct region *r, uintptr_t at, unsigned count)
 
     if (!count || count >= MOST_ARRIVE)
         fail("mbarrier: %u arrivals, need 1 to %d", count, MOST_ARRIVE - 1);
+    while (i < x->n_phased && x->phased[i].at != at)
+        i++;
+    if (i < x->n_phased && cells_of(r, at - (uintptr_t)r->base, 8, &cell) &&
+        cell->write == x->phased[i].init)
+        fail("mbarrier at byte %zu of '%s': initialised while it is one", at - (uintptr_t)r->base,
+             r->name);
     touch_write(r, at, 8, 8);
     if (!r->shared)
         fail("mbarrier in '%s', which is not shared memory", r->name);
-    while (i < x->n_phased && x->phased[i].at != at)
-        i++;
     if (i == MAX_PHASED)
         fail("more than %d mbarriers of a block", MAX_PHASED);
     x->n_phased += i == x->n_phased;
@@ -640,6 +644,11 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
             wait_as(AT_NAMED, file, line);
         return;
     }
+    /* A warp counts as a whole, by whichever of its lanes. */
+    for (unsigned i = 0; i < s->n_fibers; i++)
+        if (b->has[i] != b->has[i / 32 * 32])
+            fail("%s:%d: named barrier %d: thread %u comes without all lanes of its warp", file,
+                 line, id, b->has[i] ? i : i / 32 * 32);
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (s->fibers[i].state == AT_NAMED && x->member[i].on == m->on)
             join(s, &x->member[i].view, &b->open);
@@ -824,6 +833,24 @@ static uintptr_t swizzled(uintptr_t at)
     return at ^ (at >> 7 & 7) << 4;
 }
 
+/* The driver's rules: 1 to 2^32 of each dimension, strides in multiples of 16 below 2^40, boxes of 1 to 256, an
+ * inner dimension of a box in multiples of 16 and within the swizzle's span. Element strides are 1. */
+bool map_is_taken(const struct kvr_tensor_map *m)
+{
+    const int64_t most = (int64_t)1 << 32, far = (int64_t)1 << 40, span = 128;
+    const int64_t strides[2] = { (int64_t)m->head_dim * 2, (int64_t)m->n_heads * m->head_dim * 2 };
+    const int64_t inner = KVR_TILE_COLUMNS * (int64_t)sizeof(kvr_bf16);
+
+    if ((uintptr_t)m->rows % 16 || m->head_dim < 1 || m->n_heads < 1 || m->n_tok < 1 ||
+        m->n_tok > most || m->box_tok < 1 || m->box_tok > 256 || inner % 16 ||
+        (m->swizzle == KVR_SWIZZLE_128 && inner > span))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (strides[i] % 16 || strides[i] >= far)
+            return false;
+    return true;
+}
+
 static size_t tile_bytes(const struct kvr_tensor_map *m)
 {
     return (size_t)m->box_tok * KVR_TILE_COLUMNS * sizeof(kvr_bf16);
@@ -887,6 +914,23 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
     b->copied = b->phase + 1;
 }
 
+/* Of global memory, which no thread may have written in this launch: there is no fence of global memory between
+ * what threads write and what bulk copies read here. */
+static void read_row(struct region *from, uintptr_t at, size_t n)
+{
+    struct cell *cell;
+    size_t n_cells;
+
+    touch_read(from, at, n, 16);
+    n_cells = cells_of(from, at - (uintptr_t)from->base, n, &cell);
+    for (size_t k = 0; k < n_cells; k++)
+        if (serial_of(cell[k].write) >= running->launch_serial)
+            fail("global memory '%s', byte %zu: read by a bulk copy, written in the same launch, "
+                 "of which the "
+                 "copy sees nothing without a fence.proxy.async of global memory",
+                 from->name, at - (uintptr_t)from->base + k * from->unit);
+}
+
 static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c,
                        int h, int64_t t, struct region *barrier, uintptr_t barrier_at)
 {
@@ -905,11 +949,10 @@ static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_
         fail("bulk copy of channels %d to %d of head %d, there are %d of %d", c,
              c + KVR_TILE_COLUMNS, h, map->head_dim, map->n_heads);
     for (int64_t i = t < 0 ? -t : 0; i < map->box_tok && t + i < map->n_tok; i++)
-        touch_read(
+        read_row(
             from, (uintptr_t)map->rows + (uintptr_t)((t + i) * row + h * map->head_dim + c) * 2,
             (size_t)(map->head_dim - c < KVR_TILE_COLUMNS ? map->head_dim - c : KVR_TILE_COLUMNS) *
-                2,
-            16);
+                2);
     begin_target(to, at, tile_bytes(map), b);
     x->coming[x->n_copies++] = { to, at, *map, from, 0, 0, c, h, t, (int)(b - x->phased) };
     s->n_coming++;

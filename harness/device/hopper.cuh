@@ -91,6 +91,9 @@ struct kvr_tensor_map {
 namespace kvr_emu
 {
 
+/* Does cuTensorMapEncodeTiled make it? */
+bool map_is_taken(const struct kvr_tensor_map *m);
+
 /* What products have of registers. */
 struct held {
     int under_way;     /* products that nobody has waited for */
@@ -213,7 +216,7 @@ static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *row
 {
 #ifdef KVR_EMULATED
     *out = { rows, n_tok, n_heads, head_dim, box_tok, swizzle };
-    return true;
+    return kvr_emu::map_is_taken(out);
 #else
     typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
                                const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,

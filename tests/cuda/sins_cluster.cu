@@ -21,6 +21,7 @@ enum sin_kind {
     WAITS_UNMET,
     BARRIER_MISSING, /* in the other block */
     BARRIER_ELSEWHERE,
+    STORES_ODD, /* 8 bytes off */
     BYTES_TOO_MANY,
     GLOBAL_UNMET,  /* global memory of the other block, before a barrier */
     READ_UNFENCED, /* stores reach products without a fence behind them */
@@ -70,9 +71,10 @@ template <int SIN> static __global__ void exchange(kvr_global<float> x)
             kvr_barrier_wait_cluster(empty, (unsigned)(r + 1) & 1);
         if (!i)
             kvr_remote_expect(its_full, SIN_THREADS * 16 + n);
-        kvr_remote_store(its_tile + i, mine,
-                         SIN == BARRIER_ELSEWHERE ? kvr_remote_of(full, (unsigned)block)
-                                                  : its_full);
+        kvr_remote_store(
+            SIN == STORES_ODD ? kvr_remote_as<uint4>(kvr_remote_as<uint64_t>(its_tile) + 1)
+                              : its_tile + i,
+            mine, SIN == BARRIER_ELSEWHERE ? kvr_remote_of(full, (unsigned)block) : its_full);
         if (SIN == READS_EARLY)
             sum += ((uint4)tile[SIN_THREADS - 1 - i]).x;
         if (SIN == ENDS_BEFORE_STORES && r == ROUNDS - 1)
@@ -333,6 +335,7 @@ const struct sin cluster_sins[] = {
     EXCHANGE(WAITS_UNMET, "to which it has not come"),
     EXCHANGE(BARRIER_MISSING, "nobody has initialised it"),
     EXCHANGE(BARRIER_ELSEWHERE, "counts for an mbarrier of block"),
+    EXCHANGE(STORES_ODD, "not aligned"),
     EXCHANGE(BYTES_TOO_MANY, "lacks 0 of 1 arrivals and 16 bytes"),
     HAND_ON(NONE, NULL),
     HAND_ON(GLOBAL_UNMET, "global memory"),

@@ -36,6 +36,14 @@ enum sin_kind {
     COPY_MISPLACED,
     COPY_PAST_THE_END,
     COPY_OTHER_CHANNELS,
+    COPY_MISPLACED_PLAIN,
+    COPY_OF_THIS_LAUNCH, /* global memory that a thread has written in it */
+    BARRIER_OF_NONE,
+    BARRIER_OF_TOO_MANY,
+    BARRIER_OF_TOO_MANY_BYTES,
+    BARRIER_TWICE,
+    BARRIER_ODD,
+    BARRIER_GLOBAL,
     /* descriptors: */
     STRIDE_ODD,
     LEADING_TOO_FAR,
@@ -86,14 +94,19 @@ static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint
 
     for (int t = 0; t < n; t++) {
         const int stage = t % STAGES;
-        const unsigned more = SIN == BYTES_TOO_MANY && t == HOPPER_TILES - 1 ? 8192 : 0;
+        const unsigned more = SIN == BARRIER_OF_TOO_MANY_BYTES                 ? 1 << 20
+                              : SIN == BYTES_TOO_MANY && t == HOPPER_TILES - 1 ? 8192
+                                                                               : 0;
         const int at = SIN == COPY_PAST_THE_END ? (int)AT_BARRIERS : AT_TILES + stage * TILE_BYTES;
 
         kvr_barrier_wait(empty + stage, (unsigned)(t / STAGES + (SIN != FREES_OTHER_PARITY)) & 1);
         kvr_barrier_expect(full + stage, TILE_BYTES + more);
-        kvr_tile_begin(kvr_as<kvr_bf16>(shared + at + (SIN == COPY_MISPLACED ? 512 : 0)), map,
-                       SIN == COPY_OTHER_CHANNELS ? 8 : 0, 1, t % HOPPER_TILES * HOPPER_COLUMNS,
-                       full + stage);
+        kvr_tile_begin(kvr_as<kvr_bf16>(shared + at +
+                                        (SIN == COPY_MISPLACED         ? 512
+                                         : SIN == COPY_MISPLACED_PLAIN ? 64
+                                                                       : 0)),
+                       map, SIN == COPY_OTHER_CHANNELS ? 8 : 0, 1,
+                       t % HOPPER_TILES * HOPPER_COLUMNS, full + stage);
     }
 }
 
@@ -180,18 +193,29 @@ static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> 
 
 template <int SIN>
 static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map map,
-                                kvr_global<const float> a, kvr_global<float> out)
+                                kvr_global<const float> a, kvr_global<kvr_bf16> b,
+                                kvr_global<float> out)
 {
     KVR_SHARED_TILES(uint8_t, shared);
     const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + AT_BARRIERS), empty = full + STAGES;
 
     if (!threadIdx.x) {
         for (int i = 0; i < STAGES && SIN != BARRIER_MISSING; i++) {
-            kvr_barrier_init(full + i, 1);
+            kvr_barrier_init(full + i, SIN == BARRIER_OF_NONE       ? 0
+                                       : SIN == BARRIER_OF_TOO_MANY ? 1 << 20
+                                                                    : 1);
+            if (SIN == BARRIER_TWICE)
+                kvr_barrier_init(full + i, 1);
+            if (SIN == BARRIER_ODD)
+                kvr_barrier_init(kvr_as<uint64_t>(shared + AT_BARRIERS + 4), 1);
+            if (SIN == BARRIER_GLOBAL)
+                kvr_barrier_init(kvr_as<uint64_t>(out), 1);
             kvr_barrier_init(empty + i, SIN == BARRIER_OF_TWO ? 2 : 4);
         }
         if (SIN != BARRIERS_UNFENCED)
             kvr_fence_async();
+        if (SIN == COPY_OF_THIS_LAUNCH)
+            b[64] = 0;
     }
     if (SIN != BARRIER_UNSYNCED)
         __syncthreads();
@@ -261,14 +285,22 @@ void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *o
     KVR_LAUNCH_CLUSTERS(turned, 2, 2, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a, out);
 }
 
+bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int box_tok)
+{
+    struct kvr_tensor_map map;
+
+    return kvr_tensor_map_of(&map, rows, n_tok, n_heads, head_dim, box_tok, KVR_SWIZZLE_128);
+}
+
 template <int SIN>
 static void run_pipeline(struct kvr_stream *s, const float *a, const void *b, float *out)
 {
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_TOKENS, 2, 64, HOPPER_COLUMNS,
-                      SIN == NOT_SWIZZLED ? KVR_SWIZZLE_NONE : KVR_SWIZZLE_128);
-    KVR_LAUNCH(pipeline<SIN>, 1, THREADS, SHARED, s, map, a, out);
+                      SIN == NOT_SWIZZLED || SIN == COPY_MISPLACED_PLAIN ? KVR_SWIZZLE_NONE
+                                                                         : KVR_SWIZZLE_128);
+    KVR_LAUNCH(pipeline<SIN>, 1, THREADS, SHARED, s, map, a, (kvr_bf16 *)b, out);
 }
 
 void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
@@ -442,6 +474,21 @@ static __global__ void named_none(kvr_global<float> x)
     kvr_named_sync(0, 64);
 }
 
+static __global__ void named_sixteen(kvr_global<float> x)
+{
+    x[threadIdx.x] = 0;
+    kvr_named_sync(16, 64);
+}
+
+/* Half of the lanes of four warps. */
+static __global__ void named_half_warps(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    if (threadIdx.x % 32 < 16)
+        kvr_named_sync(1, 64);
+}
+
 static __global__ void named_odd_count(kvr_global<float> x)
 {
     x[threadIdx.x] = 0;
@@ -599,6 +646,8 @@ COMMIT(named_too_few, 1, SIN_THREADS)
 COMMIT(named_other_counts, 1, SIN_THREADS)
 COMMIT(named_none, 1, SIN_THREADS)
 COMMIT(named_odd_count, 1, SIN_THREADS)
+COMMIT(named_sixteen, 1, SIN_THREADS)
+COMMIT(named_half_warps, 1, KVR_WARP_GROUP)
 COMMIT(named_comes_twice, 1, SIN_THREADS)
 COMMIT(named_arrives_and_reads, 1, SIN_THREADS)
 COMMIT(named_of_others, 1, SIN_THREADS)
@@ -673,6 +722,14 @@ const struct sin hopper_sins[] = {
     PIPELINE(COPY_MISPLACED, "a bulk copy's target is not aligned"),
     PIPELINE(COPY_PAST_THE_END, "16384 bytes copied to byte 40960 of 40992"),
     PIPELINE(COPY_OTHER_CHANNELS, "bulk copy of channels 8 to 72"),
+    PIPELINE(COPY_MISPLACED_PLAIN, "a bulk copy's target is not aligned"),
+    PIPELINE(COPY_OF_THIS_LAUNCH, "read by a bulk copy, written in the same launch"),
+    PIPELINE(BARRIER_OF_NONE, "mbarrier: 0 arrivals, need 1 to 1048575"),
+    PIPELINE(BARRIER_OF_TOO_MANY, "mbarrier: 1048576 arrivals, need 1 to 1048575"),
+    PIPELINE(BARRIER_OF_TOO_MANY_BYTES, "bytes to wait for, at most 1048575"),
+    PIPELINE(BARRIER_TWICE, "initialised while it is one"),
+    PIPELINE(BARRIER_ODD, "not aligned"),
+    PIPELINE(BARRIER_GLOBAL, "which is not shared memory"),
     PIPELINE(STRIDE_ODD, "stride offset 1032: not multiples of 16"),
     PIPELINE(LEADING_TOO_FAR, "leading offset 262144, stride offset 1024, at most 262128"),
     PIPELINE(MOVED_ODD, "moved by 8 bytes, not a multiple of 16"),
@@ -696,6 +753,8 @@ const struct sin hopper_sins[] = {
     NAMED(named_too_few, "waits at named barrier 3, where 32 of 64 threads have come"),
     NAMED(named_other_counts, "named barrier 3"),
     NAMED(named_none, "named barrier 0"),
+    NAMED(named_sixteen, "named barrier 16, there are 1 to 15"),
+    NAMED(named_half_warps, "comes without all lanes of its warp"),
     NAMED(named_odd_count, "named barrier 1 of 40 threads"),
     NAMED(named_comes_twice, "comes again before it has opened"),
     NAMED(named_arrives_and_reads, "shared memory 'tile'"),

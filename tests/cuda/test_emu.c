@@ -246,6 +246,32 @@ START_TEST(products_of_a_warp_group)
 }
 END_TEST
 
+/* What cuTensorMapEncodeTiled refuses. */
+START_TEST(maps_are_refused)
+{
+    static const struct {
+        int at; /* of the rows, bytes behind a multiple of 16 */
+        int64_t n_tok;
+        int n_heads, head_dim, box_tok;
+        bool taken;
+    } t[] = {
+        { 0, 300, 12, 128, 128, true },        { 8, 300, 12, 128, 128, false },
+        { 0, 300, 12, 128, 256, true },        { 0, 300, 12, 128, 257, false },
+        { 0, 300, 12, 128, 0, false },         { 0, 300, 1, 72, 64, true },
+        { 0, 300, 1, 68, 64, false },          { 0, 0, 12, 128, 128, false },
+        { 0, 1LL << 32, 12, 128, 64, true },   { 0, (1LL << 32) + 1, 12, 128, 64, false },
+        { 0, 300, 0, 128, 64, false },         { 0, 2, 1 << 28, 1 << 10, 64, true },
+        { 0, 2, 1 << 29, 1 << 10, 64, false },
+    };
+    static const char rows[32] __attribute__((aligned(16)));
+
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
+        ck_assert_msg(hopper_map(rows + t[i].at, t[i].n_tok, t[i].n_heads, t[i].head_dim,
+                                 t[i].box_tok) == t[i].taken,
+                      "map %zu", i);
+}
+END_TEST
+
 /* Signed and unsigned, from shared memory and from registers: exact, at the ends of their range, too. */
 START_TEST(products_of_bytes)
 {
@@ -359,6 +385,7 @@ int main(void)
     tcase_add_loop_test(tc, warp_operations, 0, SEEDS);
     tcase_add_test(tc, copies_stay_inside);
     tcase_add_loop_test(tc, products_of_a_warp_group, 0, SEEDS);
+    tcase_add_test(tc, maps_are_refused);
     tcase_add_loop_test(tc, products_of_bytes, 0, SEEDS);
     tcase_add_loop_test(tc, blocks_exchange, 0, SEEDS);
     tcase_add_loop_test(tc, products_of_a_cluster, 0, SEEDS);
