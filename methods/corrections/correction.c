@@ -1,4 +1,5 @@
-/* correction.c - the list of corrections, what they need to know, and the scales they read. */
+/* correction.c - the list of corrections, the error models they accept, and the scales they
+ * read. */
 #include "methods/corrections/correction.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ const struct kvr_correction *kvr_correction_at(int index)
     return index > 0 ? kvr_corrections[index - 1] : NULL;
 }
 
-/* First of the ascending indices that is not below `at`. */
+/* First ascending index not below `at`. */
 static int64_t lower(const int32_t *list, int64_t n, int64_t at)
 {
     int64_t lo = 0, hi = n;

@@ -1,12 +1,12 @@
 /* energy.c - c = q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k).
  *
- * For scores about Gaussian over keys, log(Z^/Z) is the shift of their mean plus half the shift
- * of their variance, whatever the codec does; the covariance is taken as diagonal. */
+ * If scores are nearly Gaussian over keys, log(Z^/Z) is the shift of their mean plus half the shift
+ * of their variance, for any codec; the covariance is approximated as diagonal. */
 #include <math.h>
 
 #include "methods/corrections/correction.h"
 
-/* Any NaN becomes the same one: its sign would be an instruction set's own. */
+/* Canonical NaN: the sign of a computed NaN depends on the instruction set. */
 static kvr_f16 finite_f16(double x)
 {
     if (isnan(x))
@@ -24,7 +24,7 @@ static void energy_prepare(const struct kvr_packed *k, const float *x, kvr_f16 *
 
 #pragma omp parallel for schedule(static)
     for (int h = 0; h < heads; h++) {
-        double s[4][KVR_CORRECTION_MAX_D] = { { 0 } }; /* sums and squares, as is and read back */
+        double s[4][KVR_CORRECTION_MAX_D] = { { 0 } }; /* sums and squares, original and decoded */
         float back[KVR_CORRECTION_MAX_D];
 
         for (int64_t t = 0; t < n; t++) {

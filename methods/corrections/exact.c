@@ -1,11 +1,11 @@
-/* exact.c - c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2: for diagnosis, D logarithms per
- * score. */
+/* exact.c - c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2: for diagnosis, at a cost of D
+ * logarithms per score. */
 #include <math.h>
 
 #include "methods/corrections/correction.h"
 
-/* log(sinh a / a), a >= 0: the series below 0.5 (off by less than 5e-8 there), else a form that
- * neither overflows nor cancels. */
+/* log(sinh a / a), a >= 0: a series below 0.5 (error below 5e-8 there), else a form that neither
+ * overflows nor cancels. */
 static float log_sinhc(float a)
 {
     if (a < 0.5f) {

@@ -1,4 +1,4 @@
-/* taylor.c - c = 1/24 sum_c q_c^2 s_jc^2, in the shape the scales have. */
+/* taylor.c - c = 1/24 sum_c q_c^2 s_jc^2, evaluated in the shape of the scales. */
 #include "methods/corrections/correction.h"
 
 static float dot(const float *a, const float *b, int n)
@@ -16,7 +16,7 @@ static float dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* One row of squared scales for each run of keys that share it. */
+/* One row of squared scales per run of keys that share it. */
 static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
 {
     float s2[KVR_CORRECTION_MAX_D];
@@ -37,8 +37,8 @@ static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
     }
 }
 
-/* Steps by token and group of channels: sum_g |q_g|^2 s_jg^2. There are few groups and many keys,
- * so that keys are the inner loop. */
+/* Scales per token and channel group: sum_g |q_g|^2 s_jg^2. Keys are the inner loop, since there
+ * are few groups and many keys. */
 static void apply_by_groups(const struct kvr_correction_job *job,
                             const struct kvr_coding_noise *noise)
 {

@@ -1,5 +1,5 @@
-/* abs_sum.h - sum of |x| in double, the same on every machine: eight sums, each of every eighth
- * element in order, then the eight in order. */
+/* abs_sum.h - sum of |x| in double, identical on every machine: eight partial sums over every
+ * eighth element in order, then added in order. */
 #ifndef KVR_METHODS_KERNELS_ABS_SUM_H
 #define KVR_METHODS_KERNELS_ABS_SUM_H
 

@@ -1,12 +1,12 @@
-/* block_scan.cuh - running sums over the threads of a block, in their order. */
+/* block_scan.cuh - exclusive prefix sum over the threads of a CTA. */
 #ifndef KVR_METHODS_BLOCK_SCAN_CUH
 #define KVR_METHODS_BLOCK_SCAN_CUH
 
 #include "harness/device/kernel.cuh"
 
-/* The sum of v over the threads before this one; *total gets the sum over all. All threads of the
- * block call it; their number is a multiple of 32; `warps` is shared, 33 entries, and free for
- * other use only after a barrier. */
+/* Sum of v over the lower-numbered threads; *total gets the sum over all. Called by all threads of
+ * the CTA, a multiple of 32. `warps` is shared memory of 33 entries, reusable only after a
+ * barrier. */
 static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<int64_t> warps,
                                                          int64_t *total)
 {
@@ -19,7 +19,7 @@ static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<i
 
         sum += lane >= h ? before : 0;
     }
-    __syncthreads(); /* `warps` may still be read from the call before */
+    __syncthreads(); /* `warps` may still be in use by the previous call */
     if (lane == 31)
         warps[warp] = sum;
     __syncthreads();

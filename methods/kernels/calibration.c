@@ -27,7 +27,7 @@ enum kvr_status kvr_calibration_find(const char *option, const char *path,
     if (!place->n_layers)
         return kvr_fail(KVR_EUNSUPPORTED, "%s '%s': which layer this is, is not known", option,
                         path);
-    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* of a FIFO one would wait for a writer */
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* opening a FIFO would block */
         return kvr_fail(KVR_EINVAL, "%s '%s': not a regular file", option, path);
     return KVR_OK;
 }

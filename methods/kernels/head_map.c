@@ -10,7 +10,8 @@
 
 enum { MOST_HEADS = 1024 };
 
-/* The letters before a comment; their number, or -1: others, or more than n. */
+/* Reads the letters before a comment; returns their number, or -1 for other letters or more than
+ * n. */
 static int read_letters(const char *letters, const char *line, int n, char *class)
 {
     int k = 0;

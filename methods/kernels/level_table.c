@@ -14,7 +14,7 @@ struct line {
     int n;
 };
 
-/* "k 0 -0.8 0.8": false when it is not that, or has more than `room` levels. `text` ends before a
+/* Parses "k 0 -0.8 0.8"; false for anything else or more than `room` levels. `text` ends before a
  * comment. */
 static bool read_line(const char *text, int room, struct line *out, double *level)
 {
@@ -40,7 +40,7 @@ static bool read_line(const char *text, int room, struct line *out, double *leve
     }
 }
 
-/* Counts a line of levels; *found: it is the one that is asked for. */
+/* Counts a line of levels; *found: it is the requested one. */
 static enum kvr_status take(const char *path, int at, char *text, enum kvr_side side,
                             const struct kvr_place *place, int n, double *level, int *lines,
                             bool *found)

@@ -1,6 +1,6 @@
-/* pack_kernels.h - the loops of pack.h, by instruction set.
+/* pack_kernels.h - kernels of pack.h by instruction set.
  *
- * A plane of f-bit fields, f 1, 2, 4 or 8; `low` is the lowest bit of a code that it holds. */
+ * A plane has f-bit fields, f = 1, 2, 4 or 8; `low` is the lowest code bit it stores. */
 #ifndef KVR_METHODS_KERNELS_PACK_KERNELS_H
 #define KVR_METHODS_KERNELS_PACK_KERNELS_H
 
@@ -8,11 +8,11 @@
 #include "methods/kernels/pack.h"
 
 struct kvr_pack_kernels {
-    /* rows of `stride` bytes, one for every 8/f tokens, their first nc bytes: from codes [n, nc] of
-     * n tokens; fields of a last row's missing tokens become 0. */
+    /* Packs codes [n, nc] of n tokens into the first nc bytes of rows `stride` bytes apart, one per
+     * 8/f tokens; fields of missing tokens become 0. */
     void (*plane)(uint8_t *row, int64_t stride, int f, int low, int64_t n, int64_t nc,
                   const uint8_t *codes);
-    /* codes[c] = or |= the field at bit `shift` of row[c], moved to bit `low`. */
+    /* codes[c] = or |= the field at bit `shift` of row[c], shifted to bit `low`. */
     void (*fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
     void (*more_fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
 };

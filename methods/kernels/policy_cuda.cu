@@ -1,4 +1,4 @@
-/* policy_cuda.cu - statistics and ranks of policy_cuda.h. */
+/* policy_cuda.cu - statistics and ranking of policy_cuda.h. */
 #include "methods/kernels/policy_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -13,8 +13,8 @@ enum {
     SUMMARY_ROWS = SUMMARY_THREADS / LANES
 };
 
-/* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). The sum is a chain,
- * what is summed is fetched AHEAD at a time. */
+/* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). The sum is a
+ * dependent chain, so AHEAD loads are issued at a time. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
     enum { AHEAD = 16 };
@@ -36,7 +36,7 @@ static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int
     return sum;
 }
 
-/* The lanes of row `row` in order. */
+/* Adds the lanes of row `row` in order. */
 static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int row)
 {
     double sum = 0;
@@ -46,7 +46,7 @@ static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int 
     return sum;
 }
 
-/* Mean |x| of tokens [t0, t1) of a head, in thread 0. */
+/* Mean |x| of tokens [t0, t1) of a head; valid in thread 0. */
 static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const float> x,
                                   int64_t t0, int64_t t1, int h, kvr_shared<double> lanes,
                                   kvr_shared<double> rows)
@@ -69,7 +69,7 @@ static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const
     return sum / ((double)(t1 - t0) * f.head_dim);
 }
 
-/* A block has one head of one frame. */
+/* One head of one frame per CTA. */
 static __global__ void __launch_bounds__(SUMMARY_THREADS)
     frame_summary(struct kvr_frames_of f, kvr_global<const float> k, kvr_global<const float> v,
                   kvr_global<float> summary)
@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(SUMMARY_THREADS)
         summary[frame * f.n_heads + h] = mk + mv;
 }
 
-/* LANES threads have a position; the first of them adds up, frame after frame (Welford). */
+/* LANES threads per position; the first accumulates frame after frame (Welford). */
 static __global__ void __launch_bounds__(THREADS)
     position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
                       int64_t channels, kvr_global<struct kvr_ranked> rank)
@@ -128,7 +128,7 @@ static __device__ __forceinline__ bool better(const struct kvr_ranked a, const s
     return a.index < b.index;
 }
 
-/* An item's place is the number of better ones: a total order, so every place is taken once. */
+/* An item's rank is the number of better ones; the order is total, so ranks are unique. */
 static __global__ void __launch_bounds__(THREADS)
     topk_place(kvr_global<const struct kvr_ranked> item, int64_t n,
                kvr_global<struct kvr_ranked> sorted)
@@ -154,8 +154,8 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[place] = mine;
 }
 
-/* A block has 32 channels. All of it fetches POOL tokens while one warp, a channel a lane, adds up
- * those before: the sum runs over tokens in order. */
+/* 32 channels per CTA. All warps load POOL tokens while one warp, one channel per lane, adds the
+ * previous ones, in token order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {

@@ -1,8 +1,7 @@
-/* policy_cuda.h - what tiers and retention compute, on a CUDA stream.
+/* policy_cuda.h - computations of tiers and retention on a CUDA stream.
  *
- * Beside each is the CPU's definition; results are the same bits (a NaN may have another
- * payload): sums run in double over the same lanes in the same order. All pointers are device
- * memory. */
+ * Each function names its CPU reference; results are bit-identical (NaN payloads may differ), since
+ * sums run in double over the same lanes in the same order. All pointers are device memory. */
 #ifndef KVR_METHODS_POLICY_CUDA_H
 #define KVR_METHODS_POLICY_CUDA_H
 
@@ -13,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Frames of k, v [n_tok,H,D]. Frame i has tokens [i*S - skip, (i+1)*S - skip) of those there are:
- * the first `skip` of the first frame are not given. */
+/* Frames of k, v [n_tok,H,D]. Frame i has tokens [i*S - skip, (i+1)*S - skip), clipped to the given
+ * ones: the first `skip` tokens of the first frame are missing. */
 struct kvr_frames_of {
     int64_t n_tok, skip;
     int tokens_per_frame, n_heads, head_dim;
@@ -23,16 +22,16 @@ struct kvr_frames_of {
 /* kvr_frame_summary of every frame: summary [frames, H]. */
 void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
                             const float *v, float *summary);
-/* The variance over frames of mean |v| at every position (methods/tiers/spatial.c):
- * v [n_frames * S, channels] -> rank[i] = { variance, i }, i < S. */
+/* Variance over frames of mean |v| at every position (methods/tiers/spatial.c): v [n_frames * S,
+ * channels] -> rank[i] = { variance, i }, i < S. */
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
                                 int64_t positions, int64_t channels, struct kvr_ranked *rank);
-/* kvr_topk, into another array; every index once. Takes n^2 comparisons: for frames and
- * positions, not for tokens. */
+/* kvr_topk into another array; indices are unique. n^2 comparisons: for frames and positions, not
+ * for tokens. */
 void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
                    struct kvr_ranked *sorted);
 
-/* The token that stands for n: x [n, width] -> mean [width] (kvr_layer_pool). */
+/* Mean token of n: x [n, width] -> mean [width] (kvr_layer_pool). */
 void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean);
 
 #ifdef __cplusplus

@@ -1,20 +1,18 @@
-/* quotient.h - y / s to the bit, by three products, for a divisor that many numbers share.
+/* quotient.h - correctly rounded y / s with three products, for a divisor shared by many y.
  *
  *     inv = 1 / s;                      once, rounded to nearest
  *     q = kvr_quotient(y, s, inv);      for each y
  *
- * q0 = y inv is within 3 units of its last place of y / s. e = y - q0 s is a multiple of the product
- * of their last places and below 8 s of the former's, so that it has at most 3 bits more than s and
- * fmaf finds it exactly where s has at most 21. Then q0 + e inv is off y / s by e's share of the error
- * of inv, 3 2^-24 of a last place, before it is rounded. Where s is a number of p bits, y / s is no
- * nearer than 2^-(p+1) of a last place to where rounding changes, unless it is s 2^k times some
- * number of 24 bits exactly: so for FP16 (11 bits), BF16 (8) and small integers the rounded number is
- * the quotient's own. Of the roots that the Walsh-Hadamard transform divides by (24 bits, one
- * significand) tests/methods/test_quotient.c tries every y.
+ * q0 = y inv is within 3 ulp of y / s. e = y - q0 s is a multiple of the product of their ulps and
+ * below 8 s ulp(q0), so it has at most 3 bits more than s, and fmaf computes it exactly if s has at
+ * most 21 bits. Then q0 + e inv differs from y / s by e times the error of inv, 3 2^-24 ulp, before
+ * rounding. If s has p bits, y / s is at least 2^-(p+1) ulp away from a rounding boundary, unless
+ * it is exactly s 2^k times a 24-bit number. So for FP16 (11 bits), BF16 (8 bits) and small
+ * integers the result is the correctly rounded quotient. For the square roots in the Walsh-Hadamard
+ * transform (24 bits, one significand) tests/methods/test_quotient.c checks every y.
  *
- * |y| has to be 0 or between 2^-100 and what leaves y inv finite; below, what comes out is off by a
- * denormal number's last place, and still 0 where the quotient is. An infinite y, a NaN and, where s
- * is positive, -0 come out as they should. */
+ * y| must be 0 or between 2^-100 and a bound that keeps y inv finite; below 2^-100 the result may be off by one denormal ulp, and is 0 if the quotient is. Infinite y, NaN and, for positive s, -0 give the right
+ * result. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 
@@ -30,9 +28,9 @@
 KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
 {
     const float q = y * inv,
-                over = fmaf(q, s, -y); /* +0 where q is the quotient, and -0 stays -0 */
+                over = fmaf(q, s, -y); /* +0 if q is the exact quotient, so that -0 stays -0 */
 
-    return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* a NaN where y is not finite */
+    return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* NaN if y is not finite */
 }
 
 /* The same for a y that is finite. */
@@ -43,10 +41,10 @@ KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
     return fmaf(fmaf(q, s, -y), -inv, q);
 }
 
-/* The same for any s, as long as s and inv are normal numbers: what the first correction leaves is
- * less than a last place, and the second rounds it as it should be (P. Markstein, Computation of
- * elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990). From 1e38
- * on it is off by some last places; of zeros it is either. */
+/* The same for any s, if s and inv are normal numbers: the first correction leaves an error below
+ * one ulp, and the second rounds correctly (P. Markstein, Computation of elementary functions on
+ * the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990). From 1e38 on it is off by a few
+ * ulp; the sign of a zero is arbitrary. */
 KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 {
     const float first = y * inv, q = fmaf(fmaf(first, s, -y), -inv, first);
@@ -54,20 +52,20 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
     return fabsf(first) < 1e38f ? fmaf(fmaf(q, s, -y), -inv, q) : first;
 }
 
-/* 1 / s, rounded to nearest, from what is within 4 units of its last place, where s is a number of at most
- * 11 bits. e = 1 - s near has 13 bits, so that fmaf finds it exactly, and what near + e near misses of 1 / s
- * is e e / s. That this never changes what it is rounded to is tried of every s (test_quotient.c). */
+/* 1 / s, rounded to nearest, from an approximation within 4 ulp, for s of at most 11 bits. e = 1 -
+ * s near has 13 bits, so fmaf computes it exactly, and near + e near differs from 1 / s by e e / s.
+ * test_quotient.c checks for every s that this does not change the rounding. */
 KVR_QUOTIENT kvr_inverse_near(float near, float s)
 {
     return fmaf(near, fmaf(-s, near, 1), near);
 }
 
 #ifdef __cplusplus
-/* The same without anything near, for a normal s whose inverse is one as well. */
+/* The same without an approximation, for a normal s whose reciprocal is normal. */
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED
-    const float near = 1 / s * (1 + 0x1p-22f); /* as far off as a device may be */
+    const float near = 1 / s * (1 + 0x1p-22f); /* largest error of a device's reciprocal */
 #else
     float near;
 

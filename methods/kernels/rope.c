@@ -1,4 +1,4 @@
-/* rope.c - the rotary embedding of a video's model. */
+/* rope.c - rotary position embedding (RoPE) of a video model. */
 #include "methods/kernels/rope.h"
 
 #include <math.h>

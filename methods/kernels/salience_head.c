@@ -9,7 +9,7 @@
 #include "harness/core/rng.h"
 #include "harness/core/safetensors.h"
 
-/* models/nano/salience.safetensors, which the program carries, and its model's shape. */
+/* models/nano/salience.safetensors embedded in the program, and the shape of its model. */
 extern const unsigned char kvr_salience_nano[];
 extern const size_t kvr_salience_nano_bytes;
 enum { NANO_HEADS = 3, NANO_HEAD_DIM = 64 };
@@ -18,7 +18,7 @@ struct kvr_salience_head {
     int64_t q_width, width, inputs, hidden, outputs;
     float *w1; /* [inputs,hidden] */
     float *b1; /* [hidden] */
-    float *w2; /* [hidden]: the outputs' mean is all that is asked */
+    float *w2; /* [hidden]: only the mean of the outputs is needed */
     double b2;
     int threads;
     float *z; /* [threads,hidden] */
@@ -43,7 +43,7 @@ void kvr_salience_head_close(struct kvr_salience_head **head)
     *head = NULL;
 }
 
-/* One allocation, at w1. */
+/* One allocation, starting at w1. */
 static enum kvr_status make_room(struct kvr_salience_head *s)
 {
     s->w1 = malloc((size_t)((s->inputs + 2) * s->hidden) * sizeof *s->w1);
@@ -57,10 +57,10 @@ static enum kvr_status make_room(struct kvr_salience_head *s)
     return KVR_OK;
 }
 
-/* ---- drawn --------------------------------------------------------------------------------- */
+/* ---- random weights ------------------------------------------------------------------------ */
 
-/* As many hidden units an input as the paper's 1024 of 4608. Variance 1 / inputs and 1 / hidden, so
- * that what comes out is neither 0 nor saturated. */
+/* Hidden units per input as in the paper (1024 for 4608). Variances 1 / inputs and 1 / hidden keep
+ * the output away from 0 and from saturation. */
 static enum kvr_status draw(struct kvr_salience_head *s, int seed)
 {
     s->hidden = s->inputs * 2 / 9 > 8 ? s->inputs * 2 / 9 : 8;
@@ -76,7 +76,7 @@ static enum kvr_status draw(struct kvr_salience_head *s, int seed)
     return KVR_OK;
 }
 
-/* ---- read ---------------------------------------------------------------------------------- */
+/* ---- weights from a file ------------------------------------------------------------------- */
 
 static enum kvr_status get(const struct kvr_st *f, const char *name, int n_dims,
                            const int64_t *shape, struct kvr_tensor *t, float **out)
@@ -116,7 +116,7 @@ static enum kvr_status take_first(struct kvr_salience_head *s, const struct kvr_
     return st;
 }
 
-/* The mean over outputs of W2 z + b2 is one row and one number. */
+/* The mean over outputs of W2 z + b2 reduces to one row and one number. */
 static enum kvr_status take_second(struct kvr_salience_head *s, const struct kvr_st *f)
 {
     struct kvr_tensor t;
@@ -197,7 +197,7 @@ enum kvr_status kvr_salience_head_open(struct kvr_salience_head **out, const cha
     return KVR_OK;
 }
 
-/* ---- asked --------------------------------------------------------------------------------- */
+/* ---- evaluation ---------------------------------------------------------------------------- */
 
 static void add_inputs(const struct kvr_salience_head *s, const float *x, int64_t n, const float *w,
                        float *z)

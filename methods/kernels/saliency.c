@@ -1,4 +1,4 @@
-/* saliency.c - frame summaries, their change, and the score made of it. */
+/* saliency.c - frame summaries, their change, and the resulting score. */
 #include "methods/kernels/saliency.h"
 
 #include <assert.h>
@@ -8,12 +8,12 @@
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 
-/* What a state's buffer holds, for up to `cap` frames:
+/* Layout of a state's buffer for up to `cap` frames:
  *     summary [cap,H] float | delta [cap] float | score [cap] float
  *     | rank [cap] kvr_ranked | level [cap] byte */
 struct memory {
     int32_t n_heads, cap;
-    int32_t left; /* scores wait for the retention of this call */
+    int32_t left; /* scores are available for the retention of this call */
     float data[];
 };
 static_assert(sizeof(struct kvr_ranked) == 8 && _Alignof(struct kvr_ranked) == 4,
@@ -67,7 +67,7 @@ void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, u
     memset(map + f * ctx->tokens_per_frame, byte, (size_t)kvr_frame_tokens(ctx, f));
 }
 
-/* Room for n frames; what is known stays. On failure the state is as it was. */
+/* Makes room for n frames and keeps the contents. On failure the state is unchanged. */
 static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
                             const struct kvr_policy_ctx *ctx, int64_t n)
 {
@@ -128,7 +128,7 @@ float kvr_summary_delta(const float *now, const float *before, int n_heads)
     return (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
 }
 
-/* Frames [f0, n) of a CUDA device's k and v; waits for the summaries. */
+/* Frames [f0, n) of device k and v; synchronises for the summaries. */
 static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                          int64_t f0, int64_t n, float *summary)
 {
@@ -152,7 +152,7 @@ static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struc
     return st;
 }
 
-/* Each frame is one thread's work, so the number of threads changes nothing. */
+/* One frame per thread, so results do not depend on the number of threads. */
 static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                         int64_t f0, int64_t n, float *summary)
 {
@@ -171,8 +171,8 @@ static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct
 typedef enum kvr_status summarise_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      int64_t f0, int64_t n, float *summary);
 
-/* Frames [f0, n) of k and v, which begin at token new0, -> summary [n - f0, H]. On failure nothing
- * is written. */
+/* Summaries of frames [f0, n) of k and v, which start at token new0 -> summary [n - f0, H]. On
+ * failure nothing is written. */
 static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
                                  int64_t n, float *summary)
 {
@@ -190,7 +190,7 @@ static void set_ones(float *x, int64_t first, int64_t end)
         x[i] = 1;
 }
 
-/* Study: every frame again, against the tail of the list before. */
+/* Study: all frames again, aligned to the tail of the previous list. */
 static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     struct kvr_policy_state *state, int64_t n)
 {
@@ -221,8 +221,8 @@ static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr
     return KVR_OK;
 }
 
-/* Intended: the new frames once, each against the one before it. A chunk given again replaces
- * what was known of it. */
+/* Intended: each new frame once, against its predecessor. A chunk that is passed again replaces its
+ * earlier values. */
 static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                        struct kvr_policy_state *state, int64_t n)
 {
@@ -242,7 +242,7 @@ static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct 
     return KVR_OK;
 }
 
-/* torch.linspace(0, 1, n)[i] in float: from the nearer end. */
+/* torch.linspace(0, 1, n)[i] in float, computed from the nearer end. */
 static float linspace(int64_t i, int64_t n)
 {
     const float step = n > 1 ? 1.0f / (float)(n - 1) : 0;
@@ -277,8 +277,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
         KVR_TRY(deltas_intended(ctx, dev, state, n));
     else if (rule->every_call || state->n_planned != n)
         KVR_TRY(deltas_study(ctx, dev, state, n));
-    /* Kept deltas give the same scores again, and the same scores the same plan: keeping the
-     * plan of the study's `on_growth` is keeping the deltas. */
+    /* Unchanged deltas give the same scores and the same plan, so the study's `on_growth` only
+     * needs to keep the deltas. */
     for (int64_t f = 0; f < n; f++)
         score_of(m)[f] = (float)rule->delta_weight * delta_of(m)[f] +
                          (float)rule->recency_weight * linspace(f, n);

@@ -1,21 +1,21 @@
-/* saliency.h - how much a latent frame matters: FlowCache's score.
+/* saliency.h - FlowCache's saliency score of a latent frame.
  *
  *     summary[f,h] = mean |K| + mean |V|            over the frame's tokens and channels
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * The readings differ in the reference. As intended a frame is compared with the frame before
- * it in time, once, when its keys and values are new; the first frame has delta 1. As the study
- * ran it the whole cache is summarised again at every call, and the LAST o = min(n_prev, n)
- * frames of both lists are compared, so that after growth by a chunk frame i meets frame i-3,
- * the first frames keep delta 1, and a frame pruned to zeros makes deltas of 1e5.
+ * The readings differ in the reference. Intended: a frame is compared with its predecessor, once,
+ * when its keys and values are new; the first frame has delta 1. Study: the whole cache is
+ * summarised again at every call, and the LAST o = min(n_prev, n) frames of both lists are
+ * compared. After growth by a chunk frame i therefore meets frame i-3, the first frames keep delta
+ * 1, and a frame pruned to zeros gives deltas of 1e5.
  *
- * The tiers and the retention `saliency` share one kvr_policy_state: the tiers score and leave
- * the scores, the retention that follows in the same call takes them. A fresh state is {0}; to
- * forget a video, kvr_buf_free(&state->buf) and set {0}.
+ * The tiers and the retention `saliency` share one kvr_policy_state: the tiers compute the scores,
+ * and the retention of the same call reuses them. A fresh state is {0}; to reset,
+ * kvr_buf_free(&state->buf) and set {0}.
  *
- * A mean is summed in double (abs_sum.h per token and head, tokens in order) and rounded to
- * float once; the rest is float, as torch computes it. */
+ * A mean is summed in double (abs_sum.h per token and head, tokens in order) and rounded to float
+ * once; the rest is float, as in torch. */
 #ifndef KVR_METHODS_KERNELS_SALIENCY_H
 #define KVR_METHODS_KERNELS_SALIENCY_H
 
@@ -27,32 +27,32 @@ struct kvr_saliency_rule {
     bool every_call; /* study: score at every call; else when the number of frames changes */
 };
 
-/* What has become of a frame (intended reading: nothing comes back). */
+/* State of a frame (intended reading: levels only go down). */
 enum kvr_frame_level {
-    KVR_FRAME_FINE,   /* never left the fine tiers */
-    KVR_FRAME_COARSE, /* was in tier 0 once */
-    KVR_FRAME_GONE,   /* was given up */
+    KVR_FRAME_FINE,   /* always in the fine tiers */
+    KVR_FRAME_COARSE, /* was in tier 0 */
+    KVR_FRAME_GONE,   /* evicted */
 };
 
 /* Borrowed from the state until its next use. */
 struct kvr_saliency {
-    int64_t n;               /* frames, the last may be partial */
+    int64_t n;               /* frames; the last may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
     uint8_t *level;          /* [n] enum kvr_frame_level; written by the parts, intended only */
-    struct kvr_ranked *rank; /* [n] scratch, so that a plan needs no memory of its own */
+    struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 
-/* Score the frames of ctx. With k and v NULL every delta is 1. On failure the state is as it was;
- * this is the only place of the two parts where memory can run out, or a device fail. On CUDA it
- * waits for the summaries of the frames given. */
+/* Score the frames of ctx. With k and v NULL every delta is 1. On failure the state is unchanged;
+ * this is the only call of the two parts that can run out of memory or meet a device error. On CUDA
+ * it synchronises for the summaries. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
 
-/* Leave the scores of the last kvr_saliency_score for the other part of this call. */
+/* Make the scores of the last kvr_saliency_score available to the retention of this call. */
 void kvr_saliency_leave(struct kvr_policy_state *state);
-/* Take what was left, once. False: nothing was. */
+/* Take those scores, once. False if there are none. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
@@ -60,7 +60,7 @@ bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state
 int64_t kvr_frames(const struct kvr_policy_ctx *ctx);
 /* Written tokens of frame f: S, fewer in a last partial one. */
 int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f);
-/* Their bytes in the map. */
+/* Set the map bytes of a frame's tokens. */
 void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map);
 
 /* summary [H] of tokens [t0, t0 + n) of k, v [.,H,D]. */

@@ -1,9 +1,9 @@
-/* share.h - how many things a share of them is.
+/* share.h - rounds a share of n things to a count.
  *
  *     n_recent = kvr_share(0.25 * beta * n, 1, n);
  *
- * x rounded half to even, as torch and Python round, then kept within [lo, hi]; where lo > hi,
- * hi. NaN gives lo. */
+ * x is rounded half to even, as in torch and Python, then clamped to [lo, hi]; hi if lo > hi. NaN
+ * gives lo. */
 #ifndef KVR_METHODS_KERNELS_SHARE_H
 #define KVR_METHODS_KERNELS_SHARE_H
 

@@ -1,11 +1,11 @@
-/* simd.h - vectors of floats and integers for the *_isa.c files of methods/: one register of the
- * instruction set a file is compiled for.
+/* simd.h - vector types and operations for the *_isa.c files of methods/: one register of the
+ * target instruction set.
  *
  *     for (int c = 0; c + VL <= n; c += VL)
  *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
  *
- * Only with AVX2 or AVX-512; elsewhere KVR_SIMD is not defined and files use plain C, which is the
- * definition. Names are short because nothing here leaves its file. */
+ * Only for AVX2 and AVX-512. Otherwise KVR_SIMD is undefined and files use plain C, which is the
+ * reference. Names are short because they stay within one file. */
 #ifndef KVR_METHODS_KERNELS_SIMD_H
 #define KVR_METHODS_KERNELS_SIMD_H
 
@@ -25,16 +25,16 @@ typedef __m512i vi;
 #define v_add(a, b) _mm512_add_ps(a, b)
 #define v_sub(a, b) _mm512_sub_ps(a, b)
 #define v_mul(a, b) _mm512_mul_ps(a, b)
-#define v_max(a, b) _mm512_max_ps(a, b) /* b where either is NaN */
+#define v_max(a, b) _mm512_max_ps(a, b) /* b if either is NaN */
 #define v_min(a, b) _mm512_min_ps(a, b)
 #define v_mul_add(a, b, c) _mm512_fmadd_ps(a, b, c)    /* a b + c, rounded once */
 #define v_minus_mul(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a b, rounded once */
 #define v_nearest(v) _mm512_cvtps_epi32(v)             /* ties to even */
 #define v_of_int(i) _mm512_cvtepi32_ps(i)
-#define v_about_inverse(v) _mm512_rcp14_ps(v) /* 1/v, 12 bits or more of it */
+#define v_about_inverse(v) _mm512_rcp14_ps(v) /* 1/v to at least 12 bits */
 #define v_bits(v) _mm512_castps_si512(v)
 #define v_abs(v) _mm512_abs_ps(v)
-#define v_over(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)) /* bit i: a > b there */
+#define v_over(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)) /* bit i: a[i] > b[i] */
 #define i_load(p) _mm512_loadu_si512(p)
 #define i_store(p, v) _mm512_storeu_si512(p, v)
 #define i_set(x) _mm512_set1_epi32(x)
@@ -46,25 +46,25 @@ typedef __m512i vi;
 #define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
-#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* all bits the sign */
-#define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all are negative */
+#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* sign in all bits */
+#define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all negative */
 /* a where the mask is set */
 #define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca)
 #define i_min(a, b) _mm512_min_epi32(a, b)
 #define i_max(a, b) _mm512_max_epi32(a, b)
-#define i_min_bits(a, b) _mm512_min_epu32(a, b) /* as unsigned numbers */
+#define i_min_bits(a, b) _mm512_min_epu32(a, b) /* as unsigned integers */
 #define i_max_bits(a, b) _mm512_max_epu32(a, b)
 #define i_least(v) _mm512_reduce_min_epi32(v)
 #define i_most(v) _mm512_reduce_max_epi32(v)
 #define i_most_bits(v) _mm512_reduce_max_epu32(v)
 #define i_least_bits(v) _mm512_reduce_min_epu32(v)
-#define i_over(a, b) _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(a, b)) /* all bits: a > b */
-/* a, and 1 more where x > y */
+#define i_over(a, b) _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(a, b)) /* all bits set where a > b */
+/* a, plus 1 where x > y */
 #define i_one_more(a, x, y)                                                                        \
     _mm512_mask_add_epi32(a, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), a, _mm512_set1_epi32(1))
 #define v_of_bits(i) _mm512_castsi512_ps(i)
 
-/* VL halves: FP16, or the low 16 bits of integers. */
+/* VL 16-bit elements: FP16, or the low halves of integers. */
 typedef __m256i vh;
 #define h_nearest(v) _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define h_floats(h) _mm512_cvtph_ps(h)
@@ -80,7 +80,7 @@ typedef __m512d vd;
 #define d_add(a, b) _mm512_add_pd(a, b)
 #define d_mul_add(a, b, c) _mm512_fmadd_pd(a, b, c)
 
-/* The low bytes of 4 VL integers of 0..255. */
+/* Low bytes of 4 VL integers in 0..255. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
 {
     const vi order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);

@@ -23,16 +23,16 @@ void kvr_topk(struct kvr_ranked *item, int64_t n)
         qsort(item, (size_t)n, sizeof *item, better_first);
 }
 
-/* The total order as a number, the best smallest: from the float's bits, then the index. */
+/* Total order as an integer, best smallest: from the float's bits, then the index. */
 static uint64_t place_of(struct kvr_ranked r)
 {
     uint32_t bits = 0, down;
 
     if (isnan(r.score))
         return (uint32_t)r.index;
-    if (r.score != 0) /* both zeros are one */
+    if (r.score != 0) /* +0 and -0 compare equal */
         memcpy(&bits, &r.score, sizeof bits);
-    down = bits >> 31 ? bits : ~bits & 0x7fffffff; /* -0 is after +0, inf before all, not 0 */
+    down = bits >> 31 ? bits : ~bits & 0x7fffffff; /* -0 after +0, inf first but not 0 */
     return (uint64_t)down << 32 | (uint32_t)r.index;
 }
 
@@ -41,8 +41,8 @@ static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c)
     return a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
 }
 
-/* Hoare's partition by a value that is among them: those before the end returned are not after it,
- * the others not before it; both sides hold some. */
+/* Hoare's partition by a value in the array: items before the returned end are not after the pivot,
+ * the others not before it; both sides are non-empty. */
 static int64_t part_at(struct kvr_ranked *item, int64_t n)
 {
     const uint64_t pivot =
@@ -70,7 +70,8 @@ void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k)
 {
     enum { FEW = 16, TRIES = 64 };
 
-    /* Hoare's selection: where its parts stay lopsided, as for an order made to be so, a sort. */
+    /* Hoare's quickselect; falls back to a sort if partitions stay unbalanced, as for adversarial
+     * orders. */
     for (int tries = 0; k > 0 && k < n && n > FEW && tries < TRIES; tries++) {
         const int64_t left = part_at(item, n);
 

@@ -1,11 +1,10 @@
 /* topk.h - the k best of n.
  *
  *     kvr_topk(item, n);      item[0 .. k-1] are the k best, for every k
- *     kvr_best(item, n, k);   item[0 .. k-1] are the k best, in no order: for one k, without a sort
+ *     kvr_best(item, n, k);   item[0 .. k-1] are the k best, unordered: for one k, without a sort
  *
- * Best is the largest score; NaN counts as larger than everything, as in torch.topk; among
- * equals the lowest index wins (torch.topk promises no order there). The answer therefore never
- * depends on the order of `item`. */
+ * Best is the largest score; NaN is larger than everything, as in torch.topk; ties go to the lower
+ * index (torch.topk leaves that open). The result does not depend on the order of `item`. */
 #ifndef KVR_METHODS_KERNELS_TOPK_H
 #define KVR_METHODS_KERNELS_TOPK_H
 
@@ -19,7 +18,7 @@ struct kvr_ranked {
 /* Sorts, best first. */
 void kvr_topk(struct kvr_ranked *item, int64_t n);
 
-/* Parts the k best, 0 <= k <= n, from the rest; about n steps. */
+/* Partitions the k best, 0 <= k <= n, from the rest in about n steps. */
 void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k);
 
 #endif

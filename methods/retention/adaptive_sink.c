@@ -1,23 +1,21 @@
-/* adaptive_sink.c - the retention `adaptive_sink`: a window with sink frames, of which the one that
- * is least like the present gives way to it (StreamDiffusionV2, models/wan/causal_model.py at
- * c5a0f20d).
+/* adaptive_sink.c - the retention `adaptive_sink`: a window with sink frames, where the sink least
+ * similar to the present is replaced (StreamDiffusionV2, models/wan/causal_model.py at c5a0f20d).
  *
- * Frame by frame, and for each of the `sink` frames i held as sinks:
+ * For each new frame, and each of the `sink` sink frames i:
  *
  *     a_i = (cos(mean K_i, mean K_new) + cos(mean V_i, mean V_new)) / 2
  *
- * over the means of all tokens of a frame, all heads together. When the least a_i is below
- * `threshold` the new frame takes that sink's place, which is given up, and is no part of the
- * window; otherwise it enters the window of the newest `recent` frames. The first `sink` frames are
- * the first sinks, and the window fills before any gives way, so that how many frames stay is known
- * beforehand.
+ * with means over all tokens of a frame and all heads. If the smallest a_i is below `threshold`,
+ * the new frame replaces that sink, which is evicted, and does not enter the window. Otherwise it
+ * enters the window of the newest `recent` frames. The first `sink` frames are the initial sinks,
+ * and the window fills before any replacement, so the number of stored frames is known in advance.
  *
- * As theirs, keys are compared after their rotation, so that time passed makes them less alike.
- * Theirs makes one frame at a time and asks at every pass; here a chunk's frames are asked one by
- * one when it is stored, and none of them gives way to another of them.
+ * As in the original, keys are compared after RoPE, so elapsed time lowers the similarity. The
+ * original makes one frame at a time and decides at every pass. Here the frames of a chunk are
+ * processed one by one when it is stored, and frames of one chunk do not replace each other.
  *
- * State: which frames are sinks, and which were before the newest chunk, so that it can be stored
- * anew; and the means of each. */
+ * State: the current sinks, those before the newest chunk (so that it can be stored again), and the
+ * means of each. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +44,10 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* Two sets of sinks, each as of so many frames: the one before the newest chunk, and the one after
- * it. Slot by slot a set has a frame's number (-1: none yet) and its mean key and value. */
+/* Two sink sets: before and after the newest chunk. Each slot has a frame index (-1: empty) and its
+ * mean key and value. */
 struct set {
-    int64_t *frames; /* of the video, when this held */
+    int64_t *frames; /* number of frames at that time */
     int64_t *frame;  /* [sink] */
     float *mean;     /* [sink][2][H][D] */
 };
@@ -81,7 +79,7 @@ static void forget(const struct adaptive_opts *o, const struct set *s, int64_t f
         s->frame[i] = -1;
 }
 
-/* The sinks before this chunk once more, to be changed. */
+/* Starts from the sinks before this chunk. */
 static enum kvr_status begin(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, struct set *out)
 {
@@ -109,7 +107,7 @@ static enum kvr_status begin(const struct adaptive_opts *o, const struct kvr_pol
     return KVR_OK;
 }
 
-/* Mean key, then value, of a new frame over its tokens: [2][H][D]. */
+/* Mean key, then mean value, of a new frame: [2][H][D]. */
 static void mean_of(const struct kvr_policy_ctx *ctx, int64_t frame, float *mean)
 {
     const int S = ctx->tokens_per_frame;
@@ -137,7 +135,7 @@ static double cosine(const float *a, const float *b, size_t n)
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 }
 
-/* Without data: a likeness drawn from 0 to 1. */
+/* Without data: a random similarity in 0..1. */
 static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
 {
     float u;
@@ -146,7 +144,8 @@ static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
     return u;
 }
 
-/* The slot that the frame takes, -1: none. Empty slots first; frames of the same chunk stay. */
+/* Slot replaced by the frame; -1: none. Empty slots first; frames of the same chunk are not
+ * replaced. */
 static int slot_of(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                    const struct set *s, int64_t frame, const float *mean)
 {
@@ -207,7 +206,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
         if (!ctx->counts_only)
             memcpy(s.mean + (size_t)slot * mean_floats(ctx), mean, mean_floats(ctx) * sizeof *mean);
     }
-    for (int64_t f = n - 1; f >= 0 && st == KVR_OK; f--) { /* the newest first */
+    for (int64_t f = n - 1; f >= 0 && st == KVR_OK; f--) { /* newest first */
         if (is_sink(o, &s, f))
             continue;
         if (keep[f * S] && others < o->recent)

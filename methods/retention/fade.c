@@ -1,26 +1,28 @@
-/* fade.c - the retention `fade`: the past in so many frames, near ones one by one, far ones merged.
+/* fade.c - the retention `fade`: the past in a fixed number of frames, recent ones kept, older ones
+ * merged.
  *
- * FadeMem (arXiv:2606.10671, wan/modules/fademem_memory.py at 299ecef). Every frame of a chunk that is
- * stored becomes an entry of its own; whenever there are more than `slots`, the two neighbours in time
- * become one whose ages, raised to `fading`, are nearest, the newest pair apart:
+ * FadeMem (arXiv:2606.10671, wan/modules/fademem_memory.py at 299ecef). Every frame of a stored
+ * chunk becomes an entry. While there are more than `slots` entries, two temporal neighbours are
+ * merged: the pair whose ages, raised to `fading`, are closest, excluding the newest pair:
  *
  *     |(G - c_i)^fading - (G - c_i+1)^fading|      G: the frame after the chunk, c: an entry's time
- *     k, v <- (a x_a + b x_b) / (a + b)  position by position, a and b the spans raised to `weight`
+ *     k, v <- (a x_a + b x_b) / (a + b)  per position, a and b the spans raised to `weight`
  *
- * c is then the mean of both, weighted by spans and rounded, and spans add up. The first frame is an
- * anchor: what merges into it only adds its span.
+ * c becomes the span-weighted mean of both times, rounded, and the spans add up. The first frame is
+ * an anchor: merging into it only adds the span.
  *
- * Keys are merged before their turn in time; rows and columns stay turned. Entries are read at their
- * own times until there are `slots` of them and G is 18. From then on the queries are at 18 and on, the
- * anchor at 0, the newest three at 15 .. 17, and of the others, oldest first, each at the age next to
- * its own, as FadeMem counts ages (clamped to 4 .. 17, raised to `fading`), below the one before and
- * with room for those that follow. Here times go on, and entries are moved along: the same distances.
+ * Keys are merged after undoing RoPE along time only; rows and columns stay rotated. Entries are
+ * read at their own times until there are `slots` of them and G is 18. From then on queries are at
+ * 18 and later, the anchor at 0, and the newest three entries at 15 .. 17. The others, oldest
+ * first, get the position nearest to their age as FadeMem counts it (clamped to 4 .. 17, raised to
+ * `fading`), in increasing order with room for those that follow. Here time goes on and entries are
+ * moved along, which gives the same distances.
  *
- * The authors' cache holds keys before their turn; ours turns stored keys on by the difference, at the
- * cost of a rounding for each chunk. They weigh as one token each, as theirs do. A chunk that is
- * stored anew finds itself merged already, and changes nothing.
+ * The authors cache keys before RoPE; here stored keys are rotated by the difference, at the cost
+ * of one rounding per chunk. Each entry counts as one token, as in the original. A chunk that is
+ * stored again is already merged and changes nothing.
  *
- * State: of each entry its time, its span and where it is read; entry i is held in frame i's place. */
+ * State: time, span and read position of each entry; entry i is stored at frame i's position. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,14 +55,14 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
                                     .turns = true };
 }
 
-/* ---- which frames become one --------------------------------------------------------------- */
+/* ---- merging rule -------------------------------------------------------------------------- */
 
 struct entry {
-    int64_t centre, span, place; /* place: the time it is read at */
+    int64_t centre, span, place; /* place: the time at which it is read */
 };
 
 struct memory {
-    int64_t end; /* frames that were taken in */
+    int64_t end; /* number of frames processed */
     int64_t n;
     struct entry at[MAX_SLOTS + 1];
 };
@@ -70,7 +72,7 @@ static double aged(const struct fade_opts *o, int64_t age)
     return pow((double)age, o->fading);
 }
 
-/* The first of the pair that is to become one, of n entries, one too many. */
+/* First of the pair to merge, among n entries, one too many. */
 static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64_t now)
 {
     double least = INFINITY;
@@ -87,7 +89,7 @@ static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64
     return best;
 }
 
-/* Entry i takes in i + 1. */
+/* Merges entry i + 1 into entry i. */
 static void join(struct memory *m, int i)
 {
     struct entry *a = &m->at[i];
@@ -101,7 +103,7 @@ static void join(struct memory *m, int i)
     m->n--;
 }
 
-/* Times for queries from frame `now` on. */
+/* Read positions for queries from frame `now` on. */
 static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
 {
     int64_t before = NOW;
@@ -131,11 +133,11 @@ static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
 struct work {
     const struct fade_opts *o;
     const struct kvr_policy_ctx *ctx;
-    float *k, *v;            /* [slots + 1][S D] of one head, in the order of entries */
+    float *k, *v;            /* [slots + 1][S D] of one head, in entry order */
     double *cosines, *sines; /* [D / 2] */
 };
 
-/* Turns n keys by `frames`. */
+/* Rotates n keys by `frames` along time. */
 static void turn(const struct work *w, float *k, int64_t n, int64_t frames)
 {
     const int d = w->ctx->head_dim;
@@ -146,7 +148,7 @@ static void turn(const struct work *w, float *k, int64_t n, int64_t frames)
         kvr_rope_turn(k + t * d, d, w->cosines, w->sines, back, k + t * d);
 }
 
-/* A frame that is held in the place of frame `from`, as of time 0, into entry i. */
+/* Loads the frame stored at frame `from`'s position into entry i, rotated back to time 0. */
 static void load(const struct work *w, int h, int64_t from, int64_t time, int64_t i)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
@@ -162,7 +164,7 @@ static void load(const struct work *w, int h, int64_t from, int64_t time, int64_
     turn(w, k, S, -time);
 }
 
-/* Entry i + 1 into entry i, and those after it one down, of n. */
+/* Merges entry i + 1 into entry i and moves the later ones of n down. */
 static void mix(const struct work *w, const struct memory *m, int64_t i)
 {
     const int64_t each = (int64_t)w->ctx->tokens_per_frame * w->ctx->head_dim;
@@ -179,7 +181,7 @@ static void mix(const struct work *w, const struct memory *m, int64_t i)
             (size_t)((m->n - i - 2) * each) * sizeof *w->v);
 }
 
-/* Takes frames [m->end, frames) in, one by one; w NULL: only what is known of entries. */
+/* Processes frames [m->end, frames) one by one; w NULL: bookkeeping only. */
 static void take_in(const struct fade_opts *o, const struct work *w, int h, int64_t frames,
                     struct memory *m)
 {
@@ -216,7 +218,7 @@ static enum kvr_status hold(const struct work *w, int h, const struct memory *m)
     return KVR_OK;
 }
 
-/* What a head held before, and the new frames. */
+/* Rewrites a head from its previous entries and the new frames. */
 static enum kvr_status rewrite(const struct work *w, int h, const struct memory *was,
                                int64_t frames)
 {

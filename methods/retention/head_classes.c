@@ -1,24 +1,25 @@
-/* head_classes.c - the retention `head_classes`: heads of one kind keep little, the others more.
+/* head_classes.c - the retention `head_classes`: budgets by class of head.
  *
- * Forcing-KV (arXiv:2605.09681), `rule=forcing`. A head is static when what it attends to beyond
- * the sink is nearly all of the chunk being made and the frame before it:
+ * Forcing-KV (arXiv:2605.09681), `rule=forcing`. A head is static if nearly all attention beyond
+ * the sink goes to the current chunk and the frame before it:
  *
  *     (A_current + A_anchor) / (A_total - A_sink) >= alpha
  *
- * Static heads keep the sink and the newest frame. Dynamic heads keep those, and of the frames
- * since the anchor, each but the newest, `segments` runs of positions, of which the share `ratio`
- * stays that is least like the same positions one frame on: by the mean cosine of keys, over all
- * dynamic heads. As the authors' code has it the past is the newest chunk and the anchor before it:
- * nothing older is kept but the sink. Theirs is scored in one layer for all and leaves layer 0
- * whole; here each layer has its own.
+ * Static heads keep the sink and the newest frame. Dynamic heads also keep, of the frames since the
+ * anchor except the newest, `segments` runs of positions: the share `ratio` that is least similar
+ * to the same positions one frame later, by mean cosine of keys over all dynamic heads. As in the
+ * authors' code, the past is the newest chunk and the anchor before it; nothing older is kept
+ * except the sink. The original scores one layer for all and leaves layer 0 complete; here each
+ * layer is scored.
  *
- * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. The share `dummy` of a layer's heads for which
- * the larger of their masses on the first frame and on the rest of the past, each over the layer's
- * largest, is least, keep the newest frame; the others the first frame or the newest chunk,
- * whichever of the two masses is larger. Theirs ranks the heads of all layers together.
+ * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. A head has two attention masses: on the first
+ * frame and on the rest of the past, each relative to the layer's largest. The share `dummy` of a
+ * layer's heads whose larger mass is smallest keeps the newest frame. The others keep the first
+ * frame or the newest chunk, whichever mass is larger. The original ranks the heads of all layers
+ * together.
  *
- * Classes come from a file (`map`, kernels/head_map.h), or from the weights of the first clean pass
- * that has a past, and hold from then on. Until then everything stays. */
+ * Classes come from a file (`map`, kernels/head_map.h), or from the attention of the first clean
+ * pass with a past, and stay fixed. Until then everything is kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,7 @@
 #include "methods/policy.h"
 
 enum { FORCING, DUMMY };
-/* Of heads, as a map writes them; STATIC and DYNAMIC are Forcing-KV's, the others Dummy Forcing's.
- */
+/* Letters of a map. STATIC and DYNAMIC are Forcing-KV's, the others Dummy Forcing's. */
 enum { STATIC = 's', DYNAMIC = 'd', SINK = 'f', NEIGHBOUR = 'n', LEFT_OUT = 'x' };
 
 struct classes_opts {
@@ -83,13 +83,13 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* The letters of a map. */
+/* Letters allowed in a map. */
 static const char *letters_of(const struct classes_opts *o)
 {
     return o->rule == FORCING ? "sd" : "fnx";
 }
 
-/* A head's weights on tokens [begin, end). */
+/* Attention mass of a head on tokens [begin, end). */
 static double mass(const struct kvr_policy_ctx *ctx, int h, int64_t begin, int64_t end)
 {
     double sum = 0;
@@ -135,7 +135,7 @@ static void classify_dummy(const struct classes_opts *o, const struct kvr_policy
         class[rank[i].index] = LEFT_OUT;
 }
 
-/* Without data: letters drawn. */
+/* Without data: random classes. */
 static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx, char *class)
 {
     for (int h = 0; h < ctx->n_heads; h++) {
@@ -149,9 +149,10 @@ static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
     }
 }
 
-/* ---- what they keep ------------------------------------------------------------------------ */
+/* ---- retained tokens ----------------------------------------------------------------------- */
 
-/* Mean cosine of the keys of dynamic heads at tokens [begin, end) with those one frame on. */
+/* Mean cosine, over dynamic heads, of the keys at tokens [begin, end) with those one frame
+ * later. */
 static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64_t begin,
                       int64_t end)
 {
@@ -177,8 +178,8 @@ static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64
     return end > begin ? (float)(sum / (double)(end - begin)) : 0;
 }
 
-/* stays [n_active]: 1 for the segments that dynamic heads keep. Candidates are the frames from the
- * anchor on, each but the newest. */
+/* stays [n_active]: 1 for segments that dynamic heads keep. Candidates are the frames from the
+ * anchor on except the newest. */
 static enum kvr_status choose_segments(const struct classes_opts *o,
                                        const struct kvr_policy_ctx *ctx, const char *class,
                                        uint8_t *stays)
@@ -234,7 +235,7 @@ static bool stays_in(const struct classes_opts *o, const struct kvr_policy_ctx *
     }
 }
 
-/* The classes, where they are known: from the state, the map, or by what is seen now. */
+/* Classes from the state, the map, or the current attention. */
 static enum kvr_status settle(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
                               struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                               bool *known)
@@ -262,7 +263,7 @@ static enum kvr_status settle(const struct classes_opts *o, const struct kvr_pol
         classify_dummy(o, ctx, rank, class);
         free(rank);
     }
-    /* A commit that fails is given again: the same classes, from the same pass. */
+    /* A commit that failed is repeated and gets the same classes from the same pass. */
     KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META, (size_t)ctx->n_heads));
     memcpy(state->next.p, class, (size_t)ctx->n_heads);
     state->n_next = ctx->n_heads;

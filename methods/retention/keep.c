@@ -1,26 +1,26 @@
-/* keep.c - the retention `keep`: a budget of tokens, filled by a score.
+/* keep.c - the retention `keep`: a token budget filled by score.
  *
- * After every chunk, and for every set of tokens (all heads together, or each head by itself), of
- * the tokens held and the new ones stay
+ * After every chunk, for all heads together or for each head, the retained tokens are
  *
  *     the first `sink` frames and `sink_tokens` tokens, the newest `recent` frames,
- *     and of the others those of the largest score while the budget lasts.
+ *     and the highest-scoring others within the budget.
  *
- * What is given up never comes back. The budget is `tokens`, else `share` of what was written, else
- * `frames` of tokens, times the layer's budget factor; what is protected stays even where that is
- * more. With `unit` frame or chunk a unit stays or goes as a whole, by its mean score.
+ * Evicted tokens never return. The budget is `tokens`, else `share` of the written tokens, else
+ * `frames` times the tokens per frame, multiplied by the layer's budget factor. Protected tokens
+ * stay even beyond the budget. With `unit` frame or chunk, whole units are selected by mean score.
  *
- * `beyond`: what is kept stays visible although the cell's window has passed it; without it the
- * window cuts as it does for every method.
+ * `beyond`: retained tokens stay visible beyond the cell's window; otherwise the window applies as
+ * for every method.
  *
- * `heads=adaptive` (of scope head; Ada-KV, arXiv:2407.11550): the budgets of a layer's heads are one.
- * Each head keeps its best tokens up to the share `floor` of a budget, and the best of all heads fill
- * what is left, so that a head that looks at few tokens leaves its places to others.
+ * `heads=adaptive` (with scope head; Ada-KV, arXiv:2407.11550): a layer's heads share one budget.
+ * Each head keeps its best tokens up to the share `floor` of its part; the rest goes to the best
+ * tokens over all heads, so that heads with concentrated attention leave room to others.
  *
- * `layers=last`: the last layer chooses, and all layers keep what it keeps (kvr_thin_needs.of_last).
+ * `layers=last`: the last layer selects for all layers (kvr_thin_needs.of_last).
  *
- * State, where the score remembers something: for each token held an int32 index, then [sets] times
- * the score's floats. It is rewritten at every chunk and takes effect when the chunk is stored. */
+ * State, for scores with memory: for each stored token an int32 index, then [G] times the score's
+ * floats (G is H per head, else 1). It is rewritten at every chunk and takes effect when the chunk
+ * is stored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,7 +145,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* ---- what is remembered -------------------------------------------------------------------- */
+/* ---- state --------------------------------------------------------------------------------- */
 
 /* Bytes of n tokens. */
 static size_t state_bytes(const struct kvr_score *s, int sets, int64_t n)
@@ -172,10 +172,10 @@ struct work {
     const struct kvr_policy_ctx *ctx;
     int sets;
     uint8_t *keep;
-    int64_t n;      /* tokens that some set holds */
+    int64_t n;      /* tokens stored by at least one head */
     int32_t *token; /* [n] */
-    float *memory;  /* [n][sets][memory] of all sets */
-    int32_t *mine;  /* [n] tokens of the set at hand */
+    float *memory;  /* [n][G][memory] of all heads */
+    int32_t *mine;  /* [n] tokens of the current head or group of heads */
     float *its;     /* [n][memory] */
     float *score, *scratch;
     struct kvr_ranked *rank;
@@ -226,7 +226,7 @@ static enum kvr_status work_open(struct work *w)
     return KVR_OK;
 }
 
-/* What was remembered of older tokens, by their indices: both lists ascend. */
+/* Restores the memory of older tokens by index; both lists ascend. */
 static void recall(struct work *w, const struct kvr_policy_state *state)
 {
     const size_t each = (size_t)(w->sets * w->by->memory);
@@ -263,7 +263,7 @@ static enum kvr_status remember(const struct work *w, struct kvr_dev *dev,
     return KVR_OK;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------ */
+/* ---- selection ----------------------------------------------------------------------------- */
 
 static int64_t budget_of(const struct work *w)
 {
@@ -291,7 +291,7 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
-/* Where the unit of the set's i-th token ends among its n tokens. */
+/* End of the unit of the i-th of n tokens. */
 static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
 {
     const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
@@ -302,12 +302,12 @@ static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
     return i;
 }
 
-/* Of the set's n tokens that are not protected those that fit into `left`, best unit first. */
+/* Selects unprotected tokens that fit into `left`, best unit first. */
 static void choose(const struct work *w, int set, int64_t n, int64_t left)
 {
     int64_t n_units = 0;
 
-    for (int64_t i = 0, end; i < n; i = end) { /* units, each at its first token */
+    for (int64_t i = 0, end; i < n; i = end) { /* units, each represented by its first token */
         double sum = 0;
         int64_t rated = 0;
 
@@ -320,7 +320,7 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
         if (rated)
             w->rank[n_units++] = (struct kvr_ranked){ (float)(sum / (double)rated), (int32_t)i };
     }
-    if (w->o->unit == TOKEN) /* all of one size: the best so many, whatever their order */
+    if (w->o->unit == TOKEN) /* equal sizes: the best `left` units in any order */
         kvr_best(w->rank, n_units, left < n_units ? left : n_units);
     else
         kvr_topk(w->rank, n_units);
@@ -340,7 +340,7 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
     }
 }
 
-/* Without data a score is a number drawn for the token: as many stay, and as far apart. */
+/* Without data: random scores, which keep the same number and spacing of tokens. */
 static void draw(const struct work *w, int set, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -377,7 +377,7 @@ static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
         w->by->rate(&job);
 }
 
-/* The tokens of a set, in w->mine, with their scores. */
+/* Tokens of a head or group of heads, in w->mine, with their scores. */
 struct held {
     int64_t n, n_protected;
 };
@@ -397,7 +397,7 @@ static struct held rate_set(const struct work *w, int set)
         h.n_protected += is_protected(w, w->token[i]);
     }
     rate(w, set, h.n, first_new);
-    for (int64_t i = 0; i < w->n; i++) /* what the score learnt of them */
+    for (int64_t i = 0; i < w->n; i++) /* memory updated by the score */
         if (w->keep[(int64_t)w->token[i] * w->sets + set])
             memcpy(w->memory + i * each + set * m, w->its + at++ * m, (size_t)m * sizeof(float));
     return h;
@@ -412,15 +412,15 @@ static void thin_set(const struct work *w, int set)
         choose(w, set, h.n, budget > h.n_protected ? budget - h.n_protected : 0);
 }
 
-/* ---- one budget of all heads --------------------------------------------------------------- */
+/* ---- budget shared by all heads ------------------------------------------------------------ */
 
-/* A token that a head may give up. */
+/* A token that a head may evict. */
 struct candidate {
     int32_t token, set;
 };
 
-/* Candidates beyond what each head has to itself, into `rank` by their index in `all`; how many.
- * *left: places for them. */
+/* Candidates beyond each head's own share, into `rank` by their index in `all`; returns their
+ * number. *left: remaining budget. */
 static int64_t rank_rest(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
                          int64_t *left)
 {

@@ -1,29 +1,29 @@
-/* memory.c - the retention `memory`: what is given up leaves a running mean behind.
+/* memory.c - the retention `memory`: evicted tokens feed exponential moving averages.
  *
  * Stored are the first `sink` frames, the newest `recent`, and between them
  *
- *     rule=sinks     nothing: each sink frame is itself a mean, position by position, of a frame
- *                    that is given up and what was there,  S <- rate E + (1 - rate) S
+ *     rule=sinks     nothing: each sink frame is a moving average, per position, of itself and
+ *                    of an evicted frame,  S <- rate E + (1 - rate) S
  *                    (Reward-Forcing, wan/modules/causal_model.py at 4317f5a: rate .001).
- *     rule=frames    two frames. With m the mean of all tokens just given up, one vector for each
- *                    head: both m at first, then  long <- slow m + (1 - slow) long  and
+ *     rule=frames    two frames. With m the mean of the tokens just evicted, one vector per
+ *                    head: both start as m, then  long <- slow m + (1 - slow) long  and
  *                    short <- fast m + (1 - fast) short,  the same at every position of its frame
  *                    (MemRoPE, memrope_kvcache.py of NVIDIA/flashdreams at 802981a). The two frames
- *                    behind the sink make room for them and enter no mean.
+ *                    after the sink make room for them and enter no average.
  *
- * Nothing is given up before all that is stored would be more than these frames. Means are of keys
- * before their rotation, which the authors' caches hold and rotate when they are read, numbered as
- * they lie in the cache. Ours are stored rotated: they are turned back by the place they were made
- * for (kernels/rope.h), and what is not recent is turned anew for every chunk, to the places right
- * before the recent frames. Distances between any two frames are so the authors'.
+ * Nothing is evicted before the stored frames exceed that number. Averages are over pre-RoPE keys.
+ * The authors cache pre-RoPE keys and rotate them on reading by their position in the cache. Here
+ * keys are stored rotated: they are rotated back by their original position (kernels/rope.h), and
+ * everything but the recent frames is rotated again for every chunk, to the positions right before
+ * the recent frames. All distances between frames equal the authors'.
  *
- * Of other frames in a chunk than in the sink Reward-Forcing overwrites where it would average;
- * here frames that are given up go to the sink frames in turn.
+ * If a chunk has another number of frames than the sink, Reward-Forcing overwrites instead of
+ * averaging; here evicted frames cycle through the sink frames.
  *
- * State: up to which frame was given up; under `sinks` the mean keys and values themselves, under
- * `frames` the four vectors of each head; F32, or rounded to BF16 as the authors have them, where a
- * product and a sum are rounded each and a mean of rate .001 hardly moves. A chunk that is stored
- * anew finds what was given up given up. */
+ * State: the end of the evicted frames; for `sinks` the mean keys and values, for `frames` four
+ * vectors per head; in F32, or rounded to BF16 as in the original, where every product and sum is
+ * rounded and an average of rate .001 hardly moves. A chunk that is stored again finds its frames
+ * already evicted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,9 +68,9 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
                                     .turns = true };
 }
 
-/* ---- places -------------------------------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------------------------- */
 
-/* Cosines and sines of one place. */
+/* Cosines and sines of one position. */
 struct angles {
     int head_dim;
     double *cosines, *sines; /* [D/2], one allocation at `cosines` */
@@ -98,14 +98,14 @@ static void turn(const struct angles *a, const float *from, bool back, float *to
     kvr_rope_turn(from, a->head_dim, a->cosines, a->sines, back, to);
 }
 
-/* ---- means --------------------------------------------------------------------------------- */
+/* ---- averages ------------------------------------------------------------------------------ */
 
 static float rounded(float x)
 {
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Vectors of D floats, as the state holds them. */
+/* Vectors of D floats in the state's type. */
 struct means {
     void *at;
     bool bf16;
@@ -146,7 +146,7 @@ static void fold(const struct means *m, int64_t i, const float *x, double rate, 
 /* ---- one call ------------------------------------------------------------------------------ */
 
 struct header {
-    int64_t end; /* frames before it were given up; 0: none yet */
+    int64_t end; /* frames before it were evicted; 0: none yet */
 };
 
 struct work {
@@ -155,11 +155,11 @@ struct work {
     struct header *head;
     struct means means; /* sinks: [H][sink S][k, v]; frames: [H][long, short][k, v] */
     struct angles angles;
-    float *raw;            /* [3 D]: a key, a value, what fold works in */
+    float *raw;            /* [3 D]: a key, a value, scratch of fold */
     double *sums;          /* frames: [H][k, v][D] */
-    int64_t end;           /* frames before it are given up, sinks apart */
-    int64_t first, before; /* the sink's place from now on, and where stored keys have it */
-    int row;               /* frames: positions in a row */
+    int64_t end;           /* frames before it are evicted, except sinks */
+    int64_t first, before; /* current position of the sink, and that of its stored keys */
+    int row;               /* rule frames: positions per row */
 };
 
 static const float *key(const struct work *w, int64_t token, int h)
@@ -172,7 +172,7 @@ static const float *value(const struct work *w, int64_t token, int h)
     return w->ctx->all_values + (token * w->ctx->n_heads + h) * w->ctx->head_dim;
 }
 
-/* Frames that are stored at the most, once any was given up. */
+/* Maximum number of stored frames once any was evicted. */
 static int64_t room_of(const struct memory_opts *o)
 {
     return o->sink + (o->rule == FRAMES ? 2 : 0) + o->recent;
@@ -194,7 +194,7 @@ static enum kvr_status open_state(const struct memory_opts *o, const struct kvr_
 
 /* ---- rule sinks ---------------------------------------------------------------------------- */
 
-/* The sink frames as they are, before their turn in time. */
+/* The sink frames before RoPE along time. */
 static void begin_sinks(const struct work *w)
 {
     const int64_t n = (int64_t)w->o->sink * w->ctx->tokens_per_frame;
@@ -256,7 +256,7 @@ static enum kvr_status hold_sinks(const struct work *w)
 
 /* ---- rule frames --------------------------------------------------------------------------- */
 
-/* The mean of frames [begin, w->end) into both means of every head, or what it adds to them. */
+/* Adds the mean of frames [begin, w->end) to both averages of every head. */
 static void learn_frames(const struct work *w)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim, H = w->ctx->n_heads;
@@ -277,7 +277,7 @@ static void learn_frames(const struct work *w)
         }
     }
     for (int i = 0; i < 2 * H; i++) {
-        const int64_t at = 4 * (i / 2) + i % 2; /* of the long mean; the short one is 2 further */
+        const int64_t at = 4 * (i / 2) + i % 2; /* of the long average; the short one is 2 later */
 
         for (int c = 0; c < d; c++)
             w->raw[c] = (float)(w->sums[i * d + c] / (double)((w->end - begin) * S));
@@ -291,7 +291,7 @@ static void learn_frames(const struct work *w)
     }
 }
 
-/* Angles of every position of the frames of both means, [2 S], the same for all heads. */
+/* Angles of every position of the two average frames, [2 S], common to all heads. */
 static struct angles place(const struct work *w, double *places, int64_t i)
 {
     const int64_t half = w->ctx->head_dim / 2;
@@ -310,7 +310,8 @@ static void set_places(const struct work *w, double *places)
     }
 }
 
-/* The sink where it is, and both means at every place of their frames; places NULL: no data. */
+/* The sink at its position, and both averages at every position of their frames; places NULL: no
+ * data. */
 static enum kvr_status hold_head(const struct work *w, int h, double *places)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;

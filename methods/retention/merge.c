@@ -1,21 +1,22 @@
-/* merge.c - the retention `merge`: what a frame repeats of the one before is held once, with a
- * weight.
+/* merge.c - the retention `merge`: stores near-duplicates of the previous frame once, with a
+ * multiplicity.
  *
- * After TempCache (arXiv:2602.01801), of which no code is published: near copies of a key along
- * time become one. Of m equal keys with values v_i softmax makes what it makes of one such key with
- * log m added to its score and the value mean(v_i). So, frame by frame and for each head: a new
- * token joins the token of the frame before, at its own place or up to `radius` rows and columns
- * from it, whose key is most like its own, if their cosine is `near` or more:
+ * After TempCache (arXiv:2602.01801), which has no public code: near-duplicate keys along time are
+ * merged. For softmax, m equal keys with values v_i are equivalent to one key with log m added to
+ * its score and the value mean(v_i). Frame by frame and per head, a new token joins the token of
+ * the previous frame, at the same position or up to `radius` rows and columns away, whose key is
+ * most similar, if their cosine is at least `near`:
  *
  *     k <- the newer key,   v <- (m v + v_new) / (m + 1),   m <- m + 1
  *
- * A group takes one token a frame, first come, first served, and ends with the first frame in which
- * it finds none. The paper's thresholds, its representative and what it protects are not known.
+ * A group accepts one token per frame, first come first served, and ends with the first frame
+ * without a match. The paper's thresholds, its choice of representative and its protected tokens
+ * are not known.
  *
- * Keys are compared as if they were of one place: the older is turned by the difference of their
- * places (kernels/rope.h). The newer key stands for the older ones' places, too.
+ * Keys are compared at a common position: the older one is rotated by the difference
+ * (kernels/rope.h). The newer key represents the older positions, too.
  *
- * A chunk that is stored anew finds older groups gone that its former self took in. */
+ * A chunk that is stored again finds the older groups that it absorbed already gone. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,13 +56,13 @@ struct work {
     const struct merge_opts *o;
     const struct kvr_policy_ctx *ctx;
     uint8_t *keep;
-    int row, side;   /* positions in a row; 2 radius + 1 */
+    int row, side;   /* positions per row; 2 radius + 1 */
     double *turns;   /* [side^2][2][D/2] cosines and sines of (1, dy, dx) */
     float *turned;   /* [D] */
-    uint8_t *gone;   /* [new tokens] of the head at hand: another stands for it */
+    uint8_t *gone;   /* [new tokens] of the current head: absorbed by another token */
     int32_t *weight; /* [new tokens] */
-    float *value;    /* [new tokens][D]: means, where the weight is more than 1 */
-    uint8_t *taken;  /* [S] of the frame before */
+    float *value;    /* [new tokens][D]: means, if the weight exceeds 1 */
+    uint8_t *taken;  /* [S] of the previous frame */
 };
 
 static void work_free(struct work *w)
@@ -103,7 +104,7 @@ static int64_t at(const struct work *w, int64_t token, int h)
     return (token * w->ctx->n_heads + h) * w->ctx->head_dim;
 }
 
-/* Cosine of the new key and an older one, `turn` places before it. */
+/* Cosine of the new key and an older one at offset `turn`. */
 static double likeness(const struct work *w, int64_t token, int64_t older, int h, int turn)
 {
     const int d = w->ctx->head_dim;
@@ -127,16 +128,16 @@ static bool is_held(const struct work *w, int64_t token, int h)
                                  : w->keep[token * w->ctx->n_heads + h];
 }
 
-/* The token of the frame before that this one joins; -1: none. */
+/* Token of the previous frame that this one joins; -1: none. */
 static int64_t find(const struct work *w, int64_t token, int h)
 {
     const int S = w->ctx->tokens_per_frame, r = w->o->radius, s = (int)(token % S);
-    const int64_t frame = token / S * S - S; /* the one before */
+    const int64_t frame = token / S * S - S; /* the previous frame */
     int64_t best = -1;
     double most = w->o->near;
 
     for (int i = 0; i < w->side * w->side && frame >= 0; i++) {
-        /* The new token lies dy and dx further than the older one. */
+        /* The new token is dy rows and dx columns after the older one. */
         const int dy = i / w->side - r, dx = i % w->side - r;
         const int y = s / w->row - dy, x = s % w->row - dx;
         const int64_t older = frame + (int64_t)y * w->row + x;
@@ -182,7 +183,7 @@ static void join(const struct work *w, int64_t token, int64_t older, int h)
     }
 }
 
-/* Groups of new tokens, by weight: the least that is more than `than`; 0: none. */
+/* Smallest weight above `than` among the groups of new tokens; 0: none. */
 static int32_t next_weight(const struct work *w, int32_t than)
 {
     int32_t least = 0;

@@ -1,28 +1,27 @@
-/* pyramid.c - the retention `pyramid`: one of three histories for each head (Pyramid Forcing,
+/* pyramid.c - the retention `pyramid`: one of three kinds of history per head (Pyramid Forcing,
  * arXiv:2605.13111, configs/pyramid-forcing.yaml and headkv/ of IF-LAB-PKU/Pyramid-Forcing at
  * 62e95d3).
  *
- *     w oscillating   the first frame; of the frames since, by time modulo `period`, the newest
- * `each` a anchor        the first `sink` frames; of those since, every `period`-th, the newest
- * `each` v veil          the first `sink` frames; `blocks` blocks of 2 x 2 positions over `span`
- * frames, each of them one token of mean key and mean value
+ *     w oscillating   the first frame; of later frames the newest `each` per phase modulo `period`
+ *     a anchor        the first `sink` frames; of later frames every `period`-th, the newest `each`
+ *     v veil          the first `sink` frames; `blocks` blocks of 2 x 2 positions over `span`
+ *                     frames, each stored as one token of mean key and mean value
  *
- * and all of them the newest frames, of which `recent` are seen with the chunk being made. A middle
- * frame is held once: it enters a store when it is no longer among the newest, as in the authors'
- * path in Python. A block is one token of weight one, not of 4 span (theirs, too), and lies within
- * the middle as a whole, so that the frames between the sink and the first block are given up.
+ * plus the newest frames, of which `recent` are visible with the current chunk. A middle frame is
+ * stored once: it enters a store when it leaves the newest ones, as in the authors' Python path. A
+ * block counts as one token, not as 4 span (as in the original), and lies entirely in the middle,
+ * so the frames between the sink and the first block are evicted.
  *
- * What is other: keys keep the time they were made at. Theirs are stored before their rotation, and
- * what is older than the window is read at the window's edge; and of an oscillating head's
- * `period` stores a query reads only the one of its own time, here all.
+ * Differences: keys keep their original times. The original stores keys before RoPE and reads those
+ * older than the window at the window's edge; and a query of an oscillating head reads only the
+ * store of its own phase, here all of them.
  *
- * Labels are the authors' for Self-Forcing's 30 layers of 12 heads; another shape reads them at the
- * same relative depth and place, which says nothing of its heads: `kvreel profile heads --rule
- * pyramid` makes its own (`map`).
+ * Labels are the authors' for Self-Forcing's 30 layers of 12 heads. Other shapes use the label at
+ * the same relative depth and head index, which is arbitrary: `kvreel profile heads --rule pyramid`
+ * makes labels for a model (`map`).
  *
- * State: a header; a letter for each head; of veil heads the sums of blocks that are not whole or
- * not held yet, as they were before the newest chunk and after it, so that a chunk can be stored
- * anew. */
+ * State: a header; one letter per head; for veil heads the sums of incomplete or not yet stored
+ * blocks, before and after the newest chunk, so that a chunk can be stored again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +64,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 enum { LABEL_LAYERS = 30, LABEL_HEADS = 12 };
 
-/* configs/head_configs/best_labels.csv: facts about the heads of one model. */
+/* configs/head_configs/best_labels.csv: the published classes of one model's heads. */
 static const char labels[LABEL_LAYERS][LABEL_HEADS + 1] = {
     "waaawwwwawww", "wwwwwwwawwwa", "awwwwwvwwaww", "wwwawaawwaaw", "waavwwawawwa", "wwwwwwwwawww",
     "wwwaaaawawav", "wawvwaawvaaw", "wwwwvwawaavw", "wawvwavawwwa", "waaaaaaawwav", "avwwwaaaavaa",
@@ -89,10 +88,10 @@ static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_po
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-/* How a frame of S positions is cut into squares of 2 x 2, and blocks into slots. */
+/* Partition of a frame of S positions into 2 x 2 squares, and of blocks into slots. */
 struct grid {
     int row, rows, squares, across;
-    int slots;  /* blocks of a head that may be in the making at once */
+    int slots;  /* blocks of a head that may be incomplete at the same time */
     int n_veil; /* heads */
 };
 
@@ -114,7 +113,7 @@ static enum kvr_status make_grid(struct grid *g, const struct pyramid_opts *o,
     return KVR_OK;
 }
 
-/* Sums of a square of a block: key, then value. */
+/* Sums of one square of a block: key, then value. */
 static float *sum_at(const struct grid *g, float *sums, int veil, int64_t block, int square, int d)
 {
     const int64_t slot = (int64_t)veil * g->slots + block % g->slots;
@@ -139,7 +138,7 @@ static void add_frame(const struct grid *g, const struct kvr_policy_ctx *ctx, in
     }
 }
 
-/* Positions in a square: fewer at an odd edge. */
+/* Positions in a square; fewer at an odd edge. */
 static int positions(const struct grid *g, int square)
 {
     const int r = square / g->across * 2, c = square % g->across * 2;
@@ -147,8 +146,8 @@ static int positions(const struct grid *g, int square)
     return (r + 1 < g->rows ? 2 : 1) * (c + 1 < g->row ? 2 : 1);
 }
 
-/* The whole block of head h as summaries, in the place of the squares' first positions in its first
- * frame; its sums begin anew. */
+/* Emits the complete block of head h as summaries, at the first position of each square in the
+ * block's first frame, and clears its sums. */
 static enum kvr_status hold_block(const struct pyramid_opts *o, const struct grid *g,
                                   const struct kvr_policy_ctx *ctx, int64_t block, int h, int veil,
                                   float *sums)
@@ -169,10 +168,10 @@ static enum kvr_status hold_block(const struct pyramid_opts *o, const struct gri
     return KVR_OK;
 }
 
-/* ---- what is remembered -------------------------------------------------------------------- */
+/* ---- state --------------------------------------------------------------------------------- */
 
 struct header {
-    int64_t frames[2]; /* that each of the two sets of sums speaks of */
+    int64_t frames[2]; /* frames covered by each of the two sets of sums */
 };
 
 static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
@@ -180,7 +179,7 @@ static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
     return (size_t)g->n_veil * (size_t)g->slots * (size_t)g->squares * 2 * (size_t)ctx->head_dim;
 }
 
-/* Letters, and padding, so that floats are aligned behind them. */
+/* Letters, padded for the alignment of the floats that follow. */
 static size_t letters_bytes(const struct kvr_policy_ctx *ctx)
 {
     return ((size_t)ctx->n_heads + 7) / 8 * 8;
@@ -191,7 +190,7 @@ static float *sums_in(const struct kvr_buf *b, const struct kvr_policy_ctx *ctx)
     return (float *)((char *)b->p + sizeof(struct header) + letters_bytes(ctx));
 }
 
-/* Remembered from the first chunk on: letters, and no sums yet. */
+/* State of the first chunk: letters, and zero sums. */
 static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                                   struct kvr_dev *dev, struct kvr_policy_state *state, char *class)
 {
@@ -211,8 +210,8 @@ static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr
     return KVR_OK;
 }
 
-/* The sums before this chunk once more, to be added to. Those before it stay as they are: a chunk
- * may be stored anew, or fail to be. */
+/* Starts from the sums before this chunk, which are kept: the chunk may be stored again, or
+ * fail. */
 static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                              struct grid *g, float **sums)
@@ -240,15 +239,15 @@ static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_poli
     return KVR_OK;
 }
 
-/* ---- what stays ---------------------------------------------------------------------------- */
+/* ---- retained frames ----------------------------------------------------------------------- */
 
-/* Is the middle frame f among the newest `each` of its store, of frames before `end`? */
+/* Whether middle frame f is among the newest `each` of its store, of the frames before `end`. */
 static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
 {
     return (end - 1 - f) / o->period < o->each;
 }
 
-/* Frames before `end` are the middle's. */
+/* Frames before `end` are middle frames. */
 static bool stays(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
 {
     if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))
@@ -258,8 +257,8 @@ static bool stays(const struct pyramid_opts *o, int class, int64_t f, int64_t en
                                 : false;
 }
 
-/* A veil head: the frames from `frame0` on are summed up, what became whole is held, and of what
- * was held the newest blocks stay. */
+/* Veil heads: adds the frames from `frame0` on to the sums, stores complete blocks, and keeps the
+ * newest blocks. */
 static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid *g,
                                  const struct kvr_policy_ctx *ctx, int h, int veil, int64_t end,
                                  float *sums, uint8_t *keep)
@@ -269,7 +268,7 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
     const int64_t first = (o->sink + o->span - 1) / o->span, whole = end / o->span;
     const int64_t before = frame0 - past_recent(o, ctx) > 0
                                ? (frame0 - past_recent(o, ctx)) / o->span
-                               : 0; /* blocks that were held before this chunk */
+                               : 0; /* blocks stored before this chunk */
 
     for (int64_t f = o->sink; f < end; f++) {
         const int64_t b = f / o->span;
@@ -284,7 +283,7 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
                 add_frame(g, ctx, f, b, h, veil, sums);
         if (b < whole && b + o->blocks >= whole)
             KVR_TRY(hold_block(o, g, ctx, b, h, veil, sums));
-        else if (b < whole) /* a chunk of more blocks than are held */
+        else if (b < whole) /* the chunk completes more blocks than are kept */
             memset(sum_at(g, sums, veil, b, 0, ctx->head_dim), 0,
                    (size_t)g->squares * 2 * (size_t)ctx->head_dim * sizeof *sums);
     }

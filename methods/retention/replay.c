@@ -1,17 +1,18 @@
-/* replay.c - the retention `replay`: a window whose past is a video's own beginning, again and again.
+/* replay.c - the retention `replay`: a window whose past is replaced by the beginning of the video,
+ * repeatedly.
  *
- * Rolling Sink (arXiv:2602.07775, wan/modules/causal_model.py at d7fc0d9). The window is of `frames`,
- * the chunk being made counted. The first R = frames - chunk are remembered, keys before their turn in
- * time. Once a chunk that begins at frame c >= `frames` is stored, the chunk before it is overwritten by
- * as many of those, turned to its own times: with i = c - chunk,
+ * Rolling Sink (arXiv:2602.07775, wan/modules/causal_model.py at d7fc0d9). The window has `frames`
+ * frames including the current chunk. The first R = frames - chunk frames are kept with keys before
+ * RoPE along time. After a chunk that starts at frame c >= `frames` is stored, the chunk before it
+ * is overwritten by as many of those, rotated to its times: with i = c - chunk,
  *
- *     i / R even   frames i % R and on
- *     i / R odd    the chunk of frames that ends at R - i % R, the last of them first
+ *     i / R even   frames from i % R on
+ *     i / R odd    the chunk of frames that ends at R - i % R, in reverse order
  *
- * so that what is attended to is the chunk being made, the one before it, and the beginning played
- * forward and backward. A chunk that would reach beyond R takes what there is.
+ * so that attention sees the current chunk, the previous one, and the beginning played forwards and
+ * backwards. A chunk that would reach beyond R takes the frames up to R.
  *
- * State: the remembered frames, BF16, counted as all side information is. */
+ * State: the kept frames in BF16, counted like all side information. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +42,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 struct work {
     const struct kvr_policy_ctx *ctx;
-    int64_t chunk, past; /* frames of a chunk; frames of the window before the newest chunk, R */
-    kvr_bf16 *k, *v;     /* [R S][H][D] */
+    int64_t chunk, past;     /* frames per chunk; R, frames of the window before the newest chunk */
+    kvr_bf16 *k, *v;         /* [R S][H][D] */
     double *cosines, *sines; /* [D / 2] */
     float *raw;              /* [2 D] */
 };
@@ -67,7 +68,7 @@ static void set_time(const struct work *w, int64_t frame)
     kvr_rope_angles(w->ctx->head_dim, (int)frame, 0, 0, w->cosines, w->sines);
 }
 
-/* Frames [f, end) as they are, before their turn in time. */
+/* Stores frames [f, end) before RoPE along time. */
 static void remember(const struct work *w, int64_t f, int64_t end)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
@@ -83,7 +84,7 @@ static void remember(const struct work *w, int64_t f, int64_t end)
     }
 }
 
-/* Which remembered frame takes the place of frame `f` of the chunk that begins at `from`. */
+/* Kept frame that replaces frame `f` of the chunk starting at `from`. */
 static int64_t stand_in(const struct work *w, int64_t from, int64_t f)
 {
     const int64_t in = from % w->past;

@@ -1,7 +1,7 @@
-/* reset.c - the retention `reset`: a full cache is emptied at once, and not a frame at a time.
+/* reset.c - the retention `reset`: empties a full cache at once instead of frame by frame.
  *
- * When what is stored and one chunk more would be over `frames`, all but the first `sink` and the newest
- * `recent` frames are given up: the control that a sliding window is asked to be better than. */
+ * When the stored frames plus one chunk would exceed `frames`, all but the first `sink` and the
+ * newest `recent` frames are evicted: the control that a sliding window should beat. */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
-/* saliency.c - the retention `saliency`: of the coarse frames the best stay.
+/* saliency.c - the retention `saliency`: keeps the best coarse frames.
  *
- * FlowCache's pruning. Of the `rem` frames in tier 0 the rne(retained * beta * rem) with the
- * best score stay (at least one), the others are given up. Where the tiers are `saliency` too,
- * their scores are used; otherwise frames are scored here, with the default weights.
+ * FlowCache's pruning. Of the `rem` frames in tier 0 the rne(retained * beta * rem) with the best
+ * scores stay (at least one); the others are evicted. If the tiers are `saliency` too, their scores
+ * are used; otherwise frames are scored here with default weights.
  *
- * As the study ran it every plan is made afresh: a frame given up may be retained again later,
- * as zeros or as its mean, and costs full storage from then on. As intended a frame that was
- * given up stays so; it still counts in `rem`, so the budget is the same. */
+ * Study: every plan starts afresh: an evicted frame may be retained again later, as zeros or as its
+ * mean, and costs full storage from then on. Intended: an evicted frame stays evicted but still
+ * counts in `rem`, so the budget is the same. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 
@@ -41,7 +41,7 @@ static uint8_t fill_byte(const struct saliency_opts *o, bool study)
     }
 }
 
-/* Is the whole frame in tier 0? */
+/* Whether the whole frame is in tier 0. */
 static bool coarse(const struct kvr_policy_ctx *ctx, int64_t f, const uint8_t *map)
 {
     const uint8_t *token = map + f * ctx->tokens_per_frame;
@@ -96,7 +96,7 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     return KVR_OK;
 }
 
-/* The span of a pooled frame; its summaries are counted where they are held. */
+/* Side information of a pooled frame's span; the summaries are counted where they are stored. */
 static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
 {
     (void)opts;

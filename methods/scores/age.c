@@ -1,4 +1,4 @@
-/* age.c - the newest tokens stay: a window. */
+/* age.c - keeps the newest tokens: a sliding window. */
 #include "methods/scores/score.h"
 
 static void rate(const struct kvr_score_job *job)

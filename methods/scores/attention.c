@@ -1,15 +1,15 @@
-/* attention.c - what the queries of clean passes gave a token: five ways to add it up.
+/* attention.c - attention received from clean-pass queries, accumulated in one of five ways.
  *
- *     sum      over all chunks' queries since the token was written (H2O, arXiv:2306.14048)
- *     mean     the same over the number of those queries, so that age is no merit
- *     max      the largest weight any of them gave
- *     window   of the newest chunk's queries alone, the largest of its neighbours' (SnapKV,
- *              arXiv:2404.14469: the observation window is the newest chunk)
+ *     sum      over the queries of all chunks since the token was written (H2O, arXiv:2306.14048)
+ *     mean     the same divided by the number of those queries, so that age does not count
+ *     max      the largest single weight
+ *     window   of the newest chunk's queries only, max-pooled over neighbours (SnapKV,
+ *              arXiv:2404.14469; the observation window is the newest chunk)
  *     causal   (diag + low) / 2: the largest weight within the token's own chunk, and the largest
- *              that later chunks gave so far (PaFu-KV, arXiv:2601.21896, without what a causal
- *              rollout cannot know: earlier chunks' queries)
+ *              from later chunks so far (PaFu-KV, arXiv:2601.21896, without queries of earlier
+ *              chunks, which do not exist in a causal rollout)
  *
- * A row of weights sums to 1, so numbers of different chunks compare. */
+ * Rows of weights sum to 1, so values of different chunks are comparable. */
 #include "methods/scores/score.h"
 
 static float largest(float a, float b)
@@ -25,7 +25,7 @@ static void rate_sum(const struct kvr_score_job *job)
     }
 }
 
-/* Sampled queries that a token has met: those of every chunk from its own to the newest. */
+/* Sampled queries since the token was written, from its own chunk to the newest. */
 static float queries_met(const struct kvr_score_job *job, int64_t token)
 {
     const struct kvr_policy_ctx *ctx = job->ctx;

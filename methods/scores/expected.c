@@ -1,18 +1,18 @@
-/* expected.c - the attention that queries to come are expected to give (kvpress's ExpectedAttention,
- * arXiv:2510.00636), times the length of the value.
+/* expected.c - expected attention from future queries (kvpress's ExpectedAttention,
+ * arXiv:2510.00636), times the norm of the value.
  *
- * With queries of mean m and covariance C, as if normal, E[e^(q . k / sqrt(D))] is
+ * For Gaussian queries of mean m and covariance C, E[e^(q . k / sqrt(D))] is
  *
  *     e^l,   l = m . k / sqrt(D) + k^T C k / (2 D)        score = softmax over tokens of l, times ||v||
  *
- * Mean and covariance are those of the newest chunk's queries, turned to their own places: kvpress
- * takes them before the rotation and turns them by the mean rotation of the 512 places to come. Of a
- * set of several heads it is the mean over them. */
+ * Mean and covariance are those of the newest chunk's queries after RoPE; kvpress takes them before
+ * RoPE and applies the mean rotation of the next 512 positions. With several heads the score is
+ * their mean. */
 #include <math.h>
 
 #include "methods/scores/score.h"
 
-/* mean [D], spread [D,D] of the new chunk's queries of KV head h, all its query heads. */
+/* mean [D] and covariance [D,D] of the new chunk's queries of KV head h, over its query heads. */
 static void take_moments(const struct kvr_policy_ctx *ctx, int h, float *mean, float *spread)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads;
@@ -74,7 +74,7 @@ static void rate(const struct kvr_score_job *job)
     for (int64_t i = 0; i < job->n; i++)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || !ctx->all_values)
-        return; /* nobody attended: the oldest stay */
+        return; /* no attention yet: the oldest stay */
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         double top = -INFINITY, total = 0;
 

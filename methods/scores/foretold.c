@@ -1,6 +1,6 @@
-/* foretold.c - NOT CAUSAL: what a run that saw the whole video says of each token (PaFu-KV's
- * spatio-temporal salience, arXiv:2601.21896, harness/workload/salience.h). A mark for what a causal
- * score could reach, and no method: whoever knows it has made the video already. */
+/* foretold.c - NOT CAUSAL: an oracle score per token from a complete earlier run (PaFu-KV's
+ * spatio-temporal salience, arXiv:2601.21896, harness/workload/salience.h). It bounds what a causal
+ * score could reach; it is no method, since it needs the finished video. */
 #include "methods/scores/score.h"
 
 static void rate(const struct kvr_score_job *job)

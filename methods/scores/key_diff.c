@@ -1,6 +1,6 @@
-/* key_diff.c - keys unlike the others stay: score = -cos(k, mean key), the mean over heads
- * (KeyDiff, arXiv:2504.15364). The mean is of the chunk that brings the key: older keys are coded
- * by then, and what was said of them stands. */
+/* key_diff.c - keeps keys unlike the others: score = -cos(k, mean key), averaged over heads
+ * (KeyDiff, arXiv:2504.15364). The mean is over the key's own chunk: older keys are already coded,
+ * and their scores are kept. */
 #include <math.h>
 #include <string.h>
 

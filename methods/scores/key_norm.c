@@ -1,5 +1,5 @@
-/* key_norm.c - short keys stay: score = -||k||, the mean over heads (KNorm, arXiv:2406.11430: keys
- * of small norm get the most attention). */
+/* key_norm.c - keeps keys of small norm: score = -||k||, averaged over heads (KNorm,
+ * arXiv:2406.11430: keys of small norm receive the most attention). */
 #include <math.h>
 
 #include "methods/scores/score.h"

@@ -1,11 +1,11 @@
-/* logits.c - sum_r q_r . k_j over the newest chunk's queries, before any softmax (Deep Forcing,
- * arXiv:2512.05081). The sum over queries is taken first, so that a token costs one product for each
- * head. Of a set of several heads it is the sum over them.
+/* logits.c - sum_r q_r . k_j over the newest chunk's queries, before softmax (Deep Forcing,
+ * arXiv:2512.05081). Queries are summed first, so each token costs one dot product per head. With
+ * several heads the score is their sum.
  *
- * Queries and keys are as attention sees them, each turned to its own place. */
+ * Queries and keys are taken after RoPE, as in attention. */
 #include "methods/scores/score.h"
 
-/* sum[D] <- the sum of the new chunk's queries of KV head h, all its query heads. */
+/* sum[D] <- sum of the new chunk's queries of KV head h, over its query heads. */
 static void sum_queries(const struct kvr_policy_ctx *ctx, int h, float *sum)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads;
@@ -30,7 +30,7 @@ static void rate(const struct kvr_score_job *job)
     for (int64_t i = 0; i < job->n; i++)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys)
-        return; /* nobody attended: the oldest stay */
+        return; /* no attention yet: the oldest stay */
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         sum_queries(ctx, h, sum);
         for (int64_t i = 0; i < job->n; i++) {

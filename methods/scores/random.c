@@ -1,5 +1,5 @@
-/* random.c - the control: every token has a number of its own for good, so that what stays is a
- * uniform sample of all that was written. */
+/* random.c - the control: each token has a fixed random number, so the retained tokens are a
+ * uniform sample of all written ones. */
 #include "harness/core/rng.h"
 #include "methods/scores/score.h"
 

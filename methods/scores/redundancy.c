@@ -1,12 +1,12 @@
-/* redundancy.c - tokens that are attended to and unlike the others stay (FlowCache,
- * arXiv:2602.10825, section 4.2 after R-KV):
+/* redundancy.c - keeps tokens that receive attention and differ from the others (FlowCache,
+ * arXiv:2602.10825, section 4.2, after R-KV):
  *
- *     I_i   = mean over queries of their weight on i, the largest of its neighbours'
+ *     I_i   = mean over queries of their weight on i, max-pooled over neighbours
  *     R     = softmax over tokens of (k^_i . sum_j k^_j - 1) / T,     k^ = k / ||k||
  *     score = lambda I - (1 - lambda) R
  *
- * The sum is taken first, so the work is T D and not T^2 D. With a weight by place (`weight`) the
- * score less its minimum is multiplied by it, as in the authors' code. */
+ * The sum is computed first, so the cost is T D instead of T^2 D. With a position weight (`weight`)
+ * the score minus its minimum is multiplied by it, as in the authors' code. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void redundancy(const struct kvr_score_job *job, int h, float *r, float *
         r[i] = (float)(exp(r[i] - top) / total);
 }
 
-/* The weight of the i-th of n tokens. */
+/* Position weight of the i-th of n tokens. */
 static double place_weight(const struct kvr_score_opts *o, int64_t i, int64_t n)
 {
     const double x = n > 1 ? (double)i / (double)(n - 1) : 0;

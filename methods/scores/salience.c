@@ -1,6 +1,5 @@
-/* salience.c - a trained head says of each new token how salient it will be (PaFu-KV,
- * arXiv:2601.21896, section 5.2 of its Salience Estimation Head). What it said when the token was
- * new stands. */
+/* salience.c - a trained head predicts the salience of each new token (PaFu-KV, arXiv:2601.21896,
+ * section 5.2, Salience Estimation Head). The prediction is made once, when the token is new. */
 #include "methods/kernels/salience_head.h"
 #include "methods/scores/score.h"
 
@@ -8,7 +7,7 @@ static void rate(const struct kvr_score_job *job)
 {
     const struct kvr_policy_ctx *ctx = job->ctx;
 
-    /* The new chunk's tokens come last and are all there. Without queries nothing is said. */
+    /* The new chunk's tokens come last and are complete. Without queries there is no prediction. */
     if (job->head && ctx->q && job->n > job->first_new)
         kvr_salience_head_ask(job->head, ctx->q, ctx->k, ctx->v, job->n - job->first_new,
                               job->memory + job->first_new);

@@ -1,4 +1,4 @@
-/* score.c - the table of scores, and what several of them need. */
+/* score.c - the table of scores and their common helpers. */
 #include "methods/scores/score.h"
 
 #include <string.h>

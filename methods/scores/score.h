@@ -1,12 +1,12 @@
-/* score.h - what a token is worth to the retention `keep`.
+/* score.h - token scores for the retention `keep`.
  *
  *     const struct kvr_score *s = kvr_scores[o->score];
- *     s->rate(&job);                         job.score[i], the largest stay
+ *     s->rate(&job);                         job.score[i]: the largest stay
  *
- * A score is asked once per chunk and set of tokens: all heads together, or one head. It sees the
- * tokens that are held, oldest first and the new chunk's last, and may remember `memory` floats
- * for each of them from chunk to chunk. Older keys are coded already: what is worth remembering of
- * a key is remembered when it is new, unless the score asks for `all_keys`. */
+ * A score is evaluated once per chunk, for all heads together or for one head. It sees the stored
+ * tokens, oldest first and the new chunk's last, and may keep `memory` floats per token between
+ * chunks. Older keys are already coded, so information about a key has to be stored when it is new,
+ * unless the score requests `all_keys`. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 
@@ -14,19 +14,19 @@
 
 enum { KVR_SCORE_MAX_MEMORY = 2 };
 
-/* By what `redundancy` is multiplied along the tokens held, i of n, x = i / (n - 1). */
+/* Position weight of `redundancy` for stored token i of n, x = i / (n - 1). */
 enum kvr_place_weight {
     KVR_PLACE_NONE,
-    KVR_PLACE_FIRST,       /* the first chunk's worth goes first */
+    KVR_PLACE_FIRST,       /* the first chunk's worth is evicted first */
     KVR_PLACE_EXPONENTIAL, /* .1 + .9 (1 - e^-2x) / (1 - e^-2) */
     KVR_PLACE_POLYNOMIAL,  /* .1 + .9 x^power */
     KVR_PLACE_CONVEX,      /* 2 (1 - (1 - x)^power) */
-    KVR_PLACE_GAUSSIAN,    /* .1 + .9 of e^(-i^2 / 2 sigma^2), sigma = n / 4, taken to 0..1 */
+    KVR_PLACE_GAUSSIAN,    /* .1 + .9 of e^(-i^2 / 2 sigma^2), sigma = n / 4, rescaled to 0..1 */
 };
 
 struct kvr_score_opts {
-    int seed;      /* of `random` */
-    int pool;      /* width of the maximum taken over neighbours; 1: none */
+    int seed;      /* for `random` */
+    int pool;      /* width of the maximum over neighbours; 1: none */
     double lambda; /* weight of attention in `redundancy` */
     enum kvr_place_weight weight;
     int power;
@@ -37,36 +37,36 @@ struct kvr_salience_head;
 struct kvr_score_job {
     const struct kvr_policy_ctx *ctx;
     const struct kvr_score_opts *opts;
-    int h0, n_heads;                      /* heads of the set */
-    int64_t n, first_new;                 /* tokens; those from first_new on are the new chunk's */
-    const int32_t *token;                 /* [n] ascending */
-    float *memory;                        /* [n][memory]; 0 for new tokens */
-    float *score;                         /* [n] */
-    float *work;                          /* [n + D (D + 1)] */
-    const struct kvr_salience_head *head; /* NULL unless asked for */
+    int h0, n_heads;      /* heads scored together */
+    int64_t n, first_new; /* tokens; those from first_new on belong to the new chunk */
+    const int32_t *token; /* [n] ascending */
+    float *memory;        /* [n][memory]; 0 for new tokens */
+    float *score;         /* [n] */
+    float *work;          /* [n + D (D + 1)] */
+    const struct kvr_salience_head *head; /* NULL unless requested */
 };
 
 struct kvr_score {
     const char *name, *title;
-    int memory;          /* floats remembered per token and set */
+    int memory;          /* floats kept per token and head (or group of heads) */
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
-    bool all_values;     /* reads ctx->all_values, too */
-    bool turns;          /* undoes the rotation of queries: that of a video's model */
+    bool all_values;     /* also reads ctx->all_values */
+    bool turns;          /* undoes the queries' RoPE; needs a video model */
     bool queries;        /* reads ctx->q */
-    bool head;           /* asks a salience head, of ctx->q, ctx->k, ctx->v */
+    bool head;           /* uses a salience head on ctx->q, ctx->k, ctx->v */
     bool foretold;       /* reads ctx->foretold: not causal */
     void (*rate)(const struct kvr_score_job *job);
 };
 
 extern const struct kvr_score *const kvr_scores[]; /* NULL-terminated */
 
-/* Mean over the set's heads of the token's sum (or maximum) of weights in ctx->columns; 0 without
+/* Mean over the heads of the token's sum (or maximum) of weights in ctx->columns; 0 without
  * columns. */
 float kvr_column_of(const struct kvr_score_job *job, int64_t token, bool largest);
 /* The key of head h of a token of the new chunk [D]. */
 const float *kvr_new_key(const struct kvr_score_job *job, int64_t token, int h);
-/* x[i] <- the largest of x within `width` around i, width odd; work [n]. */
+/* x[i] <- maximum of x within `width` (odd) around i; work [n]. */
 void kvr_pool_max(float *x, int64_t n, int width, float *work);
 
 #endif

@@ -1,18 +1,19 @@
-/* trig.c - the attention to expect of queries of which only means are known, by the pairs of the
- * rotary embedding (after TriAttention, arXiv:2604.04921).
+/* trig.c - expected attention from mean queries, by RoPE pair (after TriAttention,
+ * arXiv:2604.04921).
  *
- * Before its rotation a query's pair p has the mean Q_p, a complex number, and the mean length L_p. To
- * a key's pair K_p, which is rotated, a query of that mean at another place would give
- * Re(Q_p e^(i w_p place) K_p*), so
+ * Before RoPE, pair p of the queries has the mean Q_p, a complex number, and the mean magnitude
+ * L_p. A query of that mean at another position has the product Re(Q_p e^(i w_p position) K_p*)
+ * with pair K_p of a rotated key, so
  *
  *     score = sum over p of  Re(Q_p T_p K_p*) + (L_p - |Q_p|) |K_p|
  *
- * T_p being the mean of e^(i w_p place) over places to come: frames 1, 2, 4, .. 64 after the newest,
- * every row and every column. The second term is what the lengths say where queries point anywhere.
+ * where T_p is the mean of e^(i w_p position) over future positions: frames 1, 2, 4, .. 64 after
+ * the newest, every row and every column. The second term covers the part of the queries without a
+ * preferred direction.
  *
- * Its authors calibrate Q and L on texts, distances being 1, 2, 4, .. 65536 tokens; here they are the
- * newest chunk's. How theirs treats rows and columns is not known. Of a set of several heads it is
- * the sum over them. */
+ * The authors calibrate Q and L on texts, with distances 1, 2, 4, .. 65536 tokens; here they come
+ * from the newest chunk. How they treat rows and columns is not known. With several heads the score
+ * is their sum. */
 #include <math.h>
 
 #include "methods/kernels/rope.h"
@@ -24,7 +25,7 @@ struct query {
     double re[MAX_PAIRS], im[MAX_PAIRS], size[MAX_PAIRS];
 };
 
-/* Means over the new chunk's queries of KV head h, turned back. */
+/* Means over the new chunk's queries of KV head h, rotated back. */
 static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct query *out)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads, S = ctx->tokens_per_frame;
@@ -51,7 +52,7 @@ static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct 
     }
 }
 
-/* Adds e^(i w place) of pairs [first, end) at one place to the means of n. */
+/* Adds e^(i w position) of pairs [first, end) at one position to the means over n positions. */
 static void add_place(int d, const int place[3], int first, int end, int n, double *re, double *im)
 {
     double cosines[MAX_PAIRS], sines[MAX_PAIRS];
@@ -63,7 +64,7 @@ static void add_place(int d, const int place[3], int first, int end, int n, doub
     }
 }
 
-/* T_p: times, rows and columns have pairs of their own (kernels/rope.h). */
+/* T_p: times, rows and columns have separate pairs (kernels/rope.h). */
 static void take_places(const struct kvr_policy_ctx *ctx, int row, double *re, double *im)
 {
     const int d = ctx->head_dim, half = d / 2, side = half / 3, S = ctx->tokens_per_frame;
@@ -118,7 +119,7 @@ static void rate(const struct kvr_score_job *job)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || d > 2 * MAX_PAIRS ||
         kvr_frame_row("keep", ctx->tokens_per_frame, 0, &row) != KVR_OK)
-        return; /* nobody attended: the oldest stay */
+        return; /* no attention yet: the oldest stay */
     take_places(ctx, row, re, im);
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         take_means(ctx, h, row, &q);

@@ -1,9 +1,8 @@
-/* age.c - the tiers `age`: the newest share of the cache in a tier of its own.
+/* age.c - the tiers `age`: the newest share of the cache in its own tier.
  *
- * As the study ran it the share is of the capacity: with 42 frames and ratio 0.3 the tier
- * `recent` begins at frame 29.4, which is still empty for 70 % of a rollout, and its format
- * holds a mask (1 B) and an index (8 B) per token. As intended the share is of the chunks
- * written so far, and the plan needs no side information. */
+ * Study: the share is of the capacity. With 42 frames and ratio 0.3 the tier `recent` starts at
+ * frame 29.4, so it is empty for 70 % of a rollout; the format stores a mask (1 B) and an index (8
+ * B) per token. Intended: the share is of the written chunks, and no side information is needed. */
 #include "methods/kernels/share.h"
 #include "methods/policy.h"
 

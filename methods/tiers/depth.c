@@ -1,4 +1,4 @@
-/* depth.c - the tiers `depth`: the first layers, those that come next, and the rest (CacheGen). */
+/* depth.c - the tiers `depth`: the first layers, the next ones, and the rest (CacheGen). */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* layers.c - the tiers `layers`: the first and the last layers in a tier of their own. */
+/* layers.c - the tiers `layers`: the first and the last layers in their own tier. */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* recent.c - the tiers `recent`: the newest chunks in a tier of their own.
+/* recent.c - the tiers `recent`: the newest chunks in their own tier.
  *
- * As the study ran it (RECENT2): the last min(active, chunks * frames_per_chunk * S) tokens of
- * the active prefix, wherever that cuts; nothing beyond the prefix is coded. As intended: whole
- * chunks, a last partial one counted as one, so that a chunk moves once and as a whole. */
+ * Study (RECENT2): the last min(active, chunks * frames_per_chunk * S) tokens of the active prefix,
+ * regardless of chunk boundaries; nothing beyond the prefix is coded. Intended: whole chunks, a
+ * partial last one counting as one, so that a chunk changes tier once and as a whole. */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
-/* saliency.c - the tiers `saliency`: the newest frames and the important older ones apart.
+/* saliency.c - the tiers `saliency`: recent frames and salient older frames in their own tiers.
  *
- * FlowCache. Of n frames the newest rne(min(recent * beta, 1) * n) are `recent`; of the older
- * ones the rne(important * beta * n_old) with the best score are `important` (at least one);
- * the rest is `old`. methods/kernels/saliency.h has the score and how the readings differ in
- * it. important=0 is HYBRID: nothing is scored.
+ * FlowCache. Of n frames the newest rne(min(recent * beta, 1) * n) are `recent`; of the n_old older
+ * ones the rne(important * beta * n_old) with the best scores are `important` (at least one); the
+ * rest is `old`. methods/kernels/saliency.h defines the score in both readings. important=0 is
+ * HYBRID: nothing is scored.
  *
- * As the study ran it a frame may move between tiers at any call, also back from the coarse
- * one, although what the coarse codec lost stays lost. As intended only frames that were never
- * coarse are candidates, so that the budget of the fine tier is spent where it helps. */
+ * Study: a frame may change tier at any call, also back from the coarse one, although the coarse
+ * codec's loss remains. Intended: only frames that were never coarse are candidates, so that the
+ * fine tier's budget is spent where it helps. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 
@@ -34,8 +34,8 @@ static const struct kvr_opt options[] = {
     { 0 },
 };
 
-/* Tiers of n frames: the last n_recent are recent, the k best of the others important. `s` NULL:
- * nothing was scored, k is 0. */
+/* Tiers of n frames: the last n_recent are recent, the k best others important. `s` NULL: nothing
+ * was scored, k is 0. */
 static void plan(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t n,
                  int64_t n_recent, int64_t k, uint8_t *map)
 {
@@ -82,8 +82,8 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     return KVR_OK;
 }
 
-/* HYBRID holds a mask over the capacity and an index per active token, the others an index per
- * token they store. */
+/* HYBRID stores a mask over the capacity and an index per active token; the others store an index
+ * per stored token. */
 static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
 {
     const struct saliency_opts *o = opts;

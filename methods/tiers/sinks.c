@@ -1,5 +1,5 @@
-/* sinks.c - the tiers `sinks`: the first latent frames in a tier of their own, which softmax likes
- * to lean on. A token never moves. */
+/* sinks.c - the tiers `sinks`: the first latent frames (attention sinks) in their own tier. Tokens
+ * never change tier. */
 #include "methods/policy.h"
 
 #include <string.h>

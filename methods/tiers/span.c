@@ -1,14 +1,13 @@
-/* span.c - the tiers `span`: chunks wait uncoded until there are enough of them to be coded as one
- * block.
+/* span.c - the tiers `span`: chunks stay in BF16 until enough of them form one block.
  *
- * Of n chunks written, the newest `recent` not counted, the first floor((n - recent) / chunks) *
- * chunks are `coded`; the others wait. So `recent` .. `recent + chunks - 1` chunks are uncoded at
- * any time (Quant VideoGen, arXiv:2602.02958; TRQ): what a block shares, centres or an anchor, is
- * paid for once, and each chunk is coded once. The newest chunk may be given again, so it always
- * waits. A last partial chunk counts as one.
+ * Of n written chunks, without the newest `recent`, the first floor((n - recent) / chunks) * chunks
+ * are `coded`; the others wait. So `recent` .. `recent + chunks - 1` chunks are BF16 at any time
+ * (Quant VideoGen, arXiv:2602.02958; TRQ): what a block shares, centroids or an anchor frame, is
+ * stored once, and each chunk is coded once. The newest chunk may be stored again, so it always
+ * waits. A partial last chunk counts as one.
  *
- * The first `sink_keep` chunks wait for good. They count as their span's, which is coded without them
- * (as Quant VideoGen has it). */
+ * The first `sink_keep` chunks stay in BF16. They count towards their span, which is coded without
+ * them (as in Quant VideoGen). */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,16 +1,16 @@
-/* spatial.c - the tiers `spatial`: positions whose values change apart from those that rest.
+/* spatial.c - the tiers `spatial`: moving positions in their own tier, apart from static ones.
  *
  *     a[f,s]  = mean |V| over heads and channels, frame f, position s
  *     var[s]  = population variance of a over the frames
  *     topk       the `target` share of positions with the largest variance is foreground
- *     threshold  positions with var > `var`, their number brought within [min, max]
- *     hybrid     the positions over the threshold when [min, max] of them are, else `target`
+ *     threshold  positions with var > `var`, their number clamped to [min, max]
+ *     hybrid     the positions over the threshold if their number is in [min, max], else `target`
  *
- * As the study ran it the frames are those of the capacity, so that frames still empty make
- * "variance" a measure of magnitude; the mask is made at every call and a token changes tier
- * with it; the format holds a mask (1 B) and an index (8 B) per token. As intended the frames
- * are those of the new chunk, whose mask is made once and only for its own tokens: bytes of
- * older tokens are not written. */
+ * Study: the frames are those of the capacity, so empty frames turn "variance" into a measure of
+ * magnitude; the mask is recomputed at every call and tokens change tier with it; the format stores
+ * a mask (1 B) and an index (8 B) per token. Intended: the frames are those of the new chunk; its
+ * mask is computed once and applies to its own tokens only, so bytes of older tokens are not
+ * written. */
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 #include "methods/kernels/share.h"
@@ -47,8 +47,8 @@ static enum kvr_status spatial_check(const void *opts)
     return KVR_OK;
 }
 
-/* rank[s] = { variance over n_frames of v [n_frames * S, channels], s }. The means and the
- * variance are rounded to float once each. A position is one thread's work. */
+/* rank[s] = { variance over n_frames of v [n_frames * S, channels], s }. Means and variance are
+ * rounded to float once each. One position per thread. */
 static void variances(const float *v, int64_t n_frames, int64_t S, int64_t channels,
                       struct kvr_ranked *rank)
 {
@@ -67,7 +67,7 @@ static void variances(const float *v, int64_t n_frames, int64_t S, int64_t chann
     }
 }
 
-/* How many positions are foreground, `passing` of S being over the threshold; -1: not known. */
+/* Number of foreground positions if `passing` of S exceed the threshold; -1: unknown. */
 static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t passing)
 {
     const int64_t lo = kvr_share(o->min * (double)S, 1, S);
@@ -80,7 +80,7 @@ static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t pas
     return passing >= lo && passing <= hi ? passing : kvr_share(o->target * (double)S, lo, hi);
 }
 
-/* The positions of a CUDA device's v, ranked there; waits for them. */
+/* Ranks the positions of device v on the device; synchronises. */
 static enum kvr_status rank_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     int64_t n_frames, struct kvr_ranked *rank)
 {
@@ -136,7 +136,8 @@ static enum kvr_status make_mask(const struct spatial_opts *o, const struct kvr_
     for (int64_t s = 0; s < S; s++)
         rank[s] = (struct kvr_ranked){ 0, (int32_t)s };
     if (ctx->v)
-        KVR_TRY(rank_positions(ctx, dev, n_frames, rank)); /* over the threshold comes first */
+        KVR_TRY(rank_positions(ctx, dev, n_frames, rank)); /* positions over the threshold come
+                                                            * first */
     for (int64_t s = 0; s < S && ctx->v; s++)
         passing += rank[s].score > (float)o->var;
     n = n_foreground(o, S, passing);
@@ -152,7 +153,7 @@ static enum kvr_status spatial_assign(const void *opts, const struct kvr_policy_
 {
     const int64_t S = ctx->tokens_per_frame;
     const int64_t n_frames = (ctx->n_tok - ctx->new0) / S;
-    const int64_t at_once = ctx->study ? n_frames : ctx->frames_per_chunk; /* when counted */
+    const int64_t at_once = ctx->study ? n_frames : ctx->frames_per_chunk; /* when only counting */
     const size_t rank_bytes = (size_t)S * sizeof(struct kvr_ranked);
     uint8_t *out = map + ctx->new0;
     struct kvr_buf work = { 0 };
