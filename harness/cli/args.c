@@ -11,9 +11,10 @@ enum { MAX_ARGS = 64 };
 
 const struct kvr_arg kvr_args_common[] = {
     KVR_ARG_LIST(struct kvr_call, plugins, "plugin", 0, "FILE",
-                 "load methods and parts from a shared object"),
+                 "load methods and parts from a shared object or Python file"),
     KVR_ARG_TEXT(struct kvr_call, cpu, "cpu", 0, "NAME", NULL,
-                 "kernels for portable, avx2, avxvnni, avx512, vnni or neon, not for the best"),
+                 "force CPU kernels: portable, avx2, avxvnni, avx512, vnni or neon; default: the "
+                 "best"),
     { 0 },
 };
 enum { N_COMMON = sizeof kvr_args_common / sizeof *kvr_args_common - 1 };
@@ -254,7 +255,7 @@ void kvr_args_help(const struct kvr_command *cmd, FILE *to)
         help_line(a, to);
     for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
         help_line(a, to);
-    fprintf(to, "  %-28s %s\n", "-h, --help", "this text");
+    fprintf(to, "  %-28s %s\n", "-h, --help", "show this help");
     if (cmd->details)
         fprintf(to, "\n%s", cmd->details);
 }

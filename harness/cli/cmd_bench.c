@@ -198,18 +198,18 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
-                 "attention at this shape alone: queries, keys, heads, head_dim"),
+                 "attention at this shape only: queries, keys, heads, head_dim"),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
-                "benchmark and reference take turns so many times at most"),
+                "maximum number of alternating rounds"),
     KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,
-                "attention on the CPU: a row's rounds end after so many; 0: never"),
+                "attention on the CPU: time limit of a row, seconds; 0: none"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_bench = {
     .name = "bench",
-    .summary = "micro-benchmarks, each beside a reference of the same run",
+    .summary = "run micro-benchmarks against a reference",
     .usage = "codec|attention|gemm|metrics|kernels [options]",
     .examples = "  kvreel bench codec\n"
                 "  kvreel bench codec --rounds 31 --json\n"
@@ -217,24 +217,19 @@ const struct kvr_command kvr_command_bench = {
                 "  kvreel bench codec --device cuda\n"
                 "  kvreel bench kernels                          # each variant of this CPU\n",
     .details =
-        "ratio is this over the reference, round by round, so that a busy machine moves "
-        "both; q1 and q3\nare its quartiles. An emulated device has none: its times say "
-        "nothing.\nTurns end when they are steady, from the 15th on: the median and the quartiles "
-        "of ratio are then\n"
-        "within 2 % of those of the first half; `steady` says whether they came to that. cold and "
-        "warm are\n"
-        "in the unit of the median: of five turns (of one, below 15) the same work once more with "
-        "nothing of it in a "
-        "cache of\n"
-        "the CPU, and at once again.\nkernels: one thread; ratio is the reference's time over the "
-        "variant's, "
-        "so that more is "
-        "faster;\nmemcpy moves as many bytes as the kernel reads and writes.\n"
-        "--shape: on the CPU a call has 50 GFLOP at most; above that a part of the queries is "
-        "measured\nover all keys, which names of rows tell.\n"
-        "--seconds: a row of a large shape ends with the third round at the earliest; that it "
-        "ended "
-        "so is said.\n",
+        "ratio is the benchmark over the reference per round, with quartiles q1 and q3; an "
+        "emulated\n"
+        "device has none. Rounds end when they are steady, from the 15th on: median and "
+        "quartiles\n"
+        "are within 2 % of the first half's; `steady` says whether they were. cold and warm "
+        "repeat\n"
+        "five rounds (one, below 15) with an empty CPU cache, and immediately again.\n"
+        "kernels: one thread; ratio is the reference's time over the variant's (higher is "
+        "faster);\n"
+        "memcpy moves the bytes that the kernel reads and writes.\n"
+        "--shape: on the CPU a call has at most 50 GFLOP; above that a part of the queries is\n"
+        "measured over all keys, as the row's name says.\n"
+        "--seconds: a large row ends after three rounds at the earliest, and says so.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

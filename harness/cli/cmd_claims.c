@@ -26,7 +26,7 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct claims_opts, db, "db", 0, "FILE", NULL,
-                 "a database; without one only arithmetic can be told"),
+                 "database; without one only arithmetic claims are decided"),
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "the same as --format json"),
@@ -35,14 +35,16 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_claims = {
     .name = "claims",
-    .summary = "what papers say of caches, and what of it a database shows",
+    .summary = "test claims of papers against a database",
     .usage = "[LEDGER.yaml] [options]",
     .examples = "  kvreel claims --db out/study33.db\n"
                 "  kvreel claims --db out/study33.db --format md >docs/claims.md\n"
                 "  kvreel claims mine.yaml --db kvreel.db --json\n",
-    .details = "Each claim holds, does not hold, or cannot be told here: by the test of `stats\n"
-               "paired`, Holm over all claims. What needs a GPU or other weights has the command\n"
-               "that would settle it. The ledger is results/claims.yaml unless another is named.\n",
+    .details = "Each claim holds, does not hold, or cannot be told here: by the test of `stats "
+               "paired`,\n"
+               "Holm-adjusted over all claims. Claims that need a GPU or other weights name the "
+               "command\n"
+               "that would settle them. Default ledger: results/claims.yaml.\n",
     .args = args,
     .opts_size = sizeof(struct claims_opts),
     .max_words = 1,

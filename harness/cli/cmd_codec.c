@@ -428,23 +428,22 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct codec_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
     KVR_ARG_LIST(struct codec_opts, in, "in", 'i', "FILE",
-                 "k and v, [tokens, heads, dim]; again: the next state of the same cache"),
-    KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
-                 "k and v as attention would read them, F32"),
+                 "k and v, [tokens, heads, dim]; repeat for later states of the same cache"),
+    KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL, "decoded k and v, F32"),
     KVR_ARG_TEXT(struct codec_opts, draw, "draw", 0, "TxHxD", NULL,
-                 "in place of --in: so many tokens, heads and channels, the same on every machine"),
+                 "instead of --in: random tokens x heads x channels, equal on every machine"),
     KVR_ARG_LIST(struct codec_opts, set, "option", 'O', "KEY=VALUE",
-                 "an option of the method, or one of those below"),
+                 "an option of the method, or one listed below"),
     KVR_ARG_TEXT(struct codec_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_FLAG(struct codec_opts, keep_nonfinite, "keep-nonfinite", 0,
-                 "code NaN and infinities instead of refusing them; what comes out is counted"),
+                 "encode NaN and infinity instead of refusing them, and count them in the output"),
     KVR_ARG_FLAG(struct codec_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_codec = {
     .name = "codec",
-    .summary = "keys and values through one layer of a method: file to file",
+    .summary = "encode and decode keys and values of a file through one layer of a method",
     .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]\n"
              "       kvreel codec -m METHOD[@study] --draw TxHxD [options]",
     .examples = "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"
@@ -452,15 +451,15 @@ const struct kvr_command kvr_command_codec = {
                 " -o out.safetensors -O layers=30 -O layer=4 --json\n"
                 "  kvreel codec -m KIVI_INT4 --draw 4680x12x128 --json\n",
     .details =
-        "Besides the method's own (`kvreel show`), -O takes layers=1, layer=0,\n"
+        "Besides the method's options (`kvreel show`), -O takes layers=1, layer=0,\n"
         "tokens_per_frame=1560, frames_per_chunk=3 and active_tokens (default: all).\n"
         "\n"
-        "In the study reading each IN is the complete cache after a pass and is coded whole; as\n"
-        "intended the first IN is coded chunk by chunk, and each further one adds the tokens it\n"
-        "has beyond those. Dropped tokens are 0 in OUT, a pooled frame is repeated.\n"
+        "In the study's reading each IN is the complete cache after a pass and is coded as a\n"
+        "whole. As intended, the first IN is coded chunk by chunk, and each further one adds its\n"
+        "new tokens. Dropped tokens are 0 in OUT; a pooled frame is repeated.\n"
         "\n"
-        "`stored_sha256` is of all that is stored: codes, scales, zero points, indices. It is the\n"
-        "same on every CPU for the same input; that of --draw is what the golden test compares.\n",
+        "`stored_sha256` covers codes, scales, zero points and indices. It is equal on every CPU\n"
+        "for equal input; the golden test compares that of --draw.\n",
     .args = args,
     .opts_size = sizeof(struct codec_opts),
     .max_words = 0,

@@ -243,22 +243,21 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct compare_opts, min_psnr, "min-psnr", 0, "DB", NULL, 0, 1000,
-                 "exit 4 when the PSNR is lower"),
+                 "exit with 4 if the PSNR is lower"),
     KVR_ARG_REAL(struct compare_opts, min_ssim, "min-ssim", 0, "X", NULL, 0, 1,
-                 "exit 4 when the SSIM is lower"),
+                 "exit with 4 if the SSIM is lower"),
     KVR_ARG_TEXT(struct compare_opts, metrics, "metrics", 'm', "LIST", NULL,
-                 "names with commas between, or all; default: psnr,ssim,identical_frames"),
+                 "comma-separated names, or all; default: psnr,ssim,identical_frames"),
     KVR_ARG_INT(struct compare_opts, chunk, "chunk", 'c', "N", "0", 0, 100000,
-                "frames of a chunk, for chunk_discontinuity and colour_drift"),
-    KVR_ARG_FLAG(struct compare_opts, series, "series", 0,
-                 "with --json: the values per frame, too"),
+                "frames per chunk, for chunk_discontinuity and colour_drift"),
+    KVR_ARG_FLAG(struct compare_opts, series, "series", 0, "with --json: include values per frame"),
     KVR_ARG_FLAG(struct compare_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_compare = {
     .name = "compare",
-    .summary = "fidelity of one video, or raw frame file, against another",
+    .summary = "compare two videos or raw frame files",
     .usage = "REFERENCE TEST [options]",
     .examples =
         "  kvreel compare bf16.safetensors int4.safetensors  # raw frames: the real numbers\n"

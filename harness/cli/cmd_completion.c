@@ -282,13 +282,13 @@ static int run_completion(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct completion_opts, values, "values", 0, "KIND", NULL,
-                 "one list of values, as the scripts ask for it: methods, metrics, suites, ..."),
+                 "print one list of values: methods, metrics, suites, ..."),
     { 0 },
 };
 
 const struct kvr_command kvr_command_completion = {
     .name = "completion",
-    .summary = "a shell's completion script",
+    .summary = "print a shell's completion script",
     .usage = "bash|zsh|fish | --values KIND",
     .examples = "  source <(kvreel completion bash)\n"
                 "  kvreel completion zsh >~/.zfunc/_kvreel\n"

@@ -233,7 +233,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_doctor = {
     .name = "doctor",
-    .summary = "does this machine have what measuring needs?",
+    .summary = "check what this machine has: CPU, GPU, libraries",
     .usage = "[--json]",
     .examples = "  kvreel doctor\n  kvreel doctor --json\n",
     .args = args,

@@ -152,18 +152,18 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct embed_opts, prompts, "prompts", 'p', "FILE", NULL,
-                 "a suite (.yaml), or a text with a prompt on each line: p0001, p0002, ..."),
-    KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL, "the safetensors file to write"),
+                 "a suite (.yaml), or a text file with one prompt per line: p0001, p0002, ..."),
+    KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL, "output safetensors file"),
     KVR_ARG_TEXT(struct embed_opts, model, "model", 0, "NAME", NULL,
-                 "a model's folder, with encoder and tokenizer"),
+                 "model folder with encoder and tokenizer"),
     KVR_ARG_TEXT(struct embed_opts, encoder, "encoder", 0, "FILE", NULL,
-                 "the encoder's weights, models_t5_umt5-xxl-enc-bf16.pth"),
+                 "encoder weights, models_t5_umt5-xxl-enc-bf16.pth"),
     KVR_ARG_TEXT(struct embed_opts, tokenizer, "tokenizer", 0, "FILE", NULL,
-                 "spiece.model, or a folder that has it"),
+                 "spiece.model, or a folder with it"),
     KVR_ARG_INT(struct embed_opts, max_tokens, "max-tokens", 0, "N", "512", 1, 8192,
-                "of a prompt; the model's text_len"),
+                "tokens per prompt; the model's text_len"),
     KVR_ARG_TEXT(struct embed_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
-    KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024, "0: all"),
+    KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024, "threads; 0: all"),
     KVR_ARG_FLAG(struct embed_opts, json, "json", 0, "print JSON"),
     KVR_ARG_FLAG(struct embed_opts, quiet, "quiet", 'q', "no progress on stderr"),
     { 0 },
@@ -171,7 +171,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_embed = {
     .name = "embed",
-    .summary = "prompts through Wan's text encoder, into a pack that suites read",
+    .summary = "encode prompts with Wan's text encoder into a pack",
     .usage = "--prompts FILE -o PACK --model DIR | --encoder FILE --tokenizer FILE",
     .examples =
         "  kvreel embed --prompts prompts.txt --model Wan2.1-T2V-1.3B -o pack.safetensors\n",

@@ -236,21 +236,21 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fit_opts, memory, "memory", 0, "SIZE", NULL,
-                 "what there is, as 24GiB or 80GB"),
+                 "available memory, such as 24GiB or 80GB"),
     KVR_ARG_TEXT(struct fit_opts, geometry, "geometry", 'g', "NAME|FILE", "wan-1.3b",
-                 "wan-1.3b, wan-14b, a model, or its config.json"),
+                 "wan-1.3b, wan-14b, a model, or a config.json"),
     KVR_ARG_INT(struct fit_opts, frames, "frames", 'n', "N", "165", 1, 1000000,
                 "pixel frames of the video"),
     KVR_ARG_TEXT(struct fit_opts, size, "size", 0, "HxW", NULL,
-                 "of the video in pixels, as 720x1280; else the model's own"),
+                 "video size in pixels, such as 720x1280; default: the model's"),
     KVR_ARG_LIST(struct fit_opts, methods, "method", 'm', "METHOD",
-                 "this one, and more of them; else all"),
-    KVR_ARG_FLAG(struct fit_opts, study, "study", 0, "all methods in the study's reading"),
+                 "a method (repeatable); default: all"),
+    KVR_ARG_FLAG(struct fit_opts, study, "study", 0, "use the study's reading of all methods"),
     KVR_ARG_TEXT(struct fit_opts, path, "path", 0, "NAME", "staged",
                  "attention path: staged, fused or dense"),
     KVR_ARG_TEXT(struct fit_opts, device, "device", 0, "NAME", "cuda", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct fit_opts, decoder, "decoder", 0, "NAME", "vae",
-                 "of Wan's latents: vae, its own, or taehv, a tiny one"),
+                 "decoder of Wan's latents: vae, or the tiny taehv"),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
                  KVR_COMPUTE_HELP ": a device holds the weights in it"),
     KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print JSON"),
@@ -259,7 +259,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_fit = {
     .name = "fit",
-    .summary = "which methods fit into so much memory, and how long a video could be",
+    .summary = "list the methods that fit a memory size, and how long a video could be",
     .usage = "--memory SIZE [options]",
     .examples = "  kvreel fit --memory 24GiB\n"
                 "  kvreel fit --memory 80GB --geometry wan-14b --size 720x1280 --frames 81\n"

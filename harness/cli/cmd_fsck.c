@@ -65,24 +65,23 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fsck_opts, output, "output", 'o', "FILE", "",
-                 "a new database for what is whole"),
-    KVR_ARG_FLAG(struct fsck_opts, json, "json", 0, "what was found, as JSON"),
+                 "new database for intact rows"),
+    KVR_ARG_FLAG(struct fsck_opts, json, "json", 0, "print the findings as JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_fsck = {
     .name = "fsck",
-    .summary = "is a database what was written to it? The rest can be saved",
+    .summary = "check a database's checksums, and save what is intact",
     .usage = "DB [-o NEW.db]",
     .examples = "  kvreel fsck kvreel.db\n"
                 "  kvreel fsck kvreel.db -o saved.db      # what of it is whole\n",
     .details =
-        "Every cell has a checksum over all its rows (metrics, series, passes, ...), every "
-        "session\n"
-        "one over its facts, every sweep one over its plan. `kvreel merge` and `kvreel report` "
-        "refuse a database that is not "
-        "what\n"
-        "its checksums say. The database itself is not changed. Exit code 4: there is damage.\n",
+        "Every cell has a checksum over its rows (metrics, series, passes, ...), every session "
+        "over\n"
+        "its facts, every sweep over its plan. `kvreel merge` and `kvreel report` refuse a "
+        "database\n"
+        "that does not match. The database is not changed. Exit code 4: damage was found.\n",
     .args = args,
     .opts_size = sizeof(struct fsck_opts),
     .min_words = 1,

@@ -64,14 +64,14 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_import = {
     .name = "import",
-    .summary = "scores that another program gave to the videos of a sweep",
+    .summary = "import another program's scores of a sweep's videos",
     .usage = "vbench FILE [options]",
     .examples = "  kvreel import vbench evaluation_results/run_eval_results.json --db out/demo.db\n"
                 "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "
                 "'vbench.%'\"\n",
     .details =
-        "Videos are found by their file names. Scores are stored as fractions, also where\n"
-        "the file has percent; cosines keep their sign. Exit code 5: no video belongs to a cell.\n",
+        "Videos are matched by file name. Percentages are stored as fractions; cosines keep their\n"
+        "sign. Exit code 5: no video belongs to a cell.\n",
     .args = args,
     .opts_size = sizeof(struct import_opts),
     .min_words = 2,

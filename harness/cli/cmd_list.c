@@ -248,20 +248,21 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct list_opts, json, "json", 0, "print a JSON array"),
-    KVR_ARG_FLAG(struct list_opts, md, "md", 0, "methods: the catalogue as Markdown"),
+    KVR_ARG_FLAG(struct list_opts, md, "md", 0, "methods: print the catalogue as Markdown"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_list = {
     .name = "list",
-    .summary = "the methods, their readings, metrics, models and suites there are",
+    .summary = "list methods, readings, metrics, models and suites",
     .usage = "methods|readings|metrics|models|suites [--json|--md]",
     .examples = "  kvreel list methods\n"
                 "  kvreel list methods --json | jq -r '.[].name'\n"
                 "  kvreel list readings --json | jq '.[] | select(.name == \"Q4_0\")'\n"
                 "  kvreel list suites\n",
-    .details = "bits_per_element is for 12 heads of 128 channels, side information included;\n"
-               "null where it depends on the data.\n",
+    .details = "bits_per_element is for 12 heads of 128 channels, side information included; null "
+               "if it\n"
+               "depends on the data.\n",
     .args = args,
     .opts_size = sizeof(struct list_opts),
     .min_words = 1,

@@ -163,7 +163,7 @@ static const struct kvr_arg no_args[] = { { 0 } };
 
 const struct kvr_command kvr_command_man = {
     .name = "man",
-    .summary = "the manual: of the program, or of one command",
+    .summary = "print the manual of the program or of one command",
     .usage = "[COMMAND] >kvreel.1",
     .examples = "  kvreel man >kvreel.1\n"
                 "  kvreel man | man -l -\n"

@@ -133,23 +133,23 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct merge_opts, out, "output", 'o', "FILE", "kvreel.db",
-                 "the database that takes them; made when it is not there"),
-    KVR_ARG_FLAG(struct merge_opts, json, "json", 0, "what was joined, as JSON"),
+                 "target database; created if missing"),
+    KVR_ARG_FLAG(struct merge_opts, json, "json", 0, "print the merge report as JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_merge = {
     .name = "merge",
-    .summary = "join the databases of shards; again changes nothing",
+    .summary = "merge the databases of shards (idempotent)",
     .usage = "SHARD.db|FOLDER ... [-o FILE]",
     .examples = "  kvreel merge out/shards -o kvreel.db           # all *.db of a folder\n"
                 "  kvreel merge a.db b.db -o both.db --json\n"
                 "  kvreel query --db both.db 'SELECT * FROM conflict'\n",
     .details =
-        "Of two attempts at one cell the better one is shown: OK before anything else, then\n"
-        "the later. Both stay in the table `attempt`; those that contradict each other are\n"
-        "rows of the view `conflict`, and the exit code is 4. A file that cannot be read is\n"
-        "reported, the others are joined, and the exit code is 2.\n",
+        "Of two attempts at one cell, OK is shown before any failure, then the later one. Both\n"
+        "stay in the table `attempt`. Attempts that contradict each other are rows of the view\n"
+        "`conflict`, and the exit code is 4. An unreadable file is reported, the others are\n"
+        "merged, and the exit code is 2.\n",
     .args = args,
     .opts_size = sizeof(struct merge_opts),
     .min_words = 1,

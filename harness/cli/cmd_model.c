@@ -382,15 +382,15 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_model = {
     .name = "model",
-    .summary = "what a file or folder of weights is, and what it lacks",
+    .summary = "check a weight file or model folder",
     .usage = "check FILE|DIR [--json]",
     .examples = "  kvreel model check self_forcing_dmd.pt\n"
                 "  kvreel model check Wan2.1-T2V-1.3B\n"
                 "  kvreel model check models/nano --json | jq .missing\n",
     .details =
-        "Reads torch (.pt, .pth, zip and legacy), safetensors, their index.json, and GGUF,\n"
-        "told by content. Nothing in a file is ever executed. Exit code 2, with the reason,\n"
-        "for a file that is refused.\n",
+        "Reads torch (.pt, .pth, zip and legacy), safetensors, their index.json, and GGUF; the\n"
+        "format is detected by content. Nothing in a file is executed. Exit code 2: the file is\n"
+        "refused, with the reason.\n",
     .args = args,
     .opts_size = sizeof(struct model_opts),
     .min_words = 2,

@@ -69,26 +69,23 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct nll_opts, tensor, "text", 't', "ID", NULL,
-                 "which text; default: the first"),
-    KVR_ARG_INT(struct nll_opts, tokens, "tokens", 'n', "N", "512", 2, 1 << 20,
-                "the first N tokens"),
+    KVR_ARG_TEXT(struct nll_opts, tensor, "text", 't', "ID", NULL, "text id; default: the first"),
+    KVR_ARG_INT(struct nll_opts, tokens, "tokens", 'n', "N", "512", 2, 1 << 20, "number of tokens"),
     KVR_ARG_INT(struct nll_opts, threads, "threads", 0, "N", "0", 0, 1024,
-                "threads; 0: as OpenMP says"),
+                "threads; 0: OpenMP's default"),
     KVR_ARG_FLAG(struct nll_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_nll = {
     .name = "nll",
-    .summary = "how likely a language model finds a text",
+    .summary = "compute a language model's likelihood of a text",
     .usage = "MODEL TOKENS [--text ID] [--tokens N] [--json]",
     .examples = "  kvreel nll smollm2-135m configs/suites/texts-debian.safetensors --text gpl-3\n",
     .details =
-        "Mean of -log p(token) in nats over tokens 1 .. N-1, each given all before it: one "
-        "forward\n"
-        "in F32 with nothing coded, to be compared with other programs. TOKENS is a safetensors\n"
-        "file, a text a tensor of integers.\n",
+        "Mean of -log p(token) in nats over tokens 1 .. N-1, each given all before it: one F32\n"
+        "forward without coding, for comparison with other programs. TOKENS is a safetensors\n"
+        "file with one integer tensor per text.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),
     .min_words = 2,

@@ -57,19 +57,20 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct pareto_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
                  "ssim:max,compression:max",
-                 "NAME:max,NAME:min: columns of cells_wide or metrics; or a frontier's name"),
+                 "NAME:max,NAME:min: columns of cells_wide or metrics; or a named set of "
+                 "objectives"),
     KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
-                 "NAME=VALUE,...: what is less means nothing, in the objective's unit"),
+                 "NAME=VALUE,...: non-inferiority margins in the objective's unit"),
     KVR_ARG_TEXT(struct pareto_opts, bounds, "bound", 0, "LIST", NULL,
-                 "NAME>=VALUE,NAME<=VALUE: whose mean is beyond takes no part"),
+                 "NAME>=VALUE,NAME<=VALUE: methods beyond these bounds do not compete"),
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
-                 "who takes part: a condition on the view summary"),
+                 "condition on the view summary that selects methods"),
     KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
                  "moviegen or storyeval: the study's printed figures instead of a database"),
     KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0,
-                 "every difference beyond the margin counts, noise too"),
-    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "leave out who is dominated or incomplete"),
-    KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l', "the study's four frontiers"),
+                 "ignore intervals: every difference beyond the margin counts"),
+    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "omit dominated and incomplete methods"),
+    KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l', "list the study's four sets of objectives"),
     KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "the same as --format json"),
@@ -78,7 +79,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_pareto = {
     .name = "pareto",
-    .summary = "the front of any objectives, and who dominates the rest",
+    .summary = "compute a Pareto front, and which method dominates which",
     .usage = "[--objectives LIST] [--where SQL] [options]",
     .examples =
         "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
@@ -88,12 +89,14 @@ const struct kvr_command kvr_command_pareto = {
         "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
         "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # cheap and wrong is no rival\n"
         "  kvreel pareto --published moviegen --objectives systems --front\n",
-    .details = "A dominates B when it is, for sure, nowhere worse by more than the margin and\n"
-               "somewhere better by more. For sure: by the interval of the differences over the\n"
-               "prompts that both have, six at least; bytes are exact. Who may be dominated is\n"
-               "'undecided'. More noise never makes more dominance. A method beyond a --bound is "
-               "told, and\n"
-               "neither dominates nor is dominated, whatever it costs.\n",
+    .details = "A dominates B when it is surely not worse by more than the margin anywhere and "
+               "surely\n"
+               "better by more somewhere. Surely: by the interval of paired differences over at "
+               "least six\n"
+               "shared prompts; bytes are exact. A method that may be dominated is 'undecided'. "
+               "More\n"
+               "noise never adds dominance. A method beyond a --bound is listed and does not "
+               "compete.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

@@ -92,32 +92,34 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "where the files go"),
+    KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "output folder"),
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
-                 "only cells that this holds for: a condition on cells_wide"),
+                 "condition on cells_wide that selects cells"),
     KVR_ARG_TEXT(struct plot_opts, bounds, "bound", 0, "LIST", NULL,
-                 "NAME>=VALUE,NAME<=VALUE: whose mean is beyond is no part of the front"),
-    KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL, "another measure there, or a metric"),
-    KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL, "another measure there, or a metric"),
+                 "NAME>=VALUE,NAME<=VALUE: exclude methods beyond these bounds from the front"),
+    KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL, "another measure or metric"),
+    KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL, "another measure or metric"),
     KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,
-                 "the same as --y; of drift: whose series"),
+                 "same as --y; in drift: the metric's series"),
     KVR_ARG_TEXT(struct plot_opts, preset, "preset", 0, "NAME", NULL,
-                 "single or double: as wide as one column of a paper, or two"),
-    KVR_ARG_TEXT(struct plot_opts, width, "width", 0, "SIZE", NULL, "of the picture: 85mm, 3.35in"),
+                 "single or double: width of one or two paper columns"),
+    KVR_ARG_TEXT(struct plot_opts, width, "width", 0, "SIZE", NULL,
+                 "figure width, such as 85mm "
+                 "or 3.35in"),
     KVR_ARG_REAL(struct plot_opts, font, "font-size", 0, "PT", "0", 0, 40,
-                 "of the axes, in points; no text is below 7; 0: as the width wants"),
-    KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL, "of the figure; '' for none"),
+                 "font size of the axes in points; at least 7; 0: by width"),
+    KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL, "figure title; '' for none"),
     KVR_ARG_TEXT(struct plot_opts, bars, "bars", 0, "KIND", "ci",
                  "ci: 95 % intervals over prompts, or none"),
-    KVR_ARG_FLAG(struct plot_opts, list, "list", 'l', "the figures there are"),
+    KVR_ARG_FLAG(struct plot_opts, list, "list", 'l', "list the figures"),
     KVR_ARG_FLAG(struct plot_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_plot = {
     .name = "plot",
-    .summary = "figures: a gnuplot script, its data, and pictures",
+    .summary = "draw figures with gnuplot: script, data, images",
     .usage = "[NAME] [options]",
     .examples = "  kvreel plot pareto\n"
                 "  kvreel plot --list\n"
@@ -125,7 +127,7 @@ const struct kvr_command kvr_command_plot = {
                 "  kvreel plot pareto --preset single --title '' --format pdf\n"
                 "  kvreel plot pareto --y sharpness --where \"suite = 'moviegen-nano'\"\n"
                 "  gnuplot figures/pareto.gp            # after editing the script\n",
-    .details = "Without gnuplot the script and the data are written all the same.\n",
+    .details = "Without gnuplot, script and data are still written.\n",
     .args = args,
     .opts_size = sizeof(struct plot_opts),
     .max_words = 1,

@@ -255,32 +255,33 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct plugin_opts, method, "method", 'm', "METHOD", NULL,
-                 "this one of its methods alone"),
+    KVR_ARG_TEXT(struct plugin_opts, method, "method", 'm', "METHOD", NULL, "only this method"),
     KVR_ARG_TEXT(struct plugin_opts, device, "device", 0, "NAME", NULL,
-                 "the device that is held against the CPU; default: whichever there is"),
+                 "device to compare with the CPU; default: any available"),
     KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
-                "seconds that one check may take"),
+                "time limit of one check, seconds"),
     KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_plugin = {
     .name = "plugin",
-    .summary = "does a method of your own keep to what is asked of methods?",
+    .summary = "run the contract tests on your own method",
     .usage = "check FILE.so|FILE.py [-m METHOD] [--json]",
     .examples = "  kvreel plugin check ./mine.so\n"
                 "  kvreel plugin check out/own/half.py -m CUT_BF16\n"
                 "  kvreel plugin check ./mine.so --json | jq '.checks[] | select(.verdict == "
                 "\"FAILED\")'\n",
     .details =
-        "One layer of each of its methods is filled as a rollout does and read back: what is read\n"
-        "is finite, in its place and nearer than zeros; as many bytes are held as are declared;\n"
-        "the same input gives the same bytes, by any number of threads, and other input others;\n"
-        "tokens read alone are what they are among the others; zeros, constants, outliers, tiny\n"
-        "and large numbers pass, and a NaN stays none; any allocation may fail; another device\n"
-        "(CUDA, or emulated) stores the same; options hold at both ends. Each check is a process\n"
-        "of its own. Exit code 4: one is broken; 5: there was nothing to try.\n",
+        "Each check runs in its own process on one layer: decoded values are finite and nearer "
+        "than\n"
+        "zeros; held bytes equal declared bytes; equal input gives equal bytes for any number of\n"
+        "threads, other input other bytes; partial decoding matches; zeros, constants, outliers, "
+        "tiny\n"
+        "and large numbers pass, and NaN stays NaN; any allocation may fail; another device (CUDA "
+        "or\n"
+        "emulated) stores the same; options work at both bounds. Exit code 4: a check failed; 5:\n"
+        "nothing to check.\n",
     .args = args,
     .opts_size = sizeof(struct plugin_opts),
     .min_words = 2,

@@ -345,17 +345,17 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
     KVR_ARG_TEXT(struct predict_opts, geometry, "geometry", 'g', "NAME|FILE", NULL,
-                 "wan-1.3b, wan-14b, a model, or a file with the keys of a config.json"),
+                 "wan-1.3b, wan-14b, a model, or a config.json"),
     KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
                 "pixel frames of the video"),
     KVR_ARG_TEXT(struct predict_opts, size, "size", 0, "HxW", NULL,
-                 "of the video in pixels, as 720x1280; else the model's own"),
+                 "video size in pixels, such as 720x1280; default: the model's"),
     KVR_ARG_INT(struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
-                "newest latent frames attention sees, which operations hang on; 0: all"),
+                "newest latent frames attention sees (affects FLOPs); 0: all"),
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
-                 "of Wan's latents: vae, its own, or taehv, a tiny one"),
+                 "decoder of Wan's latents: vae, or the tiny taehv"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
-                "the model's first so many layers alone; 0: all"),
+                "first N layers only; 0: all"),
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
     KVR_ARG_TEXT(struct predict_opts, path, "path", 0, "NAME", "staged",
                  "attention path: staged, fused or dense"),
@@ -363,14 +363,14 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
                  KVR_COMPUTE_HELP ": a device holds the weights in it"),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
-                 "study: its peak memory, from the types it stored codes in"),
+                 "study: peak memory with the tensor types the study stored"),
     KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_predict = {
     .name = "predict",
-    .summary = "bytes and peak memory of a method on a model, without a run",
+    .summary = "predict bytes and peak memory of a method on a model",
     .usage = "-m METHOD[@study] --geometry NAME|FILE --frames N [options]",
     .examples = "  kvreel predict -m RTN_INT4 --geometry wan-1.3b --frames 165\n"
                 "  kvreel predict -m FLOWCACHE_PRUNE_INT4@study -O layer_budget=storyeval"

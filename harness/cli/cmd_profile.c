@@ -459,9 +459,11 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct profile_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
-    KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano", "its prompts"),
+    KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano",
+                 "suite of "
+                 "prompts"),
     KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
-                "the suite's first N; 0: all; -1: ten, of heads one, of levels and basis four"),
+                "first N prompts; 0: all; -1: 10 for layers, 1 for heads, 4 for levels and basis"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
                 "latent frames; 0: the suite's"),
     KVR_ARG_REAL(struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
@@ -469,21 +471,21 @@ static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
                  "budget of the layer that changes most"),
     KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
-                 "of heads, which classes: forcing, dummy or pyramid"),
+                 "heads: classification rule: forcing, dummy or pyramid"),
     KVR_ARG_INT(struct profile_opts, queries, "queries", 0, "N", "50", 0, 1 << 20,
-                "of heads, queries of a chunk that are looked at; 0: all"),
+                "heads: queries sampled per chunk; 0: all"),
     KVR_ARG_REAL(struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
-                 "forcing: share of attention near by from which a head is static"),
+                 "forcing: share of nearby attention above which a head is static"),
     KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
-                 "dummy: share of the model's heads that are left out"),
+                 "dummy: share of heads classified as dummy"),
     KVR_ARG_REAL(struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
-                 "pyramid: share of changes of sign from which a head oscillates"),
+                 "pyramid: share of sign changes above which a head oscillates"),
     KVR_ARG_INT(struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
-                "levels: 2 to the power of this for each layer's keys, and values"),
+                "levels: bits, that is 2^N levels per layer for keys and for values"),
     KVR_ARG_REAL(struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
-                 "levels: share of a vector that is held exactly, and left out here"),
+                 "levels: share of outliers stored exactly and excluded here"),
     KVR_ARG_TEXT(struct profile_opts, out, "out", 'o', "FILE", NULL,
-                 "where the file goes; stdout without it"),
+                 "output file; default: stdout"),
     KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print JSON"),
     KVR_ARG_FLAG(struct profile_opts, quiet, "quiet", 'q', "no progress on stderr"),
     { 0 },
@@ -491,8 +493,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_profile = {
     .name = "profile",
-    .summary =
-        "layer budgets, classes of heads, levels or directions for a model, from BF16 rollouts",
+    .summary = "calibrate layer budgets, head classes, levels or directions from BF16 rollouts",
     .usage = "[layers|heads|levels|basis] [--model NAME] [--suite NAME] [options]",
     .examples = "  kvreel profile --model nano -o budget.txt\n"
                 "  kvreel show FLOWCACHE_PRUNE_INT4 -O layer_budget=budget.txt\n"

@@ -61,23 +61,23 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct query_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_FLAG(struct query_opts, json, "json", 0, "rows as a JSON array of objects"),
-    KVR_ARG_FLAG(struct query_opts, jsonl, "jsonl", 0, "rows as JSON objects, one a line"),
+    KVR_ARG_FLAG(struct query_opts, jsonl, "jsonl", 0, "rows as JSON objects, one per line"),
     KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "rows as CSV with a header"),
     KVR_ARG_FLAG(struct query_opts, md, "md", 0, "rows as a Markdown table"),
     KVR_ARG_FLAG(struct query_opts, raw, "raw", 0,
-                 "values as they are, no header: a config's text"),
+                 "unescaped values without a header, such as a config's text"),
     KVR_ARG_INT(struct query_opts, timeout_s, "timeout", 0, "S", "60", 0, 86400,
-                "seconds after which it is given up; 0: never"),
+                "time limit, seconds; 0: none"),
     KVR_ARG_INT(struct query_opts, memory_mib, "memory", 0, "MIB", "1024", 0, 1048576,
-                "memory that it may take; 0: any"),
+                "memory limit; 0: none"),
     KVR_ARG_FLAG(struct query_opts, check, "check", 0,
-                 "first hold the database against its checksums (kvreel fsck)"),
+                 "verify the database's checksums first (kvreel fsck)"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_query = {
     .name = "query",
-    .summary = "read-only SQL on the results",
+    .summary = "query the results with read-only SQL",
     .usage = "'SQL' [options]",
     .examples = "  kvreel query 'SELECT * FROM summary'\n"
                 "  kvreel query --md 'SELECT method, avg(ssim) FROM cells_wide GROUP BY method'\n"
@@ -86,8 +86,8 @@ const struct kvr_command kvr_command_query = {
         "For other programs: --jsonl, and tools/to-parquet.py (the whole database, or such "
         "lines).\n"
         "Text and Markdown show columns named ..._bytes in MiB; CSV and JSON have bytes.\n"
-        "In CSV a text that a spreadsheet would run (=, +, -, @ at its start) has a ' before "
-        "it.\n"
+        "In CSV, text that a spreadsheet would execute (starting with =, +, -, @) is prefixed "
+        "with '.\n"
         "Tables and views: `kvreel query \"SELECT name, type FROM sqlite_schema\"`.\n",
     .args = args,
     .opts_size = sizeof(struct query_opts),

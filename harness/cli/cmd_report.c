@@ -126,27 +126,26 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL,
-                 "which table; default: summary"),
+    KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL, "table; default: summary"),
     KVR_ARG_TEXT(struct report_opts, format, "format", 'f', "FORMAT", NULL,
                  "txt, md, csv, json, jsonl or latex; default: txt"),
     KVR_ARG_TEXT(struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
-                 "a table's file, default stdout; without --table: the page's folder"),
+                 "output file of a table, default stdout; without --table: the page's folder"),
     KVR_ARG_FLAG(struct report_opts, single_file, "single-file", 0,
-                 "the page with videos inside, as many as fit"),
+                 "embed videos in the page, as many as fit"),
     KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
-                 "size of a single file"),
+                 "size limit of a single file"),
     KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
-                 "the sweep's out folder; default: looked for around the database"),
+                 "the sweep's out folder; default: found near the database"),
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
-                 "of the page; default: the sweeps' names"),
-    KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "the tables there are"),
+                 "title of the page; default: the sweeps' names"),
+    KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "list the tables"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_report = {
     .name = "report",
-    .summary = "tables for people and papers, and a page to open in a browser",
+    .summary = "print tables, or write a page for the browser",
     .usage = "[--table NAME] [--format FORMAT] | -o DIR [--single-file] [options]",
     .examples = "  kvreel report\n"
                 "  kvreel report --db out/demo/demo.db --format md\n"

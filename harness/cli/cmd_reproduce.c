@@ -28,12 +28,10 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL,
-                 "a database, for what only a run gives"),
-    KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0,
-                 "what is in the database alone; of study33"),
+    KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL, "database with measured values"),
+    KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0, "study33: measured values only"),
     KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
-                 "one column alone: compression, peak_vram_gib, ssim, ..."),
+                 "one quantity: compression, peak_vram_gib, ssim, ..."),
     KVR_ARG_TEXT(struct reproduce_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct reproduce_opts, json, "json", 0, "the same as --format json"),
@@ -42,15 +40,16 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_reproduce = {
     .name = "reproduce",
-    .summary = "published figures beside ours, each with a verdict",
+    .summary = "compare published figures with ours, each with a verdict",
     .usage = "study33|jensen|jensen-llm|pafu [options]",
     .examples = "  kvreel reproduce study33 --quantity compression\n"
                 "  kvreel reproduce study33 --db out/study33.db --format md\n"
                 "  kvreel reproduce study33 --measured --db out/wan-study33.db\n"
                 "  kvreel reproduce jensen --db out/corrections.db\n"
                 "  kvreel reproduce jensen-llm --db out/partial-prefill.db\n",
-    .details = "Exit code 4 when a cell that can be compared is out of tolerance. Why others\n"
-               "cannot be compared, H1 to H10: docs/reproduction.md\n",
+    .details = "Exit code 4: a comparable cell is out of tolerance. docs/reproduction.md explains "
+               "why\n"
+               "other cells cannot be compared (H1 to H10).\n",
     .args = args,
     .opts_size = sizeof(struct reproduce_opts),
     .min_words = 1,

@@ -409,49 +409,49 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
                  "frames and videos; default: the config's, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "cells at a time; 0: as the preferences say, else one per core"),
+                "cells at a time; 0: from the preferences, else one per core"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "only matching cells, e.g. 'method~^RTN & seed=1'"),
-    KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "say what would run, measure nothing"),
+    KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "show the plan and measure nothing"),
     KVR_ARG_FLAG(struct run_opts, dump_config, "dump-config", 0,
-                 "print the config in force, with where each value comes from"),
+                 "print the effective config with the source of each value"),
     KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
-                 "failed, or failed:TYPE: run those cells again"),
+                 "rerun failed cells: failed, or failed:TYPE"),
     KVR_ARG_TEXT(struct run_opts, retries, "retries", 0, "TYPE:N,...", NULL,
-                 "what fails so is tried up to N times more in this run"),
-    KVR_ARG_FLAG(struct run_opts, force, "force", 0, "run finished cells again, too"),
-    KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
-                 "run again what another build than this measured"),
+                 "retry these failures up to N times in this run"),
+    KVR_ARG_FLAG(struct run_opts, force, "force", 0, "rerun finished cells, too"),
+    KVR_ARG_FLAG(struct run_opts, stale, "stale", 0, "rerun cells that another build measured"),
     KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
-                "no more than so many cells now; 0: all"),
+                "run at most N cells; 0: all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
-                 "the i-th of N parts of the plan of equal cost, i from 0"),
+                 "run part i of N parts of equal cost, i from 0"),
     KVR_ARG_TEXT(struct run_opts, costs, "costs", 0, "FILE", NULL,
-                 "database by whose times parts are weighed; default: by operations"),
+                 "database whose times balance the parts; default: FLOPs"),
     KVR_ARG_TEXT(struct run_opts, budget, "budget", 0, "TIME", NULL,
-                 "stop in time for this, e.g. 90s, 30m, 2h; what tells most comes first"),
+                 "time budget, e.g. 90s, 30m, 2h; the most informative cells run first"),
     KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
-                "limit per cell; 0: the config's"),
+                "time limit per cell; 0: the config's"),
     KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE", "override an axis of the config"),
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "progress on stderr, whatever the preferences say"),
+                 "progress on stderr, overriding the preferences"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_run = {
     .name = "run",
-    .summary = "run a sweep; finished cells are never silently run again",
+    .summary = "run a sweep; finished cells are not run again",
     .usage = "CONFIG.yaml [options]",
     .examples = "  kvreel run configs/demo.yaml --dry-run         # what would be done\n"
                 "  kvreel run configs/demo.yaml --db out/demo.db  # do it; again resumes\n"
                 "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
-    .details = "The first Ctrl-C lets running cells finish, the second stops them; either way\n"
-               "the same command goes on where it stopped (exit code 75).\n"
-               "db, out, timeout_s, memory_mib, jobs and quiet may also stand in\n"
+    .details = "The first Ctrl-C lets running cells finish, the second stops them. The same "
+               "command\n"
+               "resumes afterwards (exit code 75).\n"
+               "db, out, timeout_s, memory_mib, jobs and quiet may also be set in\n"
                "/etc/kvreel/config.yaml, ~/.config/kvreel/config.yaml, kvreel.yaml and the\n"
-               "environment (KVREEL_JOBS, ..); --dump-config says where each comes from.\n",
+               "environment (KVREEL_JOBS, ..); --dump-config shows the source of each value.\n",
     .args = args,
     .opts_size = sizeof(struct run_opts),
     .min_words = 1,

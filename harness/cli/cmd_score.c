@@ -91,30 +91,29 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct score_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out",
-                 "folder with the sweep's frames"),
+    KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out", "folder of the sweep's frames"),
     KVR_ARG_TEXT(struct score_opts, command, "command", 'c', "TEXT", NULL,
-                 "a program, as in a sweep's metrics: {video}, {frames}, {reference}"),
-    KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL,
-                 "what its scores are filed under"),
+                 "metric program, as in a sweep: {video}, {frames}, {reference}"),
+    KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL, "name of its scores"),
     KVR_ARG_INT(struct score_opts, timeout_s, "timeout", 0, "S", "60", 1, 86400,
-                "seconds it may take for one cell"),
+                "time limit per cell, seconds"),
     KVR_ARG_FLAG(struct score_opts, no_sandbox, "no-sandbox", 0,
-                 "the program may write files and use the network"),
-    KVR_ARG_FLAG(struct score_opts, force, "force", 0, "also where the metric is there already"),
+                 "let the program write files and use the network"),
+    KVR_ARG_FLAG(struct score_opts, force, "force", 0, "recompute existing values"),
     KVR_ARG_FLAG(struct score_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_score = {
     .name = "score",
-    .summary = "more metrics for cells that were measured before, from their frames",
+    .summary = "compute more metrics from the frames of finished cells",
     .usage = "METRIC... [options]",
     .examples =
         "  kvreel score ms_ssim lpips --db out/demo.db --out out/demo\n"
         "  kvreel score --command 'python3 score.py {video}' --name mine --db d.db -o out\n",
-    .details = "Nothing is generated again. Frames that are gone, or are not those that were\n"
-               "measured, fail that cell alone (exit code 3).\n",
+    .details = "Nothing is generated again. Missing or modified frames fail only their cell (exit "
+               "code\n"
+               "3).\n",
     .args = args,
     .opts_size = sizeof(struct score_opts),
     .min_words = 0,

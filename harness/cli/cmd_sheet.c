@@ -134,32 +134,32 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_INT(struct sheet_opts, columns, "columns", 'c', "N", "8", 1, 64, "frames of each"),
+    KVR_ARG_INT(struct sheet_opts, columns, "columns", 'c', "N", "8", 1, 64, "frames per row"),
     KVR_ARG_INT(struct sheet_opts, scale, "scale", 0, "N", "2", 1, 16,
-                "pixels of the sheet per pixel of the video"),
+                "integer upscaling of the sheet"),
     KVR_ARG_TEXT(struct sheet_opts, db, "db", 0, "FILE", NULL,
-                 "take the videos of a sweep: the baseline, then each --method"),
+                 "use a sweep's videos: the baseline, then each --method"),
     KVR_ARG_LIST(struct sheet_opts, methods, "method", 'm', "METHOD",
-                 "with --db: a method as `query` shows it"),
+                 "with --db: method label as shown by `query`"),
     KVR_ARG_TEXT(struct sheet_opts, prompt, "prompt", 'p', "ID", NULL,
-                 "with --db: which prompt; default: the first, with --worst the worst"),
+                 "with --db: prompt; default: the first, or with --worst the worst"),
     KVR_ARG_FLAG(struct sheet_opts, worst, "worst", 0,
-                 "with --db: the frames of lowest SSIM, the first method's"),
+                 "with --db: frames with the first method's lowest SSIM"),
     KVR_ARG_TEXT(struct sheet_opts, media, "media", 0, "DIR", NULL,
-                 "with --db: the sweep's out folder; default: looked for around the database"),
+                 "with --db: the sweep's out folder; default: found near the database"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_sheet = {
     .name = "sheet",
-    .summary = "several videos as rows of one contact sheet",
+    .summary = "draw several videos as rows of a contact sheet",
     .usage = "OUT.png [LABEL=]VIDEO ... [options] | OUT.png --db FILE --method METHOD [options]",
     .examples = "  kvreel sheet out.png a.mp4 b.mp4\n"
                 "  kvreel sheet out.png BF16=a.safetensors INT2=b.safetensors --columns 7\n"
                 "  kvreel sheet out.png --db kvreel.db --method RTN_INT2 --prompt mg01 --worst\n",
     .details =
-        "The database is asked for finished cells alone. A file that is gone, or is not the\n"
-        "one that was measured, is named and nothing is drawn.\n",
+        "Only finished cells are used. If a file is missing or differs from the measured one, it\n"
+        "is named and nothing is drawn.\n",
     .args = args,
     .opts_size = sizeof(struct sheet_opts),
     .min_words = 1,

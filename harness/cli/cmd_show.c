@@ -186,15 +186,14 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_LIST(struct show_opts, set, "option", 'O', "KEY=VALUE",
-                 "set an option, see the effect"),
+    KVR_ARG_LIST(struct show_opts, set, "option", 'O', "KEY=VALUE", "set an option of the method"),
     KVR_ARG_FLAG(struct show_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_show = {
     .name = "show",
-    .summary = "what is known of one method: axes, options, paper",
+    .summary = "describe one method: parts, options, paper",
     .usage = "METHOD[@study] [options]",
     .examples = "  kvreel show RTN_INT4\n"
                 "  kvreel show RTN_INT4@study --json\n"

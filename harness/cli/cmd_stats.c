@@ -86,22 +86,22 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct stats_opts, before, "before", 0, "FILE", NULL,
-                 "runs: an earlier database, whose cells are compared with these"),
+                 "runs: earlier database to compare with"),
     KVR_ARG_TEXT(struct stats_opts, metric, "metric", 'm', "NAME", "ssim",
-                 "a metric; paired: also runtime_s, peak_bytes, resident_bytes, compression"),
+                 "metric; paired: also runtime_s, peak_bytes, resident_bytes, compression"),
     KVR_ARG_TEXT(struct stats_opts, against, "against", 0, "METHOD", "BF16",
-                 "paired: the method that the others are compared with"),
+                 "paired: reference method"),
     KVR_ARG_TEXT(struct stats_opts, where, "where", 0, "SQL", NULL,
                  "condition on cells_wide, e.g. 'frames = 42'"),
     KVR_ARG_REAL(struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
                  "coverage of the intervals"),
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
-                 "paired: what is independent: prompt, or seed (of one prompt)"),
+                 "paired: independent unit: prompt, or seed within one prompt"),
     KVR_ARG_TEXT(
         struct stats_opts, better, "better", 0, "WAY", NULL,
-        "paired, of another program's number: higher or lower; default: as the sweep says"),
+        "paired: direction of another program's metric: higher or lower; default: the sweep's"),
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
-                 "compare what unlike machines measured"),
+                 "compare measurements of different machines"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl, latex"),
     KVR_ARG_FLAG(struct stats_opts, json, "json", 0, "the same as --format json"),
@@ -110,7 +110,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
-    .summary = "paired differences, windows of time, growth of errors, medians, coverage",
+    .summary = "paired differences, windows of time, error growth, timing, coverage",
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
@@ -120,12 +120,14 @@ const struct kvr_command kvr_command_stats = {
         "  kvreel stats runs --db now.db --before then.db    # of two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
-        "Pairs share model, prompt, seed and settings; seeds, repeats and draws are means of\n"
-        "their prompt, so that n counts prompts. 'separable' is a test: signs of differences\n"
-        "are flipped, Holm corrects for the number of methods, and the interval must leave 0\n"
-        "out; from 6 pairs on, more with more methods. 'beyond chaos' is the same test\n"
-        "against the BF16 rollout whose noise was moved a little. Methods of one group are not\n"
-        "separable from its best. Unlike machines are compared only when asked for.\n",
+        "Pairs share model, prompt, seed and settings. Seeds, repeats and draws are averaged per\n"
+        "prompt, so n counts prompts. 'separable': a sign-flip permutation test, Holm-adjusted "
+        "for\n"
+        "the number of methods, and an interval that excludes 0; at least 6 pairs, more with "
+        "more\n"
+        "methods. 'beyond chaos': the same test against the BF16 rollout with perturbed noise.\n"
+        "Methods of one group are not separable from its best. Different machines are compared\n"
+        "only with --across-machines.\n",
     .args = args,
     .opts_size = sizeof(struct stats_opts),
     .min_words = 1,

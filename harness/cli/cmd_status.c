@@ -182,13 +182,15 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_status = {
     .name = "status",
-    .summary = "where the sweeps of a database are: what runs, what is open, the time left",
+    .summary = "show the progress of a database's sweeps and the time left",
     .usage = "[options]",
     .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
                 "  kvreel status --db all.db --json | jq .sweeps[].open\n",
-    .details = "excluded: the config leaves it out. unsupported: it cannot be, with these\n"
-               "settings. open: planned, and not tried to its end yet. failed: tried, and there\n"
-               "is no number. A session that says it runs and has no process has died.\n",
+    .details = "excluded: the config excludes the cell. unsupported: impossible with these "
+               "settings.\n"
+               "open: planned and not finished. failed: tried without a result. A session marked "
+               "as\n"
+               "running whose process is gone has died.\n",
     .args = args,
     .opts_size = sizeof(struct status_opts),
     .min_words = 0,

@@ -166,42 +166,45 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
-                "parts of the plan of equal cost, one task each"),
-    KVR_ARG_TEXT(
-        struct submit_opts, costs, "costs", 0, "FILE", NULL,
-        "database by whose times parts are weighed, seen by all nodes; default: operations"),
+                "parts of equal cost, one task each"),
+    KVR_ARG_TEXT(struct submit_opts, costs, "costs", 0, "FILE", NULL,
+                 "database whose times balance the parts, readable by all nodes; default: FLOPs"),
     KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
-                 "databases, frames and logs of the tasks; on a disk that all nodes see"),
+                 "folder of the tasks' databases, frames and logs, on a shared disk"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,
-                "tasks at the same time; 0: as many as Slurm gives"),
-    KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "of one task"),
+                "concurrent tasks; 0: Slurm's limit"),
+    KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "CPUs per task"),
     KVR_ARG_INT(struct submit_opts, jobs, "jobs", 'j', "N", "1", 1, 1024,
-                "cells at a time in one task"),
-    KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL, "as sbatch takes it"),
-    KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL, "as sbatch takes it"),
-    KVR_ARG_TEXT(struct submit_opts, partition, "partition", 'p', "NAME", NULL,
-                 "as sbatch takes it"),
-    KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL, "as sbatch takes it"),
+                "cells at a time per task"),
+    KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL, "passed to sbatch"),
+    KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL, "passed to sbatch"),
+    KVR_ARG_TEXT(struct submit_opts, partition, "partition", 'p', "NAME", NULL, "passed to sbatch"),
+    KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL, "passed to sbatch"),
     KVR_ARG_TEXT(struct submit_opts, extra, "sbatch", 0, "OPTIONS", NULL,
-                 "one more line of options for sbatch"),
+                 "further options for sbatch"),
     KVR_ARG_INT(struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
-                "before the time limit: finish the running cell, and queue again"),
+                "seconds before the time limit at which a task finishes its cell and requeues"),
     KVR_ARG_INT(struct submit_opts, max_array, "max-array", 0, "N", "1000", 1, 1000000,
-                "tasks of one array; Slurm's MaxArraySize less one"),
-    KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE", "as `kvreel run` takes it"),
-    KVR_ARG_FLAG(struct submit_opts, send, "send", 0, "give the script to sbatch, do not print it"),
+                "tasks per array; at most Slurm's MaxArraySize - 1"),
+    KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE",
+                 "override an axis of the "
+                 "config"),
+    KVR_ARG_FLAG(struct submit_opts, send, "send", 0,
+                 "submit the script with sbatch instead of "
+                 "printing it"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_submit = {
     .name = "submit",
-    .summary = "a sweep as a job array: prints the script, or sends it",
+    .summary = "print or send a sweep as a Slurm job array",
     .usage = "slurm CONFIG.yaml [options]",
     .examples = "  kvreel submit slurm configs/study33.yaml --shards 16 >array.sh\n"
                 "  kvreel submit slurm configs/study33.yaml --shards 16 --time 4:00:00 --send\n"
                 "  kvreel merge shards -o all.db                  # when they are through\n",
-    .details = "A task that is requeued goes on where it stopped. Each task writes a database of\n"
-               "its own, so nothing is shared but the folder.\n",
+    .details = "A requeued task resumes where it stopped. Each task writes its own database, so "
+               "only\n"
+               "the folder is shared.\n",
     .args = args,
     .opts_size = sizeof(struct submit_opts),
     .min_words = 2,

@@ -143,13 +143,13 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_vocabulary = {
     .name = "vocabulary",
-    .summary = "the words of a model's prompts, and which it has learnt",
+    .summary = "list the words of a model's prompts, and which it has learnt",
     .usage = "[--model NAME] [--json]",
     .examples = "  kvreel vocabulary\n"
                 "  kvreel vocabulary --json | jq -r '.words[] | select(.learnt).word'\n",
-    .details = "A prompt is objects, a ground and a camera in plain words:\n"
+    .details = "A prompt describes objects, a ground and a camera in plain words:\n"
                "  a large red disc bounces over a plain blue background, static camera\n"
-               "Several acts are parted by ';', each from the chunk that '@N:' names.\n",
+               "Separate acts by ';'; '@N:' names the chunk at which an act begins.\n",
     .args = args,
     .opts_size = sizeof(struct vocabulary_opts),
     .max_words = 0,
