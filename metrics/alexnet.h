@@ -21,14 +21,14 @@ struct kvr_alexnet_shape {
     int channels, height, width;
 };
 
-/* KVR_ENOTFOUND, KVR_EFORMAT: a tensor that is missing, of another shape, or not F32. */
+/* KVR_ENOTFOUND, KVR_EFORMAT: a tensor is missing, has another shape, or is not F32. */
 enum kvr_status kvr_alexnet_open(struct kvr_alexnet *net, const struct kvr_st *weights);
 
 /* Shapes of the activations for pictures [3, height, width]. */
 bool kvr_alexnet_shape(int height, int width, struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS]);
 
-/* x [3, height, width] -> tap[i] [channels, height, width] of shape[i], the caller's. One
- * thread. False: no memory. */
+/* x [3, height, width] -> tap[i] [channels, height, width] of shape[i], owned by the caller.
+ * Single-threaded. False: no memory. */
 bool kvr_alexnet_run(const struct kvr_alexnet *net, const float *x, int height, int width,
                      const struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS],
                      float *const tap[KVR_ALEXNET_TAPS]);

@@ -1,12 +1,12 @@
-/* chunk_discontinuity.c - do frames jump where one chunk ends and the next begins?
+/* chunk_discontinuity.c - frame-to-frame jumps at chunk borders.
  *
  *     d[i] = ||frame[i] - frame[i-1]||,  i = 1 .. n-1
  *     value = mean of the C-1 largest d / mean of all d,    C: number of chunks
  *     extra = mean of d at chunk borders / mean of d inside chunks
  *
- * Forcing-KV's definition with the norm of the difference for its optical flow: were all jumps
- * at borders, the C-1 largest would be just those. 1 is even motion. `extra` needs no guess
- * where the jumps are. The series is d[i] / mean of all d. */
+ * Forcing-KV's definition with the norm of the difference instead of optical flow: if all jumps
+ * were at borders, the C-1 largest would be exactly those. 1 means uniform motion. `extra` uses the
+ * known borders. The series is d[i] / mean of all d. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -45,7 +45,7 @@ static enum kvr_status get_linear(const struct kvr_st *f, const char *layer, int
     return get(f, layer, "bias", 1, (const int64_t[]){ out }, bias);
 }
 
-/* "4,5 motion:still dir:left ...": slots, then words. */
+/* Parses "4,5 motion:still dir:left ...": slots, then words. */
 static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *f)
 {
     const char *text = kvr_st_metadata(f, h->name);
@@ -121,9 +121,9 @@ static void channels_last(const struct layer *l, const float *w, float *to)
             to[k * l->out + o] = w[o * taps + k];
 }
 
-/* y [out, size / 2, size / 2] = relu(bias + sum over the window of w x), x [in, size, size] with
- * zeroes around. Every sum is taken in the window's order; a row of the outputs at a time, all
- * channels of one next to each other, so that any compiler adds several at once. */
+/* y [out, size / 2, size / 2] = relu(bias + conv(w, x)), x [in, size, size], zero padding. Sums
+ * follow the window's order. Output channels of one row are adjacent, so that compilers vectorize
+ * over them. */
 static void convolve(const struct layer *l, const float *w, const float *bias, const float *x,
                      float *y)
 {

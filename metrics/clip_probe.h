@@ -1,14 +1,14 @@
-/* clip_probe.h - a small network that reads a clip: what is it of? (models/nano/probe.py)
+/* clip_probe.h - a small network that classifies the content of a clip (models/nano/probe.py).
  *
  *     struct kvr_clip_probe p;
  *     KVR_TRY(kvr_clip_probe_open(&p, weights));          borrows the file's memory
- *     kvr_clip_probe_frame(&p, rgb, seen);                of each frame, KVR_CLIP_SEEN numbers
- *     kvr_clip_probe_read(&p, seen, head, share);         of p.window frames: a share per class
+ *     kvr_clip_probe_frame(&p, rgb, seen);                per frame: KVR_CLIP_SEEN features
+ *     kvr_clip_probe_read(&p, seen, head, share);         of p.window frames: probability per class
  *
- * One frame: x = byte / 127.5 - 1; three convolutions with ReLU, each of stride 2; then `look` and
- * `place`, linear with ReLU. Motion is read from the `place` of all frames, what is seen from the
- * mean of their `look`. The file's metadata say how many frames, and of each head which slots of a
- * prompt it reads and the words of its classes. */
+ * Per frame: x = byte / 127.5 - 1; three convolutions with ReLU, stride 2; then `look` and `place`,
+ * linear with ReLU. Motion is classified from the `place` features of all frames, appearance from
+ * their mean `look`. The file's metadata give the number of frames and, for each head, the prompt
+ * slots and the words of its classes. */
 #ifndef KVR_METRICS_CLIP_PROBE_H
 #define KVR_METRICS_CLIP_PROBE_H
 
@@ -23,7 +23,7 @@ enum {
 
 struct kvr_clip_head {
     const char *name;
-    bool moves;  /* reads the path, not the look */
+    bool moves;  /* uses `place` instead of `look` */
     int slot[2]; /* of the prompt; -1: none */
     int n_classes;
     char word[KVR_CLIP_CLASSES][32];
@@ -36,13 +36,13 @@ struct kvr_clip_probe {
     struct kvr_clip_head head[KVR_CLIP_HEADS];
 };
 
-/* KVR_ENOTFOUND, KVR_EFORMAT: a tensor or an entry that is missing or of another shape. */
+/* KVR_ENOTFOUND, KVR_EFORMAT: a tensor or entry is missing or has another shape. */
 enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_st *weights);
 
-/* rgb [48, 48, 3] -> seen [KVR_CLIP_SEEN]. One thread; the same on every machine. */
+/* rgb [48, 48, 3] -> seen [KVR_CLIP_SEEN]. Single-threaded; identical on every machine. */
 void kvr_clip_probe_frame(const struct kvr_clip_probe *p, const uint8_t *rgb, float *seen);
 
-/* seen [window, KVR_CLIP_SEEN] -> share [n_classes] of head h, which add up to 1. */
+/* seen [window, KVR_CLIP_SEEN] -> share [n_classes] of head h, summing to 1. */
 void kvr_clip_probe_read(const struct kvr_clip_probe *p, const float *seen, int h, float *share);
 
 #endif

@@ -25,8 +25,8 @@ static void name_it(struct kvr_derived *d, const struct source *s, const char *s
     d->value = d->extra = NAN;
 }
 
-/* The first chunk with a frame that is not the reference's, but not chunk 0: no cache was read
- * in it. */
+/* First chunk, except chunk 0, with a frame that differs from the reference; chunk 0 reads no
+ * cache. */
 static int first_different_chunk(const struct kvr_metric_input *in, int n_chunks)
 {
     for (int c = 1; c < n_chunks; c++)
@@ -96,7 +96,7 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     return KVR_OK;
 }
 
-/* From the first chunk border at or behind two thirds of the frames. */
+/* From the first chunk border at or after two thirds of the frames. */
 static void last_third(struct kvr_derived *d, const struct source *s)
 {
     const int n = s->v->n_series, n_chunks = kvr_chunk_count(s->in);
@@ -125,8 +125,8 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Nearest rank: the least value that at least 5 % of the frames do not exceed; for metrics
- * where less is better, the same from the other end. */
+/* Nearest-rank percentile: the smallest value not exceeded by at least 5 % of the frames; from the
+ * other end for metrics where less is better. */
 static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct source *s)
 {
     const int n = s->v->n_series - s->v->first, rank = (n * 5 + 99) / 100;
@@ -167,7 +167,7 @@ static void mean(struct kvr_derived *d, const struct source *s)
         d->value += s->v->series[i] / d->n;
 }
 
-/* As VMAF pools: moved by one, so that a frame of value 0 does not decide alone. */
+/* Harmonic mean shifted by one, as in VMAF, so that a single frame of value 0 does not dominate. */
 static void harmonic(struct kvr_derived *d, const struct source *s)
 {
     double sum = 0.0;

@@ -1,5 +1,5 @@
-/* derived.h - what follows from a metric's values per frame: curves over chunks and prefixes,
- * and how much the end of a rollout is worse than its beginning.
+/* derived.h - values derived from a metric's per-frame series: curves over chunks and prefixes, and
+ * degradation over the rollout.
  *
  *     struct kvr_derived d[KVR_N_DERIVED];
  *     KVR_TRY(kvr_metric_derive(m, &in, &v, prefix_step, d));
@@ -7,21 +7,20 @@
  *         ... d[i].name, d[i].value or d[i].missing, d[i].series [d[i].n_series] ...
  *     kvr_derived_free(d);
  *
- * Of metric m:
- *     m.drift   series: one value per chunk. value: the last chunk less the first chunk in which
- *               test and reference differ (or the second, when none does before it): what the
- *               rollout lost from where the cache first mattered to its end. extra: that chunk
+ * For metric m:
+ *     m.drift   series: one value per chunk. value: last chunk minus the first chunk in which test
+ *               and reference differ (or the second chunk if none does earlier). extra: that chunk
  *     m.prefix  series: over the first 1, 2, 3 .. times `prefix_step` frames. value: over the
- *               longest of these; extra: its frames
- *     m.last    value: over the last third of the frames, in whole chunks where these are known;
- *               extra: its first frame
- *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
- *     m.min     value: the worst frame, "m.max" where less is better; extra: the first such frame
- *     m.mean    plain mean of the values per frame, where the metric pools otherwise
- *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the values x per frame, where more is better: few bad
- *               frames weigh more than in a mean
- * Of one that belongs to the whole video, m.drift alone: its series pooled over chunks. Of one
- * against the truth, m.drift counts from chunk 0, which reads the cache of what was given. */
+ *               longest prefix; extra: its frames
+ *     m.last    value: over the last third of the frames, in whole chunks if known; extra: its
+ *               first frame
+ *     m.p5      value: 5th percentile of the frames, from the bad end; extra: the worst frame
+ *     m.min     value: the worst frame, "m.max" where less is better; extra: its first index
+ *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
+ *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
+ *               bad frames more than the mean does
+ * A metric of the whole video has m.drift only, with the series pooled over chunks. For a metric
+ * against ground truth m.drift counts from chunk 0, which already reads cached given frames. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 
@@ -30,15 +29,15 @@
 enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_WORST, KVR_N_DERIVED };
 
 struct kvr_derived {
-    char name[64]; /* "" when there is nothing of this kind */
+    char name[64]; /* "" if this kind does not apply */
     double value, extra;
-    int n; /* frames that value was pooled over */
+    int n; /* frames pooled into `value` */
     int n_series;
     double *series; /* owned */
     char missing[128];
 };
 
-/* `v` without a value, or without a series, derives nothing. prefix_step >= 1. */
+/* Derives nothing from a `v` without a value or series. prefix_step >= 1. */
 enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                   const struct kvr_metric_value *v, int prefix_step,
                                   struct kvr_derived d[KVR_N_DERIVED]);

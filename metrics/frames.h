@@ -1,8 +1,8 @@
-/* frames.h - what metrics share: a loop over frames, sums of differences, luma.
+/* frames.h - helpers shared by metrics: a loop over frames, sums of differences, luma.
  *
  *     return kvr_metric_per_frame(in, out, "sharpness", 0, in->test->n, of_frame);
  *
- * Every frame is computed by one thread alone, so values do not depend on how many there are. */
+ * Each frame is computed by a single thread, so values do not depend on the number of threads. */
 #ifndef KVR_METRICS_FRAMES_H
 #define KVR_METRICS_FRAMES_H
 
@@ -10,10 +10,10 @@
 
 #include "metrics/metric.h"
 
-/* The value of frame i; false when there is no memory. Called by several threads at once. */
+/* Value of frame i; false without memory. Called concurrently. */
 typedef bool kvr_frame_fn(const struct kvr_metric_input *in, int i, double *value);
 
-/* series[first .. end) by `fn`, `value` their mean. KVR_ENOMEM names the metric. */
+/* series[first .. end) from `fn`, `value` their mean. KVR_ENOMEM names the metric. */
 enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
                                      struct kvr_metric_value *out, const char *name, int first,
                                      int end, kvr_frame_fn *fn);
@@ -28,13 +28,13 @@ static inline size_t kvr_frame_bytes(const struct kvr_frames *f)
     return (size_t)f->height * (size_t)f->width * 3;
 }
 
-/* Chunks of the test video, of which the last may be short; 0 when not known. */
+/* Chunks of the test video, the last possibly partial; 0 if unknown. */
 static inline int kvr_chunk_count(const struct kvr_metric_input *in)
 {
     return in->chunk > 0 ? (in->test->n + in->lead + in->chunk - 1) / in->chunk : 0;
 }
 
-/* First frame of chunk c; of the one after the last: the number of frames. */
+/* First frame of chunk c; for c past the last chunk, the number of frames. */
 static inline int kvr_chunk_begin(const struct kvr_metric_input *in, int c)
 {
     const int at = c * in->chunk - in->lead;
@@ -46,8 +46,8 @@ static inline int kvr_chunk_begin(const struct kvr_metric_input *in, int c)
 uint64_t kvr_sum_squared(const uint8_t *a, const uint8_t *b, size_t n);  /* (a - b)^2 */
 uint64_t kvr_sum_absolute(const uint8_t *a, const uint8_t *b, size_t n); /* |a - b| */
 
-/* A sum of doubles as four partial sums in a fixed order: vector code without leave to
- * reassociate. */
+/* Sum of doubles as four partial sums in fixed order, so that it vectorizes without
+ * reassociation. */
 double kvr_sum(const double *p, int n);
 
 /* Luma of n pixels, ITU-R BT.601: (299 R + 587 G + 114 B) / 1000, rounded to 8 bits. */

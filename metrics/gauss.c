@@ -1,5 +1,5 @@
-/* gauss.c - separable: rows are filtered once and kept for as long as a window needs them. In
- * double, because E[x^2] - E[x]^2 cancels. */
+/* gauss.c - separable filter: each row is filtered once and kept while windows need it. In double,
+ * because E[x^2] - E[x]^2 cancels. */
 #include "metrics/gauss.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static void filter_row(const struct kvr_metric_kernels *k, struct work *w, const
                        out + (size_t)m * (size_t)n_win);
 }
 
-/* The window whose last row is y. */
+/* Filters the window whose last row is y. */
 static void filter_column(const struct kvr_metric_kernels *k, struct work *w, int n_win, int y)
 {
     const double *rows[WIN];
@@ -80,7 +80,7 @@ bool kvr_gauss_ssim(const float *a, const float *b, int height, int width,
         out->ssim += kvr_sum(w.ssim, n_win);
         out->contrast += kvr_sum(w.contrast, n_win);
     }
-    /* Rounding may leave identical planes an ulp above 1. */
+    /* Rounding may put identical planes an ulp above 1. */
     out->ssim = fmin(out->ssim / n, 1.0);
     out->contrast = fmin(out->contrast / n, 1.0);
     free(w.memory);

@@ -1,4 +1,4 @@
-/* identical.c - how many frames are the same, byte for byte. The series is 1 for such a frame. */
+/* identical.c - number of byte-identical frames. The series is 1 for such a frame. */
 #include <string.h>
 
 #include "metrics/frames.h"

@@ -1,10 +1,10 @@
-/* kernels.h - the loops that metrics spend their time in, one table per instruction set.
+/* kernels.h - hot loops of metrics, one table per instruction set.
  *
  *     const struct kvr_metric_kernels *k = kvr_metric_kernels();
  *     total += k->sum_squared(a, b, n);
  *
- * A stored metric must not depend on the CPU: every entry gives the same bits in every variant.
- * Sums are of integers, or of doubles in an order that is written down; no product and sum fuse. */
+ * Stored metrics must not depend on the CPU, so every function is bit-identical in every variant:
+ * sums are over integers, or over doubles in a fixed order without FMA. */
 #ifndef KVR_METRICS_KERNELS_H
 #define KVR_METRICS_KERNELS_H
 
@@ -17,13 +17,13 @@
 extern "C" {
 #endif
 
-/* Sums over the newest rows of a 7x7 window, for each sample of a row of interleaved RGB. */
+/* Column sums over the newest 7 rows, for each sample of a row of interleaved RGB. */
 struct kvr_ssim_columns {
     int32_t *x, *y, *xx, *yy, *xy; /* [row] */
 };
 
 struct kvr_metric_kernels {
-    /* Of n bytes: sum (a - b)^2; sum |a - b|; sum |2 b - a - c|. */
+    /* Over n bytes: sum (a - b)^2; sum |a - b|; sum |2 b - a - c|. */
     uint64_t (*sum_squared)(const uint8_t *a, const uint8_t *b, size_t n);
     uint64_t (*sum_absolute)(const uint8_t *a, const uint8_t *b, size_t n);
     uint64_t (*sum_bend)(const uint8_t *a, const uint8_t *b, const uint8_t *c, size_t n);
@@ -31,17 +31,17 @@ struct kvr_metric_kernels {
     void (*sum_colours)(const uint8_t *rgb, size_t n, uint64_t sum[3]);
     /* y[i] = (299 R + 587 G + 114 B + 500) / 1000 of n pixels. */
     void (*luma)(uint8_t *y, const uint8_t *rgb, size_t n);
-    /* Adds the sum and the sum of squares of n Laplacians of neighbouring pixels, p the first, w
-     * pixels to a row: p[-1] + p[1] + p[-w] + p[w] - 4 p[0]. */
+    /* Adds the sum and sum of squares of n Laplacians of adjacent pixels, starting at p, with w
+     * pixels per row: p[-1] + p[1] + p[-w] + p[w] - 4 p[0]. */
     void (*laplacian)(const uint8_t *p, int w, int n, int64_t *sum, int64_t *squares);
-    /* Sums over a 7x7 window (ssim.c): add (sign 1) or take away (-1) a row of both videos; then
-     * map[i] for n windows, whose columns are i, i + 3, ... i + 18. */
+    /* 7x7 window (ssim.c): add (sign 1) or remove (-1) a row of both videos; then map[i] for n
+     * windows over columns i, i + 3, ... i + 18. */
     void (*ssim_add)(const struct kvr_ssim_columns *c, const uint8_t *a, const uint8_t *b, int row,
                      int sign);
     void (*ssim_map)(const struct kvr_ssim_columns *c, int n, double *map);
-    /* Gaussian SSIM (gauss.c): a, b, a^2, b^2, a b of a row of floats as doubles [5, width]; n
-     * values sum_k g[k] in[x + k], k from 0 to 10; n values sum_k g[k] rows[k][x]; and of the
-     * filtered maps [5, n] the windows' SSIM and contrast. */
+    /* Gaussian SSIM (gauss.c): products a, b, a^2, b^2, a b of a row of floats in double [5,
+     * width]; horizontal filter, n values sum_k g[k] in[x + k], k = 0..10; vertical filter, n
+     * values sum_k g[k] rows[k][x]; SSIM and contrast of the filtered maps [5, n]. */
     void (*gauss_products)(const float *a, const float *b, int width, double *maps);
     void (*gauss_along)(const double g[11], const double *in, int n, double *out);
     void (*gauss_across)(const double g[11], const double *const rows[11], int n, double *out);

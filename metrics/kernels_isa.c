@@ -1,6 +1,6 @@
-/* kernels_isa.c - plain loops whose order does not depend on the width of a vector: integers, or
- * doubles that do not meet each other. Blocks keep sums of bytes within 32 bits, which keeps inner
- * loops in vector registers. */
+/* kernels_isa.c - plain loops whose result does not depend on the vector width: integers, or
+ * independent sums of doubles. Blocks keep byte sums within 32 bits, so inner loops stay in vector
+ * registers. */
 #include "metrics/kernels.h"
 
 /* 255^2 * 32768 < 2^31 and 510 * 32768 < 2^31. */
@@ -14,7 +14,8 @@ static uint64_t sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
         const size_t end = n - i < BLOCK ? n : i + BLOCK;
         int32_t sum = 0;
 
-        for (size_t j = i; j < end; j++) { /* in 16 bits: instructions multiply and add pairs */
+        for (size_t j = i; j < end;
+             j++) { /* 16-bit, for instructions that multiply and add pairs */
             const int16_t d = (int16_t)(a[j] - b[j]);
 
             sum += d * d;
@@ -60,7 +61,7 @@ static uint64_t sum_bend(const uint8_t *a, const uint8_t *b, const uint8_t *c, s
     return total;
 }
 
-/* LINE is a whole number of pixels and of vectors; each of its bytes has a sum of its own. */
+/* LINE is a multiple of the pixel and the vector size; each of its bytes has its own sum. */
 static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
 {
     enum { LINE = 192 };
@@ -81,8 +82,8 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
         sum[i % 3] += rgb[i];
 }
 
-/* v / 1000 = (v / 8) / 125, and u / 125 = u * 33555 >> 22 for u < 58000: what 33555 exceeds
- * 2^22 / 125 by, .57, adds less than 1 / 125 to the quotient. */
+/* v / 1000 = (v / 8) / 125, and u / 125 = u * 33555 >> 22 for u < 58000: 33555 exceeds 2^22 / 125
+ * by .57, which adds less than 1 / 125 to the quotient. */
 static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

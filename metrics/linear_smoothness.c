@@ -1,10 +1,10 @@
-/* linear_smoothness.c - how well a frame is the mean of its neighbours:
+/* linear_smoothness.c - linear predictability of frames from their neighbours:
  *
  *     (255 - mean |frame[i] - (frame[i-1] + frame[i+1]) / 2|) / 255
  *
- * VBench's motion smoothness asks the same of a frame that a network (AMT) interpolates. A mean
- * knows nothing of motion, so this is another number under another name: fast and smooth motion
- * scores lower here than there. */
+ * VBench's motion smoothness compares with a frame interpolated by a network (AMT). The linear
+ * version ignores motion, so it has its own name: fast smooth motion scores lower here than in
+ * VBench. */
 #include <stdio.h>
 
 #include "metrics/frames.h"

@@ -4,8 +4,8 @@
  *     f_l = activation l / (its norm over channels + 1e-10)
  *     LPIPS = sum over l of mean over positions of sum_c w_l[c] (f_l[c] - g_l[c])^2
  *
- * Weights come from one safetensors file: the trunk under torchvision's names, the heads as
- * lin{0..4}.model.1.weight [1, C, 1, 1], as the authors' package has them. None is bundled. */
+ * Weights come from one safetensors file: the trunk with torchvision's names, the heads as
+ * lin{0..4}.model.1.weight [1, C, 1, 1] as in the authors' package. No weights are bundled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
-/* metric.h - how far one video is from another, or how it is by itself; one metric per file,
- * one line in metrics.def.
+/* metric.h - full-reference and no-reference video metrics; one metric per file, one line in
+ * metrics.def.
  *
  *     struct kvr_metric_value v;
  *     KVR_TRY(kvr_metric_compute(kvr_metric_find("psnr"), &ref, &test, &v));
  *     ... v.value, v.series[v.first .. v.n_series) ...
  *     kvr_metric_value_free(&v);
  *
- * Frames are raw 8-bit RGB, before any video encoder. A value that cannot be had is not a
- * number: `missing` says why and the store keeps NULL. */
+ * Frames are raw 8-bit RGB, before any video encoder. If a value cannot be computed, `missing`
+ * gives the reason and the store keeps NULL. */
 #ifndef KVR_METRICS_METRIC_H
 #define KVR_METRICS_METRIC_H
 
@@ -21,37 +21,37 @@
 extern "C" {
 #endif
 
-/* What the prompt says at each chunk, and the network that looks for it. Borrowed. */
+/* The prompt's words per chunk, and the network that checks them. Borrowed. */
 struct kvr_metric_prompt {
     int n_chunks, n_slots;
-    const char *const *word; /* [n_chunks, n_slots], of the model's vocabulary */
-    const char *probe;       /* path of a safetensors file; NULL: there is none */
+    const char *const *word; /* [n_chunks, n_slots], from the model's vocabulary */
+    const char *probe;       /* path of a safetensors file; NULL: none */
 };
 
-/* What a metric sees. Borrowed. */
+/* Input of a metric. Borrowed. */
 struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
-    int chunk;                 /* frames generated together; 0: not known */
-    int lead;                  /* so many fewer in the first chunk (a VAE's first latent frame) */
-    const char *lpips_weights; /* path of a safetensors file; NULL: there is none */
+    int chunk; /* frames generated together; 0: unknown */
+    int lead;  /* frames missing from the first chunk (a VAE's first latent frame) */
+    const char *lpips_weights; /* path of a safetensors file; NULL: none */
     const char
-        *stlpips_weights; /* of the authors' .pth, or the same tensors otherwise; NULL: none */
-    const struct kvr_metric_prompt *prompt; /* NULL: not known */
+        *stlpips_weights; /* the authors' .pth, or the same tensors in another format; NULL: none */
+    const struct kvr_metric_prompt *prompt; /* NULL: unknown */
 };
 
 struct kvr_metric_value {
-    double value;      /* pooled; meaningless when missing[0] != 0 */
-    double extra;      /* metric's second number where it has one (psnr: identical frames) */
+    double value;      /* pooled; invalid if missing[0] != 0 */
+    double extra;      /* the metric's second number, if any (psnr: identical frames) */
     int n_series;      /* frames, or 0 */
-    int first;         /* frames before it have no value: NaN in the series */
+    int first;         /* earlier frames have no value: NaN in the series */
     double *series;    /* per frame, owned */
     char missing[128]; /* "" or the reason */
 };
 
-/* How the values of several frames become one. */
+/* How per-frame values are pooled. */
 enum kvr_pool {
     KVR_POOL_MEAN,
-    KVR_POOL_DB,  /* decibels of the mean of squared errors; `hi` is the cap */
+    KVR_POOL_DB,  /* decibels of the mean squared error; `hi` is the cap */
     KVR_POOL_SUM, /* a count */
 };
 
@@ -60,41 +60,42 @@ struct kvr_metric {
     const char *title; /* one line */
     const char *unit;  /* "dB", "1" */
     int direction;     /* +1: higher is better, -1: lower is better */
-    double lo, hi;     /* valid range of value and series, checked before anything is stored */
-    int version;       /* part of the cell's key: changes when the number changes */
-    bool alone;        /* looks at the test video and not at the reference */
-    bool usual;        /* computed where nobody says which */
-    bool whole;        /* of the video as a whole: its value is no pool of its series */
-    bool truth;        /* against frames of the world that a clip goes on from, and not against the
-                          BF16 rollout; over the frames that were generated */
+    double lo, hi;     /* valid range of value and series, checked before storing */
+    int version;       /* part of the cell's key; changes when the number changes */
+    bool alone;        /* no-reference: uses the test video only */
+    bool usual;        /* computed by default */
+    bool whole;        /* defined on the whole video: the value is not pooled from the series */
+    bool truth;        /* against ground-truth frames that continue the given clip, instead of
+                        * against the BF16 rollout; over generated frames */
     enum kvr_pool pool;
-    const char *source; /* where the definition comes from */
+    const char *source; /* source of the definition */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
 };
 
-/* What compares with a reference is defined twice: NAME, and NAME_truth, the same number against
- * the truth. Of both: everything from `unit` on. */
+/* A full-reference metric is defined twice: NAME, and NAME_truth against ground truth. Arguments
+ * common to both: everything from `unit` on. */
 #define KVR_METRIC_AND_TRUTH(ident, label, about, ...)                                             \
     const struct kvr_metric kvr_metric_##ident = { .name = label, .title = about, __VA_ARGS__ };   \
     const struct kvr_metric kvr_metric_##ident##_truth = {                                         \
         .name = label "_truth", .title = about "; against the truth", .truth = true, __VA_ARGS__   \
     }
 
-extern const struct kvr_metric *const kvr_metrics[];        /* NULL-terminated; no truth */
-extern const struct kvr_metric *const kvr_truth_metrics[];  /* the NAME_truth; NULL-terminated */
-const struct kvr_metric *kvr_metric_find(const char *name); /* of either */
-/* NAME_truth of NAME; NULL where there is none, as of metrics that look at the test video alone. */
+extern const struct kvr_metric *const kvr_metrics[];       /* NULL-terminated; without NAME_truth */
+extern const struct kvr_metric *const kvr_truth_metrics[]; /* the NAME_truth; NULL-terminated */
+const struct kvr_metric *kvr_metric_find(const char *name); /* in either list */
+/* NAME_truth of NAME; NULL if there is none, as for no-reference metrics. */
 const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
 
-/* Checks that the shapes agree (KVR_EINVAL says both), computes, checks the range. */
+/* Checks that the shapes agree (KVR_EINVAL gives both), computes, checks the range. */
 enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                    struct kvr_metric_value *out);
-/* The same of two videos of which nothing else is known. */
+/* The same for two videos without other information. */
 enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);
 
-/* Values of frames [from, to) as one; those without a value are left out. NaN when none has. */
+/* Pools the values of frames [from, to); frames without a value are skipped. NaN if none has
+ * one. */
 double kvr_metric_pool(const struct kvr_metric *m, const double *series, int from, int to);
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
  *
  *     MS-SSIM = SSIM_5^0.1333 * CS_1^0.0448 * CS_2^0.2856 * CS_3^0.3001 * CS_4^0.2363
  *
- * CS_j, SSIM_j: means over scale j's windows (11x11 Gaussian); the next scale is the mean of
- * 2x2 pixels, the last row or column of an odd size standing for its missing neighbour. A
- * negative mean counts as 0: it has no real power. */
+ * CS_j, SSIM_j: means over the windows of scale j (11x11 Gaussian). The next scale averages 2x2
+ * pixels; for odd sizes the last row or column is repeated. A negative mean counts as 0, since its
+ * power is not real. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 enum { SCALES = 5 };
 static const double weight[SCALES] = { 0.0448, 0.2856, 0.3001, 0.2363, 0.1333 };
 
-/* In place: each output lies before every input it or a later one needs. */
+/* In place: each output precedes all inputs still needed. */
 static void halve(float *p, int height, int width)
 {
     const int h = (height + 1) / 2, w = (width + 1) / 2;
@@ -70,7 +70,7 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    /* Halved and rounded up four times, this and no less gives a whole window. */
+    /* The smallest size that still has a whole window after halving and rounding up four times. */
     const int least = (KVR_GAUSS_WINDOW - 1) * (1 << (SCALES - 1)) + 1;
 
     if (in->test->height < least || in->test->width < least) {

@@ -1,13 +1,13 @@
-/* prompt_score.c - is the video what its prompt says? A small network reads it (clip_probe.h).
+/* prompt_score.c - agreement of the video with its prompt, judged by a small network
+ * (clip_probe.h).
  *
- *     value of chunk c = mean over shape, colour, motion, ground and its colour of the share that
- *                        the network gives to the prompt's word, over the frames of the window that
- *                        ends with c
+ *     value of chunk c = mean over shape, colour, motion, ground and its colour of the probability
+ *                        of the prompt's word, from the window of frames that ends with c
  *
- * A chunk's value stands at each of its frames; chunks before the first whole window have none.
- * Where the prompt changes within the window motion is left out: the window shows two. `extra` is
- * the share of words that the network would have chosen itself. The reference takes no part: a
- * video may be another one than BF16's and as good. */
+ * A chunk's value is assigned to each of its frames; chunks before the first complete window have
+ * none. If the prompt changes within the window, motion is excluded. `extra` is the share of words
+ * that are the network's top choice. No-reference: a video may differ from BF16's and be as
+ * good. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const char *said(const struct kvr_metric_prompt *p, int chunk, int slot)
     return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
 }
 
-/* Which of the head's words the prompt has at this chunk; -1: none. */
+/* Index of the prompt's word at this chunk among the head's words; -1: none. */
 static int wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
 {
     for (int s = 0; s < 2; s++)

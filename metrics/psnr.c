@@ -1,13 +1,13 @@
-/* psnr.c - peak signal-to-noise ratio: the squared error of all frames is pooled, then turned
- * into decibels once.
+/* psnr.c - peak signal-to-noise ratio: squared errors are pooled over all frames, then converted to
+ * decibels once.
  *
  *     PSNR = 10 log10(255^2 / MSE),  MSE over every frame, pixel and channel
  *
- * A mean of per-frame decibels becomes infinite with one identical frame; the pooled one does
- * not, and two identical videos get the cap. CAP_DB 100 is MSE 6.5e-6, one sample in 154,000
- * off by one level: above what a quantised cache reaches on any clip that is not identical,
- * where the customary 60 dB would hide differences between 8-bit methods. `extra` counts the
- * frames that are identical; the per-frame series has the same cap. */
+ * A mean of per-frame decibels becomes infinite with one identical frame; the pooled value does
+ * not, and two identical videos get the cap. CAP_DB 100 is MSE 6.5e-6, one sample in 154,000 off by
+ * one level: above the PSNR of any quantized cache whose clip is not identical, where the customary
+ * 60 dB would hide differences between 8-bit methods. `extra` counts identical frames; the
+ * per-frame series has the same cap. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -53,7 +53,7 @@ const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m)
     return find_in(kvr_truth_metrics, name);
 }
 
-/* NaN must fail, so the test is for being inside. */
+/* Tests for being inside, so that NaN fails. */
 static enum kvr_status check_range(const struct kvr_metric *m, const struct kvr_metric_value *v)
 {
     if (!(v->value >= m->lo && v->value <= m->hi))
@@ -106,7 +106,7 @@ void kvr_metric_value_free(struct kvr_metric_value *v)
     v->n_series = 0;
 }
 
-/* A frame at the cap counts as one without error. */
+/* A frame at the cap counts as error-free. */
 static double squared_error_of(const struct kvr_metric *m, double db)
 {
     return db < m->hi ? pow(10.0, -db / 10.0) : 0.0;

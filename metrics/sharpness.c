@@ -2,7 +2,7 @@
  *
  *     L = p(x-1,y) + p(x+1,y) + p(x,y-1) + p(x,y+1) - 4 p(x,y),  pixels with all four neighbours
  *
- * Blur lowers it; noise raises it, so a rise is no gain by itself. */
+ * Blur lowers it; noise raises it, so an increase is not an improvement by itself. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
     free(luma);
     mean = (double)sum / n;
     *value = (double)squares / n - mean * mean;
-    *value = *value > 0.0 ? *value : 0.0; /* an even picture, rounded */
+    *value = *value > 0.0 ? *value : 0.0; /* rounding of a uniform picture */
     return true;
 }
 

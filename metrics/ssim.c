@@ -2,16 +2,16 @@
  *
  *     SSIM = (2 mx my + C1)(2 sxy + C2) / ((mx^2 + my^2 + C1)(sx^2 + sy^2 + C2))
  *
- * mx, my: means over the window; sx^2, sy^2, sxy: sample (co)variances, n - 1 = 48 below;
- * C1 = (0.01 * 255)^2, C2 = (0.03 * 255)^2. Per channel of RGB, windows that lie wholly inside
- * the frame (a border of 3 is left out), mean over windows and channels, then over frames.
- * These are scikit-image's structural_similarity(channel_axis=-1, data_range=255).
+ * mx, my: means over the window; sx^2, sy^2, sxy: sample (co)variances with n - 1 = 48; C1 = (0.01
+ * * 255)^2, C2 = (0.03 * 255)^2. Per RGB channel, windows entirely inside the frame (a border of 3
+ * is excluded), mean over windows and channels, then over frames. Equals scikit-image's
+ * structural_similarity(channel_axis=-1, data_range=255).
  *
- * With S. the sums of the window's n = 49 samples, everything but the last division is exact
- * in 32-bit integers (49^2 * 255^2 < 2^28):
+ * With S. the sums of the window's n = 49 samples, everything but the last division is exact in
+ * 32-bit integers (49^2 * 255^2 < 2^28):
  *
  *     SSIM = (2 Sx Sy + n^2 C1)(2 (n Sxy - Sx Sy) + n(n-1) C2)
- *          / ((Sx^2 + Sy^2 + n^2 C1)(n Sxx - Sx^2 + n Syy - Sy^2 + n(n-1) C2))            */
+ *          / ((Sx^2 + Sy^2 + n^2 C1)(n Sxx - Sx^2 + n Syy - Sy^2 + n(n-1) C2)) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 enum { WIN = 7 };
 
-/* Sums over the newest WIN rows; RGB stays interleaved, so a window's neighbours are 3 apart. */
+/* Sums over the newest WIN rows; RGB stays interleaved, so horizontal neighbours are 3 apart. */
 struct columns {
     struct kvr_ssim_columns s;
     double *map; /* SSIM of one row of windows */

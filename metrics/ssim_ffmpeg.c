@@ -1,15 +1,15 @@
-/* ssim_ffmpeg.c - SSIM as FFmpeg's `ssim` filter (and x264) defines it, on the planes of RGB.
+/* ssim_ffmpeg.c - SSIM as in FFmpeg's `ssim` filter (and x264), on RGB planes.
  *
- * Windows of 8x8 samples at every multiple of 4, made of the sums of 2x2 blocks of 4x4; rows and
- * columns beyond the last whole block of 4 are left out. With sums S over the n = 64 samples
+ * Windows of 8x8 samples at multiples of 4, each 2x2 blocks of 4x4; rows and columns beyond the
+ * last whole block are excluded. With sums S over the n = 64 samples
  *
  *     SSIM = (2 Sx Sy + c1)(2 (n Sxy - Sx Sy) + c2)
  *          / ((Sx^2 + Sy^2 + c1)(n Sxx + n Syy - Sx^2 - Sy^2 + c2))
  *     c1 = round(0.01^2 255^2 n),   c2 = round(0.03^2 255^2 n (n - 1))
  *
- * so c1 lacks a factor n of the published constant: its weight is 1/64 of that. Mean over
- * windows, then over the three planes, then over frames: the filter's "All". The filter
- * multiplies in single precision; here it is double. */
+ * so c1 lacks a factor n compared with the published constant: it has 1/64 of its weight. Mean over
+ * windows, planes, then frames: the filter's "All". The filter uses single precision, this metric
+ * double. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,12 +17,12 @@
 
 enum { BLOCK = 4, N = 64, C1 = 416, C2 = 235963 };
 
-/* Sums over one block, of x, y, x^2 + y^2, xy. */
+/* Sums of x, y, x^2 + y^2, xy over one block. */
 struct sums {
     int32_t x, y, squares, xy;
 };
 
-/* row[c * n_blocks + i]: block i of channel c, of four rows of RGB. */
+/* row[c * n_blocks + i]: block i of channel c, from four RGB rows. */
 static void sum_blocks(struct sums *row, const uint8_t *a, const uint8_t *b, int n_blocks,
                        size_t stride)
 {

@@ -1,6 +1,6 @@
-/* ssim_gauss.c - SSIM as its paper computes it: on luma, 11x11 Gaussian window, sigma 1.5.
+/* ssim_gauss.c - SSIM as in its paper: luma, 11x11 Gaussian window, sigma 1.5.
  *
- * Luma is rounded to 8 bits, as the paper's images were. scikit-image says the same of luma with
+ * Luma is rounded to 8 bits, like the paper's images. On luma it equals scikit-image's
  * structural_similarity(gaussian_weights=True, sigma=1.5, use_sample_covariance=False,
  * data_range=255). */
 #include <stdio.h>

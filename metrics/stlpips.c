@@ -1,5 +1,5 @@
-/* stlpips.c - perceptual distance that bears shifts (Ghildyal and Liu 2022): LPIPS on an AlexNet
- * whose every stride is a blur of stride 2.
+/* stlpips.c - shift-tolerant LPIPS (Ghildyal and Liu 2022): LPIPS on an anti-aliased AlexNet, whose
+ * strides are blurs of stride 2.
  *
  *     f1 = relu(blur(conv11(x)))                   64 channels
  *     f2 = relu(conv5(blur(max3(f1))))             192
@@ -7,9 +7,9 @@
  *     f4 = relu(conv3(f3)), f5 = relu(conv3(f4))   256
  *     ST-LPIPS = sum over l of the distance of f_l (perceptual.h)
  *
- * max3 is a 3x3 maximum of stride 1 without a border; blur is [1 2 1]^T [1 2 1] / 16 with stride 2,
- * over a border of 2 that mirrors the picture without its edge. The weights are the file of the
- * authors' package as it is, which `make metric-stlpips` puts in its place. */
+ * max3 is 3x3 max pooling of stride 1 without padding; blur is [1 2 1]^T [1 2 1] / 16 with stride 2
+ * and reflection padding of 2. The weights are the authors' original file, fetched by `make
+ * metric-stlpips`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +25,9 @@ enum { TAPS = 5, LEAST = 21 };
 static const struct layer {
     const char *name;
     struct kvr_strip_layer conv;
-    bool pool; /* max3 and blur before it */
+    bool pool; /* max3 and blur precede it */
 } layers[TAPS] = {
-    { "net.slice1.0", { 3, 64, 11, 1, 2, false }, false }, /* ReLU behind its blur */
+    { "net.slice1.0", { 3, 64, 11, 1, 2, false }, false }, /* ReLU after its blur */
     { "net.slice2.5", { 64, 192, 5, 1, 2, true }, true },
     { "net.slice3.9", { 192, 384, 3, 1, 1, true }, true },
     { "net.slice4.11", { 384, 256, 3, 1, 1, true }, false },
@@ -139,7 +139,7 @@ static void max3(float *y, const float *x, int n, const struct shape *s)
             }
 }
 
-/* -1 reads 1, n reads n - 2. */
+/* Reflection: -1 maps to 1, n to n - 2. */
 static int mirrored(int i, int n)
 {
     i = i < 0 ? -i : i;
@@ -172,7 +172,7 @@ static size_t floats(int channels, struct shape s)
     return (size_t)channels * (size_t)s.height * (size_t)s.width;
 }
 
-/* What the layers between the taps need at most. */
+/* Maximum scratch of the layers between the taps. */
 struct room {
     size_t col, wide, narrow;
 };
@@ -199,8 +199,8 @@ static struct room room_for(const struct net *net)
     return r;
 }
 
-/* x [3, height, width] -> tap[i] [channels, height, width]; wide, narrow, col: of that room. false:
- * there was no memory. */
+/* x [3, height, width] -> tap[i] [channels, height, width]; wide, narrow, col: scratch of that
+ * size. False: no memory. */
 static bool forward(const struct net *net, const float *x, struct shape in, float *const *tap,
                     float *wide, float *narrow, float *col)
 {

@@ -6,7 +6,7 @@
 
 #include "harness/core/onednn_guard.h"
 
-/* Floats of one strip of columns: about the size of a core's second-level cache. */
+/* Floats per strip of columns: about a core's L2 cache. */
 enum { STRIP_FLOATS = 1 << 18 };
 
 int kvr_strip_side(int n, const struct kvr_strip_layer *l)
@@ -28,7 +28,7 @@ size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out
            (size_t)strip_rows(l, out_height, out_width) * (size_t)out_width;
 }
 
-/* The first output whose tap at kx is at column `x` or after it; none below 0. */
+/* First output whose tap at kx is at or after column `x`; at least 0. */
 static int first_at(const struct kvr_strip_layer *l, int kx, int x)
 {
     const int from = x + l->pad - kx;
@@ -36,7 +36,7 @@ static int first_at(const struct kvr_strip_layer *l, int kx, int x)
     return from <= 0 ? 0 : (from + l->stride - 1) / l->stride;
 }
 
-/* One row of columns: what kernel position (c, ky, kx) sees for outputs of rows y0 .. y1. */
+/* One row of columns: the inputs of kernel position (c, ky, kx) for outputs of rows y0 .. y1. */
 static void unroll(float *col, const float *x, const struct kvr_strip_layer *l, int height,
                    int width, int ky, int kx, int y0, int y1, int out_width)
 {

@@ -1,11 +1,11 @@
-/* strips.h - convolutions of pictures [channels, height, width] as matrix products: the input is
- * unrolled into columns, a strip of output rows at a time.
+/* strips.h - convolutions of images [channels, height, width] as matrix products: im2col, one strip
+ * of output rows at a time.
  *
  *     int oh = kvr_strip_side(h, &l), strip = kvr_strip_rows(&l, oh, ow);
  *     float *col = malloc(kvr_strip_floats(&l, oh, ow) * sizeof *col);
  *     ok = kvr_strip_convolve(&l, weight, bias, x, h, w, oh, ow, y, col); y [out, oh, ow]
  *
- * One thread. Zeros around the picture. */
+ * Single-threaded. Zero padding. */
 #ifndef KVR_METRICS_STRIPS_H
 #define KVR_METRICS_STRIPS_H
 
@@ -17,11 +17,12 @@ struct kvr_strip_layer {
     bool relu;
 };
 
-/* Output pixels of so many input ones; 0: the kernel does not fit. */
+/* Output size for n input pixels; 0: the kernel does not fit. */
 int kvr_strip_side(int n, const struct kvr_strip_layer *l);
-/* Floats of the columns' buffer. */
+/* Floats of the column buffer. */
 size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out_width);
-/* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. false: oneDNN had no memory. */
+/* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. False: no memory in
+ * oneDNN. */
 bool kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
                         const float *x, int height, int width, int out_height, int out_width,
                         float *y, float *col);

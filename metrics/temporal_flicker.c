@@ -1,9 +1,9 @@
-/* temporal_flicker.c - steadiness from frame to frame, as VBench's temporal flickering has it:
+/* temporal_flicker.c - frame-to-frame stability, as in VBench's temporal flickering:
  *
  *     (255 - mean |frame[i] - frame[i-1]|) / 255,   mean over pixels, channels and pairs
  *
- * 1 is a still picture. VBench leaves clips with much motion out beforehand; here all count, so
- * the number compares videos of one prompt, not prompts. */
+ * 1 is a still picture. VBench excludes clips with strong motion; here all clips count, so values
+ * are comparable for one prompt, not across prompts. */
 #include <stdio.h>
 
 #include "metrics/frames.h"

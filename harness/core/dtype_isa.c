@@ -1,5 +1,5 @@
-/* dtype_isa.c - conversions of many elements: loops of dtype_scalar.h, and F16 by the instructions
- * that have the same roundings. */
+/* dtype_isa.c - conversions of many elements: loops over dtype_scalar.h, and F16 through
+ * instructions with the same rounding. */
 #include "harness/core/dtype_kernels.h"
 #include "harness/core/dtype_scalar.h"
 

@@ -1,5 +1,5 @@
-/* dtype_kernels.h - conversions of many elements, by instruction set; kvr_to_f32 and kvr_from_f32
- * choose among them. dtype.h has the roundings. */
+/* dtype_kernels.h - conversions of many elements by instruction set, used by kvr_to_f32 and
+ * kvr_from_f32. dtype.h defines the rounding. */
 #ifndef KVR_CORE_DTYPE_KERNELS_H
 #define KVR_CORE_DTYPE_KERNELS_H
 
@@ -10,11 +10,11 @@
 extern "C" {
 #endif
 
-/* n elements; neither side needs alignment, and they do not overlap. */
+/* n elements, unaligned, not overlapping. */
 typedef void kvr_widen_fn(float *dst, const void *src, size_t n);
 typedef void kvr_narrow_fn(void *dst, const float *src, size_t n);
 
-/* NULL where the type is not floating, and for F32, which is a copy. */
+/* NULL for types that are not floating, and for F32, which is a copy. */
 struct kvr_dtype_kernels {
     kvr_widen_fn *widen[KVR_N_DTYPES];
     kvr_narrow_fn *narrow[KVR_N_DTYPES];

@@ -1,29 +1,30 @@
-/* dtype_scalar.h - one element converted, without a branch, so that a loop of it is vectors
- * (dtype.c, dtype_isa.c).
+/* dtype_scalar.h - branch-free conversion of one element, so that loops over it vectorize (dtype.c,
+ * dtype_isa.c).
  *
- * A narrow format of m mantissa bits is cut out of a float's bits: for normal results add
- * half of the last place kept (minus one, plus the bit that decides ties) and drop 23 - m
- * bits. For subnormal results add a power of two whose last place is the narrow format's
- * smallest step: the addition itself rounds to nearest even, and the step count appears in
- * the low bits of the sum. Both run off continuously into the next binade. */
+ * A narrow format with m mantissa bits is derived from a float's bits. For normal results, add half
+ * of the last kept place (minus one, plus the tie-breaking bit) and drop 23 - m bits. For subnormal
+ * results, add a power of two whose ulp is the narrow format's smallest step: the addition rounds
+ * to nearest even, and the low bits of the sum are the number of steps. Both continue correctly
+ * into the next binade. */
 #ifndef KVR_CORE_DTYPE_SCALAR_H
 #define KVR_CORE_DTYPE_SCALAR_H
 
 #include "harness/core/dtype.h"
 
-/* yes where `is` is 1, no where it is 0. */
+/* Select: yes if `is` is 1, no if 0. */
 static inline uint32_t pick(uint32_t is, uint32_t yes, uint32_t no)
 {
     return (no & (is - 1u)) | (yes & (0u - is));
 }
 
-/* Steps of size ulp(2^k) = `step` in |x|, x far below 2^k; ties to even. */
+/* Number of steps of ulp(2^k) in |x|, for x far below 2^k; ties to even. */
 static inline uint32_t count_steps(uint32_t abs_bits, float two_to_k)
 {
     return kvr_f32_bits(kvr_bits_f32(abs_bits) + two_to_k) - kvr_f32_bits(two_to_k);
 }
 
-/* Drop `cut` low bits, nearest even, and move the exponent bias from 127 to `bias`. */
+/* Drops `cut` low bits, rounding to nearest even, and changes the exponent bias from 127 to
+ * `bias`. */
 static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
 {
     uint32_t half = (1u << (cut - 1)) - 1u;
@@ -32,11 +33,11 @@ static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
            ((uint32_t)(127 - bias) << (23 - cut));
 }
 
-/* A NaN becomes quiet and keeps its sign and upper payload, as F16C hardware does it. */
+/* A NaN becomes quiet and keeps its sign and upper payload, as in F16C hardware. */
 static inline float f16_to_f32(kvr_f16 h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
-    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* a steps of 2^-24 */
+    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* a multiples of 2^-24 */
     uint32_t u = (a << 13) + ((127u - 15u) << 23);
 
     u = pick(a < 0x400u, small, u);

@@ -1,4 +1,4 @@
-/* hostmem.c - /proc and control groups, read. */
+/* hostmem.c - reads /proc and control groups. */
 #include "harness/core/hostmem.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ bool kvr_host_peak_reset(void)
     return ok;
 }
 
-/* The number behind `key` on a line of its own; 0 when there is none. */
+/* The number after `key` at the start of a line; 0 if absent. */
 static int64_t keyed(const char *path, const char *key)
 {
     struct kvr_procfile f;

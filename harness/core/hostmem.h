@@ -1,4 +1,4 @@
-/* hostmem.h - what the process takes of the host's memory, as the kernel counts it. */
+/* hostmem.h - the process's host memory and processor time, from the kernel. */
 #ifndef KVR_CORE_HOSTMEM_H
 #define KVR_CORE_HOSTMEM_H
 
@@ -9,21 +9,20 @@
 extern "C" {
 #endif
 
-/* VmHWM: the most that was resident at one time since the process began or since the last reset.
- * The kernel raises it when pages come, so no spike is too short to be seen. 0: not known. */
+/* VmHWM: peak resident set size since the process started or since the last reset. The kernel
+ * updates it at page faults, so short spikes are included. 0: unknown. */
 int64_t kvr_host_peak_bytes(void);
 
-/* Let the peak begin again at what is resident now. False: the kernel does not offer that. */
+/* Reset the peak to the current resident set size. False: the kernel does not support it. */
 bool kvr_host_peak_reset(void);
 
-/* How many processes the kernel has killed for want of memory: on this host, and in the control
- * group of this process. Two counts that differ say that one of them was killed in between. */
+/* Number of processes killed by the OOM killer on this host and in this process's control group. If
+ * two readings differ, a process was killed in between. */
 int64_t kvr_host_oom_kills(void);
 
-/* Processor time that the whole host has spent working since it started, all CPUs together. 0: not
- * known. */
+/* Processor time that the host has been busy since boot, over all CPUs. 0: unknown. */
 int64_t kvr_host_busy_ns(void);
-/* Of that, what a hypervisor gave to others while this host had work. */
+/* Processor time that the hypervisor took from this host while it had work (steal). */
 int64_t kvr_host_stolen_ns(void);
 
 #ifdef __cplusplus

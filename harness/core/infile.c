@@ -1,4 +1,4 @@
-/* infile.c - looked at before it is read. */
+/* infile.c - checks a file before reading it. */
 #include "harness/core/infile.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ enum kvr_status kvr_infile_open(FILE **out, const char *path)
     *out = NULL;
     if (stat(path, &sb) != 0)
         return fail(path, errno);
-    KVR_TRY(check(path, &sb, true)); /* some devices do something when they are opened */
+    KVR_TRY(check(path, &sb, true)); /* opening some devices has side effects */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return fail(path, errno);
@@ -66,7 +66,7 @@ static enum kvr_status wrong_encoding(const char *path, const char *encoding, co
                     encoding, mark);
 }
 
-/* Reads the first bytes; puts back those that are not a mark. */
+/* Reads the first bytes and puts them back unless they are a byte order mark. */
 static enum kvr_status skip_mark(FILE *f, const char *path)
 {
     int c[4], n = 0;
@@ -82,7 +82,7 @@ static enum kvr_status skip_mark(FILE *f, const char *path)
     if (n >= 2 && c[0] == 0xfe && c[1] == 0xff)
         return wrong_encoding(path, "UTF-16", "FE FF");
     for (const int keep = n >= 3 && c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf ? 3 : 0; n > keep;)
-        if (ungetc(c[--n], f) == EOF) /* glibc makes room for more than one */
+        if (ungetc(c[--n], f) == EOF) /* glibc allows more than one */
             return kvr_fail(KVR_ENOMEM, "%s: no memory for its first bytes", path);
     return KVR_OK;
 }

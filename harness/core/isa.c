@@ -1,4 +1,4 @@
-/* isa.c - what the CPU can do, and which variant of the hot loops is in force. */
+/* isa.c - CPU features, and the selected variant of the hot loops. */
 #include "harness/core/isa.h"
 
 #include <stdatomic.h>
@@ -16,12 +16,12 @@
 static const char *const names[KVR_N_ISA] = { "portable", "avx2", "avxvnni",
                                               "avx512",   "vnni", "neon" };
 
-/* Unset is 0, so the choice is stored plus one. */
+/* 0 means unset, so the choice is stored plus one. */
 static atomic_int chosen;
 static atomic_bool by_name;
 
 #if defined(__x86_64__)
-/* The registers that the operating system saves: XCR0. */
+/* Registers saved by the operating system: XCR0. */
 static uint64_t saved_registers(void)
 {
     uint32_t low, high;
@@ -35,13 +35,13 @@ static bool all(uint32_t word, uint32_t bits)
     return (word & bits) == bits;
 }
 
-/* Bit n of the result: variant n is part of the program. */
+/* Bit n: variant n is compiled in. */
 enum {
     COMPILED = 1 << KVR_ISA_OF_PORTABLE | 1 << KVR_ISA_OF_AVX2 | 1 << KVR_ISA_OF_AVXVNNI |
                1 << KVR_ISA_OF_AVX512 | 1 << KVR_ISA_OF_VNNI
 };
 
-/* The same: variant n can run. */
+/* Bit n: the CPU can run variant n. */
 static unsigned cpu_can(void)
 {
     const uint64_t ymm = 0x6, zmm = 0xe6;
@@ -116,7 +116,7 @@ const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
     return buf;
 }
 
-/* The last usable one: the enumeration goes from plain to wide. */
+/* The last usable variant: they are ordered from narrow to wide. */
 static enum kvr_isa best(void)
 {
     enum kvr_isa isa = KVR_ISA_OF_PORTABLE;
@@ -127,7 +127,7 @@ static enum kvr_isa best(void)
     return isa;
 }
 
-/* KVR_N_ISA: no such name. */
+/* KVR_N_ISA if there is no such name. */
 static enum kvr_isa named(const char *name)
 {
     int i = 0;

@@ -1,18 +1,18 @@
-/* isa.h - the instruction set that hot loops run on, chosen once, when the program starts.
+/* isa.h - the instruction set of the hot loops, selected once at start-up.
  *
- *     KVR_TRY(kvr_isa_force(name));       NULL: KVREEL_CPU, else the best that this CPU has
- *     kvr_fwht_kernels()->rows(x, n, d);  the table that belongs to the choice
+ *     KVR_TRY(kvr_isa_force(name));       NULL: KVREEL_CPU, else the best this CPU supports
+ *     kvr_fwht_kernels()->rows(x, n, d);  the table of the selected variant
  *
- * A file named *_isa.c is compiled once for each of portable, avx2 and avx512 (portable and neon
- * on ARM); one named *_dot.c for avxvnni and vnni too. Each copy defines one constant table of
- * functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and nothing else that has external linkage.
- * The header says KVR_ISA_TABLES(struct kvr_x, kvr_x), which makes the function kvr_x() that
- * returns the chosen table. The Makefile sets KVR_ISA to the variant's name and KVR_ISA_AVX2,
- * KVR_ISA_AVX512, KVR_ISA_VNNI, KVR_ISA_AVXVNNI or KVR_ISA_NEON to 1 where they apply; a copy
- * for AVX-512 has KVR_ISA_AVX2 as well.
+ * A file *_isa.c is compiled once each for portable, avx2 and avx512 (portable and neon on ARM); a
+ * file *_dot.c also for avxvnni and vnni. Each copy defines one constant function table, `const
+ * struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The header declares
+ * KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines the function kvr_x() that returns the selected
+ * table. The Makefile sets KVR_ISA to the variant's name and KVR_ISA_AVX2, KVR_ISA_AVX512,
+ * KVR_ISA_VNNI, KVR_ISA_AVXVNNI or KVR_ISA_NEON to 1 as applicable; AVX-512 copies also have
+ * KVR_ISA_AVX2.
  *
- * What is stored (codes, scales, masks) is the same to the bit in every variant. Sums of products
- * may differ in their last bits: the order of summing is a variant's own. */
+ * Stored data (codes, scales, masks) is bit-identical in every variant. Sums of products may differ
+ * in the last bits, since each variant has its own summation order. */
 #ifndef KVR_CORE_ISA_H
 #define KVR_CORE_ISA_H
 
@@ -26,29 +26,30 @@ extern "C" {
 #endif
 
 enum kvr_isa {
-    KVR_ISA_OF_PORTABLE, /* C for the machine that the build names: x86-64-v2, ARMv8-A */
+    KVR_ISA_OF_PORTABLE, /* C for the build's baseline: x86-64-v2, ARMv8-A */
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
-    KVR_ISA_OF_AVXVNNI,  /* and 8-bit dot products in 256-bit registers */
+    KVR_ISA_OF_AVXVNNI,  /* plus 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
-    KVR_ISA_OF_VNNI,     /* and 8-bit dot products in 512-bit registers */
-    KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD written out, with 8-bit dot products */
+    KVR_ISA_OF_VNNI,     /* plus 8-bit dot products in 512-bit registers */
+    KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };
 
-/* The choice in force. The first call makes it, from KVREEL_CPU or the CPU; a name in KVREEL_CPU
- * that cannot be had is passed over here and refused by kvr_isa_force(NULL). */
+/* The selected variant. The first call selects it from KVREEL_CPU or the CPU; an unusable name in
+ * KVREEL_CPU is ignored here and refused by kvr_isa_force(NULL). */
 enum kvr_isa kvr_isa(void);
 
-/* Choose by name; NULL: by KVREEL_CPU, else the best there is. KVR_EINVAL names the ones that can
- * be chosen. Not while other threads compute. */
+/* Select by name; NULL: KVREEL_CPU, else the best. KVR_EINVAL lists the usable names. Not while
+ * other threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
 
-/* Is this variant part of the program, and can this CPU run it? */
+/* Whether the variant is compiled in, and whether this CPU can run it. */
 bool kvr_isa_compiled(enum kvr_isa isa);
 bool kvr_isa_usable(enum kvr_isa isa);
-/* "portable, avx2": those for which `which` (one of the two above) holds. Returns buf [n]. */
+/* "portable, avx2": the variants for which `which` (one of the two above) holds. Returns buf
+ * [n]. */
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
-/* Was it chosen by name, rather than by what the CPU can do? */
+/* Whether it was selected by name instead of by CPU features. */
 bool kvr_isa_forced(void);
 const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
 

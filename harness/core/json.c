@@ -14,13 +14,13 @@
 #include "harness/core/infile.h"
 #include "harness/core/utf8.h"
 
-/* Where memory fails the library does not always notice (its lexer writes on), so it gets some from
- * here, never given back, and the loss is counted: what it makes of it is refused. */
+/* The JSON library does not always notice a failed allocation (its lexer writes on). This reserve,
+ * never freed, then provides memory, and the loss is counted so that the result is refused. */
 enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;
 static atomic_ulong n_losses;
-/* What others in the process had set: their documents are freed by these. */
+/* The process's previous allocation functions, used to free documents made with them. */
 static json_malloc_t their_malloc = malloc;
 static json_free_t their_free = free;
 
@@ -43,7 +43,7 @@ static void give_back(void *p)
         their_free(p);
 }
 
-/* Before main(), so that no document is older. */
+/* Runs before main(), so that no document is older. */
 __attribute__((constructor)) static void watch(void)
 {
     json_get_alloc_funcs(&their_malloc, &their_free);
@@ -88,8 +88,8 @@ json_t *kvr_json_words(const char *text)
     return j;
 }
 
-/* NaN and the infinities stand in a document as strings of the same length, so that messages give the
- * columns of the file. DEL never begins a string that means something. */
+/* NaN and infinities are represented by strings of the same length, so that columns in messages
+ * match the file. DEL never starts a meaningful string. */
 static const struct word {
     const char *token, *stands_for;
 } words[] = {
@@ -133,7 +133,7 @@ static void replace_words(char *text, size_t n)
     }
 }
 
-/* Changes `text`. */
+/* Modifies `text`. */
 static enum kvr_status parse(json_t **out, char *text, size_t n, const char *where)
 {
     const unsigned long losses = kvr_json_losses();
@@ -168,7 +168,7 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
     return st;
 }
 
-/* All of `file`; free(). */
+/* Reads all of `file`; caller frees. */
 static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *path)
 {
     enum { FIRST = 1 << 16 };
@@ -240,7 +240,7 @@ static const char *type_name(const json_t *v)
 
 enum need { REQUIRED, OPTIONAL };
 
-/* What stands under `key`; *v NULL for an optional value that is not there. */
+/* The value under `key`; *v is NULL if an optional value is absent. */
 static enum kvr_status look(const json_t *o, const char *where, const char *key, enum need need,
                             const char *expected, json_t **v)
 {

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* "OBJECT: REASON: ERROR" is what a loader says. Where it has no memory for that, it says one of these, or
- * the bare reason, or nothing. */
+/* dlerror() says "OBJECT: REASON: ERROR". Out of memory it returns one of these, the bare reason,
+ * or nothing. */
 static bool speaks_of_memory(const char *why)
 {
     return !why || !strstr(why, ": ") || strstr(why, "out of memory") ||
@@ -24,7 +24,7 @@ enum kvr_status kvr_library_open(void **out, const char *name, int flags)
     if (*out)
         return KVR_OK;
     memory = errno == ENOMEM;
-    why = dlerror(); /* which puts its text together only now */
+    why = dlerror(); /* the text is composed only by this call */
     if (memory || speaks_of_memory(why))
         return kvr_fail(KVR_ENOMEM, "%s: no memory to load it", name);
     return kvr_fail(KVR_EUNSUPPORTED, "%s", why);

@@ -12,7 +12,7 @@
 
 static const char cpuinfo[] = "/proc/cpuinfo";
 
-/* The value behind "KEY : " of the first processor that has it, into out [n]. */
+/* Value after "KEY : " for the first processor that has it, into out [n]. */
 static bool cpu_field(const char *key, char *out, size_t n)
 {
     const size_t len = strlen(key);
@@ -35,7 +35,7 @@ static bool cpu_field(const char *key, char *out, size_t n)
     return found;
 }
 
-/* Of the names that x86 and ARM have for a thing, the one that is there. */
+/* Whichever of the x86 and ARM names is present. */
 static void either_field(const char *x86, const char *arm, char *out, size_t n)
 {
     if (!cpu_field(x86, out, n) && !cpu_field(arm, out, n))
@@ -94,8 +94,7 @@ static bool cpu_file(const char *name, char *out, size_t n)
     return ok && out[0];
 }
 
-/* Of all that a processor says it can, what decides which code of ours and of the libraries runs.
- */
+/* The CPU flags that decide which code of ours and of the libraries runs. */
 static void tell_isa(kvr_fact_fn *fn, void *ctx)
 {
     static const char *const those[] = { "sse4_2",      "avx",         "f16c",     "fma",
@@ -144,7 +143,7 @@ static void tell_caches(kvr_fact_fn *fn, void *ctx)
         fn(ctx, names[i], said[i]);
 }
 
-/* The value behind "KEY:" of /proc/self/status. */
+/* Value after "KEY:" in /proc/self/status. */
 static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const char *key)
 {
     const size_t len = strlen(key);
@@ -162,7 +161,7 @@ static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const cha
     fn(ctx, name, said);
 }
 
-/* "0-3,8": has it one of the processors that this process may use? */
+/* Whether a list such as "0-3,8" contains a processor this process may use. */
 static bool meets(const char *list, const cpu_set_t *mine)
 {
     while (*list) {
@@ -180,7 +179,7 @@ static bool meets(const char *list, const cpu_set_t *mine)
     return false;
 }
 
-/* Where one of the processors lies that this process may use. */
+/* NUMA nodes of the processors this process may use. */
 static void tell_cpu_nodes(kvr_fact_fn *fn, void *ctx)
 {
     char said[256] = "";

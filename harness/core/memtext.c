@@ -8,7 +8,7 @@
 struct memtext {
     char **text, *at;
     size_t *size, n, room;
-    bool lost; /* for good: nothing is put behind a hole */
+    bool lost; /* permanent: nothing is written after a gap */
 };
 
 static bool make_room(struct memtext *m, size_t n)
@@ -41,7 +41,7 @@ static ssize_t put(void *cookie, const char *p, size_t n)
     return (ssize_t)n;
 }
 
-/* For ftell() alone. */
+/* Used by ftell() only. */
 static int tell(void *cookie, off64_t *at, int whence)
 {
     if (whence != SEEK_CUR || *at != 0)

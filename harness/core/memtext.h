@@ -1,4 +1,4 @@
-/* memtext.h - a text that is printed into memory.
+/* memtext.h - prints text into memory.
  *
  *     FILE *to = kvr_text_open(&text, &n);
  *     if (to)
@@ -6,8 +6,8 @@
  *     if (!kvr_text_close(to, &text))
  *         return kvr_fail(KVR_ENOMEM, ...);
  *
- * Not open_memstream(): glibc's drops what there is no memory for, goes on with what comes after it, and
- * neither ferror() nor fclose() tells. */
+ * Replaces open_memstream(): glibc's drops output without memory, continues with later output, and
+ * neither ferror() nor fclose() reports it. */
 #ifndef KVR_CORE_MEMTEXT_H
 #define KVR_CORE_MEMTEXT_H
 
@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A stream to print to; NULL without memory. *text and *n (bytes, the zero at the end apart) are set
- * when it is closed. */
+/* A stream to print to; NULL without memory. Closing sets *text and *n (bytes, without the final
+ * zero). */
 FILE *kvr_text_open(char **text, size_t *n);
 
-/* Closes `to`, which may be NULL. True when all that was printed is in *text, which is then the
- * caller's; else *text is NULL. */
+/* Closes `to`, which may be NULL. True if *text has all output and belongs to the caller; else
+ * *text is NULL. */
 bool kvr_text_close(FILE *to, char **text);
 
 #endif

@@ -15,7 +15,7 @@ static const dnnl_cpu_isa_t limit_of[KVR_N_ISA] = {
     [KVR_ISA_OF_VNNI] = dnnl_cpu_isa_avx512_core_vnni,
 };
 
-/* An error says that the library is in use already: then it stays as it is. */
+/* An error means that the library is already in use, and its limit stays as it is. */
 static void limit(void)
 {
     if (kvr_isa_forced())

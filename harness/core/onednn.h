@@ -1,10 +1,10 @@
-/* onednn.h - oneDNN keeps to the instruction set that was chosen by name.
+/* onednn.h - limits oneDNN to the selected instruction set.
  *
- *     kvr_onednn_limit();    before the first call of oneDNN that computes
+ *     kvr_onednn_limit();    before the first computation with oneDNN
  *
- * With --cpu or KVREEL_CPU the program behaves as on a CPU that has no more, its library's products
- * included. Where nothing was chosen by name oneDNN uses what there is (and DNNL_MAX_CPU_ISA). The
- * library takes a limit once: what is forced afterwards changes our own loops alone.
+ * With --cpu or KVREEL_CPU the program behaves as on a CPU without newer instructions, including
+ * oneDNN. Without a choice by name oneDNN uses what the CPU has (and DNNL_MAX_CPU_ISA). The library
+ * accepts a limit once: a later choice affects only our own loops.
  *
  *     KVR_TRY(kvr_onednn_done(kvr_dnnl_stream_wait(s), "gemm", "stream"));     onednn_guard.h */
 #ifndef KVR_CORE_ONEDNN_H
@@ -16,10 +16,11 @@
 extern "C" {
 #endif
 
-/* Does something at the first call alone. From any thread. */
+/* Only the first call has an effect. Thread-safe. */
 void kvr_onednn_limit(void);
 
-/* A dnnl_status_t as ours: KVR_ENOMEM or KVR_EINTERNAL, with who called and what failed. */
+/* Converts a dnnl_status_t to KVR_ENOMEM or KVR_EINTERNAL, with the caller and the failed
+ * operation. */
 enum kvr_status kvr_onednn_done(int status, const char *who, const char *what);
 
 #ifdef __cplusplus

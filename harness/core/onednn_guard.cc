@@ -1,14 +1,15 @@
-/* onednn_guard.cc - the one file that is compiled with exceptions; see onednn_guard.h. */
+/* onednn_guard.cc - the only file compiled with exceptions; see onednn_guard.h. */
 #include "harness/core/onednn_guard.h"
 
 #include <cstdlib>
 #include <new>
 
-/* Small objects of oneDNN come from posix_memalign(), whose failure it does not look for. What is
- * free in one piece here, and below malloc's threshold for mappings, is there for them after. */
+/* Small oneDNN objects come from posix_memalign(), whose failure oneDNN does not check. This checks
+ * beforehand that a contiguous block below malloc's mmap threshold is free. */
 static bool has_room() noexcept
 {
-    void *volatile room = std::malloc(KVR_DNNL_ROOM); /* else the pair would be optimised away */
+    void *volatile room = std::malloc(KVR_DNNL_ROOM); /* volatile: the pair must not be optimised
+                                                       * away */
 
     std::free(room);
     return room;

@@ -1,10 +1,11 @@
-/* onednn_guard.h - oneDNN's functions behind a border that no exception passes.
+/* onednn_guard.h - exception-free wrappers of oneDNN functions.
  *
  *     DNNL_TRY(kvr_dnnl_engine_create(&engine, dnnl_cpu, 0));
  *
- * oneDNN is C++ inside: std::bad_alloc leaves some of its C functions, and a C frame it meets ends
- * the program. Here that is dnnl_out_of_memory, and any other exception dnnl_runtime_error. Others
- * write to what they did not get: so much is made sure of before each call that makes something. */
+ * oneDNN is C++: std::bad_alloc escapes from some of its C functions and would terminate the
+ * program at a C frame. The wrappers return dnnl_out_of_memory instead, and dnnl_runtime_error for
+ * other exceptions. Other functions write through failed allocations, so free memory is checked
+ * before each call that creates an object. */
 #ifndef KVR_CORE_ONEDNN_GUARD_H
 #define KVR_CORE_ONEDNN_GUARD_H
 

@@ -1,4 +1,4 @@
-/* opts.c - options described by a table, set from text. */
+/* opts.c - table-driven options, set from text. */
 #include "harness/core/opts.h"
 
 #include <assert.h>
@@ -12,8 +12,8 @@
 
 enum { WORD_MAX = 128, LIST_MAX = 512 };
 
-/* One checked value, not yet stored. Starts as all zeros: a string option is stored with its
- * whole field, so that equal options are equal bytes. */
+/* A checked value before it is stored. Zero-initialised: a string option is stored with its whole
+ * field, so that equal options have equal bytes. */
 struct value {
     int i;
     double f;
@@ -69,7 +69,7 @@ const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *nam
     return NULL;
 }
 
-/* "a, b, c" of a NULL-terminated list; ends in "..." when it does not fit. */
+/* "a, b, c" for a NULL-terminated list, truncated with "...". */
 static const char *list_text(const char *const *names, char buf[LIST_MAX])
 {
     size_t used = 0;
@@ -272,7 +272,7 @@ static enum kvr_status parse_list(const struct kvr_opt *table, void *s, const ch
 
 enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char *text)
 {
-    KVR_TRY(parse_list(table, NULL, text)); /* all are checked before one is stored */
+    KVR_TRY(parse_list(table, NULL, text)); /* check all before storing any */
     return parse_list(table, s, text);
 }
 

@@ -1,12 +1,11 @@
-/* opts.h - one table describes a part's options; the YAML check, -O key=value, the help
- * text, `kvreel show` and the tests all read it.
+/* opts.h - one table describes a part's options for the YAML check, -O key=value, help, `kvreel
+ * show` and the tests.
  *
  *     static const struct kvr_opt options[] = {
  *         KVR_OPT_INT(struct sym_opts, bits, 4, 2, 8, "bits per stored element"),
  *         KVR_OPT_ENUM(struct sym_opts, axis, 0, axis_names, "what shares a scale"),
  *         { 0 }
- *     };
- */
+ *     }; */
 #ifndef KVR_CORE_OPTS_H
 #define KVR_CORE_OPTS_H
 
@@ -28,7 +27,7 @@ enum kvr_opt_type {
     KVR_OPT_T_STRING
 };
 
-enum { KVR_OPT_STRING_MAX = 256 }; /* a string option is char[KVR_OPT_STRING_MAX] in the struct */
+enum { KVR_OPT_STRING_MAX = 256 }; /* a string option is a char[KVR_OPT_STRING_MAX] member */
 
 struct kvr_opt {
     const char *name;
@@ -40,7 +39,7 @@ struct kvr_opt {
     const char *help;
 };
 
-/* One row each. */
+/* One macro per row. */
 /* clang-format off */
 #define KVR_OPT_INT(S, f, d, lo, hi, h) \
     { #f, KVR_OPT_T_INT, offsetof(S, f), d, lo, hi, NULL, NULL, h }     /* int */
@@ -62,21 +61,20 @@ void kvr_opts_defaults(const struct kvr_opt *table, void *s);
 enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
                              const char *value);
 
-/* Parse "a=1,b=2" (blanks allowed) over what `s` holds. */
+/* Parse "a=1,b=2" (blanks allowed) over the current values of `s`. */
 enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char *text);
 
-/* Value of one option as canonical text (what kvr_opts_set would take). */
+/* Canonical text of one option's value, as accepted by kvr_opts_set. */
 const char *kvr_opts_text(const struct kvr_opt *o, const void *s, char *buf, size_t n);
 
-/* "name(a=1,b=2)" with every option spelled out, "name" when there are none; cut off at n.
- * Returns buf. */
+/* "name(a=1,b=2)" with every option, "name" without options; truncated at n. Returns buf. */
 const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const void *s, char *buf,
                           size_t n);
 
 const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *name);
 
-/* The name in NULL-terminated `names` nearest to `word` by edit distance, NULL when none is
- * near (distance > 1 + length / 3). For every "did you mean". */
+/* The name in NULL-terminated `names` nearest to `word` by edit distance; NULL if none is within 1
+ * + length / 3. Used for "did you mean". */
 const char *kvr_nearest(const char *word, const char *const *names);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* outfile.c - temporary, sync, rename; in place where there is no file to replace. */
+/* outfile.c - temporary file, sync, rename; in place for devices and FIFOs. */
 #include "harness/core/outfile.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct kvr_out {
     char *path;
     char *temporary; /* NULL: written in place */
     int fd;
-    bool replaces; /* there is a file: its mode and owner are kept */
+    bool replaces; /* replaces a file: keep its mode and owner */
     struct stat old;
 };
 
@@ -28,8 +28,8 @@ static enum kvr_status fail_errno(const char *path, const char *doing, int e)
                     path, doing, strerror(e));
 }
 
-/* A fresh name beside the target, so that the rename stays inside one file system. O_EXCL and
- * plain open() rather than mkstemp(), whose files only the owner may read. */
+/* A new name in the target's directory, so that the rename stays within one file system. O_EXCL
+ * with open() instead of mkstemp(), which creates files with mode 0600. */
 static enum kvr_status open_temporary(struct kvr_out *o)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
@@ -49,14 +49,14 @@ static enum kvr_status open_temporary(struct kvr_out *o)
     return fail_errno(o->path, "cannot create a file beside it", errno);
 }
 
-/* What the name stands for now. A link is not followed, so that nobody can lead the writer to a
- * file of their choice, and not replaced either. */
+/* What the name currently is. A symbolic link is neither followed, so that it cannot redirect the
+ * write, nor replaced. */
 static enum kvr_status look(const char *path, struct stat *s, bool *there)
 {
     *there = lstat(path, s) == 0;
     if (*there && S_ISLNK(s->st_mode))
         return kvr_fail(KVR_EIO, "%s: cannot write: a symbolic link; name what it points to", path);
-    if (*there && S_ISDIR(s->st_mode)) /* now, rather than after everything has been written */
+    if (*there && S_ISDIR(s->st_mode)) /* fail now instead of after writing */
         return fail_errno(path, "cannot write", EISDIR);
     return KVR_OK;
 }
@@ -119,8 +119,8 @@ int kvr_out_fd(const struct kvr_out *o)
     return o->fd;
 }
 
-/* Make the rename itself durable. Some file systems cannot sync a directory; the file is
- * in place and whole either way, so that is no failure. */
+/* Makes the rename durable. Some file systems cannot sync a directory; the file is complete in
+ * either case, so that is no error. */
 static void sync_directory(const char *path)
 {
     char *dir = kvr_path_dir(path);
@@ -133,8 +133,7 @@ static void sync_directory(const char *path)
     free(dir);
 }
 
-/* The owner first: changing it may take bits of the mode away. Only root may, and a file that is
- * the writer's from now on is no failure. */
+/* Owner first: changing it may clear mode bits. Only root can change it; failing to is no error. */
 static enum kvr_status keep_mode(const struct kvr_out *o)
 {
     if (!o->replaces || !o->temporary)

@@ -1,4 +1,4 @@
-/* outfile.h - a file that appears whole or not at all.
+/* outfile.h - atomic output files.
  *
  *     struct kvr_out *o;
  *     KVR_TRY(kvr_out_open(&o, "results/table.csv"));
@@ -9,11 +9,10 @@
  *     }
  *     return kvr_out_commit(&o);
  *
- * Bytes go to a temporary file beside the target; commit syncs it and renames it over the
- * target. Until then, and after any failure, the target is as it was. A file that is replaced
- * keeps its mode. A device or a FIFO is written in place, as bytes come; a symbolic link is
- * neither followed nor replaced but refused. A full disk or quota is KVR_EFULL, everything else
- * KVR_EIO; both name the target. */
+ * Bytes go to a temporary file in the target's directory; commit syncs it and renames it over the
+ * target. Until then, and after any failure, the target is unchanged. A replaced file keeps its
+ * mode. Devices and FIFOs are written in place; symbolic links are refused. A full disk or quota is
+ * KVR_EFULL, other errors are KVR_EIO; both name the target. */
 #ifndef KVR_CORE_OUTFILE_H
 #define KVR_CORE_OUTFILE_H
 
@@ -29,11 +28,11 @@ struct kvr_out;
 
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
-/* For a library that seeks: the file that will get the name. It stays ours and open. */
+/* Descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
 int kvr_out_fd(const struct kvr_out *o);
-/* Closes whatever it returns; *o becomes NULL. */
+/* Closes `o` whatever it returns; *o becomes NULL. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
-/* Removes the temporary. Copes with NULL. */
+/* Removes the temporary file. Accepts NULL. */
 void kvr_out_drop(struct kvr_out **o);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* path.h - names of files. Strings that are given are malloc'd; free() them. */
+/* path.h - file names. Returned strings are malloc'd; the caller frees them. */
 #ifndef KVR_CORE_PATH_H
 #define KVR_CORE_PATH_H
 
@@ -10,26 +10,27 @@
 extern "C" {
 #endif
 
-/* "dir/name"; an absolute name, or an empty dir, gives the name alone. NULL: no memory. */
+/* "dir/name"; just the name if it is absolute or dir is empty. NULL: no memory. */
 char *kvr_path_join(const char *dir, const char *name);
-/* What stands before the last part: "a/b/c" -> "a/b", "c" -> ".", "/c" -> "/". NULL: no memory. */
+/* Directory part: "a/b/c" -> "a/b", "c" -> ".", "/c" -> "/". NULL: no memory. */
 char *kvr_path_dir(const char *path);
-/* The last part, inside `path`: "a/b.c" -> "b.c", "a/" -> "". */
+/* Last component, within `path`: "a/b.c" -> "b.c", "a/" -> "". */
 const char *kvr_path_base(const char *path);
 
-/* Is this a regular file below `dir`, wherever links on the way lead? For names that others wrote.
- */
+/* Whether this is a regular file below `dir` after resolving links. For names from untrusted
+ * input. */
 bool kvr_path_is_below(const char *dir, const char *path);
-bool kvr_path_exists(const char *path); /* of any kind; a dangling link does not */
+bool kvr_path_exists(const char *path); /* any kind of file; false for a dangling link */
 bool kvr_path_is_dir(const char *path);
 
-/* `to` as seen from the folder `from`, both absolute and without links: ("/a/b", "/a/c/d") ->
+/* `to` relative to the folder `from`, both absolute and free of links: ("/a/b", "/a/c/d") ->
  * "../c/d". NULL: no memory. */
 char *kvr_path_relative(const char *from, const char *to);
 
-/* Make a directory and all above it. One that exists is fine, a file in the way is KVR_EIO. */
+/* Create a directory and its parents. An existing directory is fine; a file in the way is
+ * KVR_EIO. */
 enum kvr_status kvr_mkdirs(const char *path);
-/* Those above a file that is to be written. */
+/* Create the parent directories of an output file. */
 enum kvr_status kvr_mkdirs_above(const char *path);
 
 #ifdef __cplusplus

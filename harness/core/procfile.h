@@ -1,5 +1,5 @@
-/* procfile.h - lines of a small file, without an allocation: what a machine says of itself must not
- * become "unknown", and the machine another one, because memory was short for a moment.
+/* procfile.h - reads lines of a small file without allocating: a short memory shortage must not
+ * turn machine facts into "unknown", which would make it another machine.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");
@@ -13,13 +13,13 @@
 #include <stddef.h>
 
 struct kvr_procfile {
-    int fd; /* -1: no such file, which reads as an empty one */
+    int fd; /* -1: no such file; reads as empty */
     size_t at, n;
     char buf[4096];
 };
 
 void kvr_procfile_open(struct kvr_procfile *f, const char *path);
-/* The next line into line [n], as fgets() does: with its newline, in pieces when it is longer. */
+/* Next line into line [n] as with fgets(): including the newline, in pieces if longer. */
 bool kvr_procfile_gets(struct kvr_procfile *f, char *line, size_t n);
 void kvr_procfile_close(struct kvr_procfile *f);
 

@@ -1,4 +1,4 @@
-/* regex.c - compiled to a list of steps, all of which that may come next are followed at once. */
+/* regex.c - compiled to a list of steps; all reachable steps are simulated in parallel. */
 #include "harness/core/regex.h"
 
 #include <ctype.h>
@@ -10,14 +10,14 @@ enum what { BYTE_IN, SPLIT, JUMP, BEGIN, END, DONE };
 struct step {
     enum what what;
     int to, other;         /* SPLIT: both; JUMP: to */
-    unsigned char set[32]; /* BYTE_IN: a bit for each byte */
+    unsigned char set[32]; /* BYTE_IN: one bit per byte value */
 };
 
 struct kvr_regex {
     int n;
     struct step *step; /* [n] */
     int *now, *next;   /* lists of steps, [n] each */
-    int *seen, *stack; /* when a step was put into a list; what is still to be followed */
+    int *seen, *stack; /* when a step was last added to a list; steps still to expand */
 };
 
 struct parse {
@@ -34,7 +34,7 @@ static enum kvr_status wrong(const struct parse *p, const char *what)
 
 /* --- compiling -------------------------------------------------------------------------- */
 
-/* Room for a step at place `at`; what stood there and behind moves on by one. */
+/* Inserts a step at `at`; later steps move by one. */
 static enum kvr_status insert(struct parse *p, int at, struct step s)
 {
     struct kvr_regex *r = p->r;
@@ -182,7 +182,7 @@ static enum kvr_status repeat(struct parse *p, int begin)
     const char c = *p->at++;
     const int end = p->r->n;
 
-    if (c == '+') /* back to the beginning, or on */
+    if (c == '+') /* back to the beginning, or continue */
         return append(p, (struct step){ .what = SPLIT, .to = begin, .other = end + 1 });
     KVR_TRY(insert(p, begin, (struct step){ .what = SPLIT, .to = begin + 1 }));
     if (c == '*')
@@ -203,7 +203,7 @@ static enum kvr_status sequence(struct parse *p)
     return KVR_OK;
 }
 
-/* Each is tried beside all behind it; what has gone through one jumps over the rest. */
+/* A SPLIT before each alternative and a JUMP after it over the rest. */
 static enum kvr_status alternatives(struct parse *p)
 {
     int begin = p->r->n;
@@ -218,7 +218,7 @@ static enum kvr_status alternatives(struct parse *p)
         const int jump = p->r->n - 1;
 
         p->r->step[begin].other = p->r->n;
-        /* One of a thousand alternatives is not a thousand deep. */
+        /* An alternative of a long list is not nested deeper. */
         if (++p->depth > KVR_REGEX_DEPTH)
             return kvr_fail(KVR_EINVAL, "regular expression: more than %d alternatives",
                             KVR_REGEX_DEPTH);
@@ -258,7 +258,7 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     }
     r->next = r->now + r->n;
     r->seen = r->next + r->n;
-    r->stack = r->seen + r->n; /* [2 n]: a step puts two on it at most, and counts once */
+    r->stack = r->seen + r->n; /* [2 n]: each step is expanded once and adds at most two */
     *out = r;
     return KVR_OK;
 }
@@ -275,8 +275,8 @@ void kvr_regex_close(struct kvr_regex **r)
 
 /* --- matching --------------------------------------------------------------------------- */
 
-/* Puts step `first`, and what follows without a byte, into a list; true: it is a match. `mark` is
- * another number for each list. */
+/* Adds step `first` and its byte-free successors to a list; returns true on a match. `mark` differs
+ * for each list. */
 static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int mark, bool begin,
                    bool end)
 {
@@ -322,7 +322,7 @@ bool kvr_regex_matches(const struct kvr_regex *r, const char *text)
             if (r->step[now[k]].set[c >> 3] >> (c & 7) & 1 &&
                 follow(r, now[k] + 1, next, &m, i + 2, false, last))
                 return true;
-        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may begin behind it, too */
+        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may start later, too */
             return true;
         now = next;
         next = swap;

@@ -1,4 +1,4 @@
-/* remember.c - one file of lines "WHAT KEY = VALUE", the last of a key counts. */
+/* remember.c - one file of lines "WHAT KEY = VALUE"; the last line of a key counts. */
 #include "harness/core/remember.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 enum { LINE = 512, VALUE = 80 };
 
-/* malloc'ed; NULL: there is no place for it. */
+/* malloc'd; NULL if no cache directory is available. */
 static char *place(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -53,8 +53,8 @@ static bool recall(const char *what, const char *key, char value[VALUE])
     return found;
 }
 
-/* In one write, so that lines of several programs do not mix. What cannot be kept is found out
- * again. */
+/* A single write(), so that lines of concurrent programs do not mix. Failure is ignored: the value
+ * is computed again. */
 static void remember(const char *what, const char *key, const char *value)
 {
     char line[LINE], *path = place(), *dir = path ? kvr_path_dir(path) : NULL;
@@ -65,7 +65,7 @@ static void remember(const char *what, const char *key, const char *value)
         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd >= 0) {
         if (write(fd, line, (size_t)n) != n) {
-            /* a line that is cut off has no end, and is not read */
+            /* skip truncated lines */
         }
         close(fd);
     }
@@ -80,7 +80,7 @@ bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet)
 
     if (stat(path, &s) != 0)
         return false;
-    /* Clocks of file systems tick every few milliseconds; a second is on the safe side of that. */
+    /* File-system timestamps tick every few milliseconds; one second is a safe margin. */
     *quiet = *quiet && s.st_ctim.tv_sec + 1 < now && s.st_mtim.tv_sec + 1 < now;
     snprintf(stamp, KVR_STAMP_LEN, "%ju %ju %jd %jd.%09ld %jd.%09ld", (uintmax_t)s.st_dev,
              (uintmax_t)s.st_ino, (intmax_t)s.st_size, (intmax_t)s.st_mtim.tv_sec,

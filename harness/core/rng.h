@@ -1,10 +1,10 @@
 /* rng.h - counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011).
  *
- * Nothing is drawn "next": a number is a function of (seed, stream, index), so any part
- * of a noise tensor can be made alone, on any thread, and is the same everywhere.
+ * A number is a function of (seed, stream, index) without hidden state, so any part of a noise
+ * tensor can be generated on its own, on any thread, with the same result.
  *
- * Element i is word i % 4 of block i / 4 (normals: words 2j and 2j + 1 make elements 2j and
- * 2j + 1). A block is made with
+ * Element i is word i % 4 of block i / 4 (normals: words 2j and 2j + 1 make elements 2j and 2j +
+ * 1). A block is computed from
  *     key     = { low 32 bits of seed, high 32 bits of seed }
  *     counter = { low 32 bits of block, use << 24 | bits 32..55 of block, a, b } */
 #ifndef KVR_CORE_RNG_H
@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-/* One block: counter[4], key[2] -> out[4]. The published known-answer vectors hold. */
+/* One block: counter[4], key[2] -> out[4]. Tested with the published known-answer vectors. */
 void kvr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* What a stream is for; keeps draws of different uses apart. */
+/* Purpose of a stream; separates draws of different uses. */
 enum kvr_rng_use {
     KVR_RNG_NOISE = 1,
     KVR_RNG_RENOISE = 2,

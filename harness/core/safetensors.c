@@ -1,4 +1,4 @@
-/* safetensors.c - the reader: one mapped file, one checked table of tensors. */
+/* safetensors.c - reader: one memory-mapped file, one validated table of tensors. */
 #include "harness/core/safetensors.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ struct entry {
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];
     int64_t begin, end; /* bytes from the start of the data */
-    int order;          /* place in the header */
+    int order;          /* index in the header */
 };
 
 struct kvr_st {
@@ -79,8 +79,8 @@ static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct e
     return KVR_OK;
 }
 
-/* An extent of 0 does not excuse the others: their product must fit as well, so that
- * nobody who multiplies them in another order can overflow. */
+/* The product of nonzero extents must fit even if another extent is 0, so that multiplying in any
+ * order cannot overflow. */
 static bool size_of(const struct entry *e, int64_t *n_bytes)
 {
     int64_t n = (int64_t)kvr_dtype_size(e->dtype);
@@ -131,7 +131,7 @@ static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct
 
 static enum kvr_status read_entry(const struct kvr_st *f, json_t *spec, struct entry *e)
 {
-    if (!json_is_object(spec)) /* keys that are not known are ignored, as by the reference reader */
+    if (!json_is_object(spec)) /* unknown keys are ignored, as in the reference reader */
         return fail_entry(f, e, "is not an object");
     KVR_TRY(read_dtype(f, spec, e));
     KVR_TRY(read_shape(f, spec, e));
@@ -143,7 +143,7 @@ static enum kvr_status read_metadata(struct kvr_st *f, json_t *spec)
     const char *key;
     json_t *v;
 
-    if (json_is_null(spec)) /* an absent one, to the reference reader too */
+    if (json_is_null(spec)) /* null means absent, as in the reference reader */
         return KVR_OK;
     if (!json_is_object(spec))
         return kvr_fail(KVR_EFORMAT, "%s: __metadata__ is not an object", f->path);
@@ -172,7 +172,7 @@ static int order_by_name(const void *a, const void *b)
     return strcmp((*(const struct entry *const *)a)->name, (*(const struct entry *const *)b)->name);
 }
 
-/* In data order the tensors must tile the data: each begins where the one before ended. */
+/* In data order the tensors must tile the data without gaps. */
 static enum kvr_status check_tiling(const struct kvr_st *f)
 {
     int64_t n_data = (int64_t)f->n_bytes - f->data_start;
@@ -283,7 +283,7 @@ enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_
 
 static enum kvr_status map_file(const char *path, void **map, size_t *n)
 {
-    /* O_NONBLOCK: a FIFO of this name must be refused, not waited for. */
+    /* O_NONBLOCK: a FIFO must be refused, not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     enum kvr_status st = KVR_OK;
     struct stat sb;

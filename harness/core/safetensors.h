@@ -27,7 +27,7 @@ extern "C" {
 struct kvr_st;
 
 enum kvr_status kvr_st_open(struct kvr_st **out, const char *path);
-/* The same from memory (fuzzing, tests). Does not take `bytes`; it must outlive the reader. */
+/* The same from memory (fuzzing, tests). Borrows `bytes`, which must outlive the reader. */
 enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
                                    const char *name_for_messages);
 void kvr_st_close(struct kvr_st **f);
@@ -38,22 +38,21 @@ const char *kvr_st_path(const struct kvr_st *f);
 const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
 
 bool kvr_st_has(const struct kvr_st *f, const char *name);
-/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only memory. Data that is
- * not aligned for its dtype (legal, though no common writer makes it) is KVR_EUNSUPPORTED;
- * kvr_st_view copes with it. */
+/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned data (legal,
+ * but not produced by common writers) is KVR_EUNSUPPORTED; use kvr_st_view for it. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
-/* As kvr_st_get, whatever the alignment of the data: to be read as bytes. */
+/* Like kvr_st_get for any alignment: to be read as bytes. */
 enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
-/* As kvr_st_get, and the shape must be this one (-1 matches any extent); says both otherwise. */
+/* Like kvr_st_get with a required shape (-1 matches any extent); the message gives both shapes. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                   const int64_t *shape, struct kvr_tensor *out);
-/* As kvr_st_view, and the shape must be this one. */
+/* Like kvr_st_view with a required shape. */
 enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                    const int64_t *shape, struct kvr_tensor *out);
 
-/* Write all tensors at once: to a temporary beside `path`, fsync, rename. metadata: key,
- * value, key, value, ..., NULL; may be NULL. On failure `path` is as it was. Wider
- * dtypes come first in the file; otherwise items keep their order. */
+/* Write all tensors to a temporary file, fsync, rename. metadata: key, value, ..., NULL; may be
+ * NULL. On failure `path` is unchanged. Wider dtypes come first in the file; otherwise items keep
+ * their order. */
 struct kvr_st_item {
     const char *name;
     struct kvr_tensor t;

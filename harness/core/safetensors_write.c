@@ -1,8 +1,8 @@
-/* safetensors_write.c - the writer.
+/* safetensors_write.c - writer.
  *
- * Wide types come first and the header is padded with blanks to 8 bytes, so that every
- * tensor is aligned in the mapped file. Apart from that, items keep their order, and equal
- * input gives equal bytes. */
+ * Wide types come first and the header is padded with blanks to 8 bytes, so that every tensor is
+ * aligned in the mapped file. Otherwise items keep their order, and equal input gives equal
+ * bytes. */
 #include "harness/core/safetensors.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 enum { HEADER_ALIGN = 8, WIDEST = 8 };
 
-/* False when an extent is negative or the size overflows. */
+/* False if an extent is negative or the size overflows. */
 static bool checked_bytes(const struct kvr_tensor *t, int64_t *n_bytes)
 {
     bool empty = false;
@@ -83,7 +83,7 @@ static enum kvr_status add_item(const char *path, json_t *header, const struct k
     return KVR_OK;
 }
 
-/* Items in the order of the file: 8-byte types, then 4, 2, 1. */
+/* Items in file order: 8-byte types, then 4, 2, 1. */
 static const struct kvr_st_item **order(const struct kvr_st_item *items, int n_items)
 {
     const struct kvr_st_item **out = calloc((size_t)n_items + 1, sizeof *out);

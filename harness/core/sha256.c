@@ -1,6 +1,5 @@
-/* sha256.c - SHA-256 through libcrypto's own functions for it. They are called "deprecated"
- * since 3.0 in favour of providers, which take memory and, where there is none, crash; these take
- * none. */
+/* sha256.c - SHA-256 through libcrypto's low-level functions. OpenSSL 3.0 deprecates them in favour
+ * of providers, which allocate and crash without memory; these do not allocate. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "harness/core/sha256.h"
 

@@ -1,4 +1,4 @@
-/* sha256.h - content hashes: cells are keyed by them, files are recorded with them.
+/* sha256.h - SHA-256 of content: keys of cells and identities of files.
  *
  *     char hex[KVR_SHA256_HEX];
  *     KVR_TRY(kvr_sha256_hex("abc", 3, hex));
@@ -8,7 +8,7 @@
  *     KVR_TRY(kvr_sha256_add(&h, p, n));        any number of times
  *     KVR_TRY(kvr_sha256_close(&h, hex));
  *
- * Nothing is allocated, so a state may also just be left. */
+ * Nothing is allocated, so a state may be abandoned. */
 #ifndef KVR_CORE_SHA256_H
 #define KVR_CORE_SHA256_H
 
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the end */
+enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the terminator */
 
 struct kvr_sha256 {
     uint64_t state[16]; /* libcrypto's */
@@ -29,11 +29,11 @@ struct kvr_sha256 {
 
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
-/* hex may be NULL: the state is dropped. */
+/* hex may be NULL to discard the state. */
 enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
 
 enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX]);
-/* Of a whole file. KVR_ENOTFOUND, KVR_EIO name the file. */
+/* Hash of a file. KVR_ENOTFOUND, KVR_EIO name the file. */
 enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX]);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* status.c - the thread's last message. */
+/* status.c - the thread's last error message. */
 #include "harness/core/status.h"
 
 #include <stdarg.h>

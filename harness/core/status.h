@@ -1,4 +1,4 @@
-/* status.h - what a call came to, and the sentence that explains it.
+/* status.h - status codes, and the message that explains a failure.
  *
  *     if (group <= 0)
  *         return kvr_fail(KVR_EINVAL, "sym: group %d, need 1..4096", group);
@@ -18,34 +18,34 @@ enum kvr_status {
     KVR_ENOMEM,       /* host memory, or the allocator's injected failure */
     KVR_EIO,          /* read, write, open */
     KVR_EFULL,        /* no space left */
-    KVR_EFORMAT,      /* a file that lies about itself */
+    KVR_EFORMAT,      /* malformed file */
     KVR_ENOTFOUND,    /* no such file, name, tensor */
     KVR_EUNSUPPORTED, /* not built here, or not possible with these settings */
     KVR_ESCHEMA,      /* database of another version */
-    KVR_EBUSY,        /* somebody else holds it */
-    KVR_EINTERRUPTED, /* stopped by the user; can be resumed */
-    KVR_ENAN,         /* a number that is not finite where one must be */
+    KVR_EBUSY,        /* held by another process */
+    KVR_EINTERRUPTED, /* stopped by the user; resumable */
+    KVR_ENAN,         /* a required number is not finite */
     KVR_ETOLERANCE,   /* a comparison out of tolerance: exit code 4 */
     KVR_EINTERNAL,    /* our own bug */
-    KVR_EDIVERGED,    /* finite numbers that have left what a model makes */
+    KVR_EDIVERGED,    /* finite values far outside a model's normal range */
     KVR_N_STATUS
 };
 
-/* Remember the message for this thread and return `st`. */
+/* Store the message for this thread and return `st`. */
 enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* Put "prefix: " before this thread's message; returns `st` unchanged. */
+/* Prepend "prefix: " to this thread's message; returns `st`. */
 enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* The last message of this thread, "" when there was none. Never NULL. */
+/* The last message of this thread, "" if there is none. Never NULL. */
 const char *kvr_error(void);
 
 /* "EINVAL", ... for logs and rows. */

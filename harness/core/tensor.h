@@ -27,7 +27,7 @@ size_t kvr_tensor_bytes(const struct kvr_tensor *t);
 /* "[3, 16, 6, 10]" into buf, always terminated; returns buf. */
 const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n);
 
-/* Is `have`, of a file's tensor, the shape that is needed, where -1 needs no certain extent?
+/* Checks a file tensor's shape `have` against the needed one, where -1 matches any extent.
  * KVR_EFORMAT: "FILE: tensor 'NAME': shape [2, 3], need [2, -1]". */
 enum kvr_status kvr_shape_check(const char *file, const char *name, int n_have, const int64_t *have,
                                 int n_need, const int64_t *need);

@@ -1,4 +1,4 @@
-/* utf8.h - is it UTF-8? What files and file names have may be anything. */
+/* utf8.h - UTF-8 validation for file contents and names. */
 #ifndef KVR_CORE_UTF8_H
 #define KVR_CORE_UTF8_H
 
@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* Bytes of the well-formed character at the terminated text `s`, 1 for the end; 0: there is none. */
+/* Bytes of the well-formed character at the terminated text `s`, 1 for the end; 0: malformed. */
 int kvr_utf8_length(const char *s);
-bool kvr_utf8_is(const char *s); /* all of it */
+bool kvr_utf8_is(const char *s); /* the whole text is valid */
 
 #ifdef __cplusplus
 }
