@@ -1,27 +1,37 @@
 #!/usr/bin/env bash
 # deps.sh - install through apt what building, testing and the demo need and this machine lacks.
 #
-#     tools/deps.sh           compiler, libraries, the test framework, gnuplot, ffmpeg
+#     tools/deps.sh           compiler, libraries, the test framework, gnuplot, ffmpeg, Python with NumPy
 #     tools/deps.sh --lint    those, and what `make lint` runs
 #     tools/deps.sh --neon    those, and what `make check-kernels-neon` runs: a compiler for ARM, and
 #                             QEMU for single programs, which also plays an x86 without AVX
+#     tools/deps.sh --tests   those of the first line, and all else that a test can use: a browser, shells,
+#                             QEMU, Slurm, a virtual environment (tools/test-venv.sh), a metric's weights.
+#                             KVREEL_TEST_ALL=1 is the same
 #
 # Says what it installs. Asks nothing as root or with a sudo that needs no password.
 # With nothing missing it touches neither the network nor the package lists.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 packages=(
     build-essential pkg-config git
     libdnnl-dev libjansson-dev libyaml-dev libsqlite3-dev libssl-dev libsentencepiece-dev
     libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
     check gnuplot-nox fonts-dejavu-core ffmpeg jq sqlite3
+    python3 python3-numpy
 )
-case "${1:-}" in
+what=${1:-}
+[ -n "$what" ] || [ -z "${KVREEL_TEST_ALL-}" ] || what=--tests
+case $what in
 '') ;;
 --lint) packages+=(clang clang-format cppcheck shellcheck) ;;
 --neon) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
+--tests)
+    packages+=(python3-venv chromium nodejs man-db groff zsh fish qemu-user slurm-wlm munge bubblewrap dpkg-dev)
+    ;;
 *)
-    echo "deps: unknown argument '$1', need --lint, --neon or nothing" >&2
+    echo "deps: unknown argument '$1', need --lint, --neon, --tests or nothing" >&2
     exit 2
     ;;
 esac
@@ -31,6 +41,15 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
+# What pip has, after apt.
+finish() {
+    [ "$what" = --tests ] || exit 0
+    bash tools/test-venv.sh
+    python=$(bash tools/test-python.sh)
+    PIP="$python -m pip" bash tools/fetch-stlpips.sh
+    exit 0
+}
+
 missing=()
 for p in "${packages[@]}"; do
     status=$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)
@@ -38,7 +57,7 @@ for p in "${packages[@]}"; do
 done
 if [ ${#missing[@]} -eq 0 ]; then
     echo "deps: nothing to install"
-    exit 0
+    finish
 fi
 
 as_root=()
@@ -68,3 +87,4 @@ quiet() {
 quiet "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}"
 echo "deps: installed ${#missing[@]} packages"
+finish

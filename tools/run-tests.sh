@@ -9,6 +9,9 @@
 # they say is printed in their order. One whose source has a line that begins with "alone:", with
 # the reason, runs after all others with nothing beside it; one with a line that begins with "long:"
 # begins before the others, so that no core waits for it in the end.
+#
+# A test that does not run prints "skip - NAME (REASON)". The last lines say for which reasons and what
+# runs those tests. With KVREEL_TEST_ALL=1 a reason that tests/hardware.txt does not list fails.
 set -uo pipefail
 
 build=$1
@@ -29,8 +32,12 @@ export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-120}
 
 passed=0
 failed=0
-skipped=0
 broken=()
+skips=$logs/skips # REASON<TAB>NAME, one line each
+: >"$skips"
+# What the tests call Python (the scripts of one run all ask, else).
+KVREEL_PYTHON=$(bash tools/test-python.sh)
+export KVREEL_PYTHON
 
 # One line per program; a failing one shows its log.
 report() { # name rc n_passed n_failed seconds log processor_ms
@@ -43,6 +50,11 @@ report() { # name rc n_passed n_failed seconds log processor_ms
         sed 's/^/      | /' "$6" | tail -n 60
         broken+=("$1")
     fi
+}
+
+note_skips() { # log
+    sed -nE 's/^skip - (.*)/skip  \1/p' "$1"
+    sed -nE 's/^skip - (.*) \(([^()]*(\([^()]*\))?[^()]*)\)$/\2\t\1/p; t; s/^skip - (.*)/no reason given\t\1/p' "$1" >>"$skips"
 }
 
 report_unit() { # name rc seconds log processor_ms
@@ -65,20 +77,20 @@ report_unit() { # name rc seconds log processor_ms
     local good=$((checks - failures - errors))
     report "$1" "$2" "$good" "$bad" "$3" "$4" "$5"
     grep '^CUDA: ' "$4"
+    note_skips "$4"
 }
 
 report_cli() { # name rc seconds log processor_ms
     local good bad
     good=$(grep -c '^ok - ' "$4")
     bad=$(grep -c '^FAIL - ' "$4")
-    skipped=$((skipped + $(grep -c '^skip - ' "$4")))
     [ "$2" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
     if [ "$good" -eq 0 ] && [ "$bad" -eq 0 ] && ! grep -q '^skip - ' "$4"; then
         bad=1
         echo "the script checked nothing" >>"$4"
     fi
     report "$1" "$2" "$good" "$bad" "$3" "$4" "$5"
-    grep '^skip - ' "$4" | sed 's/^skip - /skip  /'
+    note_skips "$4"
 }
 
 # --- which, and in which order ------------------------------------------------------------
@@ -198,7 +210,30 @@ if [ $((passed + failed)) -eq 0 ]; then
     echo "no test was run" >&2
     failed=1
 fi
-[ "$skipped" -gt 0 ] && echo "$skipped command line tests skipped, reasons above"
+
+# Of each reason: how many, and what runs them.
+lacking() { # REASON: prints what it takes, fails where a package would do
+    local pattern takes
+    while IFS=$'\t' read -r pattern takes; do
+        [[ $pattern != '#'* ]] && [[ $1 =~ ^($pattern)$ ]] && { echo "$takes"; return 0; }
+    done <tests/hardware.txt
+    echo "KVREEL_TEST_ALL=1 make test, which installs what they need"
+    return 1
+}
+if [ -s "$skips" ]; then
+    echo "$(wc -l <"$skips") checks skipped:"
+    while IFS=$'\t' read -r n reason; do
+        if takes=$(lacking "$reason"); then
+            printf '  %3d  %s: needs %s\n' "$n" "$reason" "$takes"
+        elif [ -n "${KVREEL_TEST_ALL-}" ]; then
+            printf '  %3d  %s: FAILS, no reason of tests/hardware.txt\n' "$n" "$reason"
+            failed=$((failed + n))
+            broken+=("skipped")
+        else
+            printf '  %3d  %s: %s\n' "$n" "$reason" "$takes"
+        fi
+    done < <(cut -f 1 "$skips" | sort | uniq -c | sort -rn | sed -E 's/^ *([0-9]+) /\1\t/')
+fi
 [ ${#broken[@]} -gt 0 ] && echo "failing: ${broken[*]} (logs in $logs)"
 printf '%d s, %d s CPU\n' "$SECONDS" $((all_ms / 1000))
 echo "$passed passed, $failed failed"

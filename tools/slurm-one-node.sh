@@ -11,6 +11,10 @@ start() {
         echo "slurm-one-node: install slurm-wlm and munge first" >&2
         exit 1
     }
+    if [ -e /etc/slurm/slurm.conf ] && ! grep -q '^ClusterName=kvreel$' /etc/slurm/slurm.conf; then
+        echo "slurm-one-node: this machine has a Slurm of its own: /etc/slurm/slurm.conf is not changed" >&2
+        exit 1
+    fi
     mkdir -p /run/munge /etc/slurm /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
     chown munge:munge /run/munge /var/log/munge /var/lib/munge /etc/munge /etc/munge/munge.key
     chmod 755 /run/munge

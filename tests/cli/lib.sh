@@ -9,6 +9,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-cli-XXXXXX")
 out=$work/stdout
 err=$work/stderr
 n_failed=0
+# What tests call Python; asked before the cache folder is another.
+python=$(bash tools/test-python.sh)
 export KVREEL_DATA=$root # models/ and configs/, wherever a test runs
 # The settings of whoever runs the tests are not ours.
 export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
@@ -25,6 +27,28 @@ trap finish EXIT
 
 ok() { echo "ok - $*"; }
 skip() { echo "skip - $1 ($2)"; }
+# has TOOL NAME: or the check NAME is skipped.
+has() {
+    command -v "$1" >/dev/null && return
+    skip "$2" "$1 is not installed"
+    return 1
+}
+# python_has 'MODULE...' NAME: the same of what $python can import.
+python_has() {
+    local module
+    for module in $1; do
+        "$python" -c "import $module" 2>/dev/null && continue
+        skip "$2" "Python has no $module"
+        return 1
+    done
+}
+# A browser without a window: $browser, or the check NAME is skipped.
+# shellcheck disable=SC2034  # read by the scripts
+has_browser() { # NAME
+    browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) && return
+    skip "$1" "chromium is not installed"
+    return 1
+}
 fail() {
     echo "FAIL - $*"
     n_failed=$((n_failed + 1))

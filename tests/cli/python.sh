@@ -1,18 +1,11 @@
 # shellcheck shell=bash
 # python.sh - for tests in Python, after lib.sh: $python is an interpreter with numpy, or the script
-# ends here and says what it skipped. KVREEL_PYTHON names another one than python3.
+# ends here and says what it skipped. KVREEL_PYTHON names another one (tools/test-python.sh).
 
-python=${KVREEL_PYTHON:-python3}
 library=$(dirname "$kvreel")/libkvreel.so
 
 needs_python() { # WHAT
-    if ! command -v "$python" >/dev/null; then
-        skip "$1" "no $python here; KVREEL_PYTHON names another"
-        exit 0
-    elif ! "$python" -c 'import numpy' 2>/dev/null; then
-        skip "$1" "$python has no numpy; KVREEL_PYTHON names another"
-        exit 0
-    fi
+    has "$python" "$1" && python_has numpy "$1" || exit 0
     export PYTHONPATH=$root/python:$root/tests/python PYTHONDONTWRITEBYTECODE=1 KVREEL_LIB=$library KVREEL_PYTHON=$python
 }
 

@@ -48,6 +48,8 @@ case $library in
         LC_ALL=C sed 's/libgomp\.so\.1/libgomq.so.1/g' "$gomp" >"$work/libgomq.so.1"
         check "and beside another OpenMP runtime" env OMP_NUM_THREADS=4 "$work/late" "$library" "$work" "$eaters" \
             "${needed[@]}" -- "$work/libgomq.so.1"
+    else
+        skip "beside another OpenMP runtime" "the library was not built with GNU's OpenMP"
     fi
     ;;
 esac

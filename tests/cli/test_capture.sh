@@ -8,8 +8,5 @@ for example in tools/capture/kvtrace.py examples/trace/*.py; do
 done
 check "the recorder needs PyTorch alone" test -z "$(sed -n 's/^import \(.*\)/\1/p; s/^from \([a-z]*\).*/\1/p' tools/capture/kvtrace.py |
     grep -vxE 'contextlib|ctypes|hashlib|json|math|os|struct|torch')"
-if ! "$python" -c 'import torch' 2>/dev/null; then
-    skip "the recorder for PyTorch" "$python has no torch; KVREEL_PYTHON names another"
-    exit 0
-fi
+python_has torch "the recorder for PyTorch" || exit 0
 runs_python tests/python/test_capture.py "$kvreel" "$work" "$root"

@@ -120,7 +120,7 @@ for isa in portable avx2 avx512; do
             -O tokens_per_frame=144 -O frames_per_chunk=1 --json
         json "the same bytes" ".stored_sha256 == \"$drawn\""
     else
-        skip "--draw, $isa" "this CPU does not have it"
+        skip "--draw, $isa" "this CPU does not have $isa"
     fi
 done
 exits 0 "another width" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 \

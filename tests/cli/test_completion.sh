@@ -53,13 +53,10 @@ check "a command, too" bash -c "source $work/bash
     COMP_WORDS=(kvreel comple) COMP_CWORD=1
     _kvreel && test \"\${COMPREPLY[*]}\" = completion"
 for shell in zsh fish; do
-    if command -v $shell >/dev/null; then
-        check "$shell can read it" $shell -n "$work/$shell"
-    else
-        skip "$shell reads it" "$shell is not installed"
-    fi
+    has $shell "$shell reads it" && check "$shell can read it" $shell -n "$work/$shell"
 done
-if command -v man >/dev/null && command -v groff >/dev/null; then
+if has man "man reads it" && has groff "man reads it"; then
+    formats=1
     check "man reads it without warnings" bash -c "test -z \"\$(man --warnings -l $work/man 2>&1 >/dev/null)\""
 fi
 
@@ -132,10 +129,7 @@ offers() { # SHELL WHAT LINE WORD: and nothing that does not begin with WORD
     fi
 }
 for shell in bash zsh fish; do
-    if ! command -v $shell >/dev/null; then
-        skip "$shell completes values" "$shell is not installed"
-        continue
-    fi
+    has $shell "$shell completes values" || continue
     offers $shell RTN_K2_V4 'kvreel generate --method' RTN_K2
     offers $shell RTN_K2_V4 'kvreel generate -m' RTN_K2
     offers $shell RTN_K2_V4@study 'kvreel show' RTN_K2
@@ -158,7 +152,7 @@ for c in $commands; do
         [ "$o" = help ] || grep -qF -- "\\-\\-${o//-/\\-}" "$work/$c.1" || lost+=" --$o"
     done
     check "has every option:$lost" test -z "$lost"
-    if command -v man >/dev/null && command -v groff >/dev/null; then
+    if [ -n "${formats-}" ]; then
         check "man reads it without warnings" bash -c "test -z \"\$(man --warnings -l $work/$c.1 2>&1 >/dev/null)\""
     fi
 done

@@ -58,11 +58,7 @@ exits 2 "a database without cells is refused" report --db "$work/none.db" -o "$w
 exits 0 "tables are as before" report --db "$work/page.db" --table summary --format csv -o "$work/t.csv"
 check "in a file" grep -q '^method,' "$work/t.csv"
 
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-if [ -z "$browser" ]; then
-    skip "the page in a browser" "no chromium here"
-    exit
-fi
+has_browser "the page in a browser" || exit 0
 open_page() { # FILE SIZE: the page as it is after a while, its complaints in $err
     timeout -k 5 90 "$browser" --headless --no-sandbox --disable-gpu --autoplay-policy=no-user-gesture-required \
         --user-data-dir="$work/profile" --window-size="$2" --enable-logging=stderr --timeout=20000 \

@@ -33,7 +33,7 @@ exits 0 "it reproduces" reproduce study33 --quantity compression
 exits 0 "it runs a sweep that came with it" run "$to/share/kvreel/configs/first.yaml" --set frames=3 --limit 1 -q
 
 # A plug-in knows the headers from pkg-config alone.
-if command -v pkg-config >/dev/null; then
+if has pkg-config "what pkg-config knows"; then
     export PKG_CONFIG_PATH=$to/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
     check "pkg-config reads it" pkg-config --exists --print-errors kvreel
     check "it has the program's version" test "$(pkg-config --modversion kvreel)" = "$("$kvreel" version --json | jq -r .version)"
@@ -67,9 +67,7 @@ check "uninstall of nothing is an error" bash -c "! bash tools/install.sh uninst
 
 # --- the package ----------------------------------------------------------------------------
 
-if ! command -v dpkg-deb >/dev/null || ! command -v dpkg-shlibdeps >/dev/null; then
-    skip "the Debian package" "no dpkg-dev here"
-else
+if has dpkg-deb "the Debian package" && has dpkg-shlibdeps "the Debian package"; then
     check "the package is built" bash tools/deb.sh "$kvreel" "$cc" "$(realpath -m --relative-to=. "$work/deb")"
     deb=$(find "$work/deb" -name '*.deb')
     check "it is one file" test -s "$deb"
@@ -98,8 +96,8 @@ while read -r goal; do
     check "the Containerfile's goal $goal" make -n "$goal"
 done < <(sed -n 's/^RUN make .* \([a-z]*\)$/\1/p' tools/container/Containerfile)
 check "it copies what make deb makes" grep -q '^COPY --from=build /src/build/deb/' tools/container/Containerfile
-if command -v python3 >/dev/null && python3 -c 'import yaml' 2>/dev/null; then
-    check "the workflow is YAML with steps" python3 -c "
+if python_has yaml "the workflow is YAML with steps"; then
+    check "the workflow is YAML with steps" "$python" -c "
 import yaml, subprocess
 w = yaml.safe_load(open('tools/container/workflow.yml'))
 steps = [s['run'] for s in w['jobs']['test']['steps'] if 'run' in s]

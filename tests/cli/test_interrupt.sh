@@ -43,7 +43,7 @@ wait "$pid"
 rc=$?
 n=$(measured int.db)
 if [ "$rc" -eq 0 ]; then
-    skip "Ctrl-C" "the sweep was over before the signal"
+    fail "Ctrl-C: the sweep was over before the signal"
 else
     check "Ctrl-C gives exit 75" test "$rc" -eq 75
     check "Ctrl-C stopped it in the middle ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"

@@ -89,11 +89,9 @@ told "who writes to a database" kvr_store_locked 1 2 -- status --db a.db
 made=page
 told "a page" kvr_escape_json 1 3 -- report --db a.db --media out -o page
 made=figures
-if command -v gnuplot >/dev/null; then
+if has gnuplot "figures without memory"; then
     told "to start gnuplot" kvr_gnuplot_run 1 2 3 -- plot pareto --db a.db -o figures -f svg
     told "who is on the front" kvr_pareto 1 10 100 -- plot drift --db a.db -o figures -f svg
-else
-    skip "figures without memory" "no gnuplot here"
 fi
 made=''
 

@@ -61,11 +61,7 @@ check "its title is the sweep's" grep -q '<title>page &lt;b>&amp;amp;&lt;/b> &mi
 exits 0 "a title of one's own" report --db page.db -o own --title 'Mine & yours'
 check "stands there" grep -q '<title>Mine &amp; yours' own/index.html
 
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-if [ -z "$browser" ]; then
-    skip "the page in a browser" "no chromium here"
-    exit
-fi
+has_browser "the page in a browser" || exit 0
 sed 's/<meta http-equiv="Content-Security-Policy"[^>]*>//' rep/index.html >rep/checks.html
 { echo '<script>'; cat "$root/tests/cli/page_checks.js"; echo '</script>'; } >>rep/checks.html
 : >"$err"

@@ -125,7 +125,7 @@ check "has the verdicts" test "$(faded | sort | paste -sd' ')" = "dominated FLAT
 exits 0 "the figure of three methods" plot pareto --db "$work/t.db" -o "$work/fig" --format svg
 check "has a line that says what it is" grep -q "front of the means" "$work/fig/pareto.gp"
 # The page has the same rule, in JavaScript.
-if command -v node >/dev/null; then
+if has node "the page's front"; then
     exits 0 "the page of twelve prompts" report --db "$work/p.db" --media "$work/out" -o "$work/page"
     for margin in 0 0.01 0.2; do
         exits 0 "its front, margin $margin" pareto --db "$work/p.db" --json --margin ssim=$margin
@@ -134,8 +134,6 @@ if command -v node >/dev/null; then
     exits 0 "its front, with a bound" pareto --db "$work/p.db" --json --margin ssim=0 --bound 'ssim>=0.8'
     json "has one method beyond it" '[.[] | select(.verdict == "beyond") | .method] == ["FLAT"]'
     check "is the page's" node "$root/tests/cli/page_numbers.js" "$work/page/index.html" 0 "$out" 'ssim>=0.8'
-else
-    skip "the page's front" "no node here"
 fi
 # Repeats are no prompts.
 for i in 1 2 3; do

@@ -3,12 +3,12 @@
 . tests/cli/lib.sh || exit 1
 
 export PYTHONDONTWRITEBYTECODE=1
-check "every script compiles" python3 - <<'PY'
+check "every script compiles" "$python" - <<'PY'
 import glob
 for path in glob.glob("tools/peers/*.py"):
     compile(open(path).read(), path, "exec")
 PY
-check "tensors go to kvreel and come back" python3 - "$kvreel" "$work" <<'PY'
+check "tensors go to kvreel and come back" "$python" - "$kvreel" "$work" <<'PY'
 import struct, subprocess, sys
 sys.path.insert(0, "tools/peers")
 import common
@@ -25,21 +25,16 @@ check "without its packages run.sh leaves a peer out" \
 # The language model's forward beside NumPy's, of a random model of 48 kB.
 lm=tests/fixtures/lm
 numpy_nll() { # options...
-    python3 tools/peers/lm_numpy.py --kvreel "$kvreel" --threads 1 --model $lm --ids $lm/texts.safetensors \
+    "$python" tools/peers/lm_numpy.py --kvreel "$kvreel" --threads 1 --model $lm --ids $lm/texts.safetensors \
         --text a --tokens 192 "$@" >"$out" 2>"$err"
 }
-if python3 -c 'import numpy, gguf' 2>/dev/null; then
+if python_has "numpy gguf" "a language model's likelihood is NumPy's"; then
     check "a language model's likelihood is NumPy's" numpy_nll
     differs() { ! numpy_nll --within -1; }
     check "and a difference is seen" differs
-else
-    skip "a language model's likelihood is NumPy's" "python3 has no numpy and gguf"
 fi
 
-if ! python3 -c 'import numpy, torch' 2>/dev/null; then
-    skip "a quantiser that is off by one code is not timed" "python3 has no torch"
-    exit 0
-fi
+python_has "numpy torch" "a quantiser that is off by one code is not timed" || exit 0
 # The study's interface over our transcription: as it is, and with a code off by one.
 mkdir -p "$work/good/kv_quant" "$work/bad"
 cat >"$work/good/kv_quant/rtn.py" <<'PY'
@@ -59,7 +54,7 @@ PY
 cp -r "$work/good/kv_quant" "$work/bad/"
 sed -i 's/^OFF = 0/OFF = 1/' "$work/bad/kv_quant/rtn.py"
 try() { # folder
-    python3 tools/peers/study_codecs.py --kvreel "$kvreel" --study "$1" --methods RTN_INT4 \
+    "$python" tools/peers/study_codecs.py --kvreel "$kvreel" --study "$1" --methods RTN_INT4 \
         --input BF16 --threads 1 --rounds 3 >"$out" 2>"$err"
 }
 refuses() { ! try "$1"; }

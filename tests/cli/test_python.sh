@@ -10,9 +10,7 @@ shared_sweep "$work/common.yaml" "$work/db" "$work/out"
 runs_python tests/python/test_module.py "$kvreel" "$work/db" "$work"
 
 # From the tree into a folder, with the library inside.
-if ! "$python" -c 'import setuptools, pip' 2>/dev/null; then
-    skip "pip install" "$python has no pip or no setuptools"
-else
+if python_has "pip setuptools" "pip install"; then
     mkdir -p "$work/tree/build"
     cp -r python "$work/tree/"
     cp "$library" "$work/tree/build/"

@@ -62,8 +62,7 @@ check "each in a line of its own" test "$("$kvreel" query --db "$work/q.db" --js
 exits 2 "one form at a time" query --db "$work/q.db" --jsonl --csv 'SELECT 1'
 exits 0 "a report as lines" report --db "$work/q.db" -t summary -f jsonl
 check "has a row per method" test "$(jq -s 'length' "$out")" -eq "$(sql "$work/q.db" 'SELECT count(*) FROM summary')"
-python=${KVREEL_PYTHON:-python3}
-if "$python" -c 'import pyarrow' 2>/dev/null; then
+if python_has pyarrow "Parquet"; then
     check "Parquet of the database" "$python" tools/to-parquet.py "$work/q.db" -o "$work/parquet"
     check "every table and view that has rows, value by value" "$python" - "$work/q.db" "$work/parquet" <<'PY'
 import pathlib, sqlite3, sys
@@ -84,11 +83,8 @@ PY
 a, b = (p.read_table('$work/' + f) for f in ('s.parquet', 'parquet/summary.parquet'))
 assert a.to_pylist() == b.to_pylist() and a.num_rows > 4"
     check "no such table: what there is, and a failure" bash -c "! '$python' tools/to-parquet.py '$work/q.db' sumary -o '$work/none' 2>'$err' && grep -q \"no table or view 'sumary'; it has .*summary\" '$err'"
-elif command -v "$python" >/dev/null; then
-    check "to-parquet.py says what it needs" bash -c "'$python' tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
-    skip "Parquet" "$python has no pyarrow; KVREEL_PYTHON names another"
 else
-    skip "Parquet" "no $python here; KVREEL_PYTHON names another"
+    check "to-parquet.py says what it needs" bash -c "'$python' tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
 fi
 
 # A repeat is no prompt: whatever a table makes of a mean's spread, a video that was made again adds nothing.

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # What tools/sass_model.py reads out of machine code, on a listing whose numbers are known.
 . tests/cli/lib.sh || exit 1
-if ! command -v python3 >/dev/null; then
-    echo "skip - there is no python3"
-    exit 0
-fi
+has "$python" "what is read out of machine code" || exit 0
 # An instruction a line: stall, then its text; labels as they are. As nvdisasm -hex prints them.
 listing() {
     printf '\t//----- nvinfo : EIATTR_REGCOUNT\n\t.word\tindex@(_Z%d%sILi128EEvv)\n\t.word\t0x000000a8\n' ${#1} "$1"
@@ -16,7 +13,7 @@ listing() {
           printf "                                        /* 0x%x0000000000 */\n", 2 * (stall + 7 * 32 + 7 * 256) }'
 }
 model() { # STATUS NAME ARGUMENT...
-    python3 tools/sass_model.py "$work/k.hex" "${@:3}" >"$out" 2>"$err"
+    "$python" tools/sass_model.py "$work/k.hex" "${@:3}" >"$out" 2>"$err"
     check "$2" test $? -eq "$1"
 }
 listing attend <<'CODE' >"$work/k.hex"
@@ -180,7 +177,7 @@ model 0 "a loop around the loop"
 check "is not what a tile takes" test "$(row instructions)" = 2
 # How many of 132 multiprocessors are busy, and for how long: 444 blocks of 512 tiles are cut as
 # tests/cache/test_split.c has it.
-check "blocks are cut and laid out" python3 -c '
+check "blocks are cut and laid out" "$python" -c '
 import sys; sys.path.insert(0, "tools")
 import sass_model as m
 assert m.cut(444, 512) == [512] * 396 + [103 + 4] * 48 * 4 + [100 + 4] * 48
@@ -190,7 +187,7 @@ assert m.makespan([10] * 264, [3, 5]) == 50
 # One of 133 has another beside it, until which is done both are slower.
 assert m.makespan([10] * 132 + [4], [3, 5]) == 4 * 5 + 6 * 3'
 # Of bytes a product has twice the columns of one of BF16, and takes its time.
-check "products of bytes take half the time" python3 -c '
+check "products of bytes take half the time" "$python" -c '
 import sys; sys.path.insert(0, "tools")
 import sass_model as m
 bf16 = m.Instruction(0, "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24")
@@ -200,7 +197,7 @@ assert m.held_by(bf16) == m.held_by(byte) == 64'
 echo 'nothing' >"$work/k.hex"
 model 1 "a listing without kernels"
 says "is named" 'no kernel with a loop of tensor products'
-check "the limits that are kept are read" python3 -c '
+check "the limits that are kept are read" "$python" -c '
 import sys; sys.path.insert(0, "tools")
 import sass_model as m
 sys.exit(len(list(m.limits_of("tools/sass-limits.txt"))) < 2)'

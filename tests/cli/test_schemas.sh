@@ -103,8 +103,8 @@ wrong "a fault in a list" show '.options[1].name = 3' show.json
 wrong "a fault in a map" show '.axes.position = 1' show.json
 jq '.more = 1' codec.json >more.json
 check "a key that is not in the schema is found" test -n "$(unknown "$schemas/codec.json" more.json)"
-if python3 -c 'import jsonschema' 2>/dev/null; then
-    check "an independent checker agrees on the schemas" python3 -c "
+if python_has jsonschema "an independent checker agrees on the schemas"; then
+    check "an independent checker agrees on the schemas" "$python" -c "
 import json, glob, jsonschema
 for f in glob.glob('$schemas/*.json'): jsonschema.Draft202012Validator.check_schema(json.load(open(f)))
 jsonschema.validate(json.load(open('codec.json')), json.load(open('$schemas/codec.json')))

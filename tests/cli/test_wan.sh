@@ -3,11 +3,9 @@
 . tests/cli/lib.sh || exit 1
 folder=$root/tests/fixtures/wan_folder
 
-if command -v python3 >/dev/null; then
+if has "$python" "the folder is what its script writes"; then
     check "the folder is what its script writes" \
-        bash -c "python3 tools/make-tiny-wan.py --small '$work/again' && diff -r '$work/again' '$folder'"
-else
-    skip "the folder is what its script writes" "no python3"
+        bash -c "'$python' tools/make-tiny-wan.py --small '$work/again' && diff -r '$work/again' '$folder'"
 fi
 printf 'a small dog runs\n\n  \nsalt &amp; pepper in the rain\n' >"$work/prompts.txt"
 exits 0 "embed: a text file" embed -p "$work/prompts.txt" --model "$folder" -o "$work/pack.safetensors" -q --json

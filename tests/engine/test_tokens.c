@@ -162,7 +162,7 @@ int main(void)
     tcase_add_test(tc, no_utf8);
     suite_add_tcase(s, tc);
     if (kvr_spiece_open(&library, FOLDER "/spiece.model") == KVR_EUNSUPPORTED) {
-        printf("tokens: skipped, %s\n", kvr_error());
+        printf("skip - tokens as recorded (%s)\n", kvr_error());
     } else {
         kvr_spiece_close(&library);
         tcase_add_unchecked_fixture(pieces, load, drop);

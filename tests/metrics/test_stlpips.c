@@ -122,7 +122,7 @@ START_TEST(the_authors_weights)
     char name[8];
 
     if (access(AUTHORS, R_OK) != 0) {
-        printf("skip - the authors' weights (make metric-stlpips fetches them)\n");
+        printf("skip - the authors' weights (models/stlpips has none)\n");
         return;
     }
     ck_assert_int_eq(kvr_st_open(&f, "tests/fixtures/stlpips/pairs.safetensors"), KVR_OK);

@@ -8,7 +8,7 @@ sys.path.insert(0, sys.argv[1])
 try:
     import torch
 except ImportError:
-    skip("caches for transformers and Self-Forcing", "no torch here")
+    skip("caches for transformers and Self-Forcing", "Python has no torch")
     finish()
 
 import kvreel
@@ -64,7 +64,7 @@ check("and is empty again", cache.get_seq_length() == 0 and cache.bytes()["resid
 try:
     import transformers
 except ImportError:
-    skip("a tiny Llama of transformers", "no transformers here")
+    skip("a tiny Llama of transformers", "Python has no transformers")
     finish()
 error, size = compare("F32")
 check("a tiny Llama of transformers %s: F32 changes nothing" % transformers.__version__, error <= 1e-4, error)

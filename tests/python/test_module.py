@@ -90,7 +90,7 @@ check("DLPack goes out", np.array_equal(np.from_dlpack(OnlyDlpack(kvreel.encode(
 try:
     import torch
 except ImportError:
-    skip("BF16 of torch", "no torch here")
+    skip("BF16 of torch", "Python has no torch")
 else:
     tk, tv = torch.from_numpy(k), torch.from_numpy(v)
     check("torch comes in", kvreel.encode("F32", tk, tv).hash() == kvreel.encode("F32", k, v).hash())
@@ -163,7 +163,7 @@ with kvreel.open(database) as db:
 try:
     import pandas  # noqa: F401
 except ImportError:
-    skip("data frames", "no pandas here: a dict of columns was checked")
+    skip("data frames", "Python has no pandas")
     check("without pandas, a dict of columns", isinstance(table, dict))
 else:
     check("with pandas, a data frame", isinstance(table, pandas.DataFrame))

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# tools/run-tests.sh: what is skipped is told by reason, and with KVREEL_TEST_ALL=1 only the hardware's
+# reasons are accepted.
+. tests/cli/lib.sh || exit 1
+mkdir -p "$work/tree/tests/cli" "$work/tree/tools" "$work/tree/build"
+cp tools/run-tests.sh tools/test-python.sh "$work/tree/tools"
+cp tests/hardware.txt "$work/tree/tests"
+cd "$work/tree" || exit 1
+unset KVREEL_TEST_ALL KVREEL_UNIT_ONLY KVREEL_TEST_SHARED
+
+runs() { KVREEL_PYTHON=$python bash tools/run-tests.sh build >"$out" 2>"$err"; }
+fails() { ! runs; }
+script() { printf '%s\n' "$2" >"tests/cli/test_$1.sh"; }
+
+script a 'echo "ok - one"; echo "skip - two (this CPU does not have avx512)"'
+check "a skip for the hardware passes" runs
+prints "it is told, with what runs it" '^ +1  this CPU does not have avx512: needs a CPU with that instruction set$'
+KVREEL_TEST_ALL=1 check "with everything installed, too" runs
+script b 'echo "skip - three (Python has no torch)"; echo "skip - four (Python has no torch)"'
+check "a skip for a package passes" runs
+prints "it is told, with what runs it" '^ +2  Python has no torch: KVREEL_TEST_ALL=1 make test'
+prints "and counted" '^3 checks skipped:$'
+KVREEL_TEST_ALL=1 check "but not where everything is installed" fails
+prints "with the reason" '^ +2  Python has no torch: FAILS'
+prints "as failures" '^1 passed, 2 failed$'
+script b 'echo "skip - three"'
+KVREEL_TEST_ALL=1 check "nor without a reason" fails
+rm tests/cli/test_b.sh
+script a 'echo "ok - one"; echo "skip - two (perhaps this CPU does not have avx512 or so)"'
+KVREEL_TEST_ALL=1 check "nor for a reason that only contains one" fails
+script a 'exit 0'
+check "a script that checks nothing fails" fails
+script a 'echo "ok - one"; exit 3'
+check "as does one that ends with an error" fails
+script a 'echo "FAIL - one"'
+check "and one that says so" fails
