@@ -9,6 +9,8 @@
 #include "harness/device/names.h"
 #include "harness/engine/check.h"
 #include "harness/engine/gemm.h"
+#include "harness/engine/text/check_text.h"
+#include "harness/engine/vae/check_vae.h"
 
 struct engine_opts {
     bool json;
@@ -40,23 +42,37 @@ static json_t *report_json(const struct kvr_check_report *r)
     return json_pack("{s:b, s:o}", "ok", r->ok, "tensors", tensors);
 }
 
-/* A model folder has golden rollouts of prompts in its own vocabulary; the parity data has single
- * forwards and loops. */
-static enum kvr_status check(struct kvr_check_report *r, const char *dir,
-                             const struct kvr_check_how *how)
+/* Does the folder have golden rollouts of prompts in the model's own vocabulary? */
+static bool has_prompts(const char *dir)
 {
     char *golden = kvr_path_join(dir, "golden.safetensors");
     struct kvr_st *file = NULL;
-    bool is_model = false;
+    bool has = false;
 
-    if (!golden)
-        return kvr_fail(KVR_ENOMEM, "check: no memory");
-    if (kvr_path_exists(golden) &&
-        kvr_st_open(&file, golden) == KVR_OK) /* who reads it, says why */
-        is_model = kvr_st_has(file, "prompt_tokens");
+    if (golden && kvr_path_exists(golden) && kvr_st_open(&file, golden) == KVR_OK)
+        has = kvr_st_has(file, "prompt_tokens"); /* a file that is broken its reader tells of */
     kvr_st_close(&file);
     free(golden);
-    return is_model ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
+    return has;
+}
+
+/* The network, if anything of it is recorded; then the decoder and the text encoder. */
+static enum kvr_status check(struct kvr_check_report *r, const char *dir,
+                             const struct kvr_check_how *how)
+{
+    struct kvr_check_report others = { 0 };
+    enum kvr_status st = kvr_check_vae(&others, dir, how);
+
+    if (st == KVR_OK)
+        st = kvr_check_text(&others, dir, how);
+    if (st == KVR_OK && (others.n == 0 || kvr_engine_check_there(dir)))
+        st = has_prompts(dir) ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
+    if (st == KVR_OK)
+        st = kvr_check_append(r, &others);
+    kvr_check_report_free(&others);
+    if (st == KVR_OK)
+        kvr_check_conclude(r);
+    return st;
 }
 
 static int run(const struct kvr_call *call)

@@ -441,16 +441,34 @@ static enum kvr_status check_file(struct kvr_checker *k, const char *name,
         free(path);
         return KVR_OK;
     }
-    if (!fn)
-        st = kvr_check_note(k->report, name, KVR_CHECK_NOT_BUILT, "the decoder is not built");
-    else {
-        st = kvr_st_open(&k->file, path);
-        if (st == KVR_OK)
-            st = fn(k);
-        kvr_st_close(&k->file);
-    }
+    st = kvr_st_open(&k->file, path);
+    if (st == KVR_OK)
+        st = fn(k);
+    kvr_st_close(&k->file);
     free(path);
     return st;
+}
+
+static const struct {
+    const char *file;
+    enum kvr_status (*fn)(struct kvr_checker *k);
+} parts[] = {
+    { "scheduler.safetensors", check_scheduler }, { "forward.safetensors", check_forward },
+    { "loop.safetensors", check_loop },           { "golden.safetensors", kvr_check_shots },
+    { "unipc.safetensors", kvr_check_unipc },     { "lora_golden.safetensors", kvr_check_lora },
+};
+
+bool kvr_engine_check_there(const char *dir)
+{
+    bool there = false;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !there; i++) {
+        char *path = kvr_path_join(dir, parts[i].file);
+
+        there = path && kvr_path_exists(path);
+        free(path);
+    }
+    return there;
 }
 
 static enum kvr_status check_all(struct kvr_checker *k)
@@ -465,13 +483,8 @@ static enum kvr_status check_all(struct kvr_checker *k)
     kvr_schedule_make(&k->schedule, k->c);
     KVR_TRY(kvr_dit_open(&k->d, k->dev, k->m));
     KVR_TRY(kvr_scheme_open(&k->scheme, k->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
-    KVR_TRY(check_file(k, "scheduler.safetensors", check_scheduler));
-    KVR_TRY(check_file(k, "forward.safetensors", check_forward));
-    KVR_TRY(check_file(k, "loop.safetensors", check_loop));
-    KVR_TRY(check_file(k, "golden.safetensors", kvr_check_shots));
-    KVR_TRY(check_file(k, "unipc.safetensors", kvr_check_unipc));
-    KVR_TRY(check_file(k, "lora_golden.safetensors", kvr_check_lora));
-    KVR_TRY(check_file(k, "vae_golden.safetensors", NULL));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        KVR_TRY(check_file(k, parts[i].file, parts[i].fn));
     if (k->report->n == 0)
         return kvr_fail(KVR_ENOTFOUND,
                         "%s: nothing recorded: need scheduler.safetensors, forward.safetensors, "

@@ -11,7 +11,10 @@
  *   scheduler.safetensors  tables of the sampler
  *   forward.safetensors    single forwards a, b, c, d with intermediate tensors
  *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}
- *   vae_golden.safetensors the decoder, which is not built
+ *   golden.safetensors     of a model with shots: forwards a, b, c, loops plain, shots, shots_nosink
+ *   lora_golden.safetensors  its forward a with lora.pt merged
+ *   unipc.safetensors      tables and runs of the solver
+ * Decoder and text encoder have checks of their own (vae/check_vae.h, text/check_text.h).
  * Sizes come from the configuration and the files. In F32 the cache runs exact (method F32) and
  * tensors agree to 1e-5 (relative L2) and 1e-4 (absolute). In BF16 the network and the cache compute
  * in BF16, and latents and flow agree to 1.2e-2 (relative L2), all else that passed through them
@@ -68,6 +71,12 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
+/* r->ok from the entries: something was compared and nothing failed. */
+void kvr_check_conclude(struct kvr_check_report *r);
+/* Behind r's entries those of `more`. */
+enum kvr_status kvr_check_append(struct kvr_check_report *r, const struct kvr_check_report *more);
+/* Whether the folder has any of the files that kvr_engine_check reads. */
+bool kvr_engine_check_there(const char *dir);
 void kvr_check_report_free(struct kvr_check_report *r);
 const char *kvr_check_status_name(enum kvr_check_status s); /* "ok", "fail", "not built", ... */
 

@@ -45,6 +45,9 @@ static bool element(const struct kvr_tensor *t, int64_t i, double *out)
     case KVR_I32:
         *out = ((const int32_t *)t->data)[i];
         return true;
+    case KVR_U8:
+        *out = ((const uint8_t *)t->data)[i];
+        return true;
     case KVR_F32:
     case KVR_F16:
     case KVR_BF16:
@@ -104,6 +107,18 @@ enum kvr_status kvr_check_note(struct kvr_check_report *r, const char *name,
         return no_memory(name);
     e->status = status;
     snprintf(e->note, sizeof e->note, "%s", note);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_check_append(struct kvr_check_report *r, const struct kvr_check_report *more)
+{
+    for (int i = 0; i < more->n; i++) {
+        struct kvr_check_entry *e = new_entry(r, more->entries[i].name);
+
+        if (!e)
+            return no_memory(more->entries[i].name);
+        *e = more->entries[i];
+    }
     return KVR_OK;
 }
 

@@ -20,7 +20,4 @@ enum kvr_status kvr_check_note(struct kvr_check_report *r, const char *name,
 
 bool kvr_check_has(const struct kvr_check_report *r, const char *name);
 
-/* r->ok from the entries. */
-void kvr_check_conclude(struct kvr_check_report *r);
-
 #endif

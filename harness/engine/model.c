@@ -394,8 +394,8 @@ static const char *const weights_names[] = { "dit.safetensors",
                                              "longlive_base.pt",
                                              "diffusion_pytorch_model.safetensors",
                                              NULL };
-static const char *const decoder_files[KVR_N_DECODERS][4] = {
-    [KVR_DECODER_VAE] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors", NULL },
+static const char *const decoder_files[KVR_N_DECODERS][5] = {
+    [KVR_DECODER_VAE] = { "Wan2.1_VAE.pth", "Wan2.2_VAE.pth", "vae.pth", "vae.safetensors", NULL },
     [KVR_DECODER_TAEHV] = { "taew2_1.pth", "taew2_1.safetensors", NULL },
 };
 const char *const kvr_decoder_names[] = { "vae", "taehv", NULL };

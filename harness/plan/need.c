@@ -70,7 +70,7 @@ static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
 /* Pixels of a latent value's side. */
 static int scale_of(const struct kvr_model_config *c)
 {
-    return c->latent_is_rgb ? 1 : KVR_VAE_SCALE;
+    return c->latent_is_rgb ? 1 : kvr_decoder_scale_of(c->in_dim);
 }
 
 enum kvr_status kvr_need_config(const char *name, int height, int width, struct kvr_model_config *c)
@@ -124,9 +124,8 @@ static void need_decoder(const struct kvr_model_config *c, int latent_frames,
 {
     struct kvr_vae_cost v;
 
-    if (c->latent_is_rgb || c->in_dim != KVR_VAE_CHANNELS)
+    if (c->latent_is_rgb || !kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, &v))
         return;
-    kvr_decoder_cost(decoder, c->latent_h, c->latent_w, &v);
     n->decoder_weights = v.weights;
     n->decoder_states = v.states;
     n->decoder_frames = v.frames;
@@ -137,11 +136,14 @@ void kvr_need_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind d
                        struct kvr_need_files *out)
 {
     const bool umt5 = !c->n_vocabulary && !c->is_lm && c->text_dim == xxl.dim;
-    const bool vae = !c->latent_is_rgb && !c->is_lm && c->in_dim == KVR_VAE_CHANNELS;
+    struct kvr_vae_cost cost;
+    const bool vae = !c->latent_is_rgb && !c->is_lm &&
+                     kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, &cost);
 
-    *out = (struct kvr_need_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
-                                    .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
-                                    .decoder = vae ? kvr_decoder_file_bytes(decoder) : 0 };
+    *out =
+        (struct kvr_need_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
+                                 .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
+                                 .decoder = vae ? kvr_decoder_file_bytes(decoder, c->in_dim) : 0 };
 }
 
 void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,

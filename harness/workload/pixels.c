@@ -47,17 +47,19 @@ enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *
     *ns = 0;
     if (!r->latents || !kvr_model_vae(m))
         return KVR_OK;
-    if (c->in_dim != KVR_VAE_CHANNELS)
-        return kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d",
-                        kvr_model_vae(m), KVR_VAE_CHANNELS, c->in_dim);
+    KVR_TRY(kvr_decoder_open(&v, dev, kvr_model_decoder(m), kvr_model_vae(m), c->latent_h,
+                             c->latent_w));
+    st = c->in_dim == kvr_decoder_channels(v)
+             ? KVR_OK
+             : kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d",
+                        kvr_model_vae(m), kvr_decoder_channels(v), c->in_dim);
     r->n = kvr_vae_frames(latent_frames);
-    r->height = KVR_VAE_SCALE * c->latent_h;
-    r->width = KVR_VAE_SCALE * c->latent_w;
-    r->rgb = calloc((size_t)r->n * (size_t)r->height * (size_t)r->width, 3);
-    st = r->rgb ? KVR_OK : kvr_fail(KVR_ENOMEM, "decoder: no memory for %d frames", r->n);
-    if (st == KVR_OK)
-        st = kvr_decoder_open(&v, dev, kvr_model_decoder(m), kvr_model_vae(m), c->latent_h,
-                              c->latent_w);
+    r->height = kvr_decoder_scale(v) * c->latent_h;
+    r->width = kvr_decoder_scale(v) * c->latent_w;
+    if (st == KVR_OK) {
+        r->rgb = calloc((size_t)r->n * (size_t)r->height * (size_t)r->width, 3);
+        st = r->rgb ? KVR_OK : kvr_fail(KVR_ENOMEM, "decoder: no memory for %d frames", r->n);
+    }
     if (st == KVR_OK)
         st = decode(v, m, latent_frames, r);
     kvr_decoder_close(&v);

@@ -246,6 +246,73 @@ END_TEST
 
 /* ---- what lies around a library's convolution ---------------------------------------------- */
 
+static const struct {
+    int in, out, times, which;
+} spreads[] = { { 8, 8, 2, 0 }, { 8, 8, 2, 1 }, { 8, 4, 1, 0 }, { 4, 4, 1, 0 }, { 3, 6, 2, 1 } };
+
+/* Around a level: the CPU's bytes, and those of the definition, which repeats every channel and cuts the
+ * row of repeats into [out, times, 2, 2]. */
+START_TEST(spreading_a_level)
+{
+    enum { H = 3, W = 5 };
+    const int in = spreads[_i].in, out = spreads[_i].out, times = spreads[_i].times;
+    const int repeats = out * times * 4 / in;
+    const int64_t n_in = (int64_t)H * W * in, n = (int64_t)4 * H * W * out;
+    const size_t size = (size_t)n * sizeof(float);
+    float *from = drawn(n_in, 1), *to = drawn(n, 2), *want = floats((size_t)n),
+          *got = floats((size_t)n);
+    float *d_to = both_inout(to, size);
+
+    memcpy(want, to, size);
+    for (int64_t p = 0; p < H * W; p++)
+        for (int c = 0; c < in; c++)
+            for (int r = 0; r < repeats; r++) {
+                const int f = c * repeats + r, o = f / 4 / times;
+                const int64_t y = 2 * (p / W) + f / 2 % 2, x = 2 * (p % W) + f % 2;
+
+                if (f / 4 % times == spreads[_i].which)
+                    want[(y * 2 * W + x) * out + o] += from[p * in + c];
+            }
+    kvr_spread_cuda(both_stream, H, W, in, out, times, spreads[_i].which,
+                    both_in(from, (size_t)n_in * sizeof *from), d_to);
+    both_get(got, d_to, size, "spread");
+    kvr_vae_ops_cpu.spread(NULL, H, W, in, out, times, spreads[_i].which, from, to);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(want[i] == to[i] && same(to[i], got[i]), "[%lld] %a, %a, %a", (long long)i,
+                      (double)want[i], (double)to[i], (double)got[i]);
+    both_free();
+    free(from);
+    free(to);
+    free(want);
+    free(got);
+}
+END_TEST
+
+/* Channel (c, column, row) of a pixel goes to its place of four. */
+START_TEST(taking_patches_apart)
+{
+    enum { H = 2, W = 3, N = 12 * H * W };
+    float *from = drawn(N, 1), to[N], got[N];
+    float *d_to = both_out(sizeof to);
+
+    kvr_vae_ops_cpu.unpatch(NULL, H, W, from, to);
+    kvr_unpatch_cuda(both_stream, H, W, both_in(from, sizeof to), d_to);
+    both_get(got, d_to, sizeof got, "pixels");
+    for (int c = 0; c < 3; c++)
+        for (int r = 0; r < 2; r++)
+            for (int q = 0; q < 2; q++)
+                for (int p = 0; p < H * W; p++) {
+                    const int y = 2 * (p / W) + q, x = 2 * (p % W) + r;
+                    const int at = (y * 2 * W + x) * 3 + c;
+
+                    ck_assert(to[at] == from[p * 12 + (c * 2 + r) * 2 + q] &&
+                              same(to[at], got[at]));
+                }
+    both_free();
+    free(from);
+}
+END_TEST
+
 /* A bias in every pixel; rows of a frame, doubled, with zeros outside: copies. */
 START_TEST(around_a_convolution)
 {
@@ -354,6 +421,8 @@ TCase *cases_wan(void)
     tcase_add_loop_test(tc, convolving, 0, sizeof convs / sizeof convs[0]);
     tcase_add_loop_test(tc, pixel_norms, 0, 4);
     tcase_add_test(tc, rectifying);
+    tcase_add_loop_test(tc, spreading_a_level, 0, sizeof spreads / sizeof spreads[0]);
+    tcase_add_test(tc, taking_patches_apart);
     tcase_add_test(tc, around_a_convolution);
     tcase_add_test(tc, how_far_apart);
     tcase_add_loop_test(tc, attention_of_pixels, 0, 4);

@@ -172,13 +172,13 @@ START_TEST(real_sizes)
 {
     struct kvr_vae_cost c;
 
-    kvr_decoder_cost(KVR_DECODER_TAEHV, 60, 104, &c);
+    kvr_decoder_cost(KVR_DECODER_TAEHV, 16, 60, 104, &c);
     ck_assert_uint_eq(c.weights, (size_t)(9844611 + 640 + 256) * sizeof(float));
     ck_assert_uint_eq(c.states, (size_t)33546240 * sizeof(float));
     ck_assert_msg(fabs(c.flop_next / 527.0e9 - 1) <= 0.002, "%g", c.flop_next);
     ck_assert(c.flop_first < c.flop_next);
     ck_assert_uint_le(c.states + c.weights + c.frames, (size_t)600 << 20);
-    ck_assert_int_eq(kvr_decoder_file_bytes(KVR_DECODER_TAEHV), 22631078);
+    ck_assert_int_eq(kvr_decoder_file_bytes(KVR_DECODER_TAEHV, 16), 22631078);
 }
 END_TEST
 

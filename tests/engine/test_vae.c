@@ -307,7 +307,7 @@ START_TEST(memory)
     f = decode(&r, &z, _i ? 1 : 7); /* emulated, frames take long */
     free(f.y);
     kvr_mem_stats(r.dev, &seven);
-    kvr_vae_cost(BASE, 3, 2, &cost);
+    kvr_vae_cost(16, BASE, 3, 2, &cost);
     ck_assert_uint_eq(one.live_total, seven.live_total);
     ck_assert_uint_eq(one.peak_total, seven.peak_total);
     ck_assert_uint_eq(seven.live[KVR_MEM_ACT], cost.states + cost.frames);
@@ -325,7 +325,7 @@ START_TEST(real_sizes)
 {
     struct kvr_vae_cost c;
 
-    kvr_vae_cost(96, 60, 104, &c);
+    kvr_vae_cost(16, 96, 60, 104, &c);
     ck_assert_uint_eq(c.states, (size_t)944286720 * sizeof(float));
     ck_assert_uint_eq(c.weights, (size_t)(73295331 + 272) * sizeof(float));
     ck_assert_msg(fabs(c.flop_first / 4.35e12 - 1) <= 0.005, "%g", c.flop_first);

@@ -9,6 +9,8 @@
 
 #include "harness/core/safetensors.h"
 #include "harness/engine/check.h"
+#include "harness/engine/text/check_text.h"
+#include "harness/engine/vae/check_vae.h"
 #include "tests/suite.h"
 
 #define FIXTURE "tests/fixtures/wan_tiny"
@@ -330,27 +332,53 @@ START_TEST(nan_never_agrees)
 }
 END_TEST
 
-START_TEST(decoder_is_not_claimed)
+/* A folder without a decoder, or without an encoder: said, and neither good nor bad. */
+START_TEST(absent_parts_are_not_claimed)
 {
-    const struct kvr_check_entry *e;
-    struct kvr_check_report r;
+    static const char *const files[] = { "vae_golden.safetensors", "umt5_golden.safetensors" };
+    struct kvr_check_report r = { 0 };
     struct folder d;
     char path[512];
-    FILE *f;
 
     folder_make(&d);
-    in_folder(&d, "vae_golden.safetensors", path);
-    f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    fclose(f);
-    ck_assert_msg(kvr_engine_check(&r, d.path, NULL) == KVR_OK, "%s", kvr_error());
-    e = find(&r, "vae_golden.safetensors");
-    ck_assert_ptr_nonnull(e);
-    ck_assert_int_eq(e->status, KVR_CHECK_NOT_BUILT);
-    ck_assert(isnan(e->rel_l2));
-    ck_assert(r.ok);
+    for (int i = 0; i < 2; i++) {
+        FILE *f;
+
+        in_folder(&d, files[i], path);
+        f = fopen(path, "wb");
+        ck_assert_ptr_nonnull(f);
+        fclose(f);
+        ck_assert_msg((i ? kvr_check_text : kvr_check_vae)(&r, d.path, NULL) == KVR_OK, "%s",
+                      kvr_error());
+        ck_assert_int_eq(r.n, i + 1);
+        ck_assert_str_eq(r.entries[i].name, files[i]);
+        ck_assert_int_eq(r.entries[i].status, KVR_CHECK_NOT_BUILT);
+        ck_assert(isnan(r.entries[i].rel_l2));
+        unlink(path);
+    }
+    kvr_check_conclude(&r);
+    ck_assert(!r.ok); /* nothing was compared */
     kvr_check_report_free(&r);
     folder_remove(&d);
+}
+END_TEST
+
+/* The decoder and the encoder of an ordinary folder, in float32 against float64: 1.1e-6 at most. */
+START_TEST(decoder_and_encoder_agree)
+{
+    static const char *const results[] = { "a.raw", "b.raw",    "a.f1.up14",       "a.video_u8",
+                                           "out",   "long.out", "bf16_weights.out" };
+    struct kvr_check_report r = { 0 };
+
+    ck_assert_msg(kvr_check_vae(&r, "tests/fixtures/wan_real", NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_check_text(&r, "tests/fixtures/wan_real", NULL) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < r.n; i++)
+        ck_assert_msg(r.entries[i].status == KVR_CHECK_OK, "%s: %g %s", r.entries[i].name,
+                      r.entries[i].rel_l2, r.entries[i].note);
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        ck_assert_msg(find(&r, results[i]) != NULL, "%s was not compared", results[i]);
+    ck_assert(find(&r, "a.raw")->rel_l2 <= 1e-5);
+    kvr_check_report_free(&r);
 }
 END_TEST
 
@@ -379,7 +407,8 @@ int main(void)
     tcase_add_test(tc, bf16_notices_damage);
     tcase_add_test(tc, device_names_are_checked);
     tcase_add_test(tc, nan_never_agrees);
-    tcase_add_test(tc, decoder_is_not_claimed);
+    tcase_add_test(tc, absent_parts_are_not_claimed);
+    tcase_add_test(tc, decoder_and_encoder_agree);
     tcase_add_test(tc, empty_folder_says_why);
     suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
     return run_suite(s);

@@ -5,7 +5,11 @@
 
 #include "harness/engine/vae/tae.h"
 
-enum { VAE_BASE = 96 };
+/* Wan 2.1's real width, and that of 2.2. */
+static int base_of(int channels)
+{
+    return channels == KVR_VAE_CHANNELS ? 96 : 256;
+}
 
 struct kvr_decoder {
     struct kvr_vae *vae; /* NULL: the other */
@@ -48,16 +52,35 @@ enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_va
     return d->vae ? kvr_vae_decode(d->vae, z, frame, ctx) : kvr_tae_decode(d->tae, z, frame, ctx);
 }
 
-void kvr_decoder_cost(enum kvr_decoder_kind kind, int latent_h, int latent_w,
-                      struct kvr_vae_cost *out)
+int kvr_decoder_channels(const struct kvr_decoder *d)
 {
-    if (kind == KVR_DECODER_TAEHV)
-        kvr_tae_cost(kvr_tae_widths, latent_h, latent_w, out);
-    else
-        kvr_vae_cost(VAE_BASE, latent_h, latent_w, out);
+    return d->vae ? kvr_vae_channels(d->vae) : KVR_VAE_CHANNELS;
 }
 
-int64_t kvr_decoder_file_bytes(enum kvr_decoder_kind kind)
+int kvr_decoder_scale(const struct kvr_decoder *d)
 {
-    return kind == KVR_DECODER_TAEHV ? 2 * (int64_t)11315539 : 4 * (int64_t)126892531;
+    return d->vae ? kvr_vae_scale(d->vae) : KVR_VAE_SCALE;
+}
+
+bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
+                      struct kvr_vae_cost *out)
+{
+    if (kind != KVR_DECODER_TAEHV)
+        return kvr_vae_cost(channels, base_of(channels), latent_h, latent_w, out);
+    *out = (struct kvr_vae_cost){ 0 };
+    if (channels == KVR_VAE_CHANNELS)
+        kvr_tae_cost(kvr_tae_widths, latent_h, latent_w, out);
+    return channels == KVR_VAE_CHANNELS;
+}
+
+int kvr_decoder_scale_of(int channels)
+{
+    return channels == KVR_VAE_CHANNELS ? KVR_VAE_SCALE : 2 * KVR_VAE_SCALE;
+}
+
+int64_t kvr_decoder_file_bytes(enum kvr_decoder_kind kind, int channels)
+{
+    if (kind == KVR_DECODER_TAEHV)
+        return 2 * (int64_t)11315539;
+    return channels == KVR_VAE_CHANNELS ? 4 * (int64_t)126892531 : 4 * (int64_t)704688668;
 }

@@ -22,10 +22,16 @@ void kvr_decoder_close(struct kvr_decoder **d); /* copes with NULL */
 enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_vae_frame_fn *frame,
                                    void *ctx);
 
-/* What one of the real widths holds and takes: Wan 2.1's own decoder, and taew2_1. */
-void kvr_decoder_cost(enum kvr_decoder_kind kind, int latent_h, int latent_w,
+int kvr_decoder_channels(const struct kvr_decoder *d); /* of a latent frame */
+int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels of a side for one of the latents */
+
+/* What one of the real widths holds and takes: the own decoder of latents of so many channels (Wan 2.1's
+ * 16, 2.2's 48), and taew2_1. False: there is none. */
+bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
                       struct kvr_vae_cost *out);
+/* Pixels of a side, likewise. */
+int kvr_decoder_scale_of(int channels);
 /* Bytes of the file as it is published, encoder and all: F32, and F16. */
-int64_t kvr_decoder_file_bytes(enum kvr_decoder_kind kind);
+int64_t kvr_decoder_file_bytes(enum kvr_decoder_kind kind, int channels);
 
 #endif

@@ -1,6 +1,4 @@
-/* vae.c - the decoder's layers, their states, and one frame after the other through them.
- *
- * Resolutions are levels 0..3, each of twice the height and width of the one before. */
+/* vae.c - the decoder's layers, their states, and one frame after the other through them. */
 #include "harness/engine/vae/vae.h"
 
 #include <math.h>
@@ -12,52 +10,18 @@
 #include "harness/engine/ops.h"
 #include "harness/engine/vae/conv.h"
 #include "harness/engine/vae/part.h"
+#include "harness/engine/vae/vae_layout.h"
 #include "harness/engine/vae/vae_ops.h"
 
 enum {
-    LEVELS = 4,
-    BLOCKS = 14,
-    UPS = 3,
+    LEVELS = KVR_VAE_LEVELS,
+    BLOCKS = KVR_VAE_BLOCKS,
+    UPS = KVR_VAE_UPS,
     NAME_LEN = 80,
     MAX_THREADS = 64,
 };
 
-/* Channels in units of the base width. */
-static const struct block_row {
-    const char *name, *tap;
-    int in, out, level;
-} block_rows[BLOCKS] = {
-    { "decoder.middle.0", "middle0", 4, 4, 0 },  { "decoder.middle.2", "middle2", 4, 4, 0 },
-    { "decoder.upsamples.0", "up0", 4, 4, 0 },   { "decoder.upsamples.1", "up1", 4, 4, 0 },
-    { "decoder.upsamples.2", "up2", 4, 4, 0 },   { "decoder.upsamples.4", "up4", 2, 4, 1 },
-    { "decoder.upsamples.5", "up5", 4, 4, 1 },   { "decoder.upsamples.6", "up6", 4, 4, 1 },
-    { "decoder.upsamples.8", "up8", 2, 2, 2 },   { "decoder.upsamples.9", "up9", 2, 2, 2 },
-    { "decoder.upsamples.10", "up10", 2, 2, 2 }, { "decoder.upsamples.12", "up12", 1, 1, 3 },
-    { "decoder.upsamples.13", "up13", 1, 1, 3 }, { "decoder.upsamples.14", "up14", 1, 1, 3 },
-};
-
-/* From level i to i + 1. */
-static const struct up_row {
-    const char *name, *tap;
-    int in, out;
-    bool doubles; /* frames in time, too */
-} up_rows[UPS] = {
-    { "decoder.upsamples.3", "up3", 4, 2, true },
-    { "decoder.upsamples.7", "up7", 4, 2, true },
-    { "decoder.upsamples.11", "up11", 2, 1, false },
-};
-
-static const int first_block[LEVELS + 1] = { 0, 5, 8, 11, BLOCKS };
 static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* of a latent frame that is not the first */
-
-static const float latents_mean[KVR_VAE_CHANNELS] = { -0.7571f, -0.7089f, -0.9113f, 0.1075f,
-                                                      -0.1745f, 0.9653f,  -0.1517f, 1.5508f,
-                                                      0.4134f,  -0.0715f, 0.5517f,  -0.3632f,
-                                                      -0.1922f, -0.9497f, 0.2503f,  -0.2921f };
-static const float latents_std[KVR_VAE_CHANNELS] = { 2.8184f, 1.4541f, 2.3275f, 2.6558f,
-                                                     1.2196f, 1.7708f, 2.6052f, 2.0743f,
-                                                     3.2687f, 2.1526f, 2.8652f, 1.5579f,
-                                                     1.6382f, 1.1253f, 2.8251f, 1.9160f };
 
 /* The last two inputs of a convolution over time; NULL while there were none. */
 struct state {
@@ -86,6 +50,7 @@ struct kvr_vae {
     struct kvr_weights *file; /* while it is opened */
     const struct kvr_ops *ops;
     const struct kvr_vae_ops *own;
+    const struct kvr_vae_layout *layout;
     struct kvr_conv_room *room;
     int base, h, w;
     bool begun; /* a first frame went through */
@@ -94,6 +59,7 @@ struct kvr_vae {
     struct block block[BLOCKS];
     struct up up[UPS];
     struct kvr_buf x[LEVELS], a, b; /* what goes through; between layers, of the largest level */
+    struct kvr_buf entered[UPS];    /* what a level began with, where it goes around it */
     struct kvr_buf scores;
     struct kvr_buf host;    /* a latent frame, then one of pixels; part.h */
     struct kvr_buf seen;    /* a state, for who asks */
@@ -203,7 +169,7 @@ static enum kvr_status make_states(struct kvr_vae *v)
 
 static enum kvr_status load_block(struct kvr_vae *v, int i)
 {
-    const struct block_row *r = &block_rows[i];
+    const struct kvr_vae_block_row *r = &v->layout->block[i];
     const int in = r->in * v->base, out = r->out * v->base;
     const struct kvr_conv_shape one = shape_at(v, r->level, in, out, 3, 3),
                                 two = shape_at(v, r->level, out, out, 3, 3),
@@ -233,7 +199,7 @@ static enum kvr_status load_block(struct kvr_vae *v, int i)
 /* From level i. */
 static enum kvr_status load_up(struct kvr_vae *v, int i)
 {
-    const struct up_row *r = &up_rows[i];
+    const struct kvr_vae_up_row *r = &v->layout->up[i];
     const int in = r->in * v->base, out = r->out * v->base;
     struct kvr_conv_shape space = shape_at(v, i + 1, in, out, 1, 3),
                           time = shape_at(v, i, in, 2 * in, 3, 1);
@@ -255,34 +221,35 @@ static enum kvr_status load_up(struct kvr_vae *v, int i)
 
 static enum kvr_status load_level(struct kvr_vae *v, int level)
 {
-    for (int i = first_block[level]; i < first_block[level + 1]; i++)
+    for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++)
         KVR_TRY(load_block(v, i));
     return level < UPS ? load_up(v, level) : KVR_OK;
 }
 
-static int n_gammas(void)
+static int n_gammas(const struct kvr_vae_layout *l)
 {
     int n = 4 + 1;
 
     for (int i = 0; i < BLOCKS; i++)
-        n += block_rows[i].in + block_rows[i].out;
+        n += l->block[i].in + l->block[i].out;
     return n;
 }
 
 static enum kvr_status load_all(struct kvr_vae *v)
 {
-    const int top = 4 * v->base;
-    const size_t vectors = (size_t)n_gammas() * (size_t)v->base * sizeof(float);
-    const struct kvr_conv_shape conv2 = shape_at(v, 0, KVR_VAE_CHANNELS, KVR_VAE_CHANNELS, 1, 1),
-                                conv1 = shape_at(v, 0, KVR_VAE_CHANNELS, top, 3, 3),
+    const int top = 4 * v->base, channels = v->layout->channels;
+    const int made = 3 * v->layout->patch * v->layout->patch;
+    const size_t vectors = (size_t)n_gammas(v->layout) * (size_t)v->base * sizeof(float);
+    const struct kvr_conv_shape conv2 = shape_at(v, 0, channels, channels, 1, 1),
+                                conv1 = shape_at(v, 0, channels, top, 3, 3),
                                 qkv = shape_at(v, 0, top, 3 * top, 1, 1),
                                 proj = shape_at(v, 0, top, top, 1, 1),
-                                head = shape_at(v, LEVELS - 1, v->base, 3, 3, 3);
+                                head = shape_at(v, LEVELS - 1, v->base, made, 3, 3);
 
     KVR_TRY(kvr_buf_alloc(&v->vectors, v->dev, KVR_MEM_WEIGHTS, vectors));
     KVR_TRY(load_conv(v, &v->conv2, "conv2", false, &conv2));
     KVR_TRY(load_conv(v, &v->conv1, "decoder.conv1", false, &conv1));
-    add_state(v, 0, KVR_VAE_CHANNELS);
+    add_state(v, 0, channels);
     KVR_TRY(load_gamma(v, &v->norm_attention, "decoder.middle.1.norm.gamma", top, 2));
     KVR_TRY(load_conv(v, &v->qkv, "decoder.middle.1.to_qkv", true, &qkv));
     KVR_TRY(load_conv(v, &v->proj, "decoder.middle.1.proj", true, &proj));
@@ -295,31 +262,48 @@ static enum kvr_status load_all(struct kvr_vae *v)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Channels that a level's frame may have, in units of the base. */
-static const int widest[LEVELS] = { 4, 4, 2, 1 };
-
-/* Floats between layers: the largest level's frame, or the queries, keys and values of level 0. */
-static int64_t between(int base, int h, int w)
+/* Floats between layers: the largest level's frame, the queries, keys and values of level 0, or what the
+ * head makes. */
+static int64_t between(const struct kvr_vae_layout *l, int base, int h, int w)
 {
+    const int made = 3 * l->patch * l->patch;
     int64_t most = (int64_t)h * w * 12 * base;
 
     for (int i = 0; i < LEVELS; i++) {
-        const int64_t n = ((int64_t)(h << i) * (w << i)) * widest[i] * base;
+        const int width = l->widest[i] * base;
+        const int64_t n =
+            ((int64_t)(h << i) * (w << i)) * (i == LEVELS - 1 && width < made ? made : width);
 
         most = n > most ? n : most;
     }
     return most;
 }
 
+/* Channels of what enters a level's own blocks. */
+static int entering(const struct kvr_vae *v, int level)
+{
+    return level ? v->up[level - 1].out : 4 * v->base;
+}
+
+/* Floats of a frame of pixels. */
+static int64_t frame_floats(const struct kvr_vae *v)
+{
+    return pixels(v, LEVELS - 1) * v->layout->patch * v->layout->patch * 3;
+}
+
 static enum kvr_status make_buffers(struct kvr_vae *v)
 {
-    const size_t n = (size_t)between(v->base, v->h, v->w) * sizeof(float);
+    const size_t n = (size_t)between(v->layout, v->base, v->h, v->w) * sizeof(float);
 
     for (int i = 0; i < LEVELS; i++)
-        KVR_TRY(kvr_buf_alloc(&v->x[i], v->dev, KVR_MEM_ACT,
-                              (size_t)(pixels(v, i) * widest[i] * v->base) * sizeof(float)));
+        KVR_TRY(
+            kvr_buf_alloc(&v->x[i], v->dev, KVR_MEM_ACT,
+                          (size_t)(pixels(v, i) * v->layout->widest[i] * v->base) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&v->a, v->dev, KVR_MEM_ACT, n));
     KVR_TRY(kvr_buf_alloc(&v->b, v->dev, KVR_MEM_ACT, n));
+    for (int i = 0; i < UPS && v->layout->around; i++)
+        KVR_TRY(kvr_buf_alloc(&v->entered[i], v->dev, KVR_MEM_ACT,
+                              (size_t)(pixels(v, i) * entering(v, i)) * sizeof(float)));
     for (int i = 0; i < UPS; i++)
         if (v->up[i].time)
             KVR_TRY(kvr_buf_alloc(&v->up[i].twins, v->dev, KVR_MEM_ACT,
@@ -327,12 +311,13 @@ static enum kvr_status make_buffers(struct kvr_vae *v)
     v->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
     if (!kvr_dev_in_host(v->dev))
         KVR_TRY(kvr_buf_alloc(&v->host, kvr_dev_host(v->dev), KVR_MEM_IO,
-                              (size_t)pixels(v, LEVELS - 1) * 3 * sizeof(float)));
+                              (size_t)frame_floats(v) * sizeof(float)));
     return kvr_buf_alloc(&v->scores, v->dev, KVR_MEM_SCRATCH,
                          (size_t)v->own->score_floats(v->n_threads, pixels(v, 0)) * sizeof(float));
 }
 
 struct tally {
+    const struct kvr_vae_layout *layout;
     int base, h, w;
     struct kvr_vae_cost *to;
 };
@@ -352,10 +337,11 @@ static void count(const struct tally *t, int level, int in, int out, int taps, i
 
 static void count_level(const struct tally *t, int level)
 {
+    const struct kvr_vae_layout *l = t->layout;
     const int base = t->base, n = frames_next[level];
 
-    for (int i = first_block[level]; i < first_block[level + 1]; i++) {
-        const struct block_row *r = &block_rows[i];
+    for (int i = l->first_block[level]; i < l->first_block[level + 1]; i++) {
+        const struct kvr_vae_block_row *r = &l->block[i];
 
         count(t, level, r->in * base, r->out * base, 3, 3, 1, n);
         count(t, level, r->out * base, r->out * base, 3, 3, 1, n);
@@ -364,21 +350,32 @@ static void count_level(const struct tally *t, int level)
     }
     if (level == UPS)
         return;
-    if (up_rows[level].doubles)
-        count(t, level, up_rows[level].in * base, 2 * up_rows[level].in * base, 3, 1, 0, n);
-    count(t, level + 1, up_rows[level].in * base, up_rows[level].out * base, 1, 3, 1,
+    if (l->up[level].doubles)
+        count(t, level, l->up[level].in * base, 2 * l->up[level].in * base, 3, 1, 0, n);
+    count(t, level + 1, l->up[level].in * base, l->up[level].out * base, 1, 3, 1,
           frames_next[level + 1]);
 }
 
-void kvr_vae_cost(int base, int latent_h, int latent_w, struct kvr_vae_cost *out)
+static const struct kvr_vae_layout *layout_of(int channels)
 {
-    const struct tally t = { base, latent_h, latent_w, out };
+    return channels == kvr_vae_2_1.channels   ? &kvr_vae_2_1
+           : channels == kvr_vae_2_2.channels ? &kvr_vae_2_2
+                                              : NULL;
+}
+
+bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, struct kvr_vae_cost *out)
+{
+    const struct kvr_vae_layout *l = layout_of(channels);
+    const struct tally t = { l, base, latent_h, latent_w, out };
     const double n = (double)latent_h * latent_w;
-    size_t floats = 2 * (size_t)between(base, latent_h, latent_w);
+    size_t floats;
 
     memset(out, 0, sizeof *out);
-    count(&t, 0, KVR_VAE_CHANNELS, KVR_VAE_CHANNELS, 1, 1, 1, 1);
-    count(&t, 0, KVR_VAE_CHANNELS, 4 * base, 3, 3, 1, 1);
+    if (!l)
+        return false;
+    floats = 2 * (size_t)between(l, base, latent_h, latent_w);
+    count(&t, 0, channels, channels, 1, 1, 1, 1);
+    count(&t, 0, channels, 4 * base, 3, 3, 1, 1);
     count(&t, 0, 4 * base, 12 * base, 1, 1, 1, 1);
     count(&t, 0, 4 * base, 4 * base, 1, 1, 1, 1);
     out->flop_first += 4 * n * n * 4 * base;
@@ -387,25 +384,39 @@ void kvr_vae_cost(int base, int latent_h, int latent_w, struct kvr_vae_cost *out
         const size_t area = (size_t)(latent_h << level) * (size_t)(latent_w << level);
 
         count_level(&t, level);
-        floats += area * (size_t)(widest[level] * base);
-        if (level < UPS && up_rows[level].doubles)
-            floats += area * (size_t)(2 * up_rows[level].in * base);
+        floats += area * (size_t)(l->widest[level] * base);
+        if (level < UPS && l->around)
+            floats += area * (size_t)((level ? l->up[level - 1].out : 4) * base);
+        if (level < UPS && l->up[level].doubles)
+            floats += area * (size_t)(2 * l->up[level].in * base);
     }
-    count(&t, LEVELS - 1, base, 3, 3, 3, 1, frames_next[LEVELS - 1]);
-    out->weights += (size_t)(n_gammas() * base) * sizeof(float);
+    count(&t, LEVELS - 1, base, 3 * l->patch * l->patch, 3, 3, 1, frames_next[LEVELS - 1]);
+    out->weights += (size_t)(n_gammas(l) * base) * sizeof(float);
     out->frames = floats * sizeof(float);
+    return true;
 }
 
 /* --- opening ---------------------------------------------------------------------------- */
 
-static enum kvr_status find_base(struct kvr_vae *v)
+/* Which decoder it is, by the channels of its latents, and how wide. */
+static enum kvr_status find_layout(struct kvr_vae *v)
 {
     const struct kvr_weight *head = kvr_weights_find(v->file, "decoder.head.2.weight");
+    const struct kvr_weight *first = kvr_weights_find(v->file, "decoder.conv1.weight");
 
     if (!head || head->n_dims != 5 || head->shape[1] < 1 || head->shape[1] > 4096)
         return kvr_fail(KVR_EFORMAT, "%s: no VAE of Wan: weight 'decoder.head.2.weight' %s",
                         kvr_weights_path(v->file), head ? "has another shape" : "is missing");
     v->base = (int)head->shape[1];
+    if (first && first->n_dims == 5 && first->shape[1] <= 1024)
+        v->layout = layout_of((int)first->shape[1]);
+    if (!v->layout)
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: no VAE of Wan: weight 'decoder.conv1.weight' %s, which takes latents of %d or "
+            "%d channels",
+            kvr_weights_path(v->file), first ? "has another shape" : "is missing",
+            kvr_vae_2_1.channels, kvr_vae_2_2.channels);
     return KVR_OK;
 }
 
@@ -416,7 +427,7 @@ static enum kvr_status open_file(struct kvr_vae *v, const char *path)
     KVR_TRY(kvr_weights_open(&v->file, path));
     st = kvr_weights_check_names(v->file);
     if (st == KVR_OK)
-        st = find_base(v);
+        st = find_layout(v);
     if (st == KVR_OK)
         st = load_all(v);
     if (st == KVR_OK)
@@ -479,6 +490,8 @@ void kvr_vae_close(struct kvr_vae **pv)
         kvr_buf_free(&v->state[i].buf);
     for (int i = 0; i < LEVELS; i++)
         kvr_buf_free(&v->x[i]);
+    for (int i = 0; i < UPS; i++)
+        kvr_buf_free(&v->entered[i]);
     kvr_buf_free(&v->a);
     kvr_buf_free(&v->b);
     kvr_buf_free(&v->scores);
@@ -492,6 +505,16 @@ void kvr_vae_close(struct kvr_vae **pv)
 const char *kvr_vae_library(struct kvr_vae *v)
 {
     return kvr_conv_room_library(v->room);
+}
+
+int kvr_vae_channels(const struct kvr_vae *v)
+{
+    return v->layout->channels;
+}
+
+int kvr_vae_scale(const struct kvr_vae *v)
+{
+    return v->layout->patch << (LEVELS - 1);
 }
 
 void kvr_vae_reset(struct kvr_vae *v)
@@ -564,7 +587,7 @@ static void add(struct kvr_vae *v, int64_t n, int channels, const float *y, floa
 /* x <- shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x)))))) */
 static enum kvr_status run_block(struct kvr_vae *v, int i)
 {
-    const int level = block_rows[i].level;
+    const int level = v->layout->block[i].level;
     const int64_t n = pixels(v, level);
     struct block *b = &v->block[i];
     float *x = v->x[level].p, *one = v->a.p, *two = v->b.p;
@@ -578,7 +601,7 @@ static enum kvr_status run_block(struct kvr_vae *v, int i)
         kvr_dev_copy(v->dev, x, one, (size_t)(n * b->out) * sizeof *x);
     }
     add(v, n, b->out, two, x);
-    return show(v, block_rows[i].tap, x, n * b->out);
+    return show(v, v->layout->block[i].tap, x, n * b->out);
 }
 
 /* Among the pixels of one frame: x <- x + proj(softmax(q k^T / sqrt(C)) v). */
@@ -604,23 +627,31 @@ static enum kvr_status run_head(struct kvr_vae *v)
     v->own->norm(v->dev, n, v->base, true, v->x[LEVELS - 1].p, v->norm_head, one);
     KVR_TRY(show(v, "head1", one, n * v->base));
     KVR_TRY(causal(v, v->head, &v->state[KVR_VAE_STATES - 1], one, v->base, rgb));
+    if (v->layout->patch > 1) {
+        v->own->unpatch(v->dev, v->h << (LEVELS - 1), v->w << (LEVELS - 1), rgb, one);
+        rgb = one;
+    }
     return kvr_part_give(v->dev, &v->host, rgb, v->frame, v->frame_ctx);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
 
-/* From pixels of level i, `stride` floats apart, to a frame of the next level and all that follows.
- */
-static enum kvr_status run_space(struct kvr_vae *v, int i, const float *x, int stride)
+/* From pixels of level i, `stride` floats apart, to a frame of the next level and all that follows: of
+ * two frames that level i makes of one, the earlier (0) or the later. */
+static enum kvr_status run_space(struct kvr_vae *v, int i, const float *x, int stride, int which)
 {
     struct up *u = &v->up[i];
 
     KVR_TRY(image(u->space, x, stride, v->x[i + 1].p));
-    KVR_TRY(show(v, up_rows[i].tap, v->x[i + 1].p, pixels(v, i + 1) * u->out));
+    if (v->layout->around)
+        v->own->spread(v->dev, v->h << i, v->w << i, entering(v, i), u->out, u->time ? 2 : 1, which,
+                       v->entered[i].p, v->x[i + 1].p);
+    KVR_TRY(show(v, v->layout->up[i].tap, v->x[i + 1].p, pixels(v, i + 1) * u->out));
     return run_level(v, i + 1);
 }
 
-/* A clip's first frame is not doubled and leaves no trace in the convolution over time. */
+/* A clip's first frame is not doubled and leaves no trace in the convolution over time; it is the later
+ * of the two that it would be. */
 static enum kvr_status run_up(struct kvr_vae *v, int i)
 {
     struct up *u = &v->up[i];
@@ -628,15 +659,19 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
     float *twins = u->twins.p;
 
     if (!u->time || !v->begun)
-        return run_space(v, i, x, u->in);
+        return run_space(v, i, x, u->in, u->time ? 1 : 0);
     KVR_TRY(causal(v, u->time, &v->state[u->state], x, u->in, twins));
-    KVR_TRY(run_space(v, i, twins, 2 * u->in));
-    return run_space(v, i, twins + u->in, 2 * u->in);
+    KVR_TRY(run_space(v, i, twins, 2 * u->in, 0));
+    return run_space(v, i, twins + u->in, 2 * u->in, 1);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
 {
-    for (int i = first_block[level]; i < first_block[level + 1]; i++) {
+    const int first = level ? v->layout->first_block[level] : 2; /* behind the middle */
+
+    for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++) {
+        if (i == first && level < UPS && v->layout->around)
+            kvr_dev_copy(v->dev, v->entered[level].p, v->x[level].p, v->entered[level].n_bytes);
         KVR_TRY(run_block(v, i));
         if (i == 0)
             KVR_TRY(attention(v));
@@ -647,23 +682,24 @@ static enum kvr_status run_level(struct kvr_vae *v, int level)
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx)
 {
+    const int channels = v->layout->channels;
     const int64_t n = pixels(v, 0);
     float *one = v->a.p, *two = v->b.p, *ready = kvr_dev_in_host(v->dev) ? one : v->host.p;
     enum kvr_status st;
 
     v->frame = frame;
     v->frame_ctx = ctx;
-    for (int c = 0; c < KVR_VAE_CHANNELS; c++) {
-        const float inverse = 1.0f / latents_std[c];
+    for (int c = 0; c < channels; c++) {
+        const float inverse = 1.0f / v->layout->std[c];
 
         for (int64_t i = 0; i < n; i++)
-            ready[i * KVR_VAE_CHANNELS + c] = z[c * n + i] / inverse + latents_mean[c];
+            ready[i * channels + c] = z[c * n + i] / inverse + v->layout->mean[c];
     }
     if (ready != one)
-        KVR_TRY(kvr_dev_put(v->dev, one, ready, (size_t)n * KVR_VAE_CHANNELS * sizeof *one));
-    KVR_TRY(image(v->conv2, one, KVR_VAE_CHANNELS, two));
-    KVR_TRY(show(v, "conv2", two, n * KVR_VAE_CHANNELS));
-    KVR_TRY(causal(v, v->conv1, &v->state[0], two, KVR_VAE_CHANNELS, v->x[0].p));
+        KVR_TRY(kvr_dev_put(v->dev, one, ready, (size_t)n * channels * sizeof *one));
+    KVR_TRY(image(v->conv2, one, channels, two));
+    KVR_TRY(show(v, "conv2", two, n * channels));
+    KVR_TRY(causal(v, v->conv1, &v->state[0], two, channels, v->x[0].p));
     KVR_TRY(show(v, "conv1", v->x[0].p, n * 4 * v->base));
     st = run_level(v, 0);
     v->begun = true;

@@ -1,4 +1,4 @@
-/* vae.h - Wan's VAE decoder: latent frames to RGB, one after the other.
+/* vae.h - the decoders of Wan 2.1 and 2.2: latent frames to RGB, one after the other.
  *
  *     KVR_TRY(kvr_vae_open(&v, dev, "Wan2.1_VAE.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
@@ -10,17 +10,24 @@
  * clip. And a doubled frame goes through all that follows before its twin does: at any time there
  * is one frame of each resolution, beside those states.
  *
+ * Wan 2.2's has 48 channels of latents and sixteen pixels of a side for each where 2.1's has 16 and
+ * eight. Around each level but the last goes what entered it, repeated; and the head makes 2 x 2 pixels
+ * at once. Which it is the tensors say (vae_layout.h).
+ *
  * Sums are F32; results do not depend on the number of threads. On a device they differ from the
  * CPU's by roundings. */
 #ifndef KVR_VAE_VAE_H
 #define KVR_VAE_VAE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "harness/device/mem.h"
 
-enum { KVR_VAE_CHANNELS = 16, KVR_VAE_SCALE = 8, KVR_VAE_TIMES = 4, KVR_VAE_STATES = 32 };
+/* Of Wan 2.1's, and of the tiny one. */
+enum { KVR_VAE_CHANNELS = 16, KVR_VAE_SCALE = 8 };
+enum { KVR_VAE_TIMES = 4, KVR_VAE_STATES = 32 };
 
 struct kvr_vae;
 
@@ -31,11 +38,13 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const ch
 void kvr_vae_close(struct kvr_vae **v);         /* copes with NULL */
 void kvr_vae_reset(struct kvr_vae *v);          /* the next frame is a clip's first */
 const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_room_library */
+int kvr_vae_channels(const struct kvr_vae *v);  /* of a latent frame */
+int kvr_vae_scale(const struct kvr_vae *v);     /* pixels of a side for one of the latents */
 
-/* y [8 latent_h, 8 latent_w, 3] of the host, before clamping to -1..1; borrowed until it returns.
+/* y [scale latent_h, scale latent_w, 3] of the host, before clamping to -1..1; borrowed until it returns.
  */
 typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
-/* The next latent frame z [16, latent_h, latent_w] of the host, normalised as the model makes it.
+/* The next latent frame z [channels, latent_h, latent_w] of the host, normalised as the model makes it.
  * What `frame` returns other than KVR_OK ends it. */
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
@@ -50,7 +59,8 @@ struct kvr_vae_cost {
     size_t weights, states, frames; /* bytes; frames: of all resolutions, and what lies between */
     double flop_first, flop_next;   /* of the first latent frame, of each later one */
 };
-void kvr_vae_cost(int base, int latent_h, int latent_w, struct kvr_vae_cost *out);
+/* False, and all 0: no decoder takes latents of so many channels. */
+bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, struct kvr_vae_cost *out);
 
 /* For tests. A state in the order of use: [n frames, height, width, channels], oldest first; of the
  * host, until the next call. */

@@ -43,6 +43,37 @@ static void rectify(struct kvr_dev *dev, int64_t n, const float *y, float *x)
     }
 }
 
+static void spread(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
+                   const float *from, float *to)
+{
+    const int repeats = out * times * 4 / in;
+
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int y = 0; y < 2 * h; y++)
+        for (int x = 0; x < 2 * w; x++) {
+            const float *pixel = from + ((int64_t)(y / 2) * w + x / 2) * in;
+            const int place = which * 4 + y % 2 * 2 + x % 2;
+            float *row = to + ((int64_t)y * 2 * w + x) * out;
+
+            for (int c = 0; c < out; c++)
+                row[c] += pixel[(c * times * 4 + place) / repeats];
+        }
+}
+
+static void unpatch(struct kvr_dev *dev, int h, int w, const float *from, float *to)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int y = 0; y < 2 * h; y++)
+        for (int x = 0; x < 2 * w; x++) {
+            const float *pixel = from + ((int64_t)(y / 2) * w + x / 2) * 12;
+
+            for (int c = 0; c < 3; c++)
+                to[((int64_t)y * 2 * w + x) * 3 + c] = pixel[(c * 2 + x % 2) * 2 + y % 2];
+        }
+}
+
 /* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
 static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
                                  float *scores, float *o)
@@ -95,6 +126,8 @@ static int64_t score_floats(int threads, int64_t n)
 const struct kvr_vae_ops kvr_vae_ops_cpu = {
     .norm = norm,
     .rectify = rectify,
+    .spread = spread,
+    .unpatch = unpatch,
     .attend = attend,
     .score_floats = score_floats,
 };

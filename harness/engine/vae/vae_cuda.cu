@@ -185,6 +185,47 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
         KVR_LAUNCH(rectify, kvr_blocks(n, THREADS), THREADS, 0, s, n, added, y, x);
 }
 
+/* One thread per output value. */
+static __global__ void __launch_bounds__(THREADS)
+    spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const float> from,
+           kvr_global<float> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t y = i / out / (2 * w), x = i / out % (2 * w);
+    const int place = (int)(i % out) * times * 4 + which * 4 + (int)(y % 2 * 2 + x % 2);
+
+    if (i < n)
+        to[i] = to[i] + from[(y / 2 * w + x / 2) * in + place / (out * times * 4 / in)];
+}
+
+void kvr_spread_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times, int which,
+                     const float *from, float *to)
+{
+    const int64_t n = (int64_t)4 * h * w * out;
+
+    if (n)
+        KVR_LAUNCH(spread, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, in, out, times, which, from,
+                   to);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    unpatch(int64_t n, int w, kvr_global<const float> from, kvr_global<float> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t y = i / 3 / (2 * w), x = i / 3 % (2 * w);
+
+    if (i < n)
+        to[i] = from[(y / 2 * w + x / 2) * 12 + (i % 3 * 2 + x % 2) * 2 + y % 2];
+}
+
+void kvr_unpatch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to)
+{
+    const int64_t n = (int64_t)12 * h * w;
+
+    if (n)
+        KVR_LAUNCH(unpatch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
+}
+
 static __global__ void __launch_bounds__(THREADS)
     split_qkv(int64_t n, int d, kvr_global<const float> qkv, kvr_global<float> out)
 {

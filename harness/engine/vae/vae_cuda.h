@@ -22,6 +22,10 @@ void kvr_pixel_norm_cuda(struct kvr_stream *s, int64_t n, int channels, bool sil
                          const float *gamma, float *y);
 /* kvr_vae_ops.rectify */
 void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
+/* kvr_vae_ops.spread, kvr_vae_ops.unpatch: the CPU's bytes. */
+void kvr_spread_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times, int which,
+                     const float *from, float *to);
+void kvr_unpatch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to);
 /* qkv [n, 3d] -> q [n,d], k [n,d] and v turned, [d,n], one behind the other. */
 void kvr_split_qkv_cuda(struct kvr_stream *s, int64_t n, int d, const float *qkv, float *out);
 /* Rows of n: x = softmax(scale x). */

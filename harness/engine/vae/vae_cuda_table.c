@@ -20,6 +20,17 @@ static void rectify(struct kvr_dev *dev, int64_t n, const float *y, float *x)
     kvr_rectify_cuda(kvr_dev_stream(dev), n, y, x);
 }
 
+static void spread(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
+                   const float *from, float *to)
+{
+    kvr_spread_cuda(kvr_dev_stream(dev), h, w, in, out, times, which, from, to);
+}
+
+static void unpatch(struct kvr_dev *dev, int h, int w, const float *from, float *to)
+{
+    kvr_unpatch_cuda(kvr_dev_stream(dev), h, w, from, to);
+}
+
 /* What comes of some queries takes their place. */
 static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
                               float *scores, float *out)
@@ -49,6 +60,8 @@ static int64_t score_floats(int threads, int64_t n)
 const struct kvr_vae_ops kvr_vae_ops_cuda = {
     .norm = norm,
     .rectify = rectify,
+    .spread = spread,
+    .unpatch = unpatch,
     .attend = attend,
     .score_floats = score_floats,
 };

@@ -24,6 +24,12 @@ struct kvr_vae_ops {
                  const float *gamma, float *y);
     /* x = max(x + y, 0) of n numbers, y NULL: max(x, 0). NaN stays NaN. */
     void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
+    /* to [2h, 2w, out] += frame `which` of `times` that from [h, w, in] is spread over: its channels
+     * repeated to out times 4 and laid out as [out, times, 2, 2]. */
+    void (*spread)(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
+                   const float *from, float *to);
+    /* to [2h, 2w, 3] <- from [h, w, 12] in order (channel, column, row). */
+    void (*unpatch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
     /* Of qkv [n, 3d]: softmax(q k^T / sqrt(d)) v into out [n,d], which has room for 3 n d. On the
      * host by so many threads. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,

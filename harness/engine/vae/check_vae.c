@@ -1,0 +1,271 @@
+/* check_vae.c - see check_vae.h. */
+#include "harness/engine/vae/check_vae.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/device/names.h"
+#include "harness/engine/check_report.h"
+#include "harness/engine/model.h"
+#include "harness/engine/vae/vae.h"
+
+/* Float32 against float64 is 1e-6; the decoder computes in F32 whatever linear layers compute in. */
+static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
+/* A byte is cut, not rounded: a value next to a step may be on its other side. */
+static const struct kvr_tolerance bytes = { 1e-2, 1 };
+
+enum { CLIP_NAME = 32, MAX_PARTS = 64 };
+
+/* A layer's result of one latent frame, as its frames come. */
+struct part {
+    char name[96];
+    float *x; /* [channel, frame, y, x] */
+    int n_frames, seen;
+    int64_t channels, area;
+};
+
+struct clip {
+    struct kvr_check_report *r;
+    struct kvr_st *file;
+    struct kvr_vae *v;
+    char name[CLIP_NAME]; /* "", "a." */
+    int latent;           /* the one that is being decoded */
+    int n_frames, scale, h, w;
+    float *frames; /* [n_frames, 3, H, W] */
+    int seen;
+    struct part part[MAX_PARTS];
+    int n_parts;
+    enum kvr_status st; /* of the taps */
+};
+
+static int64_t frame_floats(const struct clip *c)
+{
+    return (int64_t)3 * c->scale * c->h * c->scale * c->w;
+}
+
+static enum kvr_status compare(struct clip *c, const char *part, const float *x, int64_t n,
+                               const struct kvr_tolerance *tol)
+{
+    struct kvr_tensor golden;
+    char name[96];
+
+    snprintf(name, sizeof name, "%s%s", c->name, part);
+    if (!kvr_st_has(c->file, name))
+        return KVR_OK;
+    KVR_TRY(kvr_st_get(c->file, name, &golden));
+    return kvr_check_compare(c->r, name, x, n, &golden, tol);
+}
+
+/* y [H, W, 3] to [3, H, W]. */
+static enum kvr_status take(void *ctx, const float *y)
+{
+    struct clip *c = ctx;
+    const int64_t area = frame_floats(c) / 3;
+    float *to = c->frames + c->seen++ * 3 * area;
+
+    if (c->seen > c->n_frames)
+        return kvr_fail(KVR_EINTERNAL, "check: more frames than %d", c->n_frames);
+    for (int64_t i = 0; i < area; i++)
+        for (int k = 0; k < 3; k++)
+            to[k * area + i] = y[3 * i + k];
+    return KVR_OK;
+}
+
+static struct part *part_of(struct clip *c, const char *name, int64_t n)
+{
+    struct kvr_tensor golden;
+    struct part *p;
+
+    for (int i = 0; i < c->n_parts; i++)
+        if (strcmp(c->part[i].name, name) == 0)
+            return &c->part[i];
+    if (!kvr_st_has(c->file, name) || c->n_parts == MAX_PARTS ||
+        kvr_st_get(c->file, name, &golden) != KVR_OK || golden.n_dims != 4 || golden.shape[1] < 1 ||
+        n * golden.shape[1] != kvr_tensor_count(&golden))
+        return NULL;
+    p = &c->part[c->n_parts++];
+    *p = (struct part){ .n_frames = (int)golden.shape[1],
+                        .channels = golden.shape[0],
+                        .area = golden.shape[2] * golden.shape[3],
+                        .x = malloc((size_t)kvr_tensor_count(&golden) * sizeof *p->x) };
+    snprintf(p->name, sizeof p->name, "%s", name);
+    return p;
+}
+
+static void tap(void *ctx, const char *name, const float *x, int64_t n)
+{
+    struct clip *c = ctx;
+    char full[96];
+    struct part *p;
+
+    snprintf(full, sizeof full, "%sf%d.%.40s", c->name, c->latent, name);
+    p = part_of(c, full, n);
+    if (!p || p->seen == p->n_frames || c->st != KVR_OK)
+        return;
+    if (!p->x) {
+        c->st = kvr_fail(KVR_ENOMEM, "check: no memory for %s", full);
+        return;
+    }
+    for (int64_t i = 0; i < p->area; i++)
+        for (int64_t k = 0; k < p->channels; k++)
+            p->x[(k * p->n_frames + p->seen) * p->area + i] = x[i * p->channels + k];
+    if (++p->seen == p->n_frames)
+        c->st = compare(c, full + strlen(c->name), p->x, n * p->n_frames, &parity);
+}
+
+static enum kvr_status decode(struct clip *c, const float *z, int n)
+{
+    const int64_t elems = (int64_t)kvr_vae_channels(c->v) * c->h * c->w;
+
+    kvr_vae_reset(c->v);
+    c->seen = 0;
+    for (c->latent = 0; c->latent < n; c->latent++)
+        KVR_TRY(kvr_vae_decode(c->v, z + c->latent * elems, take, c));
+    return c->st;
+}
+
+static float clamped(float y)
+{
+    const float c = y > -1.0f ? y < 1.0f ? y : 1.0f : y == y ? -1.0f : y;
+
+    return 0.5f * c + 0.5f;
+}
+
+static enum kvr_status compare_clip(struct clip *c)
+{
+    const int64_t n = frame_floats(c), all = c->n_frames * n;
+    const int first = c->n_frames < 9 ? c->n_frames : 9; /* frames of three latent ones */
+
+    KVR_TRY(compare(c, "raw", c->frames, all, &parity));
+    KVR_TRY(compare(c, "raw_first", c->frames, first * n, &parity));
+    KVR_TRY(compare(c, "raw_second", c->frames + first * n, all - first * n, &parity));
+    for (int64_t i = 0; i < all; i++)
+        c->frames[i] = clamped(c->frames[i]);
+    KVR_TRY(compare(c, "image", c->frames, all, &parity));
+    for (int64_t i = 0; i < all; i++)
+        c->frames[i] = (float)(int)(255.0f * c->frames[i]);
+    return compare(c, "video_u8", c->frames, all, &bytes);
+}
+
+static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char *path,
+                                 const struct kvr_tensor *z)
+{
+    if (z->dtype != KVR_F32 || z->n_dims != 4 || z->shape[0] < 1 || z->shape[0] > 1024 ||
+        z->shape[2] > 4096 || z->shape[3] > 4096)
+        return kvr_fail(KVR_EFORMAT, "%s: '%sz' must be F32 [frames, channels, h, w]",
+                        kvr_st_path(c->file), c->name);
+    c->h = (int)z->shape[2];
+    c->w = (int)z->shape[3];
+    KVR_TRY(kvr_vae_open(&c->v, dev, path, c->h, c->w));
+    if (z->shape[1] != kvr_vae_channels(c->v))
+        return kvr_fail(KVR_EFORMAT, "%s: '%sz' has %lld channels, the decoder takes %d",
+                        kvr_st_path(c->file), c->name, (long long)z->shape[1],
+                        kvr_vae_channels(c->v));
+    c->scale = kvr_vae_scale(c->v);
+    c->n_frames = kvr_vae_frames((int)z->shape[0]);
+    c->frames = malloc((size_t)(c->n_frames * frame_floats(c)) * sizeof *c->frames);
+    return c->frames ? KVR_OK : kvr_fail(KVR_ENOMEM, "check: no memory for %d frames", c->n_frames);
+}
+
+static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *file,
+                                  struct kvr_dev *dev, const char *path, const char *name)
+{
+    struct clip c = { .r = r, .file = file };
+    struct kvr_tensor z;
+    enum kvr_status st;
+
+    snprintf(c.name, sizeof c.name, "%.*s", (int)(strlen(name) - 1), name);
+    KVR_TRY(kvr_st_get(file, name, &z));
+    st = open_clip(&c, dev, path, &z);
+    if (st == KVR_OK) {
+        st = decode(&c, z.data, 1);
+        if (st == KVR_OK)
+            st = compare(&c, "raw_one", c.frames, frame_floats(&c), &parity);
+        kvr_vae_tap(c.v, tap, &c);
+    }
+    if (st == KVR_OK)
+        st = decode(&c, z.data, (int)z.shape[0]);
+    if (st == KVR_OK)
+        st = compare_clip(&c);
+    for (int i = 0; i < c.n_parts; i++)
+        free(c.part[i].x);
+    free(c.frames);
+    kvr_vae_close(&c.v);
+    return st;
+}
+
+static bool is_latents(const char *name)
+{
+    const size_t n = strlen(name);
+
+    return n && n < CLIP_NAME && name[n - 1] == 'z' && (n == 1 || name[n - 2] == '.');
+}
+
+static int is_decoder(const struct dirent *d)
+{
+    return fnmatch("Wan2.*VAE*.pth", d->d_name, 0) == 0;
+}
+
+/* Parity data may have a decoder of small widths, under a name that says so. */
+static void find_other(const char *dir, char **path)
+{
+    struct dirent **all = NULL;
+    const int n = scandir(dir, &all, is_decoder, alphasort);
+    char *found = n > 0 ? kvr_path_join(dir, all[0]->d_name) : NULL;
+
+    if (found) {
+        free(*path);
+        *path = found;
+    }
+    for (int i = 0; i < n; i++)
+        free(all[i]);
+    free(all);
+}
+
+static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, const char *golden,
+                                  const struct kvr_check_how *how)
+{
+    static const struct kvr_model_config latents = { .latent_is_rgb = false };
+    struct kvr_model_paths p;
+    struct kvr_dev *dev = NULL;
+    struct kvr_st *file = NULL;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_model_paths(dir, &latents, KVR_DECODER_VAE, &p));
+    if (!kvr_path_exists(p.vae))
+        find_other(dir, &p.vae);
+    if (!kvr_path_exists(p.vae)) {
+        st = kvr_check_note(r, "vae_golden.safetensors", KVR_CHECK_NOT_BUILT,
+                            "the folder has no decoder");
+        kvr_model_paths_free(&p);
+        return st;
+    }
+    st = kvr_dev_open_named(&dev, how && how->device ? how->device : "cpu");
+    if (st == KVR_OK)
+        st = kvr_st_open(&file, golden);
+    for (int i = 0; st == KVR_OK && i < kvr_st_count(file); i++)
+        if (is_latents(kvr_st_name(file, i)))
+            st = check_clip(r, file, dev, p.vae, kvr_st_name(file, i));
+    kvr_st_close(&file);
+    kvr_dev_close(&dev);
+    kvr_model_paths_free(&p);
+    return st;
+}
+
+enum kvr_status kvr_check_vae(struct kvr_check_report *r, const char *dir,
+                              const struct kvr_check_how *how)
+{
+    char *golden = kvr_path_join(dir, "vae_golden.safetensors");
+    enum kvr_status st = KVR_OK;
+
+    if (!golden)
+        return kvr_fail(KVR_ENOMEM, "check: no memory");
+    if (kvr_path_exists(golden))
+        st = check_file(r, dir, golden, how);
+    free(golden);
+    return st;
+}

@@ -1,0 +1,20 @@
+/* check_vae.h - a decoder against a recorded one, as a part of `kvreel engine check`.
+ *
+ *     struct kvr_check_report r = { 0 };
+ *     KVR_TRY(kvr_check_vae(&r, "tests/fixtures/wan_real", NULL));
+ *     kvr_check_conclude(&r);
+ *
+ * vae_golden.safetensors has latents `z` [n, channels, h, w], or several clips `a.z`, `b.z`, ..., and of each
+ * any of: `raw` [frames, 3, H, W] before clamping, `raw_one` of the first latent frame alone,
+ * `raw_first` and `raw_second` of three and of the others, `image` in 0..1, `video_u8`, and results of
+ * layers `f{k}.{name}` [channel, frame, y, x]. The decoder is the folder's. */
+#ifndef KVR_VAE_CHECK_VAE_H
+#define KVR_VAE_CHECK_VAE_H
+
+#include "harness/engine/check.h"
+
+/* Adds to the report; nothing where nothing is recorded, a note where there is no decoder. */
+enum kvr_status kvr_check_vae(struct kvr_check_report *r, const char *dir,
+                              const struct kvr_check_how *how);
+
+#endif
