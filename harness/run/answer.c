@@ -1,4 +1,4 @@
-/* answer.c - JSON to a row; what does not parse is a row, too. */
+/* answer.c - turns a worker's JSON answer into a row; an unparsable answer becomes a row, too. */
 #include "harness/run/answer.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "harness/core/sha256.h"
 #include "harness/store/record.h"
 
-/* The arrays a row borrows; freed together. */
+/* Arrays borrowed by a row; freed together. */
 struct parts {
     json_t *root;
     struct kvr_row_metric *metric;
@@ -38,7 +38,7 @@ static void parts_free(struct parts *p)
     json_decref(p->root);
 }
 
-/* `input` [KVR_SHA256_HEX] is filled here and lent to the row. */
+/* `input` [KVR_SHA256_HEX] is filled here and borrowed by the row. */
 static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a, char *input)
 {
     const struct kvr_cell *c = a->cell;
@@ -81,7 +81,7 @@ static const char *text(const json_t *v, const char *otherwise)
     return json_is_string(v) ? json_string_value(v) : otherwise;
 }
 
-/* The cell's time is without that of the video, which is for looking. */
+/* The cell's time excludes writing the video, which is only for viewing. */
 static enum kvr_status read_samples(json_t *o, const json_t *warmup, int64_t cell_ns,
                                     struct parts *p, struct kvr_row *r)
 {
@@ -101,7 +101,7 @@ static enum kvr_status read_samples(json_t *o, const json_t *warmup, int64_t cel
     return KVR_OK;
 }
 
-/* A list of the answer that may be absent: a bench has no probes. */
+/* An optional list of the answer: a bench has no probes. */
 static enum kvr_status read_list(const json_t *root, const char *key, enum kvr_record_id id,
                                  void **items, int *n)
 {
@@ -135,7 +135,7 @@ static enum kvr_status read_numbers(struct parts *p, int64_t cell_ns, struct kvr
     return KVR_OK;
 }
 
-/* An answer that is not one is the cell's failure, not the sweep's. */
+/* A malformed answer fails the cell, not the sweep. */
 static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, struct kvr_verdict *v)
 {
     if (st != KVR_EFORMAT)
@@ -148,8 +148,8 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
     return KVR_OK;
 }
 
-/* Libraries that cannot pass on a failed allocation say so and abort; a worker that has none for its own
- * command line has none to read what it should answer, and says "no memory". */
+/* Some libraries abort on a failed allocation. A worker without memory for its command line cannot
+ * read its request, and prints "no memory". */
 static bool died_of_memory(const struct kvr_attempt *a)
 {
     static const char *const words[] = { "bad_alloc",
@@ -165,7 +165,7 @@ static bool died_of_memory(const struct kvr_attempt *a)
     return false;
 }
 
-/* The worker ended without an answer: why? */
+/* Outcome of a worker that ended without an answer. */
 static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, size_t n)
 {
     int status = a->wait_status;
@@ -206,7 +206,7 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
     return KVR_OUT_ERROR;
 }
 
-/* Numbers that arrived and still must not be used. */
+/* Rejects measured numbers that must not be used. */
 static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *r,
                              const struct kvr_verdict *v, char *why, size_t n)
 {
@@ -230,7 +230,7 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
     return KVR_OUT_OK;
 }
 
-/* Of a rollout: not the whole of it, and nothing beside it. */
+/* A phase of a rollout, not its total or an overlapping measurement. */
 static bool is_phase(const char *kind)
 {
     static const char *const others[] = { "cell", "rollout", "warmup", "video", NULL };
@@ -249,10 +249,10 @@ static void add_code(char *codes, size_t n, const char *code)
         snprintf(codes + k, n - k, "%s%s", k ? " " : "", code);
 }
 
-/* Why a time does not count. Of a timed row that is its noise, too: what was going on beside it,
- * and time that no phase explains; a rollout without a warm-up is cold, and no noise. Of any other
- * row it is first of all that nobody took care. An emulated device's times say nothing, whoever
- * asks. */
+/* Why a time does not count. For a timed row these are also its noise: other load, and time not
+ * covered by any phase. A rollout without warm-up is cold, which is not noise. For an untimed row
+ * the first reason is that conditions were not controlled. Times on an emulated device never
+ * count. */
 static void judge_time(const struct kvr_attempt *a, const struct kvr_row *r, struct parts *p)
 {
     const bool timed = a->cell->set.timing;
@@ -319,7 +319,7 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
     }
     snprintf(v->reason, sizeof v->reason, "%s", text(json_object_get(p->root, "reason"), "?"));
     if (v->outcome == KVR_OUT_ERROR && strstr(v->reason, "annot allocate memory"))
-        v->outcome = KVR_OUT_OOM_HOST; /* a mapping or a thread, not one of our own buffers */
+        v->outcome = KVR_OUT_OOM_HOST; /* a mapping or a thread, not one of our buffers */
     v->disk_full = strcmp(text(json_object_get(p->root, "status"), ""), "EFULL") == 0;
     if (v->outcome != KVR_OUT_OK) {
         if (!v->reason[0])
@@ -356,7 +356,7 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
     r.reason = out->reason;
     if (st == KVR_OK && !out->disk_full)
         st = kvr_store_put(s, &r);
-    /* One thing told twice: the tables refuse that, and the sweep goes on. */
+    /* A value reported twice violates a table constraint; the sweep continues. */
     if (st == KVR_EINTERNAL && r.measured) {
         snprintf(why, sizeof why, "the worker's answer: %.200s", kvr_error());
         kvr_fail(KVR_EFORMAT, "%s", why);

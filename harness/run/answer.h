@@ -1,4 +1,4 @@
-/* answer.h - a worker's answer, or its death, becomes a row. */
+/* answer.h - stores a worker's answer, or its death, as a row. */
 #ifndef KVR_RUN_ANSWER_H
 #define KVR_RUN_ANSWER_H
 
@@ -10,22 +10,22 @@ struct kvr_attempt {
     const struct kvr_cell *cell;
     const char *baseline_key, *session;
     const char *started, *finished;
-    const char *answer, *log_tail; /* what the worker wrote; answer NULL: there was no worker */
+    const char *answer, *log_tail; /* output of the worker; answer NULL: no worker was started */
     int wait_status;
-    int64_t cell_ns; /* from the worker's start to its end: rollout, files, metrics, video */
-    bool timed_out, stopped; /* killed for its time, or by the user */
+    int64_t cell_ns;         /* wall time of the worker: rollout, files, metrics, video */
+    bool timed_out, stopped; /* killed by the timeout, or by the user */
     int timeout_s;
-    bool answer_lost;      /* there was no memory here to read it */
-    bool oom_killed;       /* the kernel killed something for want of memory meanwhile */
-    const char *disturbed; /* codes of what the machine did beside it; NULL: nothing */
-    const struct kvr_row_watch *watch; /* the same in numbers */
+    bool answer_lost;                  /* out of memory in the parent while reading it */
+    bool oom_killed;                   /* the OOM killer was active meanwhile */
+    const char *disturbed;             /* codes of disturbances during the cell; NULL: none */
+    const struct kvr_row_watch *watch; /* the same as numbers */
     int n_watch;
     enum kvr_outcome outcome; /* without a worker: SKIPPED, UNSUPPORTED, with `reason` */
     const char *reason;
-    const char *expected_frames; /* sha256 the frames must have, or "" */
+    const char *expected_frames; /* expected sha256 of the frames, or "" */
 };
 
-/* What the caller wants to know of it afterwards. */
+/* Result for the caller. */
 struct kvr_verdict {
     enum kvr_outcome outcome;
     char reason[512];
@@ -36,7 +36,8 @@ struct kvr_verdict {
     bool disk_full; /* the worker could not write: the row was not stored */
 };
 
-/* Judge the attempt and store it, in one transaction. KVR_EFULL and the like are the store's. */
+/* Judge the attempt and store it in one transaction. Errors such as KVR_EFULL come from the
+ * store. */
 enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt *a,
                                   struct kvr_verdict *out);
 

@@ -11,11 +11,11 @@
 #include "harness/core/machine.h"
 #include "harness/core/memtext.h"
 
-/* The part of the machine that other programs may take, a hypervisor may take, and how much slower
- * a clock may be than it was at its best. */
+/* Limits: share of the machine used by other programs, share stolen by a hypervisor, and slowdown
+ * against the fastest clock seen. */
 static const double max_load = 0.1, max_stolen = 0.01, max_slower = 0.05;
 
-/* The library keeps its numbers that long itself. */
+/* NVML's own sampling interval. */
 enum { LOOK_EVERY_NS = 200000000 };
 
 enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus)
@@ -56,7 +56,7 @@ char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_L
     return kvr_text_close(to, &text) ? text : NULL;
 }
 
-/* NaN is no number to be less than another. */
+/* Maximum that ignores NaN. */
 static double most(double a, double b)
 {
     return a > b || b != b ? a : b;
@@ -70,7 +70,7 @@ void kvr_beside_begin(struct kvr_beside *b, struct kvr_machine *m, const char *u
     b->busy_before = b->others = NAN;
     if (uuid[0] && kvr_gpu_look(m->gpus, uuid, &b->gpu)) {
         b->busy_before = b->gpu.busy;
-        b->others = b->gpu.processes; /* our worker is not there yet */
+        b->others = b->gpu.processes; /* our worker has not started */
     }
     b->busy_ns = kvr_host_busy_ns();
     b->stolen_ns = kvr_host_stolen_ns();
@@ -105,14 +105,14 @@ static void tell(struct kvr_beside *b, const char *name, double value)
     b->watch[b->n_watch++] = (struct kvr_row_watch){ name, value };
 }
 
-/* The last look is after the worker's end, when its GPU has not come to rest yet: a short cell's
- * only one. */
+/* The final sample follows the worker's end, while its GPU is not idle yet; for a short cell it is
+ * the only one. */
 static void end_gpu(struct kvr_beside *b, struct kvr_machine *m)
 {
     const double others = b->others;
 
     look_again(b, m);
-    b->others = others; /* the worker is gone, and is not to be taken off any more */
+    b->others = others; /* the worker has ended and is no longer subtracted */
     tell(b, "gpu_mhz", b->gpu.mhz);
     tell(b, "gpu_memory_mhz", b->gpu.memory_mhz);
     tell(b, "gpu_celsius", b->gpu.celsius);
@@ -122,7 +122,7 @@ static void end_gpu(struct kvr_beside *b, struct kvr_machine *m)
     tell(b, "gpu_busy_before", b->busy_before);
 }
 
-/* Where the fastest clock of this GPU stands; NULL: there are more of them than a run can use. */
+/* The fastest clock seen for this GPU; NULL: more GPUs than supported. */
 static double *fastest_of(struct kvr_machine *m, const char *uuid)
 {
     for (int i = 0; i < KVR_MAX_DEVICES; i++) {
@@ -134,7 +134,7 @@ static double *fastest_of(struct kvr_machine *m, const char *uuid)
     return NULL;
 }
 
-/* Slower than it has been, and that from now on. */
+/* Whether the clock is below the fastest seen, which it updates. */
 static bool gpu_is_slow(struct kvr_machine *m, const char *uuid, double mhz)
 {
     double *fastest = uuid[0] ? fastest_of(m, uuid) : NULL;

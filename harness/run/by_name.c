@@ -12,7 +12,8 @@
 
 enum { ROOM = 1024 };
 
-/* Letters, digits and what shells leave alone; no hidden file, no other folder. */
+/* Replaces all but letters, digits and shell-safe characters; never a hidden file or another
+ * folder. */
 static void plain(const char *text, char *out, size_t n)
 {
     static const char allowed[] =
@@ -24,7 +25,7 @@ static void plain(const char *text, char *out, size_t n)
             *p = '_';
 }
 
-/* The same but for the build, which stands behind the last '-'? */
+/* Whether the names differ only in the build after the last '-'. */
 static bool same_result(const char *a, const char *b)
 {
     const char *end = strrchr(a, '-');
@@ -33,7 +34,7 @@ static bool same_result(const char *a, const char *b)
     return strncmp(a, b, n) == 0 && strrchr(b, '-') == b + n;
 }
 
-/* Is the name free, or another build's of the same result, which is taken away? */
+/* Whether the name is free, or links to another build of the same result, which is removed. */
 static bool is_ours(const char *link, const char *target)
 {
     char there[ROOM];
@@ -45,7 +46,7 @@ static bool is_ours(const char *link, const char *target)
     return same_result(target, there);
 }
 
-/* Made beside its place and moved there, so that a reader finds the old one or the new one. */
+/* Created under a temporary name and renamed, so that readers see the old or the new link. */
 static enum kvr_status put_link(const char *link, const char *target)
 {
     char made[ROOM + 32];

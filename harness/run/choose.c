@@ -1,6 +1,7 @@
-/* choose.c - resume by key: OK and UNSUPPORTED stay (unless of another build, and that is
- * asked), failures stay unless asked for, what was skipped or interrupted is tried again. A cell
- * that only other metrics were asked of stays, too: its frames are scored. */
+/* choose.c - resume by key: OK and UNSUPPORTED cells are kept (with --stale, only those of this
+ * build), failed ones are kept unless a retry is requested, skipped and interrupted ones are run
+ * again. A cell whose metrics differ from the requested ones is kept and rescored from its
+ * frames. */
 #include "harness/run/choose.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "harness/run/scored.h"
 
 struct retry {
-    bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
+    bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is retried */
 };
 
 /* "failed" or "failed:TIMEOUT,SIGNAL". */
@@ -45,7 +46,7 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     return KVR_OK;
 }
 
-/* The machine's part in a failure may be another the next time; a rollout's own is not. */
+/* Failures that may depend on the machine; a rollout's own failures repeat. */
 static bool may_pass(enum kvr_outcome o)
 {
     return o == KVR_OUT_OOM_HOST || o == KVR_OUT_OOM_DEVICE || o == KVR_OUT_TIMEOUT ||
@@ -80,7 +81,7 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
     return KVR_OK;
 }
 
-/* Are they there, and are they those that were measured? */
+/* Whether the frames exist and match their hash. */
 static enum kvr_status frames_exist(const char *out_dir, const char *name, const char *sha256,
                                     bool *yes)
 {
@@ -121,7 +122,7 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
     bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
                  strcmp(known->build, build) != 0;
     bool finished = known->found && !kvr_outcome_is_open(known->outcome) &&
-                    known->outcome != KVR_OUT_EXCLUDED; /* by a rule that is no more */
+                    known->outcome != KVR_OUT_EXCLUDED; /* by a rule that no longer exists */
 
     if (!j->cell->possible) {
         j->state = KVR_FAILED;
@@ -136,12 +137,12 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
     }
 }
 
-/* A finished baseline whose frames are gone or damaged, or are another build's, is made again if
- * somebody needs it. */
+/* Runs a finished baseline again if its frames are missing, damaged or of another build, and a
+ * waiting cell needs them. */
 static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep,
                                    const char *out_dir, struct kvr_run_summary *s)
 {
-    for (int i = sweep->n_cells - 1; i >= 0; i--) { /* a baseline may need one in its turn */
+    for (int i = sweep->n_cells - 1; i >= 0; i--) { /* a baseline may itself need a baseline */
         struct kvr_job *b = &jobs[sweep->cell[i].baseline];
         bool there = false;
 
@@ -152,7 +153,7 @@ static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep 
         if (there)
             continue;
         b->state = KVR_WAITING;
-        s->to_score -= b->to_score; /* it will have them */
+        s->to_score -= b->to_score; /* its new run computes them */
         b->to_score = false;
         b->expect_same_frames = !b->other_build;
         s->n_stale -= b->other_build;
@@ -162,8 +163,8 @@ static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep 
     return KVR_OK;
 }
 
-/* The frames are there, what is new of them is their metrics: the cell is the one that has them,
- * and what it is scored by is both. */
+/* A cell with the same frames exists and only lacks metrics: it is used in place of this cell, and
+ * its metrics become the union. */
 static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
                                   const struct kvr_alike *a, const char *out_dir,
                                   struct kvr_known *known)
@@ -179,7 +180,7 @@ static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
 
         KVR_TRY(frames_exist(out_dir, a->frames[i], a->sha256[i], &there));
         if (!there)
-            return KVR_OK; /* it has to be run */
+            return KVR_OK; /* it has to run */
     }
     KVR_TRY(kvr_scored_with_all(a->spec, c->spec, &spec));
     free(c->spec);
@@ -208,7 +209,7 @@ static enum kvr_status look_for_it(struct kvr_job *j, struct kvr_store *store,
     return st;
 }
 
-/* A cell that is not there is looked for by what it was once called, and keeps that if it is. */
+/* Looks a cell up by its key, then by its former keys; keeps the key that is found. */
 static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
                                const struct kvr_run_options *opts, const char *build,
                                const char *out_dir, struct kvr_known *known)

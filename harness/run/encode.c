@@ -1,4 +1,4 @@
-/* encode.c - which prompts, which file, and the encoder over those that are not there. */
+/* encode.c - collects prompts, names their pack, and runs the encoder on those that are missing. */
 #include "harness/run/encode.h"
 
 #include <poll.h>
@@ -11,14 +11,14 @@
 #include "harness/engine/text/embed.h"
 #include "harness/run/worker_encode.h"
 
-enum { LOOK_MS = 1000 }; /* how often a GPU is asked for that others have */
+enum { LOOK_MS = 1000 }; /* polling interval for a busy GPU */
 
-/* The texts of one model's waiting cells, each once. */
+/* Distinct texts of one model's waiting cells. */
 struct texts {
-    struct kvr_embed_prompt *prompt; /* id: of `ids` */
+    struct kvr_embed_prompt *prompt; /* id: from `ids` */
     char (*ids)[KVR_KEY_LEN];
     int n, max_tokens;
-    const struct kvr_settings *set; /* which device, and how many threads */
+    const struct kvr_settings *set; /* device and number of threads */
     struct kvr_gpus *gpus;
     bool (*stopped)(void); /* NULL: never */
 };
@@ -80,7 +80,7 @@ static int by_id(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
-/* In the order of their hashes, so that one set has one name. */
+/* Ordered by hash, so that equal sets have equal names. */
 static enum kvr_status gather(struct texts *t, const struct kvr_sweep *sweep,
                               const struct kvr_job *jobs, const struct kvr_config_model *model)
 {
@@ -137,7 +137,7 @@ static void tell(void *ctx, int done, int n)
         fprintf(ctx, "text encoder: %d of %d prompts\n", done, n);
 }
 
-/* On a device in a process of its own, which has a GPU for itself as a cell has. */
+/* On a device in its own process, which holds a GPU exclusively like a cell. */
 static enum kvr_status encode_there(const struct texts *t, const struct kvr_embed_job *job,
                                     const char *pack)
 {
@@ -152,7 +152,7 @@ static enum kvr_status encode_there(const struct texts *t, const struct kvr_embe
         if (st == KVR_OK && t->stopped && t->stopped())
             st = kvr_fail(KVR_EINTERRUPTED, "text encoder: interrupted");
     }
-    if (st == KVR_OK) /* one GPU is seen as it is, like a cell's */
+    if (st == KVR_OK) /* a single GPU is not masked, as for a cell */
         st = kvr_encode_apart(job, pack, t->set->threads,
                               t->gpus->n > 1 ? kvr_gpus_uuid(t->gpus, at) : "", t->stopped);
     kvr_gpu_give(t->gpus, at);

@@ -32,8 +32,8 @@ static uint64_t first_hash(const char *text)
     return hash_text(14695981039346656037u, text);
 }
 
-/* What a prediction hangs on, all frames counted as held: cells that differ in prompt, seed, window
- * or repeat are alike. */
+/* Hash of what a prediction depends on, with all frames counted as cached: prompt, seed, window and
+ * repeat do not matter. */
 static uint64_t alike(const struct kvr_cell *cell)
 {
     char text[512];
@@ -44,7 +44,7 @@ static uint64_t alike(const struct kvr_cell *cell)
     return first_hash(text);
 }
 
-/* Keeps what it has seen. */
+/* A set of hashes. */
 struct seen {
     uint64_t *at;
     size_t room; /* a power of two */
@@ -54,7 +54,7 @@ static bool is_new(struct seen *s, uint64_t h)
 {
     size_t i;
 
-    h = h ? h : 1; /* 0: a free place */
+    h = h ? h : 1; /* 0 marks a free slot */
     i = (size_t)(h ^ h >> 32) & (s->room - 1);
 
     for (; s->at[i]; i = (i + 1) & (s->room - 1))
@@ -64,11 +64,11 @@ static bool is_new(struct seen *s, uint64_t h)
     return true;
 }
 
-/* What the cells of one model and length share. */
+/* Shared by the cells of one model and length. */
 struct part {
     const struct kvr_config_model *model;
     int frames, window;
-    struct kvr_need need; /* without the peak of a cache */
+    struct kvr_need need; /* without the cache's peak */
 };
 
 static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
@@ -94,7 +94,7 @@ static void at_least(int64_t *most, size_t bytes)
     *most = (int64_t)bytes > *most ? (int64_t)bytes : *most;
 }
 
-/* A cell that cannot be predicted is no reason not to plan it. */
+/* A cell that cannot be predicted is ignored here. */
 static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep,
                                    size_t activations, struct kvr_run_summary *out)
 {
@@ -124,7 +124,7 @@ static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr
     return st == KVR_EINTERRUPTED || st == KVR_ENOMEM ? st : KVR_OK;
 }
 
-/* The phases beside the network: a text is encoded once, frames are kept once for each rollout. */
+/* Phases besides the network: each text is encoded once, each rollout's frames are decoded once. */
 static void add_phases(const struct kvr_cell *cell, const struct kvr_need *n, struct seen *seen,
                        struct kvr_run_summary *out)
 {
@@ -178,7 +178,7 @@ static void kit_close(struct kit *k)
     kvr_dev_close(&k->dev);
 }
 
-/* Operations a second; the best of a few rounds. */
+/* Operations per second, best of a few rounds. */
 static enum kvr_status measure_rate(int threads, double *rate)
 {
     const int before = omp_get_max_threads();
@@ -202,7 +202,7 @@ static enum kvr_status measure_rate(int threads, double *rate)
     return st;
 }
 
-/* The best that was ever reached on such a processor: it is busy at times. */
+/* The best rate ever measured on this processor, which may be busy now. */
 static enum kvr_status best_rate(int threads, double *rate)
 {
     char cpu[160], key[256];
@@ -227,7 +227,7 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
         if (strcmp(cell->set.device, "cpu") == 0)
             *threads = cell->set.threads;
         out->flop += cell->cost;
-        if (!cell->model->trace) { /* which has no phase but its network's attention */
+        if (!cell->model->trace) { /* a trace only has the network's attention */
             KVR_TRY(look_at_part(&part, cell));
             add_phases(cell, &part.need, seen, out);
         }
@@ -246,7 +246,7 @@ enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job
 
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
-    while (seen.room < 6 * (size_t)sweep->n_cells) /* three of each cell, and half of it free */
+    while (seen.room < 6 * (size_t)sweep->n_cells) /* three entries per cell, at most half full */
         seen.room *= 2;
     seen.at = calloc(seen.room, sizeof *seen.at);
     if (!seen.at)

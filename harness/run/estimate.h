@@ -1,15 +1,15 @@
-/* estimate.h - what a plan will take, by arithmetic, where no earlier cell says it. */
+/* estimate.h - predicted cost of a plan, where the database has no history. */
 #ifndef KVR_RUN_ESTIMATE_H
 #define KVR_RUN_ESTIMATE_H
 
 #include "harness/run/choose.h"
 
-/* Of the waiting jobs: the operations of all their networks (harness/plan/effort.h), the memory of
- * the largest (harness/cache/predict.h), both phase by phase, the raw frames that are kept, and the
- * operations a second that a linear layer of Wan's width reaches on the CPU with the plan's
- * threads: the best that this machine has shown (core/remember.h), a tenth of a second of work now
- * among it. Beside other programs it is less, so that a time by it is what an idle machine needs
- * if all of the network runs as fast. 0: not known. */
+/* For the waiting jobs: operations of all networks (harness/plan/effort.h), memory of the largest
+ * (harness/cache/predict.h), both by phase, size of the stored raw frames, and the operations per
+ * second of a linear layer of Wan's width on the CPU with the plan's threads. The rate is the best
+ * this machine has reached (core/remember.h), including a tenth of a second measured now. A time
+ * computed from it is therefore that of an idle machine whose whole network runs at that rate. 0:
+ * unknown. */
 enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                              struct kvr_run_summary *out);
 

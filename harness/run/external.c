@@ -1,4 +1,4 @@
-/* external.c - split, start, wait, parse. */
+/* external.c - splits the command, starts the program, waits, parses its output. */
 #include "harness/run/external.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void words_free(struct words *w)
         free(w->word[i]);
 }
 
-/* `text` with the placeholders replaced. */
+/* `text` with placeholders replaced. */
 static enum kvr_status substitute(const struct kvr_external *e, const char *text, char **out)
 {
     const struct {
@@ -118,8 +118,8 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
 
 /* --- the process ------------------------------------------------------------------------ */
 
-/* In the child. A session and so a group of its own: a timeout reaches what the program starts, and
- * it has no terminal to type into. It does not outlive us. */
+/* In the child: its own session and process group, so that a timeout kills everything it started,
+ * without a terminal. It is killed when the parent dies. */
 static void become(const struct kvr_sandbox *s, int out)
 {
     int in = open("/dev/null", O_RDONLY);
@@ -140,7 +140,7 @@ struct output {
     bool ended;
 };
 
-/* Take what is there. */
+/* Reads available output. */
 static void drain(struct output *o, int fd)
 {
     while (!o->ended) {
@@ -150,12 +150,12 @@ static void drain(struct output *o, int fd)
             continue;
         if (k < 0 && errno == EAGAIN)
             return;
-        o->ended = k <= 0; /* the end, or no room for more */
+        o->ended = k <= 0; /* end of output, or buffer full */
         o->n += k > 0 ? (size_t)k : 0;
     }
 }
 
-/* Until the program has ended, or printed too much. False: not in time. */
+/* Waits until the program ends or prints too much. False: timeout. */
 static bool wait_for(int pid_fd, int out_fd, int timeout_s, struct output *o)
 {
     const int64_t deadline = kvr_now_ns() + (int64_t)timeout_s * 1000000000;
@@ -175,7 +175,7 @@ static bool wait_for(int pid_fd, int out_fd, int timeout_s, struct output *o)
     }
 }
 
-/* The signal that ended the program; 0: none. bwrap tells of it as shells do. */
+/* The signal that ended the program; 0: none. bwrap reports signals like a shell. */
 static int signal_of(int status, enum kvr_sandbox_kind kind)
 {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) - SHELL_SIGNAL : 0;
@@ -190,7 +190,7 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
 {
     const int sig = signal_of(status, kind);
 
-    if (o->n == MAX_OUTPUT) /* then it was ended for that */
+    if (o->n == MAX_OUTPUT) /* then it was killed for that */
         return kvr_fail(KVR_EFORMAT, "%s: printed more than %d bytes", program, MAX_OUTPUT);
     if (sig)
         return kvr_fail(KVR_EIO, "%s: killed by signal %d (SIG%s)", program, sig,
@@ -223,7 +223,7 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
         fcntl(p[0], F_SETFL, O_NONBLOCK);
         pid_fd = pidfd_open(pid, 0);
         in_time = pid_fd >= 0 && wait_for(pid_fd, p[0], timeout_s, o);
-        kill(-pid, SIGKILL); /* the group may not be there yet, or hold more than the program */
+        kill(-pid, SIGKILL); /* the group may not exist yet, or contain more processes */
         if (!in_time)
             kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -241,7 +241,7 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
     return judge(program, s->kind, status, o);
 }
 
-/* --- what it printed -------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------- */
 
 static enum kvr_status refuse_score(const char *program, const char *key, const json_t *value)
 {

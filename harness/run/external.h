@@ -1,4 +1,4 @@
-/* external.h - any program as a metric: it is given the files of a cell and prints JSON.
+/* external.h - external programs as metrics: a program gets a cell's files and prints JSON.
  *
  *     json_t *scores;
  *     if (kvr_external_run(&e, &scores, &unheld) == KVR_OK)      {"name": number, NaN or null}
@@ -13,19 +13,19 @@
 #include "harness/run/sandbox.h"
 
 struct kvr_external {
-    const char *command; /* words as a shell splits them (quotes, backslash); no shell runs it */
+    const char *command; /* words split as in a shell (quotes, backslash); not run by a shell */
     int timeout_s;
-    enum kvr_sandbox_kind sandbox;          /* harness/run/sandbox.h */
-    const char *video, *frames, *reference; /* what {video} .. stand for; NULL: there is none */
+    enum kvr_sandbox_kind sandbox; /* harness/run/sandbox.h */
+    const char *video, *frames,
+        *reference; /* values of {video}, {frames}, {reference}; NULL: none */
 };
 
-/* Runs the program with its stderr as ours and no stdin, waits, reads its stdout. Failures, each
- * with the reason: a quote that is not closed, a file that is not there, a program that cannot be
- * started, is killed, ends with another code than 0, prints more than 1 MiB, is not done in time
- * (it and what it started are killed), or prints anything but one JSON object of numbers and
- * nulls, none of them named "sandbox". NaN and infinities, as Python prints them, are told by
- * kvr_json_not_finite(). On KVR_OK *out is the caller's. *unheld: NULL, or why the
- * program ran without a sandbox though it was to have one. */
+/* Runs the program without stdin and with our stderr, and reads its stdout. Fails, with the reason,
+ * on an unclosed quote, a missing file, a program that cannot be started, is killed, exits with a
+ * code other than 0, prints more than 1 MiB, exceeds the timeout (its process group is killed), or
+ * prints anything but one JSON object of numbers and nulls, none named "sandbox".
+ * kvr_json_not_finite() recognises NaN and infinities as printed by Python. On KVR_OK the caller
+ * owns *out. *unheld: NULL, or why a requested sandbox was not used. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

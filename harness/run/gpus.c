@@ -35,8 +35,8 @@ static const char *folder(void)
     return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
 }
 
-/* For everybody, whoever comes first; in a folder like /tmp a file that is there and another's may
- * not be opened to be created. */
+/* Readable and writable for every user. In sticky folders such as /tmp, opening another user's file
+ * with O_CREAT fails. */
 static int open_lock(const char *path)
 {
     enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
@@ -44,7 +44,7 @@ static int open_lock(const char *path)
 
     if (fd < 0 && errno == ENOENT) {
         fd = open(path, O_RDONLY | O_CREAT | O_EXCL | FLAGS, 0644);
-        if (fd < 0 && errno == EEXIST) /* somebody else has just made it */
+        if (fd < 0 && errno == EEXIST) /* created concurrently by another process */
             fd = open(path, O_RDONLY | FLAGS);
     }
     return fd;

@@ -1,13 +1,13 @@
-/* gpus.h - one cell per GPU, whoever runs it: a lock per GPU, for the time of a cell.
+/* gpus.h - one cell per GPU across processes: a lock per GPU, held while a cell runs.
  *
- *     kvr_gpus_open(&g, uuid, n);                     without GPUs every take is at -1
+ *     kvr_gpus_open(&g, uuid, n);                     without GPUs every take gives at = -1
  *     KVR_TRY(kvr_gpu_take(&g, &at, &taken));
  *     if (taken) ... kvr_gpus_uuid(&g, at) ... kvr_gpu_give(&g, at);
  *     kvr_gpus_close(&g);
  *
- * The lock is a file kvreel-UUID.lock in $KVREEL_LOCKS, else in /run/lock, else in /tmp. It is the
- * kernel's and ends with the process, however that ends; the file stays. Several sweeps on one
- * machine share its GPUs by it, cell by cell. */
+ * The lock is a file kvreel-UUID.lock in $KVREEL_LOCKS, else /run/lock, else /tmp. The kernel
+ * releases it when the process ends; the file remains. Concurrent sweeps on one machine share its
+ * GPUs this way, cell by cell. */
 #ifndef KVR_RUN_GPUS_H
 #define KVR_RUN_GPUS_H
 
@@ -20,17 +20,17 @@ struct kvr_gpus {
     int n;
     struct {
         char uuid[KVR_UUID_LEN];
-        int fd; /* -1: not ours */
+        int fd; /* -1: not held */
     } gpu[KVR_MAX_DEVICES];
 };
 
 void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n);
-void kvr_gpus_close(struct kvr_gpus *g); /* gives all back; copes with {0} */
+void kvr_gpus_close(struct kvr_gpus *g); /* releases all; accepts {0} */
 
-/* The first GPU that nobody has. False: all are taken, here or by others, and *at is -1. KVR_EIO:
- * a lock cannot be made. */
+/* Takes the first free GPU. False: all are taken, by this or other processes, and *at is -1.
+ * KVR_EIO: a lock cannot be created. */
 enum kvr_status kvr_gpu_take(struct kvr_gpus *g, int *at, bool *taken);
-void kvr_gpu_give(struct kvr_gpus *g, int at); /* copes with -1 */
+void kvr_gpu_give(struct kvr_gpus *g, int at); /* accepts -1 */
 
 /* "" for -1. */
 const char *kvr_gpus_uuid(const struct kvr_gpus *g, int at);

@@ -1,4 +1,4 @@
-/* lines.h - a plan by method: what would run, what is there, what cannot run and why. */
+/* lines.h - a plan by method: cells to run, done, and impossible, with reasons. */
 #ifndef KVR_RUN_LINES_H
 #define KVR_RUN_LINES_H
 

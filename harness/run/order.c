@@ -1,11 +1,11 @@
-/* order.c - sorted by round, by a hash of (seed, group), baselines first, a hash of (seed, cell).
- * Cells that hang on one unmoved baseline, its moved ones between, are one group here. */
+/* order.c - sorts by round, hash of (seed, group), baselines first, hash of (seed, cell). Cells
+ * that depend on one unshifted baseline, including its shifted ones, form a group. */
 #include "harness/run/order.h"
 
 #include <stdlib.h>
 
 struct place {
-    int index, round, rank; /* rank: baselines that stand before it */
+    int index, round, rank; /* rank: depth of its baselines */
     uint64_t group, cell;
 };
 
@@ -27,8 +27,8 @@ static int by_place(const void *a, const void *b)
     return x->cell != y->cell ? compare(x->cell, y->cell) : x->index - y->index;
 }
 
-/* FNV-1a over the seed, the round and the text, then mixed (splitmix64's last steps), so that
- * neighbouring seeds give unrelated orders. */
+/* FNV-1a over seed, round and text, then splitmix64's finalizer, so that similar seeds give
+ * unrelated orders. */
 static uint64_t hash(uint64_t seed, int round, const char *text)
 {
     uint64_t h = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;

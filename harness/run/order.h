@@ -1,8 +1,8 @@
-/* order.h - in which order cells are started.
+/* order.h - the order in which cells are started.
  *
- * Round by round, so that a drift of the machine meets all methods alike; within a round groups
- * in a shuffled order, within a group the baseline first, then the methods shuffled. The shuffle
- * is a function of the seed and of the cells' keys: the same sweep, the same order. */
+ * Round by round, so that drift of the machine affects all methods equally. Within a round groups
+ * are shuffled; within a group the baseline comes first, then the methods in shuffled order. The
+ * shuffle depends only on the seed and the cells' keys. */
 #ifndef KVR_RUN_ORDER_H
 #define KVR_RUN_ORDER_H
 

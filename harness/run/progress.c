@@ -1,4 +1,4 @@
-/* progress.c - lines and a bar. */
+/* progress.c - progress lines and bar. */
 #include "harness/run/progress.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static const char *duration(char *buf, size_t n, double s)
     return buf;
 }
 
-/* Seconds left: by the pace so far, or by history before there is one. */
+/* Seconds left, by the pace so far, or by history at the start. */
 static double seconds_left(const struct kvr_progress *p)
 {
     int left = p->total - p->done;
@@ -96,8 +96,8 @@ void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
     kvr_progress_tick(p);
 }
 
-/* Which of a prompt's and method's cells it is, where there are more than one: " (probe, step,
- * draw 2, repeat 3)". Draws and repeats count from 1. */
+/* Distinguishes cells of the same prompt and method: " (probe, step, draw 2, repeat 3)". Draws and
+ * repeats count from 1. */
 static void print_which(FILE *out, const struct kvr_cell *c)
 {
     const char *open = " (";

@@ -1,5 +1,5 @@
-/* progress.h - how a sweep shows that it moves: a bar with the time left on a terminal, else
- * one line per finished cell. Failures are always a line. */
+/* progress.h - progress of a sweep: a bar with the time left on a terminal, else one line per
+ * finished cell. Failures always get a line. */
 #ifndef KVR_RUN_PROGRESS_H
 #define KVR_RUN_PROGRESS_H
 
@@ -11,12 +11,12 @@ struct kvr_progress {
     FILE *out; /* NULL: quiet */
     bool bar, color;
     int total, done, failed, jobs;
-    int64_t t0_ns, estimate_ns; /* estimate: of the whole, by history; 0: none */
+    int64_t t0_ns, estimate_ns; /* estimate: of the whole sweep, from history; 0: none */
 };
 
 void kvr_progress_begin(struct kvr_progress *p, FILE *out, int total, int jobs,
                         int64_t estimate_ns);
-/* A sentence on a line of its own. */
+/* A message on its own line. */
 void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void kvr_progress_cell(struct kvr_progress *p, const struct kvr_cell *c,

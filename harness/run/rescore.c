@@ -16,14 +16,14 @@
 #include "harness/store/record.h"
 #include "harness/store/store.h"
 
-/* A finished cell and its files. Owned strings; NULL where there is no such file. */
+/* A finished cell and its files. Owned strings; NULL if there is no such file. */
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
         *video_sha256;
     char *truth, *truth_sha256, *prompt, *spec;
-    bool other_build;    /* than the baseline's */
-    int n_latent, given; /* given: latent frames that are the truth's */
-    char *has;           /* names of its metrics, each with a newline before and behind */
+    bool other_build;    /* build differs from the baseline's */
+    int n_latent, given; /* given: latent frames taken from ground truth */
+    char *has;           /* names of its metrics, each between newlines */
 };
 
 struct work {
@@ -33,13 +33,13 @@ struct work {
     struct cell *cell;
     int n_cells, room;
     bool no_memory;
-    struct kvr_video ref; /* of the baseline that was read last */
+    struct kvr_video ref; /* frames of the last baseline that was read */
     char *ref_path;
 };
 
-/* --- what there is ----------------------------------------------------------------------- */
+/* --- finished cells ---------------------------------------------------------------------- */
 
-/* NULL is no file, which no memory must not pass for. */
+/* NULL means no file, so a failed allocation must be distinguished. */
 static char *copy(struct work *w, const struct kvr_value *v)
 {
     char *text = v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
@@ -102,7 +102,7 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
 
 static enum kvr_status read_cells(struct work *w)
 {
-    /* In the order of baselines, so that each one's frames are read once. */
+    /* Ordered by baseline, so that each baseline's frames are read once. */
     static const char sql[] =
         "SELECT c.key, c.prompt_id || ' ' || c.method, c.model, c.frames, f.path, f.sha256, "
         "b.path, b.sha256, v.path, (SELECT char(10) || group_concat(name, char(10)) || char(10) "
@@ -129,7 +129,7 @@ static bool has_metric(const struct cell *c, const char *name)
     return c->has && strstr(c->has, line);
 }
 
-/* What is asked for and not there yet. */
+/* Requested metrics that are missing. */
 static enum kvr_status still_wanted(const struct work *w, const struct cell *c, json_t **metrics,
                                     json_t **commands)
 {
@@ -191,7 +191,7 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
     return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: no memory");
 }
 
-/* Its folder into `dir`; no frames of a chunk where the model is not on this machine. */
+/* Finds the model's folder into `dir`; without it chunk sizes are unknown. */
 static enum kvr_status look_up(const char *model, char *dir, size_t n,
                                struct kvr_model_config *config)
 {
@@ -227,7 +227,7 @@ static enum kvr_status put(struct work *w, const struct cell *c, const char *spe
     return st;
 }
 
-/* Where the files of a cell are; NULL: there is none. Owned. */
+/* Paths of a cell's files; NULL: no such file. Owned. */
 struct places {
     char *frames, *reference, *video, *truth;
 };
@@ -294,8 +294,7 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
     return st;
 }
 
-/* Names come from the database, and that may be anybody's: what lies outside of the out folder is
- * none of its files. */
+/* Paths come from the database, which is untrusted: a path outside of the out folder is ignored. */
 static enum kvr_status place(const struct work *w, const char *name, char **out)
 {
     *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
@@ -333,7 +332,7 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* Trouble with the machine ends it, trouble with a cell is the cell's. */
+/* An error of the machine stops the command; an error of a cell is counted for the cell. */
 static enum kvr_status one(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;

@@ -1,7 +1,7 @@
-/* rescore.h - more metrics for cells that were measured before, from the frames they left.
+/* rescore.h - computes more metrics for finished cells from their stored frames.
  *
- * Nothing is generated again: the frames in the out folder are read, checked against the
- * database, and compared with those of the cell's baseline. */
+ * Nothing is generated: frames in the out folder are read, checked against the database, and
+ * compared with those of the cell's baseline. */
 #ifndef KVR_RUN_RESCORE_H
 #define KVR_RUN_RESCORE_H
 
@@ -17,21 +17,21 @@ struct kvr_rescore_options {
     const json_t *commands;  /* harness/plan/commands.h; NULL: none */
     const char *const *only; /* keys of cells, sorted; NULL: all */
     int n_only;
-    bool force;            /* also where the metric is there already */
-    bool (*stopped)(void); /* asked between cells; NULL: nobody asks */
-    FILE *progress;        /* a line per cell that failed; NULL: quiet */
+    bool force;            /* also if the metric exists */
+    bool (*stopped)(void); /* polled between cells; NULL: never */
+    FILE *progress;        /* one line per failed cell; NULL: quiet */
 };
 
 struct kvr_rescore_summary {
-    int cells;  /* OK cells of the database, of `only` */
-    int scored; /* of these, with new rows */
-    int had;    /* that had everything before */
-    int failed; /* whose frames are gone or are not those that were measured */
+    int cells;  /* OK cells of the database, within `only` */
+    int scored; /* with new rows */
+    int had;    /* nothing was missing */
+    int failed; /* frames missing or changed */
     bool stopped;
 };
 
-/* Each cell's rows are written together. KVR_ENOTFOUND: no such database, or a metric that is
- * none. A cell that fails is counted, and the others go on. */
+/* Each cell's rows are written in one transaction. KVR_ENOTFOUND: no such database or metric. A
+ * failed cell is counted, and the others continue. */
 enum kvr_status kvr_rescore(const struct kvr_rescore_options *o, struct kvr_rescore_summary *out);
 
 #endif

@@ -1,7 +1,7 @@
-/* runner.c - runs the jobs of a sweep, `jobs` workers at a time, and stores what comes back.
+/* runner.c - runs the jobs of a sweep with up to `jobs` workers, and stores the results.
  *
- * One loop polls a signal descriptor and every worker's pipes, so there is no handler and no
- * global state. A candidate starts when its baseline's frames are there. */
+ * One loop polls a signal descriptor and every worker's pipes, so there are no signal handlers and
+ * no global state. A candidate starts once its baseline's frames exist. */
 #include "harness/files/media/ffmpeg.h"
 #include "harness/run/encode.h"
 #include "harness/run/run.h"
@@ -47,16 +47,16 @@
 
 enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
 
-/* A baseline that moves by more than this from the beginning of a timed session to its end makes
- * the session's times noisy. */
+/* If a baseline's time changes by more than this between the beginning and the end of a timed
+ * session, the session's times are noisy. */
 static const double max_drift = 0.02;
 
 struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* NULL: idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped, drift; /* drift: a baseline once more, no cell */
-    int64_t oom_kills;              /* the host's counter when it started */
+    bool timed_out, stopped, drift; /* drift: a repeated baseline, not a cell */
+    int64_t oom_kills;              /* the host's counter at the start */
     int gpu;                        /* -1: none */
     struct kvr_beside beside;
     char started[32];
@@ -67,8 +67,8 @@ struct runner {
     struct kvr_run_summary *summary;
     struct kvr_config config;
     struct kvr_sweep sweep;
-    char **packs;       /* of the config's models: embeddings of their prompts (encode.h) */
-    char (*stamps)[65]; /* of the config's models, when their hashes were taken */
+    char **packs;       /* per model of the config: embeddings of its prompts (encode.h) */
+    char (*stamps)[65]; /* per model of the config, taken with its hash */
     struct kvr_job *jobs;
     int *order;
     struct kvr_store *store;
@@ -78,18 +78,18 @@ struct runner {
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
-    int n_workers, n_running, next; /* next: place in the order; before it nobody is WAITING */
-    int n_started, n_drift;         /* cells; drift measurements that were started */
+    int n_workers, n_running, next; /* next: index in the order; no earlier job is WAITING */
+    int n_started, n_drift;         /* cells; started drift measurements */
     int64_t drift_ns[N_DRIFT];
-    int64_t t0_ns, ns_done; /* the run's beginning; what its finished cells took */
+    int64_t t0_ns, ns_done; /* start of the run; total time of finished cells */
     double cost_done;
     struct kvr_machine machine;
     struct kvr_job *drift_job; /* the baseline that is measured again */
-    char driver[256];          /* the device's, for the session */
+    char driver[256];          /* the device's driver, for the session */
     struct kvr_gpus gpus;
-    bool no_links;               /* the out folder cannot have any */
-    bool waits_for_gpu, said_so; /* others have them all; the user was told */
-    int timeout_s, signals;      /* signals: how often the user asked to stop */
+    bool no_links;               /* the out folder does not support links */
+    bool waits_for_gpu, said_so; /* all GPUs are taken by others; the user was told */
+    int timeout_s, signals;      /* signals: stop requests by the user */
     int signal_fd, lock;
     sigset_t old_mask;
     struct sigaction old_pipe;
@@ -121,7 +121,7 @@ static enum kvr_status store_attempt(struct runner *r, struct kvr_job *j, struct
     return kvr_attempt_store(r->store, a, v);
 }
 
-/* A row for a cell that no worker sees. */
+/* A row for a cell without a worker. */
 static enum kvr_status store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,
                                      const char *reason, struct kvr_verdict *v)
 {
@@ -144,7 +144,7 @@ static enum kvr_status store_unsupported(struct runner *r)
         if (known.found && known.outcome == o && strcmp(known.reason, j->reason) == 0)
             continue;
         if (known.found && known.outcome == KVR_OUT_OK)
-            continue; /* measured before the rule was made: that stays */
+            continue; /* measured before the rule existed: kept */
         KVR_TRY(store_untried(r, j, o, j->reason, &v));
         kvr_progress_say(&r->progress, "%s %s: %s: %s", j->cell->prompt->id, j->cell->label,
                          kvr_outcome_name(o), j->reason);
@@ -181,7 +181,7 @@ static bool wants_video(const struct runner *r, const struct kvr_cell *c)
     return r->config.set.videos || strstr(c->spec, "{video}");
 }
 
-/* Rather than a sweep each of whose cells fails when its frames are there already. */
+/* Fails early, instead of in each cell after its frames are done. */
 static enum kvr_status can_make_videos(const struct runner *r)
 {
     const struct kvr_ffmpeg *ff;
@@ -202,8 +202,8 @@ static enum kvr_status can_make_videos(const struct runner *r)
     return KVR_OK;
 }
 
-/* Names for people; a folder without them is as good to every program, so that one that cannot have
- * any is told of once. Probes are of rollouts that have theirs. */
+/* Links with readable names are optional: a folder without link support is reported once. Probes
+ * repeat rollouts that already have links. */
 static void link_by_name(struct runner *r, const struct kvr_job *j)
 {
     const struct kvr_cell *c = j->cell;
@@ -222,7 +222,7 @@ static void link_by_name(struct runner *r, const struct kvr_job *j)
         kvr_progress_say(&r->progress, "no links by name: %s", kvr_error());
 }
 
-/* Where the plug-ins that a cell names are on this machine. NULL: no memory. */
+/* Paths of a cell's plug-ins on this machine. NULL: no memory. */
 static json_t *plugin_paths(const json_t *spec)
 {
     json_t *named = json_object_get(spec, "plugins"), *paths = json_array();
@@ -234,7 +234,7 @@ static json_t *plugin_paths(const json_t *spec)
     return paths;
 }
 
-/* Null where the prompt has none. */
+/* Null if the prompt has none. */
 static json_t *truth_json(const struct kvr_prompt_truth *t)
 {
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
@@ -245,8 +245,8 @@ static json_t *tokens_json(const struct kvr_prompt_tokens *t)
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
 }
 
-/* What the model reads in place of the prompt's text: the suite's, or what its encoder made of it.
- * NULL: no memory. */
+/* The embedding read in place of the prompt's text: the suite's, or the encoder's. NULL: no
+ * memory. */
 static json_t *embedding_json(const struct runner *r, const struct kvr_cell *c)
 {
     const struct kvr_prompt_embedding *e = c->prompt->embedding;
@@ -261,8 +261,7 @@ static json_t *embedding_json(const struct runner *r, const struct kvr_cell *c)
     return json_pack("{s:s, s:s}", "file", r->packs[c->model - r->config.model], "tensor", id);
 }
 
-/* Names hold what the cell is and which build makes it: a file that was measured is never written
- * over by one that differs. */
+/* File names contain cell and build, so measured files are never overwritten by different ones. */
 static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
 {
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
@@ -337,7 +336,7 @@ static enum kvr_status skip(struct runner *r, struct kvr_job *j, const struct kv
     return settle(r, j, &v);
 }
 
-/* --- what need not be run --------------------------------------------------------------- */
+/* --- what can be skipped ---------------------------------------------------------------- */
 
 static enum kvr_status leave_out(struct runner *r, struct kvr_job *j)
 {
@@ -353,10 +352,10 @@ static enum kvr_status is_enough(struct runner *r, const struct kvr_job *j, bool
                          r->opts->width, yes);
 }
 
-/* Repeats that an earlier run has made superfluous are no part of what is to be run. */
+/* Leaves out repeats that earlier runs have made unnecessary. */
 static enum kvr_status find_enough(struct runner *r)
 {
-    for (int i = r->sweep.n_cells - 1; i >= 0; i--) { /* baselines after what needs them */
+    for (int i = r->sweep.n_cells - 1; i >= 0; i--) { /* baselines after the cells that need them */
         bool yes = false;
 
         if (r->jobs[i].state == KVR_WAITING)
@@ -371,8 +370,8 @@ static enum kvr_status find_enough(struct runner *r)
     return KVR_OK;
 }
 
-/* Would it be through in time, and the baseline measured again after it where that is due? By the
- * pace so far; before there is one nobody knows. */
+/* Whether the job would finish within the budget, including a due drift measurement, at the pace so
+ * far; unknown at the start. */
 static bool is_in_time(const struct runner *r, const struct kvr_job *j)
 {
     const double pace = r->cost_done > 0 ? (double)r->ns_done / r->cost_done : 0;
@@ -382,8 +381,8 @@ static bool is_in_time(const struct runner *r, const struct kvr_job *j)
     return r->opts->budget_s <= 0 || end < (double)r->t0_ns + 1e9 * (double)r->opts->budget_s;
 }
 
-/* The first job that can start; cells whose baseline failed are settled on the way. Without frames
- * there is nothing to wait for. NULL: none now. */
+/* The first job that can start. Cells whose baseline failed are settled on the way; without frames
+ * nothing waits. NULL: none now. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     bool enough;
@@ -407,14 +406,15 @@ static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
         }
         if (b->state == KVR_FAILED)
             KVR_TRY(skip(r, j, b));
-        if (b->state == KVR_LEFT_OUT) /* its repeat was enough, and that of all that needs it */
+        if (b->state == KVR_LEFT_OUT) /* its time and those of its dependents are known precisely
+                                       * enough */
             KVR_TRY(leave_out(r, j));
     }
     return KVR_OK;
 }
 
-/* In a timed session the first baseline is measured again: at once, when half of the cells have
- * been started, and after the last. NULL: not now. */
+/* In a timed session the first baseline is measured again: at once, after half of the cells, and
+ * after the last. NULL: not now. */
 static struct kvr_job *drift_due(const struct runner *r, bool cells_left)
 {
     const int half = (r->summary->to_run + 1) / 2;
@@ -426,7 +426,7 @@ static struct kvr_job *drift_due(const struct runner *r, bool cells_left)
     return NULL;
 }
 
-/* Of a session that resumes, whose baselines were all measured before: one of those. */
+/* For a resumed session whose baselines were all measured before: picks one of those. */
 static void choose_drift_job(struct runner *r)
 {
     for (int i = 0; i < r->sweep.n_cells; i++) {
@@ -435,7 +435,7 @@ static void choose_drift_job(struct runner *r)
         if (!j->cell->set.timing || j->cell->baseline != r->order[i])
             continue;
         if (j->state == KVR_WAITING) {
-            r->drift_job = NULL; /* it will be that one, once it has been measured */
+            r->drift_job = NULL; /* it becomes that one once it is measured */
             return;
         }
         if (j->state == KVR_DONE && !r->drift_job)
@@ -443,7 +443,7 @@ static void choose_drift_job(struct runner *r)
     }
 }
 
-/* All are others' now: they are asked again at the next tick. */
+/* All GPUs are taken; the next tick tries again. */
 static void wait_for_gpu(struct runner *r)
 {
     r->waits_for_gpu = r->n_running == 0;
@@ -480,8 +480,8 @@ static enum kvr_status fill_workers(struct runner *r)
 
 /* --- finishing -------------------------------------------------------------------------- */
 
-/* A drift measurement: only its time is kept. One that failed leaves the session unchecked, and
- * that is noisy, too. */
+/* Keeps only the time of a drift measurement. A failed one leaves the session unchecked, which
+ * counts as noisy. */
 static enum kvr_status finish_drift(struct runner *r, struct worker *w)
 {
     json_t *answer =
@@ -524,7 +524,8 @@ static enum kvr_status judge_drift(struct runner *r)
     return kvr_store_noisy(r->store, r->session.id, "DRIFT");
 }
 
-/* What failed in a way that may be another the next time waits again, at its place in the order. */
+/* Whether a failed cell is queued again, at its place in the order, because the failure may be
+ * temporary. */
 static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v)
 {
     if (r->signals || v->disk_full || j->tries >= r->retries.most[v->outcome])
@@ -569,7 +570,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
     } else {
         r->cost_done += j->cell->cost;
         r->ns_done += a.cell_ns;
-        if (!a.expected_frames[0]) { /* a repeat gives the same frames, or something is wrong */
+        if (!a.expected_frames[0]) { /* a repeat must give the same frames */
             st = kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
                                        same_frames);
             a.expected_frames = same_frames;
@@ -691,7 +692,7 @@ static enum kvr_status wait_for_something(struct runner *r)
     return reap(r);
 }
 
-/* What the budget has left. */
+/* Counts the cells left by the budget. */
 static void count_open(struct runner *r)
 {
     for (int i = 0; r->opts->budget_s > 0 && i < r->sweep.n_cells; i++)
@@ -711,9 +712,8 @@ static enum kvr_status loop(struct runner *r)
     }
 }
 
-/* Another program holds the database: what is finished waits for it, as long as it takes, and what
- * runs goes on, with its pipes read and its time not running out meanwhile. Who asks twice to stop
- * is heard. */
+/* While another program locks the database, finished cells wait, and running ones continue with
+ * their pipes read and without timeouts. A second stop request ends the wait. */
 static bool wait_for_store(void *ctx, int64_t waited_ms)
 {
     enum { SAY_AFTER_MS = 5000, STEP_MS = 50 };
@@ -739,7 +739,7 @@ static enum kvr_status catch_signals(struct runner *r)
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGUSR1); /* a scheduler: the time is nearly up */
+    sigaddset(&mask, SIGUSR1); /* a batch scheduler: time is nearly up */
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &r->old_mask);
     sigaction(SIGPIPE, &ignore, &r->old_pipe); /* a worker may die before it reads */
@@ -749,7 +749,7 @@ static enum kvr_status catch_signals(struct runner *r)
     return KVR_OK;
 }
 
-/* What came last must not kill us once it is unblocked. */
+/* A pending signal must not kill us once unblocked. */
 static void release_signals(struct runner *r)
 {
     struct signalfd_siginfo info;
@@ -787,7 +787,7 @@ static enum kvr_status run_jobs(struct runner *r)
 
 /* --- before the first cell -------------------------------------------------------------- */
 
-/* A worker is told its folders in JSON. */
+/* Folder names are passed to workers in JSON. */
 static enum kvr_status check_name(const char *what, const char *path)
 {
     return kvr_utf8_is(path)
@@ -796,8 +796,8 @@ static enum kvr_status check_name(const char *what, const char *path)
                           what, path);
 }
 
-/* Which device it is goes into every key and into the session. A plan may be of a device that is
- * on another machine. */
+/* The device's name is part of every key and of the session. A dry run may be for a device of
+ * another machine. */
 static enum kvr_status look_at_device(struct runner *r)
 {
     struct kvr_device_words d;
@@ -821,13 +821,13 @@ static enum kvr_status look_at_device(struct runner *r)
     return KVR_OK;
 }
 
-/* `text` is what the facts point to when the model has an encoder that somebody needs. */
+/* `text` holds the encoder's facts if the model has an encoder that a cell needs. */
 static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, const char *name,
                                      const char *dir, char text[KVR_SHA256_HEX],
                                      struct kvr_model_facts *out)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    const bool absent = kvr_model_absent(m); /* planned as if all of it were there */
+    const bool absent = kvr_model_absent(m); /* planned as if it were complete */
     bool there = false;
 
     *out = (struct kvr_model_facts){ .name = name,
@@ -929,7 +929,7 @@ static int count_workers(const struct runner *r)
     int n = r->opts->jobs;
 
     if (n <= 0 && r->config.set.timing)
-        n = 1; /* beside others a cell takes longer */
+        n = 1; /* concurrent cells are slower */
     if (n <= 0) {
         n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
         n /= r->config.set.threads;
@@ -947,8 +947,8 @@ static int by_size(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* From the history of this database; cells it knows nothing of count as the average of those
- * it does. Memory: as many workers as run at a time, each the largest that is left. */
+/* From this database's history; unknown cells count as the average of known ones. Memory: the
+ * concurrent workers with the largest remaining cells. */
 static enum kvr_status estimate(struct runner *r)
 {
     int64_t ns = 0, disk = 0, *host = calloc((size_t)r->sweep.n_cells + 1, sizeof *host);
@@ -980,8 +980,7 @@ static enum kvr_status estimate(struct runner *r)
     return st;
 }
 
-/* The first so many of those that would run, in their order; a baseline stands before what needs
- * it. */
+/* The first `limit` cells that would run, in order; baselines precede their dependents. */
 static void apply_limit(struct runner *r)
 {
     int n = 0;
@@ -999,7 +998,7 @@ static void apply_limit(struct runner *r)
 
 static enum kvr_status open_store(struct runner *r)
 {
-    /* A dry run leaves no file behind. */
+    /* A dry run creates no file. */
     if (r->opts->dry_run && !kvr_path_exists(r->summary->db_path))
         return KVR_OK;
     if (r->opts->dry_run)
@@ -1013,7 +1012,7 @@ static enum kvr_status open_store(struct runner *r)
     return KVR_OK;
 }
 
-/* After `repeats: 1` a time is one sample, whatever `timing` says. */
+/* With `repeats: 1` a time is a single sample, whatever `timing` says. */
 static void count_timed_once(struct runner *r)
 {
     for (int i = 0; i < r->sweep.n_cells && r->config.set.repeats == 1; i++) {
@@ -1049,9 +1048,8 @@ static void say_warning(void *ctx, const struct kvr_plan_line *line)
 
 /* --- costs ------------------------------------------------------------------------------ */
 
-/* What cells like it took, in that database; where there is none, its operations at the pace of
- * those that are known. All of it from the file alone: every machine that has it makes the same
- * shards. */
+/* Costs from that database: the time of similar cells, else operations at the pace of the known
+ * ones. Depends on the file only, so every machine computes the same shards. */
 static enum kvr_status weigh_by_history(struct runner *r)
 {
     struct kvr_store *history;
@@ -1082,8 +1080,8 @@ static enum kvr_status weigh_by_history(struct runner *r)
 
 /* --- the plan in the database ----------------------------------------------------------- */
 
-/* The out folder as seen from the database's, so that both may be moved together; NULL where there is
- * none yet. */
+/* The out folder relative to the database's folder, so that both can be moved together; NULL if it
+ * does not exist. */
 static enum kvr_status out_from_db(const struct kvr_run_summary *s, char **out)
 {
     char from[PATH_MAX], to[PATH_MAX], *dir = kvr_path_dir(s->db_path);
@@ -1099,7 +1097,7 @@ static enum kvr_status out_from_db(const struct kvr_run_summary *s, char **out)
     return *out || !there ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
-/* The config, with what the command line sets: one plan goes by that, the last of it counts. */
+/* The config plus command-line overrides; the last run of a plan counts. */
 static enum kvr_status name_config(const struct runner *r, char **out)
 {
     size_t size;
@@ -1114,8 +1112,8 @@ static enum kvr_status name_config(const struct runner *r, char **out)
     return kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
-/* Which of two runs of one second is the later, and what narrows this one, so that its tables can say
- * that they are not all. */
+/* Facts that order runs of the same second, and restrictions of this run, so that tables can say
+ * that they are partial. */
 static enum kvr_status tell_session(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
@@ -1147,7 +1145,7 @@ static enum kvr_status tell_session(struct runner *r)
     return kvr_session_identify(s);
 }
 
-/* The GPUs that its cells may run on, by UUID: part of who the machine is. */
+/* UUIDs of the GPUs that cells may use: part of the machine's identity. */
 static enum kvr_status tell_gpus(struct runner *r)
 {
     char text[KVR_MAX_DEVICES * KVR_UUID_LEN] = "";
@@ -1159,7 +1157,7 @@ static enum kvr_status tell_gpus(struct runner *r)
     return r->gpus.n ? kvr_session_tell(&r->session, "device_uuids", text) : KVR_OK;
 }
 
-/* Who tells of their clocks and heat, or why nobody does; and what they are set to. */
+/* NVML's version or why it is absent; clocks, power and ECC settings. */
 static enum kvr_status tell_gpu_states(struct runner *r)
 {
     char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN], *text;
@@ -1179,7 +1177,7 @@ static enum kvr_status tell_gpu_states(struct runner *r)
     return kvr_session_tell(&r->session, "nvml", r->machine.nvml);
 }
 
-/* A hash of all keys: the same plan, whoever runs it. */
+/* Hash of all keys: identifies the plan on any machine. */
 static enum kvr_status identify_plan(struct runner *r)
 {
     const size_t len = KVR_KEY_LEN - 1;
@@ -1231,7 +1229,7 @@ static enum kvr_status store_plan(struct runner *r)
     return st;
 }
 
-/* They are held back until the loop reads them. */
+/* Signals stay blocked until the loop reads them. */
 static bool asked_to_stop(void)
 {
     sigset_t set;
@@ -1247,7 +1245,7 @@ static enum kvr_status go_on(void)
                : KVR_OK;
 }
 
-/* A plan does without. */
+/* A dry run does not need the lists. */
 static enum kvr_status lists_are_there(const struct runner *r)
 {
     for (int i = 0; i < r->config.n_suites && !r->opts->dry_run; i++)
@@ -1257,8 +1255,8 @@ static enum kvr_status lists_are_there(const struct runner *r)
     return KVR_OK;
 }
 
-/* How it ended, with an error, too: a session that says for good that it runs was killed. What is
- * told last is the error, whether the database takes the rest or not. */
+/* Records how the session ended, also on error: one that stays "running" was killed. Returns the
+ * original error whether or not the database accepts the record. */
 static enum kvr_status end_session(struct runner *r, enum kvr_status ended)
 {
     const bool stopped = ended == KVR_EINTERRUPTED || r->summary->interrupted;
@@ -1349,7 +1347,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What the sweep asks of frames that are there: the cells' own list, of any of them. */
+/* Computes the sweep's metrics for existing frames, with each cell's own list. */
 static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
 {
     json_t *metrics = kvr_config_metrics_json(&r->config);
@@ -1377,7 +1375,7 @@ static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
     return KVR_OK;
 }
 
-/* When no cell runs any more and the database is closed: it is opened again to write. */
+/* After all cells, with the database closed: it is opened again for writing. */
 static enum kvr_status score_new_metrics(struct runner *r)
 {
     const char **keys;

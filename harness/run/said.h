@@ -1,4 +1,4 @@
-/* said.h - what a prompt says at each chunk, for the metric that asks whether the video is it. */
+/* said.h - a prompt's words per chunk, for the metric prompt_score. */
 #ifndef KVR_RUN_SAID_H
 #define KVR_RUN_SAID_H
 
@@ -13,11 +13,11 @@ struct kvr_said {
     char probe[PATH_MAX];
 };
 
-/* `config` outlives `s`. A model without a vocabulary, or a prompt that it cannot read, says
- * nothing: prompt.n_chunks is 0. KVR_ENOMEM. */
+/* `config` must outlive `s`. Without a vocabulary, or for a prompt it cannot parse, prompt.n_chunks
+ * is 0. KVR_ENOMEM. */
 enum kvr_status kvr_said_open(struct kvr_said *s, const char *model_dir,
                               const struct kvr_model_config *config, const char *text,
                               int n_chunks);
-void kvr_said_close(struct kvr_said *s); /* copes with {0} */
+void kvr_said_close(struct kvr_said *s); /* accepts {0} */
 
 #endif

@@ -42,7 +42,7 @@ static enum kvr_status make_scratch(char out[512])
     return st;
 }
 
-/* By descriptors and never through links: who has written here may still be changing it. */
+/* By descriptors and never through links, since the program may still be changing the folder. */
 static void remove_in(int at, const char *name, int depth)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -69,7 +69,8 @@ static bool is_program(const char *path)
     return access(path, X_OK) == 0 && !kvr_path_is_dir(path);
 }
 
-/* As execvp() looks: said here, because bwrap has an exit code of its own for it. */
+/* PATH lookup as in execvp(), done here because bwrap reports a missing program by its own exit
+ * code. */
 static bool is_there(const char *name)
 {
     const char *path = getenv("PATH");
@@ -90,10 +91,10 @@ static bool is_there(const char *name)
 
 static void put(char **argv, int *n, const char *word)
 {
-    argv[(*n)++] = (char *)(uintptr_t)word; /* exec changes none */
+    argv[(*n)++] = (char *)(uintptr_t)word; /* exec does not modify it */
 }
 
-/* Devices of GPUs, and files that lie among the devices, of which the sandbox has its own. */
+/* GPU device nodes, and input files below /dev, which the sandbox replaces. */
 static void put_devices(char **argv, int *n, const glob_t *gpus,
                         const char *const files[KVR_SANDBOX_FILES])
 {
@@ -137,7 +138,7 @@ static int put_bwrap(const struct kvr_sandbox *s, char **argv, const glob_t *gpu
     return n;
 }
 
-/* Does bwrap start a program here? */
+/* Whether bwrap can start a program here. */
 static bool bwrap_works(const struct kvr_sandbox *s, const glob_t *gpus)
 {
     static const char *const no_files[KVR_SANDBOX_FILES];
@@ -178,7 +179,7 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
     return KVR_OK;
 }
 
-/* One block: the pointers of argv and env, then TMPDIR's text. */
+/* One allocation: the pointers of argv and env, then TMPDIR's text. */
 static enum kvr_status write_words(struct kvr_sandbox *s, char *const *argv, const glob_t *gpus,
                                    const char *const files[KVR_SANDBOX_FILES])
 {
@@ -258,7 +259,8 @@ void kvr_sandbox_enter(const struct kvr_sandbox *s)
     lower(RLIMIT_CPU, s->cpu_s);
     lower(RLIMIT_FSIZE, s->memory_bytes);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-    lower(RLIMIT_DATA, s->memory_bytes); /* the sanitizers' shadows of tests' programs are larger */
+    lower(RLIMIT_DATA, s->memory_bytes); /* the sanitizers' shadow memory of test programs exceeds
+                                          * the limit */
 #endif
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
     if (s->kind == KVR_SANDBOX_LANDLOCK && !kvr_sandbox_landlock(s->scratch))

@@ -1,4 +1,4 @@
-/* sandbox.h - what a program that scores a video may do: read files, compute, and answer.
+/* sandbox.h - confines a program that scores a video: it may read files, compute, and print.
  *
  *     struct kvr_sandbox s;
  *     KVR_TRY(kvr_sandbox_open(&s, KVR_SANDBOX_BEST, argv, files, timeout_s));
@@ -10,12 +10,11 @@
  *     ...                          when it has ended
  *     kvr_sandbox_close(&s);
  *
- * Held, the program has no network, and of files it may change those of one folder alone, which is
- * fresh, named by TMPDIR, and gone afterwards. bwrap does it with namespaces of the kernel; where
- * there is none, or no namespaces, Landlock keeps the files and a seccomp filter the sockets.
- * Limits of the process (no core file, files and memory no larger than the machine's memory,
- * processor time no longer than all cores for the time limit) and no descriptors of ours it has in
- * any case. */
+ * A sandboxed program has no network and can write only to one new folder, given by TMPDIR and
+ * removed afterwards. bwrap does this with kernel namespaces; without bwrap or namespaces, Landlock
+ * restricts files and a seccomp filter sockets. In all cases process limits apply (no core file,
+ * file size and memory up to the machine's memory, processor time up to all cores for the timeout),
+ * and no descriptors are inherited. */
 #ifndef KVR_RUN_SANDBOX_H
 #define KVR_RUN_SANDBOX_H
 
@@ -25,45 +24,45 @@
 #include "harness/core/status.h"
 
 enum kvr_sandbox_kind {
-    KVR_SANDBOX_BEST,     /* the first of these that this machine has */
-    KVR_SANDBOX_BWRAP,    /* KVR_EUNSUPPORTED where it does not work */
+    KVR_SANDBOX_BEST,     /* the first of these that works on this machine */
+    KVR_SANDBOX_BWRAP,    /* KVR_EUNSUPPORTED if it does not work */
     KVR_SANDBOX_LANDLOCK, /* the same */
-    KVR_SANDBOX_NONE      /* on the user's word */
+    KVR_SANDBOX_NONE      /* requested by the user */
 };
 
 enum { KVR_SANDBOX_FILES = 3, KVR_SANDBOX_FAILED = 126 };
 
 struct kvr_sandbox {
-    enum kvr_sandbox_kind kind; /* what it is: never BEST */
-    const char *lacks;          /* why BEST was NONE; else NULL */
-    char scratch[512];          /* the folder that the program may write to */
-    char **argv, **env;         /* of the program that is to be started */
-    char *words;                /* that env points into */
+    enum kvr_sandbox_kind kind; /* the kind in use: never BEST */
+    const char *lacks;          /* why BEST became NONE; else NULL */
+    char scratch[512];          /* the program's writable folder */
+    char **argv, **env;         /* for exec */
+    char *words;                /* storage of env's strings */
     int64_t memory_bytes;
     int cpu_s;
 };
 
-/* `argv`: the program, found as execvp() would; borrowed until close, as are the files that it is
- * given, some of which may be NULL: it can read them wherever they are. KVR_ENOTFOUND: there is no
- * such program. On failure there is nothing to close. */
+/* `argv`: the program, found as by execvp(), and its arguments; borrowed until close, like `files`
+ * (some may be NULL), which are readable wherever they are. KVR_ENOTFOUND: no such program. On
+ * failure nothing needs to be closed. */
 enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wanted,
                                  char *const *argv, const char *const files[KVR_SANDBOX_FILES],
                                  int timeout_s);
 
-/* In the child, between fork() and exec: calls nothing that a lock of another thread could hold up.
- * What cannot be held ends the child with the code KVR_SANDBOX_FAILED. */
+/* In the child, between fork() and exec: async-signal-safe. If the sandbox cannot be entered, the
+ * child exits with KVR_SANDBOX_FAILED. */
 void kvr_sandbox_enter(const struct kvr_sandbox *s);
 
-/* Removes the folder, as far as the program let it be removed. */
+/* Removes the folder as far as possible. */
 void kvr_sandbox_close(struct kvr_sandbox *s);
 
-/* --- of the kernel (sandbox_kernel.c) ----------------------------------------------------- */
+/* --- kernel interfaces (sandbox_kernel.c) ------------------------------------------------- */
 
-/* Has this kernel Landlock, and is the seccomp filter written for this processor? */
+/* Whether the kernel has Landlock and the seccomp filter supports this processor. */
 bool kvr_sandbox_has_landlock(void);
 
-/* From here on this process and what it starts change files below `scratch` alone, open no sockets
- * but Unix ones, and get no rights back by exec. False: errno says why. */
+/* Restricts this process and its descendants: writes only below `scratch`, only Unix sockets, no
+ * new privileges. False: see errno. */
 bool kvr_sandbox_landlock(const char *scratch);
 
 #endif

@@ -1,8 +1,8 @@
-/* sandbox_kernel.c - Landlock and seccomp by their system calls, which libc has no names for.
+/* sandbox_kernel.c - Landlock and seccomp through raw system calls, which libc does not wrap.
  *
- * Landlock (Linux 5.13) takes rights to files away: all that writes, save below the folders and for
- * the devices that are named. It knows neither truncate() before its third version nor sockets
- * before its fourth, so the filter refuses those. */
+ * Landlock (Linux 5.13) removes write access except below the allowed folders and for the named
+ * devices. It covers truncate() from version 3 and sockets from version 4, so the seccomp filter
+ * refuses those. */
 #include "harness/run/sandbox.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define OUR_ARCH 0
 #endif
 
-/* Of the second and third version; linux/landlock.h may be older than the kernel. */
+/* From versions 2 and 3; linux/landlock.h may be older than the kernel. */
 #define REFER (1ULL << 13)
 #define TRUNCATE (1ULL << 14)
 
@@ -47,7 +47,7 @@ bool kvr_sandbox_has_landlock(void)
     return OUR_ARCH != 0 && landlock_version() >= 1;
 }
 
-/* What is not there needs no rule. */
+/* A missing path needs no rule. */
 static bool allow(int rules, const char *path, uint64_t rights)
 {
     struct landlock_path_beneath_attr beneath = { .allowed_access = rights };
@@ -66,7 +66,7 @@ static bool allow(int rules, const char *path, uint64_t rights)
 
 static bool keep_files(const char *scratch)
 {
-    /* Devices that keep nothing, and memory that processes share. */
+    /* Devices that store nothing, and shared memory. */
     static const char *const devices[] = { "/dev/null",
                                            "/dev/zero",
                                            "/dev/full",
@@ -103,8 +103,8 @@ static bool keep_files(const char *scratch)
 #define IF_IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), yes, no)
 #define ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (unsigned)(what))
 
-/* Arguments of calls are read by their low halves: both processors are little-endian here, and the
- * kernel's socket() takes an int. io_uring could open sockets past the filter. */
+/* Arguments are compared by their low halves: both processors are little-endian, and socket() takes
+ * an int. io_uring is refused because it could open sockets past the filter. */
 static bool keep_sockets(void)
 {
     static struct sock_filter code[] = {
@@ -113,7 +113,7 @@ static bool keep_sockets(void)
         ANSWER(SECCOMP_RET_KILL_PROCESS),
         LOAD(nr),
 #ifdef __x86_64__
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1), /* the x32 names of calls */
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1), /* x32 system calls */
         ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
 #endif
         IF_IS(__NR_truncate, 0, 1),

@@ -69,7 +69,7 @@ static enum kvr_status add(json_t *list, const char *name, const char *unit, int
                : KVR_OK;
 }
 
-/* So many places without a value before the others. */
+/* Prepends `by` entries without a value. */
 static enum kvr_status shift(double **series, int *n, int by)
 {
     double *longer = *n ? malloc((size_t)(*n + by) * sizeof *longer) : NULL;
@@ -87,7 +87,7 @@ static enum kvr_status shift(double **series, int *n, int by)
     return KVR_OK;
 }
 
-/* Of a metric that begins behind `given` frames: chunks count from the first of the video. */
+/* For a metric that starts after `given` frames: chunks count from the start of the video. */
 static enum kvr_status shift_drift(struct kvr_derived *d, int given, int chunk)
 {
     const int by = chunk > 0 ? given / chunk : 0;
@@ -132,8 +132,8 @@ static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
     return st;
 }
 
-/* Over the frames behind the given ones. A first chunk that is shorter than the others is one of
- * those, so what is left begins with a whole chunk. */
+/* Over the frames after the given ones. A shorter first chunk is among the given frames, so the
+ * rest starts at a chunk border. */
 static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
                                  const struct kvr_score_input *in,
                                  const struct kvr_score_weights *weights)
@@ -168,16 +168,16 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
     kvr_score_name_weights(&mi, weights);
     KVR_TRY(add_measured(list, m, &mi, in->prefix_step, 0));
     truth = in->truth ? kvr_metric_truth_of(m) : NULL;
-    if (!truth || json_object_get(in->metrics, truth->name)) /* that one has its turn */
+    if (!truth || json_object_get(in->metrics, truth->name)) /* computed separately */
         return KVR_OK;
     return add_truth(list, truth, in, weights);
 }
 
-/* --- programs --------------------------------------------------------------------------- */
+/* --- external programs --------------------------------------------------------------------- */
 
 struct command {
     const char *name, *unit;
-    json_t *scores; /* names that must be there; may be empty */
+    json_t *scores; /* required names; may be empty */
 };
 
 static enum kvr_status add_score(json_t *list, const struct command *c, const char *score,
@@ -200,7 +200,7 @@ static enum kvr_status add_failure(json_t *list, const struct command *c, const 
     return KVR_OK;
 }
 
-/* Why there is no score; "": there is. */
+/* Why there is no score; "": there is one. */
 static const char *missing(const json_t *value)
 {
     const char *word = kvr_json_not_finite(value);
@@ -231,8 +231,8 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
     return KVR_OK;
 }
 
-/* How the program was held is a row beside its scores: 1 by a sandbox, 0 by none on the user's
- * word, NULL by none because there is none, and why. */
+/* Records the confinement as a row with the scores: 1 sandboxed, 0 unsandboxed on request, NULL
+ * unsandboxed because none was available, with the reason. */
 static enum kvr_status add_held(json_t *list, const struct command *c, enum kvr_sandbox_kind wanted,
                                 const char *unheld)
 {

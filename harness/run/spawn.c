@@ -23,8 +23,8 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* The environment with OMP_NUM_THREADS, KVREEL_LIFE and (gpu not "") CUDA_VISIBLE_DEVICES replaced;
- * one allocation, `own` inside it. */
+/* The environment with OMP_NUM_THREADS, KVREEL_LIFE and (if gpu is not "") CUDA_VISIBLE_DEVICES
+ * replaced; one allocation, including `own`. */
 static char **environment(int threads, const char *gpu)
 {
     enum { OWN = 128, N_OWN = 3 };
@@ -57,7 +57,7 @@ static char **environment(int threads, const char *gpu)
     return env;
 }
 
-/* One that there is no memory for would leave the worker with a descriptor of ours. */
+/* On failure the worker would inherit a descriptor of ours. */
 static int give(posix_spawn_file_actions_t *files, const int fd[KVR_LIFE_FD + 1])
 {
     int rc = 0;
@@ -73,7 +73,7 @@ static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
     char *argv[] = { name, command, NULL };
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
-    /* Under valgrind /proc/self/exe is valgrind: tools/valgrind.sh says who we are. */
+    /* Under valgrind /proc/self/exe is valgrind; tools/valgrind.sh sets this. */
     const char *self = getenv("KVREEL_SELF");
     sigset_t none, defaults;
     int rc;
@@ -99,8 +99,7 @@ static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
     return rc;
 }
 
-/* All above KVR_LIFE_FD, so that none is overwritten by another in the child, nor stands where
- * standard output or error was closed. */
+/* All above KVR_LIFE_FD, so that dup2 in the child overwrites none of them. */
 static enum kvr_status open_pipes(int p[N_PIPES][2])
 {
     for (int i = 0; i < N_PIPES; i++) {
@@ -120,8 +119,8 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
     return KVR_OK;
 }
 
-/* A cell's request is smaller than a pipe's buffer; one of many prompts waits for the worker, which
- * reads all of it before it writes. */
+/* A cell's request fits the pipe's buffer. A request with many prompts blocks until the worker,
+ * which reads all input before writing, has read it. */
 static enum kvr_status write_request(int fd, const char *p, size_t n)
 {
     while (n > 0) {
@@ -130,7 +129,7 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return errno == EPIPE ? KVR_OK /* it died at once: its wait status will tell */
+            return errno == EPIPE ? KVR_OK /* it died at once; its wait status says how */
                                   : kvr_fail(KVR_EIO, "run: worker's pipe: %s", strerror(errno));
         p += k;
         n -= (size_t)k;

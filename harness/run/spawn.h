@@ -1,4 +1,4 @@
-/* spawn.h - a worker process: this program again, in a process group of its own.
+/* spawn.h - a worker process: this program again, in its own process group.
  *
  *     KVR_TRY(kvr_child_start(&c, request, strlen(request), threads));
  *     ... poll c.out and c.err, kvr_child_read(&c) when they are ready ...
@@ -6,7 +6,7 @@
  *         ... c.answer [c.n_answer], c.tail ...
  *     kvr_child_free(&c);
  *
- * A Ctrl-C at the terminal reaches the parent alone; killing takes the whole group. */
+ * Ctrl-C at the terminal reaches only the parent; killing a child kills its group. */
 #ifndef KVR_RUN_SPAWN_H
 #define KVR_RUN_SPAWN_H
 
@@ -21,36 +21,36 @@ enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
     KVR_LIFE_FD =
-        3, /* a worker's: a pipe that ends with the parent; KVREEL_LIFE says that it is there */
+        3, /* in a worker: a pipe that closes when the parent ends; KVREEL_LIFE announces it */
 };
 
 struct kvr_child {
     pid_t pid;
-    int out, err; /* -1 when closed */
-    int life;     /* held open as long as the child may live */
-    char *answer; /* what it wrote to stdout, terminated */
+    int out, err; /* -1 if closed */
+    int life;     /* open as long as the child may live */
+    char *answer; /* its stdout, terminated */
     size_t n_answer, room;
-    bool no_room;            /* for all of it */
-    char tail[KVR_TAIL_MAX]; /* the end of its stderr, terminated */
+    bool no_room;            /* out of memory for the whole answer */
+    char tail[KVR_TAIL_MAX]; /* end of its stderr, terminated */
     size_t n_tail;
-    int64_t cpu_ns; /* of it and its children, once reaped */
+    int64_t cpu_ns; /* of the child and its descendants, after reaping */
 };
 
-/* `{/proc/self/exe} worker`, with `request` on its stdin and OMP_NUM_THREADS set; of several GPUs
- * it sees the one of this UUID alone ("": as they are). */
+/* Starts `{/proc/self/exe} worker` with `request` on its stdin and OMP_NUM_THREADS set; with
+ * several GPUs only the one of this UUID is visible ("": all). */
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
                                 const char *gpu);
 
-/* Take what is there; never blocks. */
+/* Reads available output; never blocks. */
 void kvr_child_read(struct kvr_child *c);
 
-/* True when it has ended: its wait status, and everything it wrote has been read. What is left
- * of its group is killed. */
+/* True once it has ended: *status is its wait status, and its output has been read. Kills the rest
+ * of its group. */
 bool kvr_child_reap(struct kvr_child *c, int *status);
 
 void kvr_child_kill(struct kvr_child *c);
 
-/* Kills what runs, waits for it, frees. Copes with {0}. */
+/* Kills, waits, frees. Accepts {0}. */
 void kvr_child_free(struct kvr_child *c);
 
 #endif

@@ -1,27 +1,27 @@
 /* worker.c - one cell: generate, compare, write, answer.
  *
  * Request, one JSON object on stdin:
- *     spec             the cell, as the plan wrote it
- *     plugins          shared objects to load first; spec.plugins has what they must be
- *     model_dir        where the model is on this machine, or the trace
- *     model_stamp      what its files' inodes and times were when the plan took their hash; ""
- *     out_dir          artifacts go below it
+ *     spec             the cell, as written by the plan
+ *     plugins          shared objects to load first; spec.plugins has their hashes
+ *     model_dir        folder of the model on this machine, or the trace
+ *     model_stamp      inodes and times of its files when the plan hashed them; ""
+ *     out_dir          folder of artifacts
  *     frames, video    paths below out_dir; video may be null
  *     reference        path of the baseline's frames, or null: this is the baseline, or the model
  *                      has no decoder and there are no frames
- *     reference_sha256 what those frames' file must be
- *     truth            {file, tensor} that the video goes on from and is compared with, or null;
- *                      spec.truth has its sha256, and how many frames are given
- *     tokens           {file, tensor} of what a language model reads, or null; spec.tokens has its
+ *     reference_sha256 expected hash of that file
+ *     truth            {file, tensor} of ground truth that the video continues and is compared
+ *                      with, or null; spec.truth has its sha256 and the number of given frames
+ *     tokens           {file, tensor} of a language model's input, or null; spec.tokens has its
  *                      sha256
- *     embedding        {file, tensor} of what the model reads in place of the text, or null;
- *                      spec.embedding has its sha256 when the suite came with it
- *     build            of this program, part of the name of what such a model's cells share
- *     memory_bytes     address space it may take; absent: no limit
- *     device_bytes     what it may hold on its device; absent: no limit
- * A cell of kind `probe` has its attention looked at, and its phases by pass. A request with
- * `encode` is no cell: worker_encode.h has it.
- * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
+ *     embedding        {file, tensor} read in place of the text, or null; spec.embedding has its
+ *                      sha256 if it came with the suite
+ *     build            of this program, part of the names of files shared by such cells
+ *     memory_bytes     limit of the address space; absent: none
+ *     device_bytes     limit of device memory; absent: none
+ * A cell of kind `probe` also measures attention, and phases by pass. A request with `encode` is
+ * not a cell (worker_encode.h). Answer, one JSON object on stdout: outcome, reason, status, and the
+ * measurements. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -64,8 +64,8 @@
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
-/* Decoded frames are shown at Wan's 16 a second; latent RGB frames at half of that, and small ones
- * enlarged to this height. */
+/* Decoded frames play at Wan's 16 fps; latent RGB frames at half of that, small ones enlarged to
+ * this height. */
 #define LATENT_FPS 8.0
 #define DECODED_FPS 16.0
 enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64, MAX_ARTIFACTS = 3, LIFE_STACK = 256 * 1024 };
@@ -77,16 +77,16 @@ struct job {
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
     const char *scheme, *sha256, *prompt;
     struct kvr_settings set;
-    const char *device; /* its name, when that is part of the key */
-    bool device_full;   /* an allocation failed for want of its memory */
+    const char *device; /* its name, if part of the key */
+    bool device_full;   /* an allocation failed on the device */
     int64_t memory_bytes, device_bytes;
-    struct kvr_truth truth; /* {0}: there is none */
+    struct kvr_truth truth; /* {0}: none */
     int64_t given;
-    float *embedding; /* [text_len, text_dim]; NULL: the text counts */
+    float *embedding; /* [text_len, text_dim]; NULL: the text is used */
     json_t *answer;
     int n_artifacts;
     struct kvr_row_artifact artifact[MAX_ARTIFACTS];
-    char sha[MAX_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* that the artifacts borrow */
+    char sha[MAX_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* borrowed by the artifacts */
 };
 
 static enum kvr_status load_request(struct job *j, FILE *in)
@@ -128,7 +128,7 @@ static bool is_probe(const struct job *j)
     return strcmp(j->set.kind, "probe") == 0;
 }
 
-/* What the plan saw when it made the cell's key, and nothing else. */
+/* Exactly the file that the plan hashed for the cell's key. */
 static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *c)
 {
     const struct kvr_frames *f = &j->truth.frames;
@@ -198,8 +198,8 @@ static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **sche
     return kvr_scheme_open(scheme, j->scheme, s, n);
 }
 
-/* Files that the method reads (layer budgets, a map of heads, levels) are part of the cell, as their
- * content was when the plan was made. */
+/* Files read by the method (layer budgets, head maps, levels) must have the content hashed by the
+ * plan. */
 static enum kvr_status check_files(const struct job *j, const struct kvr_scheme *scheme)
 {
     json_t *said = json_object_get(j->spec, "parts"), *now = kvr_parts_json(scheme), *value;
@@ -218,7 +218,7 @@ static enum kvr_status check_files(const struct job *j, const struct kvr_scheme 
     return st;
 }
 
-/* --- what was measured ------------------------------------------------------------------ */
+/* --- measurements ----------------------------------------------------------------------- */
 
 static json_t *passes_json(const struct kvr_rollout_result *r, bool phases)
 {
@@ -282,12 +282,12 @@ static enum kvr_status add(struct job *j, const char *key, json_t *value)
                : KVR_OK;
 }
 
-/* What the rollout took of it: asked before a decoder takes more. */
+/* Device memory of the rollout, queried before a decoder uses more. */
 static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
 {
     struct kvr_device_info info;
 
-    if (kvr_dev_in_host(dev)) /* its memory is the host's, which is told elsewhere */
+    if (kvr_dev_in_host(dev)) /* its memory is host memory, reported elsewhere */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
     return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
@@ -332,7 +332,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
 
 /* --- frames ----------------------------------------------------------------------------- */
 
-/* `relative` is borrowed as long as the job lives. */
+/* `relative` is borrowed while the job lives. */
 static enum kvr_status add_artifact(struct job *j, const char *kind, const char *relative)
 {
     char *path = kvr_path_join(j->out_dir, relative), *sha = j->sha[j->n_artifacts];
@@ -352,7 +352,7 @@ static enum kvr_status add_artifact(struct job *j, const char *kind, const char 
     return add(j, "artifacts", kvr_records_json(KVR_RECORD_artifact, j->artifact, j->n_artifacts));
 }
 
-/* A copy of the truth, so that the out folder has all that later metrics need. */
+/* A copy of the truth, so that the out folder has all inputs of later metrics. */
 static enum kvr_status write_truth(struct job *j)
 {
     char *name = j->truth_name, *path;
@@ -389,7 +389,7 @@ static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
     return st;
 }
 
-/* What it takes is a sample of its own, which the cell's time leaves out. */
+/* Its time is a separate sample, excluded from the cell's. */
 static enum kvr_status write_video(struct job *j, const struct kvr_frames *f)
 {
     const int scale = VIDEO_HEIGHT / f->height;
@@ -410,7 +410,7 @@ static enum kvr_status write_video(struct job *j, const struct kvr_frames *f)
     return st;
 }
 
-/* Whether a program that scores the cell is given the video. */
+/* Whether an external program gets the video. */
 static bool video_is_scored(const struct job *j)
 {
     const json_t *commands = json_object_get(j->spec, "commands"), *c;
@@ -487,7 +487,7 @@ static enum kvr_status compare_with_reference(struct job *j, const struct kvr_mo
     return st;
 }
 
-/* What is looked at is cost: fidelity is not known, and that is said of every metric. */
+/* Only cost is measured: every metric is reported as unknown. */
 static enum kvr_status tell_no_frames(struct job *j, const char *why)
 {
     struct kvr_score_input in = { .commands = json_object_get(j->spec, "commands") };
@@ -516,7 +516,7 @@ static enum kvr_status answer_frames(struct job *j, const struct kvr_model_confi
     return j->video ? write_video(j, &f) : KVR_OK;
 }
 
-/* What the rollout itself measured, beside what its frames tell. */
+/* A measurement of the rollout itself, in addition to frame metrics. */
 static enum kvr_status add_own(struct job *j, const char *name, int n, double value,
                                const double *series, int n_series)
 {
@@ -533,8 +533,8 @@ static enum kvr_status add_own(struct job *j, const char *name, int n, double va
                : KVR_OK;
 }
 
-/* Of a method that skips denoising steps: how many, of those that could have been. Under a teacher:
- * how far the latents are from it, over all and by chunk. */
+/* For a method that skips denoising steps: skipped and skippable steps. With teacher forcing:
+ * distance of the latents from the teacher, overall and per chunk. */
 static enum kvr_status add_measured(struct job *j, const struct kvr_rollout_result *r)
 {
     if (r->reuse.compared)
@@ -564,9 +564,8 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
     return kvr_fail(KVR_EINVAL, "%s: no forcing '%s'", where, name);
 }
 
-/* The rollout from other noise, thrown away: code and weights are in the caches, pages are there,
- * and what a method may have kept of its input is of no use to it. Its times are kept, apart from
- * the one that counts. */
+/* A rollout from other noise, discarded: it warms caches and page tables, and data-dependent state
+ * of the method does not help the measured run. Its times are stored separately. */
 static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                const struct kvr_rollout_request *req)
 {
@@ -589,8 +588,8 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
     return add(j, "warmup_ns", list);
 }
 
-/* The network makes room first, and the decoder has books of its own: what it holds is no part of
- * the cell's memory. */
+/* The network is freed first, and the decoder has its own memory accounting: it is not part of the
+ * cell's memory. */
 static enum kvr_status decode_pixels(struct job *j, const struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      struct kvr_rollout_result *r)
@@ -678,7 +677,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     return st;
 }
 
-/* A language model: the same answer, without frames. */
+/* A language model: the same answer without frames. */
 static enum kvr_status measure_text(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
                                     const struct kvr_scheme *scheme)
 {
@@ -725,7 +724,7 @@ static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct
     return st;
 }
 
-/* A trace: the same answer, without frames. */
+/* A trace: the same answer without frames. */
 static enum kvr_status measure_replayed(struct job *j, struct kvr_dev *dev,
                                         struct kvr_replay_request *req,
                                         const struct kvr_scheme *scheme, struct kvr_probe *probe)
@@ -734,7 +733,7 @@ static enum kvr_status measure_replayed(struct job *j, struct kvr_dev *dev,
     enum kvr_status st;
 
     KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, req, j->set.warmup, j->answer));
-    req->compare = !probe; /* which compares more, by the same names */
+    req->compare = !probe; /* a probe compares more, under the same names */
     req->watch = probe ? kvr_probe_see : NULL;
     req->watch_ctx = probe;
     req->phases = probe != NULL;
@@ -774,7 +773,7 @@ static enum kvr_status measure_trace(struct job *j, struct kvr_dev *dev,
     return st;
 }
 
-/* What the plan saw when it made the cell's key, and nothing else. */
+/* Exactly the plug-in that the plan hashed. */
 static enum kvr_status check_plugin(const char *name, const char *sha256)
 {
     const struct kvr_loaded_plugin *l;
@@ -806,7 +805,7 @@ static enum kvr_status load_plugins(const struct job *j)
     return KVR_OK;
 }
 
-/* On the device that the plan saw, and no other. */
+/* Only the device named in the plan. */
 static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
 {
     struct kvr_device_words d;
@@ -821,7 +820,7 @@ static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
     return KVR_OK;
 }
 
-/* The model that the plan saw, and what its prompt comes with. */
+/* The model hashed by the plan, and the prompt's inputs. */
 static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
                                   const struct kvr_model_use *use, struct kvr_model **model)
 {
@@ -853,7 +852,7 @@ static enum kvr_status run_cell(struct job *j)
         .schedule = j->set.schedule,
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
-        /* Only hints: of files that changed meanwhile the hash is taken anew. */
+        /* Hints only: files that changed since are hashed again. */
         .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
         .sha256 = j->sha256,
     };
@@ -901,7 +900,8 @@ static const char *outcome_of(const struct job *j, enum kvr_status st)
     }
 }
 
-/* Nothing is ever written to it: it ends with the parent, and so do we and what we have started. */
+/* Nothing is ever written to this pipe: it closes when the parent ends, and then this process group
+ * exits. */
 static void *wait_for_end(void *fd)
 {
     struct pollfd end = { .fd = (int)(intptr_t)fd };
@@ -912,8 +912,8 @@ static void *wait_for_end(void *fd)
     return NULL;
 }
 
-/* The death signal is asked for here, and the parent may have died before: the pipe tells that,
- * too, and of a death at any time. Started by hand there is none. */
+/* The death signal is set here; the parent may have died before, which the pipe shows at any time.
+ * A worker started by hand has no pipe. */
 static enum kvr_status watch_parent(void)
 {
     const char *said = getenv("KVREEL_LIFE");
@@ -934,7 +934,7 @@ static enum kvr_status watch_parent(void)
 }
 
 /* No core files: a sweep that crashes a thousand times must not fill the disk. And no worker
- * outlives a parent that was killed. */
+ * outlives a killed parent. */
 static enum kvr_status settle_in(void)
 {
     struct rlimit none = { 0, 0 };
@@ -944,8 +944,8 @@ static enum kvr_status settle_in(void)
     return watch_parent();
 }
 
-/* What does not fit becomes an allocation that fails, and that an outcome. A GPU's driver reserves
- * far more addresses than it uses: there the limit would refuse everything. */
+/* Exceeding the limit makes an allocation fail, which becomes an outcome. Not with a GPU: its
+ * driver reserves far more address space than it uses. */
 static void limit_memory(const struct job *j)
 {
     const struct rlimit most = { (rlim_t)j->memory_bytes, (rlim_t)j->memory_bytes };
@@ -961,7 +961,7 @@ static enum kvr_status answer_cell(struct job *j)
     return run_cell(j);
 }
 
-/* An answer that lacks a number is no answer: then this one, which takes no memory. */
+/* An incomplete answer is replaced by this one, which needs no memory. */
 static bool send_answer(json_t *answer, FILE *out)
 {
     static const char none[] = "{\"outcome\":\"OOM_HOST\",\"status\":\"ENOMEM\","

@@ -1,4 +1,4 @@
-/* worker_encode.c - the request, written and read. */
+/* worker_encode.c - writes and reads the request. */
 #include "harness/run/worker_encode.h"
 
 #include <omp.h>
@@ -9,7 +9,7 @@
 #include "harness/core/json.h"
 #include "harness/run/spawn.h"
 
-enum { LOOK_MS = 100 }; /* how often a worker is looked at that says nothing */
+enum { LOOK_MS = 100 }; /* polling interval of a silent worker */
 
 static const char where[] = "worker's request";
 

@@ -1,8 +1,8 @@
-/* worker_encode.h - prompts through a text encoder, in a worker: what it takes on a device is free
- * again when the process has ended.
+/* worker_encode.h - runs prompts through a text encoder in a worker, so that its device memory is
+ * freed when the process ends.
  *
  * Request: {"encode": {encoder, tokenizer, device, max_tokens, threads, pack, prompts: [{id,
- * text}]}}; answer: outcome, status and reason, as of a cell. */
+ * text}]}}; answer: outcome, status and reason, as for a cell. */
 #ifndef KVR_RUN_WORKER_ENCODE_H
 #define KVR_RUN_WORKER_ENCODE_H
 
@@ -10,12 +10,12 @@
 
 #include "harness/engine/text/embed.h"
 
-/* In the parent: in a worker that sees the GPU of this UUID ("": as they are), and waits for it.
- * KVR_EINTERRUPTED: `stopped` (NULL: never) said so, and the worker is ended. */
+/* In the parent: starts a worker that sees the GPU of this UUID ("": all), and waits for it.
+ * KVR_EINTERRUPTED: `stopped` (NULL: never) returned true, and the worker was killed. */
 enum kvr_status kvr_encode_apart(const struct kvr_embed_job *job, const char *pack, int threads,
                                  const char *gpu, bool (*stopped)(void));
 
-/* In the worker: what `encode` of the request says. */
+/* In the worker: handles the request's `encode`. */
 enum kvr_status kvr_worker_encode(const json_t *encode);
 
 #endif

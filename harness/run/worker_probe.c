@@ -7,7 +7,7 @@
 
 #include "harness/store/record.h"
 
-/* Overall numbers that are metrics of the cell too. */
+/* Overall values that are also metrics of the cell. */
 static const char *const metrics[] = {
     "delta_a",         "mass_bf16",      "jsd",
     "attn_out_mse",    "attn_out_rel",   "top1_agreement",
@@ -21,7 +21,7 @@ enum { N_METRICS = sizeof metrics / sizeof *metrics };
 struct answer {
     struct kvr_row_probe *row;
     int n, room;
-    struct kvr_probe_row overall[N_METRICS]; /* name NULL: not seen */
+    struct kvr_probe_row overall[N_METRICS]; /* name NULL: absent */
 };
 
 static enum kvr_status no_memory(void)

@@ -1,4 +1,4 @@
-/* worker_probe.h - what a probed rollout adds to a worker's answer. */
+/* worker_probe.h - additions of a probed rollout to a worker's answer. */
 #ifndef KVR_RUN_WORKER_PROBE_H
 #define KVR_RUN_WORKER_PROBE_H
 
@@ -6,8 +6,8 @@
 
 #include "harness/workload/probe.h"
 
-/* Adds "probes", every row of the probe; to "metrics" the overall numbers; to "samples" the
- * probe's own time. `answer` has the latter two. */
+/* Adds "probes", every row of the probe; to "metrics" the overall values; to "samples" the probe's
+ * own time. `answer` already has the latter two. */
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer);
 
 #endif

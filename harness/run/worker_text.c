@@ -10,7 +10,7 @@
 
 static const char where[] = "worker's request";
 
-/* What the plan saw when it made the cell's key, and nothing else. */
+/* Exactly the tokens that the plan hashed. */
 static enum kvr_status open_tokens(struct kvr_worker_text *t)
 {
     const char *file, *tensor, *sha256;
@@ -28,7 +28,8 @@ static enum kvr_status open_tokens(struct kvr_worker_text *t)
     return KVR_OK;
 }
 
-/* out_dir/teacher/HASH.safetensors, of all that decides what is in it. NULL: no memory. */
+/* out_dir/teacher/HASH.safetensors, with the hash of all that determines its content. NULL: no
+ * memory. */
 static char *teacher_path(const struct kvr_worker_text *t, const struct kvr_text_request *req)
 {
     const char *build = json_string_value(json_object_get(t->request, "build"));

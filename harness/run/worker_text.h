@@ -23,16 +23,16 @@ struct kvr_worker_text {
     const struct kvr_text_request *req;
 };
 
-/* Completes the request. The teacher is read from out_dir/teacher where another cell of the text
- * has left it there, else made and left. */
+/* Completes the request. The teacher is read from out_dir/teacher if another cell of the text
+ * stored it, else computed and stored. */
 enum kvr_status kvr_worker_text_open(struct kvr_worker_text *t, struct kvr_text_request *req);
-void kvr_worker_text_close(struct kvr_worker_text *t); /* copes with a half-open one */
+void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a half-open one */
 
-/* The walk as often as the settings say, thrown away but for its times, which `answer` gets. */
+/* Warm-up runs as set; only their times are kept, in `answer`. */
 enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct kvr_scheme *scheme,
                                         json_t *answer);
 
-/* nll, kl, top1 and mass over all that was scored, their series by bin; the number of tokens. */
+/* nll, kl, top1 and mass over all scored tokens, their series by bin; the number of tokens. */
 enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *answer);
 
 #endif

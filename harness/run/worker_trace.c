@@ -10,7 +10,7 @@
 
 static const char where[] = "worker's request";
 
-/* Its index has the hashes of all files, which are looked at as they are read. */
+/* The index has the hashes of all files, which are checked as they are read. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req)

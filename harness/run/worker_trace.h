@@ -15,17 +15,17 @@
 #include "harness/store/setting.h"
 #include "harness/workload/replay.h"
 
-/* Completes the request. KVR_EFORMAT: the trace is not the one that the plan saw. */
+/* Completes the request. KVR_EFORMAT: not the trace that the plan hashed. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req);
 
-/* The replay n times, thrown away but for its times, which `answer` gets. */
+/* n warm-up replays; only their times are kept, in `answer`. */
 enum kvr_status kvr_worker_trace_warm_up(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                          const struct kvr_replay_request *req, int n,
                                          json_t *answer);
 
-/* recorded_rel; and where answers were compared attn_out_mse, attn_out_rel and attn_out_cos, with a
+/* recorded_rel; if outputs are compared also attn_out_mse, attn_out_rel and attn_out_cos, with a
  * series by chunk. */
 enum kvr_status kvr_worker_trace_answer(const struct kvr_replay_request *req,
                                         const struct kvr_replay_result *r, json_t *answer);
