@@ -16,8 +16,8 @@ struct check {
     kvr_problem_fn *fn;
     void *ctx;
     struct kvr_check_result *out;
-    int64_t version; /* of the database; 0: it cannot be read */
-    bool no_memory;  /* for some of it: what was found, and what was not, says nothing */
+    int64_t version; /* of the database; 0: unreadable */
+    bool no_memory;  /* ran out of memory: the results are incomplete */
 };
 
 static enum kvr_status no_memory(const struct check *c)
@@ -40,7 +40,7 @@ static void say(struct check *c, const char *fmt, ...)
         c->fn(c->ctx, text);
 }
 
-/* Each row of a statement is a problem; so is that it cannot be run. */
+/* Reports each row of a statement as a problem, and also a failure to run it. */
 static void each_row(struct check *c, const char *sql, const char *about)
 {
     sqlite3_stmt *q = NULL;
@@ -63,7 +63,7 @@ static void each_row(struct check *c, const char *sql, const char *about)
     sqlite3_finalize(q);
 }
 
-/* The stored columns that are made of others, made again: the settings, and what a run is. */
+/* Recomputes the generated columns, settings and `run`, and compares. */
 static void check_made(struct check *c)
 {
     enum kvr_status st = kvr_sql_create_cell(c->db, c->path, "temp.cell");
@@ -84,8 +84,8 @@ static void check_made(struct check *c)
     sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
 }
 
-/* The same where the text of the table is not this program's: another one's settings, or damage to
- * that text. Of `run` it is known that it hangs on which settings there are. */
+/* The same if the table's definition is not this program's: another version's settings, or a
+ * damaged definition. `run` is known to depend on the settings. */
 static void check_common(struct check *c)
 {
     static const char common[] =
@@ -119,8 +119,8 @@ static void check_common(struct check *c)
     sqlite3_free(sql);
 }
 
-/* The keys of a group, as far as they can be read: from both ends of the table, past what is
- * broken between, and those of the checksums. */
+/* Keys of a group, as far as they are readable: from both ends of the table, to skip damage in
+ * between, and from the checksums. */
 static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
 {
     static const char *const from[] = { "SELECT %2$s FROM main.%1$s ORDER BY %2$s",
@@ -148,7 +148,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
                 if (sqlite3_reset(put) == SQLITE_NOMEM)
                     short_of_memory = true;
             }
-        /* What cannot be read is no news here; what there was no memory to read is. */
+        /* Unreadable data is already reported; out of memory is not. */
         if (sqlite3_finalize(q) == SQLITE_NOMEM)
             short_of_memory = true;
         sqlite3_finalize(put);
@@ -159,7 +159,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
 typedef enum kvr_status whole_fn(struct check *c, enum kvr_seal_what what, const char *key,
                                  void *ctx);
 
-/* Every group; `fn` (may be NULL) for those that are whole. */
+/* Visits every group; calls `fn` (may be NULL) for intact ones. */
 static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *fn, void *ctx)
 {
     int64_t *const good[] = { &c->out->cells, &c->out->sessions, &c->out->sweeps };
@@ -201,7 +201,7 @@ static bool has_seals(struct check *c)
     return rc == SQLITE_OK;
 }
 
-/* What cannot be read at all is told as a problem. */
+/* An unreadable file is reported as a problem. */
 static enum kvr_status open_to_check(struct check *c, bool *open)
 {
     enum kvr_status st = kvr_sql_open_readonly(&c->db, c->path, NULL);
@@ -212,7 +212,7 @@ static enum kvr_status open_to_check(struct check *c, bool *open)
     if (st != KVR_OK)
         say(c, "%s", kvr_error());
     else if (sqlite3_exec(c->db, "BEGIN", NULL, NULL, NULL) == SQLITE_NOMEM)
-        c->no_memory = true; /* to have one look at all of it, whoever writes to it meanwhile */
+        c->no_memory = true; /* a read transaction, so that concurrent writers do not interfere */
     return KVR_OK;
 }
 
@@ -276,9 +276,9 @@ enum kvr_status kvr_store_must_be_whole(const char *path)
                : KVR_OK;
 }
 
-/* ------------------------------------------------------------- saving */
+/* ------------------------------------------------------------- rescue */
 
-/* Between two connections: the damaged one stays one that only reads. */
+/* Copies between two connections; the damaged database stays read-only. */
 static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *db,
                                  const char *path)
 {
@@ -295,8 +295,7 @@ static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *
     return rc == SQLITE_DONE ? KVR_OK : kvr_sql_fail(sqlite3_db_handle(from), path, "saving");
 }
 
-/* Rows of a table; columns that are made of others are made again. `where`: "key = ?1" or the
- * like. */
+/* Copies rows of a table; generated columns are recomputed. `where`: "key = ?1" or similar. */
 static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const char *table,
                                  const char *where, const char *what, const char *key)
 {
@@ -335,7 +334,7 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
     return st;
 }
 
-/* Its checksum goes with it, and is held against what was written. */
+/* Copies the checksum with the group and verifies it against the copy. */
 static enum kvr_status save_group(struct check *c, enum kvr_seal_what what, const char *key,
                                   void *ctx)
 {
@@ -351,8 +350,8 @@ static enum kvr_status save_group(struct check *c, enum kvr_seal_what what, cons
     return kvr_seal_check(to, what, key);
 }
 
-/* Sessions first, which cells refer to. A cell whose session is lost is kept, and the loss is told.
- */
+/* Sessions first, since cells refer to them. A cell with a lost session is kept, and the loss is
+ * reported. */
 static enum kvr_status save_all(struct check *c, struct kvr_store *to)
 {
     enum kvr_status st;
@@ -390,7 +389,7 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
     out->sealed = has_seals(&c);
     st = kvr_sql_check_version(c.db, path, &form, &c.version);
     if (st != KVR_OK)
-        c.version = KVR_STORE_VERSION; /* what cannot be told is not taken for an earlier one */
+        c.version = KVR_STORE_VERSION; /* an unreadable version is not treated as an earlier one */
     if (st != KVR_ENOMEM)
         st = c.no_memory ? no_memory(&c) : kvr_store_open(&s, to); /* empty, with all tables */
     if (st == KVR_OK)

@@ -1,11 +1,11 @@
-/* history.c - three questions, the narrowest first. */
+/* history.c - three queries, from specific to general. */
 #include "harness/store/history.h"
 
 #include <string.h>
 
 #include "harness/store/sql.h"
 
-/* Every cell once; its artifacts and its time, that of its video included, beside it. */
+/* Each cell once, with its artifacts and its time including that of its video. */
 #define TAKEN                                                                                      \
     "SELECT avg((SELECT sum(ns) FROM sample x WHERE x.cell = c.key AND x.kind IN ('cell', "        \
     "'video'))), "                                                                                 \

@@ -1,18 +1,18 @@
-/* history.h - what a cell will take, by what cells like it have taken. */
+/* history.h - expected cost of a cell from similar cells. */
 #ifndef KVR_STORE_HISTORY_H
 #define KVR_STORE_HISTORY_H
 
 #include "harness/store/store.h"
 
 struct kvr_like {
-    const char *rollout; /* the very same rollout comes first, */
+    const char *rollout; /* matched in this order: the same rollout; */
     const char *model, *name, *kind, *path;
-    int frames, window; /* then the same method with these, then with these frames alone */
+    int frames, window; /* the same method with these; any method with these frames */
 };
 
 struct kvr_expected {
-    int64_t cell_ns;    /* from a worker's start to its end; 0: nothing is known */
-    int64_t host_bytes; /* the most that a worker of these held */
+    int64_t cell_ns;    /* wall time of the worker; 0: unknown */
+    int64_t host_bytes; /* largest peak of these workers */
     int64_t disk_bytes; /* of its artifacts */
 };
 
@@ -20,13 +20,13 @@ struct kvr_expected {
 enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *like,
                                  struct kvr_expected *out);
 
-/* sha256 of the frames that another cell of the same rollout got from the same code on a processor
- * of the same model: a cell's own must be these. "" when there is none. */
+/* sha256 of the frames of another cell with the same rollout, code and processor model: this cell's
+ * frames must match. "" if there is none. */
 enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
                                       const struct kvr_session *session, char sha256[65]);
 
-/* Seconds of this rollout's repeats that count, at most `most` of them, as the session's sources
- * took them on the session's machine. */
+/* Up to `most` valid times, in seconds, of this rollout's repeats with the session's sources on the
+ * session's machine. */
 enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
                                 const struct kvr_session *session, double *seconds, int most,
                                 int *n);

@@ -1,4 +1,4 @@
-/* insert.h - rows of a table from records: the columns and what is bound to them by records.def.
+/* insert.h - inserts rows from records: columns and bindings come from records.def.
  *
  *     const struct kvr_row_of of = { r->key };
  *     const struct kvr_part parts[] = { { KVR_RECORD_of, &of }, { KVR_RECORD_mem, r->mem } };
@@ -10,16 +10,17 @@
 
 #include "harness/store/record.h"
 
-/* Columns that one record gives a row. */
+/* Columns taken from one record. */
 struct kvr_part {
     enum kvr_record_id id;
     const void *item;
 };
 
-/* `n` rows. The last part's item moves on by `step` bytes from row to row, the others stay. */
+/* Inserts `n` rows. The last part's item advances by `step` bytes per row; the others are
+ * constant. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
-/* The same, and `*nth` is the row's number, from 0, while it is written. */
+/* The same with `*nth` set to the row's number, from 0. */
 enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
                                    const struct kvr_part *parts, int n_parts, size_t step, int n,
                                    int *nth, const char *what);

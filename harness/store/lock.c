@@ -1,4 +1,4 @@
-/* lock.c - flock on DATABASE.lock, with the holder's name in it. */
+/* lock.c - flock on DATABASE.lock, which contains the holder's name. */
 #include "harness/store/lock.h"
 
 #include <errno.h>
@@ -28,11 +28,11 @@ static enum kvr_status busy(int fd, const char *db_path)
                     db_path, who[0] ? ", " : "", who);
 }
 
-/* The file's own name, behind links, with ".lock" behind it: owned. A file of two names has two
- * journals as well, and SQLite would mix what is in them. */
+/* The database's real name, with symbolic links resolved, plus ".lock"; owned. A file with several
+ * hard links is refused: each name has its own journal, and SQLite would mix them. */
 static enum kvr_status name_lock(const char *db_path, char **out)
 {
-    /* Not on the heap: without memory a name would not lead to a file that is there. */
+    /* Not on the heap: out of memory must not look like a missing file. */
     char name[PATH_MAX], *dir = NULL;
     const char *real = realpath(db_path, name);
     struct stat sb;
@@ -48,7 +48,7 @@ static enum kvr_status name_lock(const char *db_path, char **out)
                         db_path, (long)sb.st_nlink);
     if (real) {
         n = asprintf(out, "%s.lock", real);
-    } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* not there yet */
+    } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* does not exist yet */
         real = realpath(dir, name);
         n = asprintf(out, "%s/%s.lock", real ? real : dir, kvr_path_base(db_path));
     }
@@ -56,7 +56,7 @@ static enum kvr_status name_lock(const char *db_path, char **out)
     return n >= 0 ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
-/* Nothing but a lock that an earlier run left is written to. */
+/* Only a lock file of an earlier run is overwritten. */
 static bool is_lock(int fd)
 {
     char start[sizeof mark - 1];
@@ -100,7 +100,7 @@ enum kvr_status kvr_store_lock(int *fd, const char *db_path)
     }
     gethostname(host, sizeof host - 1);
     n = snprintf(who, sizeof who, "%s%ld on %s", mark, (long)getpid(), host);
-    /* Only a name for messages: a disk that is full must not keep a run from starting. */
+    /* The name is only for messages: a full disk must not prevent a run. */
     if (ftruncate(*fd, 0) != 0 || pwrite(*fd, who, (size_t)n, 0) != n)
         errno = 0;
     return KVR_OK;

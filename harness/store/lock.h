@@ -1,8 +1,8 @@
-/* lock.h - one run on one database.
+/* lock.h - one run per database.
  *
- * SQLite would let two runs take turns, and both would measure the same cells. The lock is a
- * file beside the database, and it is the kernel's: it ends with the process, however that ends. It
- * goes by the file behind symbolic links; a database of several names is refused. */
+ * SQLite would let two runs alternate, and both would measure the same cells. The lock is a kernel
+ * lock on a file next to the database and ends with the process. It is named after the resolved
+ * path; a database with several hard links is refused. */
 #ifndef KVR_STORE_LOCK_H
 #define KVR_STORE_LOCK_H
 
@@ -10,12 +10,12 @@
 
 #include "harness/core/status.h"
 
-/* Into *fd, which kvr_store_unlock() takes back. KVR_EBUSY names the process that has it;
- * KVR_EIO: there is something else in its place, and it is left alone. */
+/* On success *fd is to be passed to kvr_store_unlock(). KVR_EBUSY names the holder; KVR_EIO:
+ * another kind of file has that name and is left alone. */
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
-void kvr_store_unlock(int *fd); /* copes with -1 */
+void kvr_store_unlock(int *fd); /* accepts -1 */
 
-/* Is somebody writing to it? Then who, "process 123 on HOST". Nothing is created or taken. */
+/* Whether a process holds the lock, and which: "process 123 on HOST". Creates and takes nothing. */
 enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256]);
 
 #endif

@@ -1,7 +1,7 @@
-/* merge.c - a shard is attached, its better rows copied table by table.
+/* merge.c - attaches a shard and copies its better rows, table by table.
  *
- * Which tables there are is asked of the database: those that hang on a cell go with their cell,
- * the others are joined row by row. */
+ * The tables are read from the schema: those that refer to a cell are copied with their cell, the
+ * others row by row. */
 #include "harness/store/merge.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "harness/store/seal.h"
 #include "harness/store/sql.h"
 
-/* `x` beats `y`; a total order, as a session makes a cell's n-th attempt once. */
+/* Whether `x` is better than `y`; a total order, since a session makes a cell's n-th attempt
+ * once. */
 #define RANK(x)                                                                                    \
     "(CASE " x ".outcome WHEN 'OK' THEN 5 WHEN 'UNSUPPORTED' THEN 4 WHEN 'SKIPPED' THEN 2 WHEN "   \
     "'INTERRUPTED' THEN 1 ELSE 3 END, " x ".finished, " x ".session, " x ".attempt)"
@@ -31,7 +32,7 @@ static enum kvr_status number(struct kvr_store *s, const char *sql, int64_t *out
     return st;
 }
 
-/* What is wrong with a file must be known before it is attached to a good one. */
+/* Validates the file before it is attached to an intact database. */
 static enum kvr_status check_shard(const char *path, enum kvr_sql_form *form, bool *frozen)
 {
     sqlite3 *db = NULL;
@@ -55,7 +56,7 @@ static enum kvr_status attach(struct kvr_store *s, const char *path)
     return st;
 }
 
-/* Tables of one version have the same statements. */
+/* Databases of one version have identical table definitions. */
 static enum kvr_status same_tables(struct kvr_store *s, const char *path)
 {
     int64_t differ = 0;
@@ -68,7 +69,7 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
                   : KVR_OK;
 }
 
-/* Every attempt at a cell that is there already, here and in the shard. */
+/* Compares all attempts at cells present in both. */
 static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
 {
     static const char better[] =
@@ -82,7 +83,7 @@ static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
     return number(s, "SELECT count(*) FROM temp.incoming WHERE known", &out->replaced);
 }
 
-/* Columns that are made of others are made again. */
+/* Generated columns are recomputed. */
 static enum kvr_status copy_table(struct kvr_store *s, const char *name, const char *cell_column)
 {
     static const char list[] = "SELECT group_concat('\"' || name || '\"') FROM (SELECT name FROM "
@@ -112,7 +113,7 @@ static enum kvr_status copy_table(struct kvr_store *s, const char *name, const c
     return st == KVR_ENOMEM ? kvr_fail(st, "merge: no memory") : st;
 }
 
-/* All tables but session and cell, which must be there before what refers to them. */
+/* All tables except session and cell, which must exist before rows refer to them. */
 static enum kvr_status copy_others(struct kvr_store *s)
 {
     static const char sql[] =
@@ -136,7 +137,7 @@ static enum kvr_status copy_others(struct kvr_store *s)
     return st;
 }
 
-/* A cell that one shard has left out because it was enough is left out, whichever came first. */
+/* A cell that the stop rule left out in one shard is left out, regardless of order. */
 static enum kvr_status join_plans(struct kvr_store *s)
 {
     return kvr_sql_exec(s,
@@ -146,7 +147,8 @@ static enum kvr_status join_plans(struct kvr_store *s)
                         "merging");
 }
 
-/* The groups of the shard, as they stand here: whole before the shard's rows come, sealed after. */
+/* Groups of the shard as they are here: verified before the shard's rows are copied, checksummed
+ * after. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
     enum kvr_status st = KVR_OK;
@@ -229,8 +231,8 @@ static void remove_with_journals(const char *path)
     }
 }
 
-/* A shard of an earlier version is brought to this one in a copy, and one that cannot be attached
- * where it lies is read from one; the shard stays as it is. */
+/* An earlier version is migrated in a copy, and a database that cannot be attached in place is
+ * copied; the shard is unchanged. */
 static enum kvr_status merge_copy(struct kvr_store *s, const char *shard, struct kvr_merge *out)
 {
     char *path = sqlite3_mprintf("%s.shard-%lld", s->path, (long long)getpid());

@@ -1,12 +1,11 @@
-/* migrate.c - the table `cell` made anew where its columns are not this program's, tables made that
- * were not there.
+/* migrate.c - rebuilds the table `cell` if its columns differ from this program's, and creates
+ * missing tables.
  *
- * Version 3 had the settings as columns of their own, since version 4 they are made of the spec, so
- * that a setting's row is all there is to a new column. Version 5 has tables more, says EXCLUDED of
- * what the config leaves out, which had been SKIPPED, and `time_codes`, unknown of older cells.
- * Version 6 has checksums, version 7 those of plans, and not the table `metric_about`, which nobody
- * had written to. Version 8 says of blocks whose bytes depend on their values how many they took,
- * which of older cells is not known. */
+ * Version 3 stored settings in columns; since version 4 they are generated from the spec, so a new
+ * setting only needs its row. Version 5 added tables, the outcome EXCLUDED for cells left out by
+ * the config (formerly SKIPPED), and `time_codes`, unknown for older cells. Version 6 added
+ * checksums, version 7 those of plans, and dropped the unused table `metric_about`. Version 8 added
+ * the bits of blocks of data-dependent size, unknown for older cells. */
 #include "harness/store/sql.h"
 
 #include <stdio.h>
@@ -20,7 +19,7 @@
 
 KVR_STATEMENT(cell);
 
-/* A copy beside it, of what was committed, whatever stands in the WAL. */
+/* Copies the committed content, including the WAL. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path)
 {
     sqlite3 *to = NULL;
@@ -40,7 +39,7 @@ enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path)
     return st;
 }
 
-/* "a.db.schema3", or with a number behind it where there is one already. */
+/* "a.db.schema3", with a number appended if it exists. */
 static char *free_name(const char *path, int64_t version)
 {
     char *name = sqlite3_mprintf("%s.schema%lld", path, version), *copy;
@@ -113,7 +112,8 @@ enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const
     return KVR_OK;
 }
 
-/* What the config leaves out had been called as what its baseline's failure leaves out. */
+/* Renames the outcome of cells left out by the config, which used to be that of cells with a failed
+ * baseline. */
 static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *schema)
 {
     char *sql = sqlite3_mprintf("UPDATE %s.cell SET outcome = 'EXCLUDED', verdict_codes = "
@@ -126,7 +126,7 @@ static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *s
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "taking over excluded cells");
 }
 
-/* Of the columns that are not made of others, those that both tables have. */
+/* The non-generated columns that both tables have. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema)
 {
@@ -198,7 +198,7 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
     if (sealed)
         KVR_TRY(kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before", "changing the seals"));
     KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
-    /* Checksums that are there stay as they are, so that what is damaged stays visible. */
+    /* Existing checksums are kept, so that damage stays visible. */
     if (sealed)
         KVR_TRY(kvr_sql_exec(s,
                              "INSERT INTO seal(what, key, sha256) SELECT what, key, sha256 FROM "
@@ -211,7 +211,7 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
     return kvr_sql_exec(s, version, "changing the cells");
 }
 
-/* Other tables refer to `cell` by name: with the old way of renaming they go on doing so. */
+/* legacy_alter_table: references from other tables keep the name `cell`. */
 enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
 {
     enum kvr_status st;

@@ -1,4 +1,4 @@
-/* put.c - a session, and a finished cell with everything that hangs on it. */
+/* put.c - stores a session, and a finished cell with all its rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
     return kvr_insert(s, "cell", parts, 3, 0, 1, "writing a cell");
 }
 
-/* Rows that hang on a cell. */
+/* Rows that refer to a cell. */
 static enum kvr_status put_list(struct kvr_store *s, const char *key, const char *table,
                                 enum kvr_record_id id, const void *items, size_t size, int n)
 {
@@ -116,7 +116,7 @@ static enum kvr_status put_passes(struct kvr_store *s, const struct kvr_row *r)
                               "writing a pass");
 }
 
-/* What there is of the cell: is it measured, and which attempt would be the next? */
+/* Whether the cell is measured already, and the number of the next attempt. */
 static enum kvr_status look_back(struct kvr_store *s, const char *key, bool *ok, int64_t *attempt)
 {
     static const char sql[] =
@@ -171,13 +171,13 @@ static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r,
 
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
-    /* What is damaged must not get a checksum that says it is whole. */
+    /* A damaged cell must not get a valid checksum. */
     const enum kvr_status checked = kvr_seal_check(s, KVR_SEAL_CELL, r->key);
     const bool whole = checked == KVR_OK;
     int64_t attempt = 1;
     bool ok = false;
 
-    if (checked == KVR_ENOMEM) /* whether it is damaged is not known */
+    if (checked == KVR_ENOMEM) /* unknown whether it is damaged */
         return checked;
     KVR_TRY(kvr_store_stopped(s, r->key));
     KVR_TRY(look_back(s, r->key, &ok, &attempt));
@@ -299,7 +299,7 @@ static enum kvr_status mark_drifted(struct kvr_store *s, const char *session, co
 typedef enum kvr_status mark_fn(struct kvr_store *s, const char *session, const char *code,
                                 double most);
 
-/* The session's cells are changed under their seals. */
+/* Changes cells of the session and renews their checksums. */
 static enum kvr_status mark_sealed(struct kvr_store *s, const char *session, mark_fn *mark,
                                    const char *code, double most)
 {

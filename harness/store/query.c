@@ -1,4 +1,4 @@
-/* query.c - reading, and nothing but reading. */
+/* query.c - read-only queries. */
 #include "harness/store/sql.h"
 
 #include <ctype.h>
@@ -12,8 +12,8 @@
 
 enum { BUSY_MS = 10000 };
 
-/* What a reading statement may do. Everything else - writing, ATTACH, PRAGMA that sets - is
- * refused when the statement is prepared. */
+/* Authorizer: rejects everything but reading - writes, ATTACH, setting PRAGMAs - at prepare
+ * time. */
 static int authorize(void *ctx, int action, const char *a, const char *b, const char *c,
                      const char *d)
 {
@@ -25,14 +25,14 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
         return SQLITE_OK;
     case SQLITE_FUNCTION:
         return b && strcmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_PRAGMA: /* reading ones: no argument, or a table's name */
+    case SQLITE_PRAGMA: /* reading pragmas: no argument, or a table name */
         return !b || (a && strncmp(a, "table_", 6) == 0) ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;
     }
 }
 
-/* As a URI: what means something there is written as its code. NULL: no memory. */
+/* Path as a URI with reserved characters escaped. NULL: no memory. */
 static char *frozen_uri(const char *path)
 {
     sqlite3_str *uri = sqlite3_str_new(NULL);
@@ -47,7 +47,7 @@ static char *frozen_uri(const char *path)
     return sqlite3_str_finish(uri);
 }
 
-/* The database's journal beside it: what stands there is not in the file yet. */
+/* Whether a WAL with unmerged content exists. */
 static enum kvr_status look_for_wal(const char *path, bool *there)
 {
     char *name = sqlite3_mprintf("%s-wal", path);
@@ -60,8 +60,8 @@ static enum kvr_status look_for_wal(const char *path, bool *there)
     return KVR_OK;
 }
 
-/* A database with WAL needs two files beside it, also to be read. Where they cannot be made, it is
- * read as a file that nobody changes, if all of it is in the file. */
+/* A WAL database needs two more files even for reading. If they cannot be created, it is opened as
+ * immutable, provided that the WAL is empty. */
 static enum kvr_status open_frozen(sqlite3 **db, const char *path)
 {
     bool has_wal = false;
@@ -104,7 +104,7 @@ enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *froz
     *db = NULL;
     if (frozen)
         *frozen = false;
-    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* SQLite would wait for a FIFO's writer */
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* SQLite would block on a FIFO */
         return kvr_fail(KVR_ESCHEMA, "store: %s: not a regular file, so no database", path);
     if (access(path, R_OK) != 0)
         return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "no database at %s: %s", path,
@@ -222,10 +222,10 @@ end:
     return st;
 }
 
-/* --- functions of a group ----------------------------------------------------------------- */
+/* --- aggregate functions ------------------------------------------------------------------ */
 
 struct numbers {
-    double *x; /* SQLite's memory, so that it counts in a statement's limit */
+    double *x; /* allocated by SQLite, so it counts in the statement's limit */
     int n, room;
 };
 
@@ -250,7 +250,7 @@ static void add_number(sqlite3_context *c, int n_args, sqlite3_value **arg)
         a->x[a->n++] = sqlite3_value_double(arg[0]);
 }
 
-/* Also called, for its memory, of a group that an error has ended. */
+/* Also called to free memory after an error. */
 static void end_numbers(sqlite3_context *c)
 {
     const struct kvr_query_function *f = sqlite3_user_data(c);
@@ -309,7 +309,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx)
 {
-    enum { STEPS = 10000 }; /* of SQLite's machine between two looks at the clock */
+    enum { STEPS = 10000 }; /* virtual-machine steps between two checks of the clock */
     struct watch w = { 0 };
     sqlite3_int64 before = 0;
     sqlite3_stmt *q = NULL;

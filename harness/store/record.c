@@ -1,4 +1,4 @@
-/* record.c - fields by the table: to JSON and back. */
+/* record.c - converts records to and from JSON by the table. */
 #include "harness/store/record.h"
 
 #include <assert.h>
@@ -50,7 +50,7 @@ static const size_t sizes[KVR_N_RECORDS] = {
 #undef FIELD
 };
 
-/* Where the flag is that COUNTED fields hang on, and 1; 0: there is none. */
+/* Offset plus 1 of the flag for a record's COUNTED fields; 0: none. */
 static const size_t flags[KVR_N_RECORDS] = {
 #define RECORD(name, type)
 #define COUNTS(record, member) [KVR_RECORD_##record] = offsetof(record_##record, member) + 1,
@@ -244,7 +244,7 @@ enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, con
     return KVR_OK;
 }
 
-/* The place of a column in the rows of a list. */
+/* Index of a column in the rows of a list. */
 static enum kvr_status find_column(const struct kvr_field *f, const json_t *columns,
                                    const char *where, size_t *at)
 {

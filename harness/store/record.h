@@ -1,4 +1,4 @@
-/* record.h - structs as JSON and as rows, by the table records.def.
+/* record.h - structs as JSON and as rows, driven by records.def.
  *
  *     json_t *list = kvr_records_json(KVR_RECORD_pass, pass, n_passes);       in the worker
  *     ...
@@ -6,8 +6,8 @@
  *     KVR_TRY(kvr_records_read(KVR_RECORD_pass, list, "answer: passes", (void **)&pass, &n));
  *     free(pass);                                            texts in it belong to the list
  *
- * A list is {"columns": [name, ...], "rows": [[value, ...], ...]}: its reader goes by the names,
- * not by places. Reading fails with KVR_EFORMAT, which names the field, and then gives nothing. */
+ * A list is {"columns": [name, ...], "rows": [[value, ...], ...]} and is read by column name. On
+ * failure KVR_EFORMAT names the field, and nothing is returned. */
 #ifndef KVR_STORE_RECORD_H
 #define KVR_STORE_RECORD_H
 
@@ -16,7 +16,7 @@
 
 #include "harness/store/store.h"
 
-/* What only the store fills. */
+/* Fields filled by the store. */
 struct kvr_row_judged {
     const char *outcome;
     int64_t attempt;
@@ -88,27 +88,28 @@ struct kvr_field {
     const char *column;
     size_t offset;
 };
-extern const struct kvr_field kvr_fields[]; /* a record's stand together; column NULL ends */
+extern const struct kvr_field kvr_fields[]; /* a record's fields are consecutive; column NULL ends
+                                             * the list */
 
-/* The value of a field; text is borrowed. */
+/* Value of a field; text is borrowed. */
 struct kvr_value kvr_field_value(const struct kvr_field *f, const void *item);
 
 json_t *kvr_records_json(enum kvr_record_id id, const void *items, int n); /* NULL: no memory */
-/* `*items` is the caller's; of n == 0 an allocation, too. `where` begins the messages. */
+/* The caller owns `*items`, which is allocated even for n = 0. `where` starts the messages. */
 enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, const char *where,
                                  void **items, int *n);
 
-/* One item's fields as keys of an object that may have others. */
+/* Adds the fields of one item to an object. */
 enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t *object);
-/* The other members of `item` stay as they are. */
+/* Other members of `item` are unchanged. */
 enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, const char *where,
                                 void *item);
 
-/* A metric with its series, as an object; lists of them are JSON arrays. */
+/* A metric with its series as an object; lists of them are JSON arrays. */
 json_t *kvr_metric_json(const struct kvr_row_metric *m); /* NULL: no memory */
-/* KVR_EFORMAT, too, when two have one name. A value that is not finite gets a reason. */
+/* Duplicate names are KVR_EFORMAT. A value that is not finite gets a reason. */
 enum kvr_status kvr_metrics_read(const json_t *list, const char *where,
                                  struct kvr_row_metric **metric, int *n);
-void kvr_metrics_free(struct kvr_row_metric *metric, int n); /* copes with NULL */
+void kvr_metrics_free(struct kvr_row_metric *metric, int n); /* accepts NULL */
 
 #endif

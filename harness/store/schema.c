@@ -1,8 +1,8 @@
-/* schema.c - the database. Long tables hold what was measured; views give the wide ones.
+/* schema.c - the database schema. Measurements are in long tables; views provide the wide ones.
  *
- * Every number that can be missing is NULL with a reason beside it. Cells are keyed by a hash
- * of their spec, so that databases of shards can be joined. The tables are sql/schema.sql and
- * sql/cell.sql, the views sql/view_NAME.sql. */
+ * Every number that can be missing is NULL with a reason next to it. Cells are keyed by a hash of
+ * their spec, so that databases of shards can be merged. Tables are in sql/schema.sql and
+ * sql/cell.sql, views in sql/view_NAME.sql. */
 #include "harness/store/statement.h"
 #include "harness/store/store.h"
 
@@ -25,8 +25,8 @@ const struct kvr_store_view kvr_store_views[] = {
     { NULL, NULL },
 };
 
-/* What came with version 5. These stand alone, so that an older database is brought to it by making
- * what it does not have. */
+/* Tables added in version 5. Separate, so that migrating an older database is creating the missing
+ * ones. */
 #define TABLE(name) KVR_STATEMENT(since5_##name);
 #include "harness/store/since5.def"
 #undef TABLE

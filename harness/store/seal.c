@@ -1,4 +1,4 @@
-/* seal.c - rows as canonical text, hashed. */
+/* seal.c - hashes rows as canonical text. */
 #include "harness/store/seal.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ const char *const kvr_seal_tables[KVR_N_SEALS][12][2] = {
     { { "sweep", "id" }, { "plan", "sweep" }, { NULL, NULL } },
 };
 
-/* Columns by name, so that their order in a table does not count. */
+/* Columns are ordered by name, so their order in the table does not matter. */
 static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *schema,
                                    const char *const table[2], sqlite3_stmt **q)
 {
@@ -55,7 +55,7 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "checking");
 }
 
-/* "name:i12," "name:r<bits>," "name:t5:hello,": no value can be taken for another. */
+/* "name:i12," "name:r<bits>," "name:t5:hello,": unambiguous for any value. */
 static enum kvr_status add_value(struct kvr_sha256 *h, sqlite3_stmt *q, int c)
 {
     const int type = sqlite3_column_type(q, c);
@@ -111,7 +111,7 @@ static enum kvr_status add_table(struct kvr_sealer *s, struct kvr_sha256 *h,
     return st;
 }
 
-/* `rows`: of the group. */
+/* `rows`: statements of the group. */
 static enum kvr_status make(struct kvr_sealer *s, enum kvr_seal_what what, const char *key,
                             char hex[KVR_SHA256_HEX], int *rows)
 {
@@ -154,7 +154,7 @@ enum kvr_status kvr_sealer_write(struct kvr_sealer *s, enum kvr_seal_what what, 
     return st;
 }
 
-/* "" when there is none. */
+/* "" if there is none. */
 static enum kvr_status read_seal(struct kvr_sealer *s, enum kvr_seal_what what, const char *key,
                                  char hex[KVR_SHA256_HEX])
 {

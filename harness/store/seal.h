@@ -1,10 +1,10 @@
-/* seal.h - checksums of rows: what was written is what is read, or that is seen.
+/* seal.h - checksums of rows, which detect changes made outside of kvreel.
  *
- * A seal is the SHA-256 of the canonical text of all rows of a group: a cell with its metrics,
+ * A checksum is the SHA-256 of the canonical text of a group's rows: a cell with its metrics,
  * series, memory, passes, probes, samples, artifacts and attempts; a session with its facts and
- * drift; a sweep with its plan. Columns that are made of others and those that are NULL are left
- * out, so that a later version's columns and tables do not break it. Whoever writes such rows seals
- * them in the same transaction.
+ * drift; a sweep with its plan. Generated columns and NULLs are excluded, so that columns and
+ * tables of later versions do not invalidate it. Code that writes such rows renews the checksum in
+ * the same transaction.
  *
  *     KVR_TRY(kvr_seal_check(s, KVR_SEAL_CELL, key));     before they change
  *     ...
@@ -21,30 +21,32 @@
 
 enum kvr_seal_what { KVR_SEAL_CELL, KVR_SEAL_SESSION, KVR_SEAL_SWEEP, KVR_N_SEALS };
 extern const char *const kvr_seal_names[KVR_N_SEALS]; /* "cell", "session", "sweep" */
-/* Which version of the database was the first to have them. */
+/* First database version with checksums of that kind. */
 extern const int kvr_seal_since[KVR_N_SEALS];
 
-/* The tables that a group is made of and their columns with its key, table first, NULL-terminated;
- * the first is the one that has a row for each key. */
+/* Tables of a group and their key columns, table first, NULL-terminated; the first table has one
+ * row per key. */
 extern const char *const kvr_seal_tables[KVR_N_SEALS][12][2];
 
-/* Statements kept for many groups of one schema, "main" or one that is attached. */
+/* Cached statements for many groups of one schema, "main" or an attached one. */
 struct kvr_sealer {
     sqlite3 *db;
     const char *path, *schema;
-    sqlite3_stmt *rows[KVR_N_SEALS][12], *read, *write; /* NULL: not made yet */
+    sqlite3_stmt *rows[KVR_N_SEALS][12], *read, *write; /* NULL: not prepared yet */
 };
-/* As kvr_seal() and kvr_seal_check() below. Begin with these three, the others 0. */
+/* Like kvr_seal() and kvr_seal_check() below. Initialise the first three members, the rest with
+ * 0. */
 enum kvr_status kvr_sealer_write(struct kvr_sealer *s, enum kvr_seal_what what, const char *key);
 enum kvr_status kvr_sealer_check(struct kvr_sealer *s, enum kvr_seal_what what, const char *key);
 void kvr_sealer_close(struct kvr_sealer *s);
 
-/* Those of a store's own database, its statements kept until it is closed. */
+/* For a store's own database; statements are cached until it is closed. */
 struct kvr_store;
 enum kvr_status kvr_seal(struct kvr_store *s, enum kvr_seal_what what, const char *key);
-/* Every group of a kind that a database of this version has no seals of. */
+/* Checksums all groups of the kinds that a database of this version lacks. */
 enum kvr_status kvr_seal_since_version(struct kvr_store *s, int64_t version);
-/* KVR_EFORMAT: it is not what was sealed. A group without rows and without a seal is whole. */
+/* KVR_EFORMAT: changed since it was written. A group without rows and without a checksum is
+ * valid. */
 enum kvr_status kvr_seal_check(struct kvr_store *s, enum kvr_seal_what what, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-/* session.c - provenance: where and with what. */
+/* session.c - provenance of a run. */
 #include "harness/store/store.h"
 
 #include <dnnl.h>
@@ -21,7 +21,7 @@
 #include "harness/core/sha256.h"
 #include "harness/core/version.h"
 
-/* First line of a file, "unknown" when there is none. */
+/* First line of a file, "unknown" if there is none. */
 static void first_line(const char *path, char *out, size_t n)
 {
     struct kvr_procfile f;
@@ -33,7 +33,7 @@ static void first_line(const char *path, char *out, size_t n)
     kvr_procfile_close(&f);
 }
 
-/* "NAME, kernels avx2": what is compared, averaged and shown by processor is so by variant, too. */
+/* "NAME, kernels avx2": results are grouped by processor and kernel variant. */
 static void cpu_model(char *out, size_t n)
 {
     char name[256];
@@ -41,7 +41,8 @@ static void cpu_model(char *out, size_t n)
     snprintf(out, n, "%s, kernels %s", kvr_cpu_name(name, sizeof name), kvr_isa_name(kvr_isa()));
 }
 
-/* libavutil by its header: it is opened when a video is made, and no number depends on it. */
+/* libavutil's compile-time version: it is loaded only for videos, and no stored number depends on
+ * it. */
 static char *libraries(void)
 {
     const dnnl_version_t *d = dnnl_version();
@@ -55,8 +56,8 @@ static char *libraries(void)
     return text;
 }
 
-/* A path below this folder is stored relative to it, another absolute one by its last part: a
- * database says nothing of whose machine it was made on, and reads the same on another. */
+/* Paths below this folder are stored relative to it, other absolute ones by their last component,
+ * so that a database does not depend on the machine's folders. */
 static char *portable(const char *word)
 {
     char *cwd = word[0] == '/' ? getcwd(NULL, 0) : NULL, *text = NULL;
@@ -158,7 +159,7 @@ static void tell_one(void *ctx, const char *name, const char *value)
         g->st = kvr_session_tell(g->session, name, value);
 }
 
-/* The facts that a time hangs on; a microcode is renewed overnight, and the machine is the same. */
+/* Facts that affect times; microcode is excluded, since updates do not change the machine. */
 enum kvr_status kvr_session_identify(struct kvr_session *s)
 {
     static const char *const those[] = { "cpu_vendor",   "cpu_family", "cpu_model", "cpu_stepping",
@@ -203,7 +204,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     else
         snprintf(os, sizeof os, "unknown");
     cpu_model(cpu, sizeof cpu);
-    /* One file for each of the two drivers, and they mean opposite things. */
+    /* Two drivers with opposite meanings. */
     first_line("/sys/devices/system/cpu/intel_pstate/no_turbo", no_turbo, sizeof no_turbo);
     if (strcmp(no_turbo, "unknown") != 0) {
         s->turbo = strdup(no_turbo[0] == '0' ? "on" : "off");

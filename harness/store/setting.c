@@ -1,4 +1,4 @@
-/* setting.c - rows, their values, and what becomes of them in JSON and SQL. */
+/* setting.c - settings' values, and their JSON and SQL forms. */
 #include "harness/store/setting.h"
 
 #include <limits.h>
@@ -93,7 +93,8 @@ const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id i
     return buf;
 }
 
-/* A number's default that is a word ("model") hangs on something else, as one that is not there. */
+/* Default of a number; a word ("model") means that it depends on something else, like no
+ * default. */
 static long long default_number(enum kvr_setting_id id)
 {
     const char *def = kvr_setting_rows[id].def;
@@ -125,7 +126,7 @@ static bool is_default(const struct kvr_settings *s, enum kvr_setting_id id)
 
 /* --- JSON ------------------------------------------------------------------------------- */
 
-/* "timing.alone": in the object `timing`; a plain key: in the spec itself. */
+/* "timing.alone" is in the object `timing`; a plain key is in the spec itself. */
 static size_t object_length(const char *key)
 {
     const char *dot = strchr(key, '.');
@@ -222,7 +223,7 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
                                        const char *where)
 {
     kvr_settings_defaults(s);
-    KVR_TRY(kvr_json_string(spec, where, "kind", &s->kind)); /* which of the others count */
+    KVR_TRY(kvr_json_string(spec, where, "kind", &s->kind)); /* decides which of the others apply */
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
         const struct kvr_setting_row *r = &kvr_setting_rows[i];
@@ -245,7 +246,7 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
 
 /* --- SQL -------------------------------------------------------------------------------- */
 
-/* Settings with `without` are left out. */
+/* Settings with a flag of `without` are excluded. */
 static void put_list(FILE *to, const char *table, bool group, unsigned without)
 {
     const char *sep = group ? ", " : "";
@@ -262,8 +263,7 @@ static void put_list(FILE *to, const char *table, bool group, unsigned without)
     }
 }
 
-/* A setting that few sweeps say is named when it is there, so that the text of others stays as
- * short as it was before there was such a setting. */
+/* Rarely used settings are named only if set, so that other texts stay short. */
 static void put_text(FILE *to, const char *table, unsigned without)
 {
     fprintf(to, "'model ' || %smodel", table);
@@ -281,7 +281,7 @@ static void put_text(FILE *to, const char *table, unsigned without)
     }
 }
 
-/* The database takes them from the spec itself, so that they cannot say anything else. */
+/* Generated columns read the spec, so they cannot differ from it. */
 static void put_declarations(FILE *to)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
@@ -302,7 +302,8 @@ static void put_declarations(FILE *to)
     }
 }
 
-/* Cells that are one measurement of one rollout; they differ in what they were scored by. */
+/* Text common to cells with the same measurements of one rollout, which differ in their metrics
+ * only. */
 static void put_run(FILE *to)
 {
     fprintf(to, "rollout || '/' || repeat");
@@ -330,8 +331,8 @@ const char *kvr_setting_said(const char *column)
     return column;
 }
 
-/* A metric of the run of a row of cells_wide: its own, else one that another cell of the same run
- * was scored by. `column`: value, extra. `table`: with a dot behind it. */
+/* A metric for a row of cells_wide: its own, else that of another cell of the same run. `column`:
+ * value, extra. `table`: including the dot. */
 static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)
 {
     // cppcheck-suppress wrongPrintfScanfArgNum ; arguments by their place
@@ -343,7 +344,7 @@ static void put_score(FILE *to, const char *column, const char *table, const cha
         column, table, n, metric);
 }
 
-/* The cell of that run whose series counts. */
+/* The cell of that run whose series is used. */
 static void put_series(FILE *to, const char *table, const char *metric, int n)
 {
     // cppcheck-suppress wrongPrintfScanfArgNum ; as above
@@ -389,7 +390,7 @@ char *kvr_settings_sql(const char *sql)
     while (to && *sql) {
         const char *open = strchr(sql, '{'), *end = open ? strchr(open, '}') : NULL;
         const char *name_end =
-            end ? open + strcspn(open, ":}") : NULL; /* a metric's may have dots */
+            end ? open + strcspn(open, ":}") : NULL; /* a metric's name may contain dots */
         const char *dot = end ? memchr(open, '.', (size_t)(name_end - open)) : NULL;
 
         if (!end || (dot && dot - open >= (ptrdiff_t)sizeof table - 1)) {

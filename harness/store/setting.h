@@ -1,4 +1,4 @@
-/* setting.h - the table of settings, and what every module makes of a row.
+/* setting.h - the table of settings, and its uses in other modules.
  *
  *     struct kvr_settings s;
  *     KVR_TRY(kvr_settings_read_json(&s, spec, "worker's request"));    a cell's spec
@@ -6,9 +6,9 @@
  *
  *     char *sql = kvr_settings_sql("SELECT method, {group} FROM summary GROUP BY method, {group}");
  *
- * Adding a setting is a row in settings.def and its use. Reading a sweep, --dump-config, the
- * product and its zips, filters, the cell's key, the worker's request, the database's columns and
- * what tables group by come from the row. */
+ * A new setting is a row in settings.def plus its use. Parsing of sweeps, --dump-config, product
+ * and zips, filters, cell keys, worker requests, database columns and the grouping of tables are
+ * generated from the row. */
 #ifndef KVR_STORE_SETTING_H
 #define KVR_STORE_SETTING_H
 
@@ -40,8 +40,8 @@ enum kvr_setting_id {
     KVR_N_SETTINGS
 };
 
-/* The values of one cell, or of a sweep where it has one for all of its cells. Words are borrowed:
- * of a sweep from the rows' lists or its own text, of a spec from its JSON. */
+/* Values of one cell, or of a sweep if common to all its cells. Words are borrowed: for a sweep
+ * from the rows' lists or its text, for a spec from its JSON. */
 struct kvr_settings {
 #define KVR_SET_C_INT int
 #define KVR_SET_C_LONG int64_t
@@ -55,9 +55,9 @@ struct kvr_settings {
 struct kvr_setting_row {
     const char *name;
     enum kvr_setting_type type;
-    const char *def; /* NULL: hangs on something else */
+    const char *def; /* NULL: depends on something else */
     long long lo, hi;
-    const char *key; /* "timing.alone"; NULL: no part of a cell */
+    const char *key; /* "timing.alone"; NULL: not part of a cell */
     enum kvr_setting_when when;
     const char *column;
     unsigned flags;
@@ -66,45 +66,44 @@ struct kvr_setting_row {
 };
 extern const struct kvr_setting_row kvr_setting_rows[KVR_N_SETTINGS];
 
-/* INT, LONG and FLAG as a number; of a WORD 0. */
+/* INT, LONG and FLAG as a number; 0 for a WORD. */
 long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id id);
-/* `word`: of a WORD; the others take `number`. */
+/* `word` is for WORD settings; others use `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
-/* As a sweep would say it: "21", "true", "staged". `buf` [24] is for numbers. */
+/* As written in a sweep: "21", "true", "staged". `buf` [24] is for numbers. */
 const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf);
 
-/* All defaults; those that hang on something else are 0 or NULL. */
+/* All defaults; those that depend on something else are 0 or NULL. */
 void kvr_settings_defaults(struct kvr_settings *s);
-/* Whether the setting means something in a cell of this kind of run. */
+/* Whether the setting applies to cells of this kind of run. */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
-/* Adds to a spec: those of the rollout, or those of how it is measured. KVR_ENOMEM. */
+/* Adds the rollout's settings, or those of the measurement, to a spec. KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
-/* From a whole spec; `where` stands for it in messages. KVR_EFORMAT: one that is missing or of
- * another type. Words belong to the spec. */
+/* From a complete spec, named `where` in messages. KVR_EFORMAT: missing or of another type. Words
+ * belong to the spec. */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
-/* Whether `text`, a value of the setting with this column, goes without saying: the setting is
- * written into keys only when it is CHANGED, and is not. False for other columns. */
+/* Whether `text` is omitted from keys for the setting with this column: a CHANGED setting at its
+ * default. False for other columns. */
 bool kvr_setting_unsaid(const char *column, const char *text);
 
-/* The setting with this column as a sweep names it ("device" of "backend"); of others the column. */
+/* The sweep's name of the setting with this column ("device" for "backend"); else the column. */
 const char *kvr_setting_said(const char *column);
 
-/* Replaces in a statement, with or without a table's name before the dot:
- *     {group}    {w.group}     columns that no mean is taken over: "model, frames, window, ..."
+/* Replaces in a statement, with or without a table prefix:
+ *     {group}    {w.group}     columns that means are grouped by: "model, frames, window, ..."
  *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."
- *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; of settings that
- *                              are written into a key only when CHANGED, only those that are
+ *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; CHANGED settings
+ *                              are included only if changed
  *     {w.score:psnr}           a metric of the run of `w`, a row of cells_wide; {w.extra:psnr}: its
- *                              second number; {w.series:psnr}: the cell whose series counts
- *     {root}  {root_settings}  both without which draw of a cell it is
- *     {declarations}           of the columns, each made of the cell's spec
- *     {run}                    text that is the same for cells which are the same measurement,
- *                              scored by other metrics
- * malloc'ed; NULL: no memory. */
+ *                              second number; {w.series:psnr}: the cell whose series is used
+ *     {root}  {root_settings}  both without the draw of a cell
+ *     {declarations}           of the columns generated from the cell's spec
+ *     {run}                    text common to cells with the same measurement and other metrics
+ * malloc'd; NULL: no memory. */
 char *kvr_settings_sql(const char *sql);
 
 #endif

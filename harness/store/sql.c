@@ -18,7 +18,7 @@ static enum kvr_status status_of(sqlite3 *db)
     int os = sqlite3_system_errno(db) ? sqlite3_system_errno(db) : errno;
 
     switch (rc) {
-    case SQLITE_OK: /* then it was not SQLite that failed, but who made a statement for it */
+    case SQLITE_OK: /* not SQLite's failure, but that of building the statement */
     case SQLITE_NOMEM:
         return KVR_ENOMEM;
     case SQLITE_FULL:
@@ -32,7 +32,7 @@ static enum kvr_status status_of(sqlite3 *db)
         return KVR_EFORMAT;
     case SQLITE_CONSTRAINT:
         return KVR_EINTERNAL;
-    case SQLITE_IOERR: /* a quota or a file size limit shows here, not as SQLITE_FULL */
+    case SQLITE_IOERR: /* a quota or file size limit appears as this, not as SQLITE_FULL */
         return os == ENOSPC || os == EDQUOT || os == EFBIG ? KVR_EFULL : KVR_EIO;
     default:
         return KVR_EIO;
@@ -49,7 +49,7 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
         return kvr_fail(st, "store: %s: %s: another process is writing to it", path, what);
     if (st == KVR_ESCHEMA)
         return kvr_fail(st, "store: %s: not a kvreel database (not SQLite at all)", path);
-    if (st == KVR_ENOMEM) /* SQLite's text may be of what it could not do without */
+    if (st == KVR_ENOMEM) /* SQLite's text may name a secondary failure */
         return kvr_fail(st, "store: %s: %s: no memory", path, what);
     return kvr_fail(st, "store: %s: %s: %s", path, what, sqlite3_errmsg(db));
 }
@@ -69,7 +69,7 @@ static enum kvr_status pragma_int(sqlite3 *db, const char *path, const char *sql
     return KVR_OK;
 }
 
-/* Is the table of cells the one that this program makes, to the letter? */
+/* Whether the table of cells has exactly this program's definition. */
 static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
 {
     char *columns = kvr_settings_sql(kvr_statement_cell);
@@ -87,8 +87,8 @@ static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
     return st;
 }
 
-/* A column that is made of the spec and is no setting here is one of a later kvreel's: means over
- * its values would be wrong. */
+/* A generated column that is no setting here belongs to a later kvreel; averaging over its values
+ * would be wrong. */
 static enum kvr_status refuse_unknown(sqlite3 *db, const char *path)
 {
     static const char sql[] = "SELECT name FROM pragma_table_xinfo('cell', 'main') WHERE hidden IN "
@@ -125,7 +125,7 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     bool same = false;
     enum kvr_status st;
 
-    /* Of one instant: another process may make the tables meanwhile. */
+    /* A consistent view while another process creates the tables. */
     if (sqlite3_exec(db, "SAVEPOINT form", NULL, NULL, NULL) != SQLITE_OK)
         return kvr_sql_fail(db, path, "reading");
     st = pragma_int(db, path, "PRAGMA application_id", &app);
@@ -153,7 +153,7 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     return *form == KVR_FORM_OURS ? KVR_OK : refuse_unknown(db, path);
 }
 
-/* SQLite looks at the names in a view only when somebody reads it. */
+/* SQLite resolves names in a view only when it is read. */
 static enum kvr_status check_where(sqlite3 *db, const char *where)
 {
     sqlite3_stmt *q = NULL;
@@ -178,7 +178,7 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
                    : sqlite3_mprintf("CREATE %s VIEW %s AS %s", temp ? "TEMP" : "", v->name, as);
         sqlite3_stmt *q = NULL;
         const char *tail = NULL;
-        /* One statement: what stands behind a condition is not run. */
+        /* A single statement: anything after the condition is not run. */
         const int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
         enum kvr_status st = KVR_OK;
 
@@ -216,7 +216,7 @@ enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char 
 {
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "COMMIT", what);
-    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back itself */
+    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back already */
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return st;
 }
@@ -263,8 +263,7 @@ void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...)
 
 enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out)
 {
-    const bool some =
-        sqlite3_column_type(q, column) != SQLITE_NULL; /* it is one behind a failure */
+    const bool some = sqlite3_column_type(q, column) != SQLITE_NULL; /* NULL after a failure */
 
     *out = (const char *)sqlite3_column_text(q, column);
     return some && !*out ? kvr_fail(KVR_ENOMEM, "store: no memory") : KVR_OK;

@@ -1,11 +1,11 @@
-/* statement.c - places in a text that its caller fills. */
+/* statement.c - fills placeholders in a text. */
 #include "harness/store/statement.h"
 #include "harness/core/memtext.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands for the place that begins at `at`, and its length; NULL: it is another's. */
+/* Replacement for the placeholder at `at`, and its length; NULL: not one of ours. */
 static const char *filling(const char *at, const char *const *with, size_t *length)
 {
     for (; *with; with += 2) {

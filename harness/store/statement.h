@@ -1,26 +1,27 @@
-/* statement.h - SQL stands in files: NAME.sql below harness/store/sql, harness/report/sql and
- * plots/figures. The program carries each as a text, kvr_statement_NAME, without its comments.
+/* statement.h - SQL from files: NAME.sql below harness/store/sql, harness/report/sql and
+ * plots/figures, embedded as kvr_statement_NAME without comments.
  *
  *     KVR_STATEMENT(table_coverage);
  *     char *sql = kvr_statement_fill(kvr_statement_table_study, KVR_WITH("by", "w.suite, "));
  *
- * A file that is missing is an error of the linker. What {group} and the like stand for:
- * kvr_settings_sql() in setting.h. */
+ * A missing file is a link error. kvr_settings_sql() in setting.h defines {group} and similar
+ * placeholders. */
 #ifndef KVR_STORE_STATEMENT_H
 #define KVR_STORE_STATEMENT_H
 
 #include <stdio.h>
 
 #define KVR_STATEMENT(name) extern const char kvr_statement_##name[]
-/* The head of a figure's script: NAME.gp of plots/figures, with places. */
+/* Head of a figure's script: NAME.gp of plots/figures, with placeholders. */
 #define KVR_SCRIPT(name) extern const char kvr_script_##name[]
 
-/* Pairs of a place's name and what goes there. */
+/* Pairs of a placeholder's name and its replacement. */
 #define KVR_WITH(...) ((const char *const[]){ __VA_ARGS__, 0 })
 
-/* A text with the places {name} of `with` filled; other places stay. malloc'ed; NULL: no memory. */
+/* The text with the placeholders {name} of `with` replaced; others are kept. malloc'd; NULL: no
+ * memory. */
 char *kvr_statement_fill(const char *text, const char *const *with);
-/* The same into a stream, whose owner sees whether it took it. */
+/* The same into a stream; the caller checks for errors. */
 void kvr_statement_put(FILE *to, const char *text, const char *const *with);
 
 #endif

@@ -1,4 +1,4 @@
-/* store.c - the one writer. */
+/* store.c - the single writer. */
 #include "harness/store/sql.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ const char *kvr_outcome_kind(enum kvr_outcome o)
                                       : "failed";
 }
 
-/* WAL keeps its index in shared memory and its locks in the page cache of one host. */
+/* WAL keeps its index in shared memory and its locks in one host's page cache. */
 static bool on_network(const char *path)
 {
     static const long magic[] = {
@@ -81,8 +81,7 @@ static bool on_network(const char *path)
     return yes;
 }
 
-/* Of several processes that find an empty file one makes the tables; the others see it when they
- * have the lock. */
+/* If several processes find an empty file, the one with the lock creates the tables. */
 static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 {
     char ids[128];
@@ -114,7 +113,7 @@ static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
     return st;
 }
 
-/* Another writer shows as EBUSY now, not after the first cell has been measured. */
+/* Another writer is reported as EBUSY now, not after the first cell. */
 static enum kvr_status check_writable(struct kvr_store *s)
 {
     if (sqlite3_db_readonly(s->db, "main") == 1)
@@ -123,7 +122,7 @@ static enum kvr_status check_writable(struct kvr_store *s)
     return kvr_sql_exec(s, "ROLLBACK", "opening for writing");
 }
 
-/* SQLite does not wait for others when it changes to WAL. */
+/* SQLite does not wait for locks when switching to WAL. */
 static enum kvr_status use_wal(struct kvr_store *s)
 {
     enum { STEP_MS = 20 };
@@ -162,7 +161,7 @@ static enum kvr_status set_up(struct kvr_store *s)
     return form == KVR_FORM_OLDER ? kvr_sql_migrate(s, version) : KVR_OK;
 }
 
-/* SQLite says "unable to open database file" for all of these. */
+/* Explains SQLite's "unable to open database file". */
 static enum kvr_status explain_open(const char *path)
 {
     char *dir = kvr_path_dir(path);
@@ -192,7 +191,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
 
     *out = NULL;
     fresh = access(path, F_OK) != 0;
-    st = fresh ? KVR_OK : kvr_infile_check(path); /* SQLite would wait for a FIFO's writer */
+    st = fresh ? KVR_OK : kvr_infile_check(path); /* SQLite would block on a FIFO */
     if (st != KVR_OK) {
         free(s);
         return kvr_fail_prefix(st, "store");
@@ -209,7 +208,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     else
         st = set_up_fn(s);
     if (st != KVR_OK) {
-        /* Others who have opened it meanwhile see that it is gone (kvr_store_in_place). */
+        /* Others that opened it meanwhile notice that it is gone (kvr_store_in_place). */
         if (fresh && !s->has_tables)
             unlink(path);
         kvr_store_close(&s);

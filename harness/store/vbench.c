@@ -10,7 +10,7 @@
 #include "harness/store/seal.h"
 #include "harness/store/sql.h"
 
-/* Averages are over the same numbers, so they agree to rounding; files with four digits exist. */
+/* Averages of the same numbers agree up to rounding; some files have four digits. */
 #define AGREES 1e-3
 
 struct import {
@@ -24,12 +24,12 @@ struct dimension {
     const char *name;
     const json_t *videos; /* array */
     double aggregate;     /* NaN: none */
-    double scale;         /* scores of videos are divided by this */
+    double scale;         /* videos' scores are divided by this */
 };
 
 /* --- scales ----------------------------------------------------------------------------- */
 
-/* Cosines of embeddings, which VBench does not clip: -1 .. 1, never in percent. */
+/* Cosine similarities, which VBench does not clip: -1 .. 1, never in percent. */
 static const char *const cosines[] = { "overall_consistency", "temporal_style",
                                        "appearance_style" };
 
@@ -41,7 +41,7 @@ static bool is_cosine(const char *dimension)
     return false;
 }
 
-/* A number, true or false; *x is NaN for the NaN that VBench writes where it found nothing. */
+/* A number, true or false; *x is NaN for the NaN that VBench writes without detections. */
 static bool score_of(const json_t *v, double *x)
 {
     const char *word = kvr_json_not_finite(v);
@@ -127,16 +127,17 @@ static bool agrees(double a, double b)
     return fabs(a - b) <= AGREES * fmax(fabs(a), fabs(b)) + 1e-12;
 }
 
-/* Is `x`, times `factor`, an average of the videos' scores, whatever their weights? */
+/* Whether `x` times `factor` is a weighted average of the videos' scores for some weights. */
 static bool between(const struct spread *s, double x, double factor)
 {
     x *= factor;
     return (x >= s->least || agrees(x, s->least)) && (x <= s->most || agrees(x, s->most));
 }
 
-/* The scale at which videos and aggregate agree. VBench's aggregate is the mean of the videos in some
- * dimensions and the mean of all frames in others (subject_consistency, background_consistency, color,
- * ...), where a long video weighs more: there it lies between the least and the greatest score. */
+/* The scale at which videos and aggregate agree. In some dimensions VBench's aggregate is the mean
+ * over videos, in others the mean over all frames (subject_consistency, background_consistency,
+ * color, ...), where long videos weigh more: it then lies between the smallest and the largest
+ * score. */
 static enum kvr_status find_scale(const struct import *im, struct dimension *d)
 {
     const bool percent = !is_cosine(d->name);
@@ -205,8 +206,8 @@ static enum kvr_status put(struct import *im, const char *cell, const struct dim
     return KVR_OK;
 }
 
-/* Every cell of one rollout that has this file name; `exact`: whose path is the end of the
- * video's. Two rollouts are KVR_EINVAL. */
+/* Every cell of one rollout with this file name; `exact`: whose path is the end of the video's
+ * path. Two rollouts are KVR_EINVAL. */
 static enum kvr_status put_cells(struct import *im, const struct dimension *d, const json_t *video,
                                  const char *path, bool exact, int *n)
 {

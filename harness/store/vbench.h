@@ -1,12 +1,12 @@
-/* vbench.h - scores of VBench become metrics of the cells whose videos it looked at.
+/* vbench.h - imports VBench scores as metrics of the cells whose videos were scored.
  *
  * A VBench result file is one JSON object {dimension: [aggregate, [{"video_path", "video_results"},
- * ...]], ...}. Some dimensions give a video's score in 0..1, some in 0..100, a cosine in -1..1, and
- * the aggregate need not be on the same scale (imaging_quality's is not), nor the mean of the videos
- * (subject_consistency's is the mean of all frames). Scores are stored as metric `vbench.DIMENSION`,
- * divided by 100 where they are in percent. The scale is the one at which the aggregate is an average
- * of the videos' scores; a file where none fits is refused, and so is a value of another type. NaN,
- * which VBench writes for a dimension without videos, is read. */
+ * ...]], ...}. Depending on the dimension a video's score is in 0..1, 0..100, or a cosine in -1..1.
+ * The aggregate may have another scale (imaging_quality), and may be a mean over frames instead of
+ * videos (subject_consistency). Scores are stored as metric `vbench.DIMENSION`, divided by 100 if
+ * in percent. The scale is the one at which the aggregate is an average of the videos' scores; if
+ * none fits, or a value has another type, the file is refused. NaN, written by VBench for a
+ * dimension without videos, is accepted. */
 #ifndef KVR_STORE_VBENCH_H
 #define KVR_STORE_VBENCH_H
 
@@ -16,19 +16,18 @@
 
 struct kvr_vbench_result {
     int dimensions;
-    int videos;        /* entries of all dimensions */
+    int videos;        /* entries over all dimensions */
     int matched;       /* of these, with a cell */
-    int stored;        /* rows written: cells that share a rollout have one video */
-    json_t *unmatched; /* file names without a cell, each once */
-    json_t *empty;     /* dimensions without a video, not counted above */
+    int stored;        /* rows written: cells of one rollout share a video */
+    json_t *unmatched; /* distinct file names without a cell */
+    json_t *empty;     /* dimensions without videos, not counted above */
 };
 
-/* All of the file or nothing, in one transaction; scores that were there are replaced. A video
- * belongs to the cells whose video artifact has its file name, the suffix left out. KVR_EFORMAT:
- * not such a file, or a score out of range; KVR_EINVAL: a name that videos of several rollouts
- * have, and the path does not tell them apart. */
+/* One transaction; existing scores are replaced. A video belongs to the cells whose video artifact
+ * has its file name without suffix. KVR_EFORMAT: malformed, or a score out of range; KVR_EINVAL: a
+ * name shared by videos of several rollouts that the path does not distinguish. */
 enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
                                  struct kvr_vbench_result *out);
-void kvr_vbench_free(struct kvr_vbench_result *r); /* copes with {0} */
+void kvr_vbench_free(struct kvr_vbench_result *r); /* accepts {0} */
 
 #endif
