@@ -3,7 +3,7 @@
 
     nvcc -cubin -arch=sm_90 ... -o k.cubin
     nvdisasm -hex k.cubin >k.hex
-    tools/sass_model.py k.hex [--limits tools/sass-limits.txt] [--markdown]
+    tools/sass_model.py k.hex [--limits tools/sass-limits.txt] [--markdown | --rows]
 
 Of every kernel with a loop of tensor products: the loop that has the most of them, and through it
 the path with the most products and copies and, among those, the fewest instructions - what a tile
@@ -12,26 +12,48 @@ memory, local memory, divisions (reciprocals and integers made floats), bytes of
 registers. The rest is a model: one scheduler of an SM with the warps that launch bounds give it,
 each instruction issued when its operands' scoreboards, its fixed stall and its pipe allow.
 
-Calibration: a dense kernel with FlashAttention-2's mix of instructions comes out at 332 to 396
-TFLOP/s where 388 were published on an H100 (T. Dao, arXiv 2307.08691, and its benchmarks). So
-figures are good to 20 % (of warp groups' products nothing is calibrated), and the instruction
-cache, bank conflicts and the memory behind the L2 are not in them. With --limits
-(tools/sass-limits.txt says what its lines are) a kernel beyond a limit fails the program. No
-measurement of a device is in any of this.
+Calibration, of warp groups' kernels: one H100 80GB HBM3 (132 multiprocessors, 700 W), 26 November 2026,
+commit 8175306 with its register pools corrected. Five constants are fitted to eight measurements (TFLOP/s where nothing else is said). Kernels of a
+whole forward take 14 to 23 % longer than the model, which has one clock for all loads:
+
+    measured                                                              as       model    fitted
+    dense attention, 4680 queries, 4680 keys                              562       568     BLOCK, LAUNCH
+    the same, 9360 keys                                                   631       627     BLOCK, LAUNCH
+    linear_wgmma<2>, 4680 x 1536 x 8960: cycles of a tile of 128 x 256    163,700   163,300 HELD["group"]
+    the same, TFLOP/s                                                     641       664     CLOCK
+    linear_wgmma<4>, 4680 x 4608 x 1536, TFLOP/s                          335       326     LATENCY["MEMBAR"]
+    attention of a forward, RTN_INT4 over dense, time                     1.15      1.14    LATENCY["MEMBAR"]
+    the same of KIVI_INT2                                                 1.21      1.26    LATENCY["MEMBAR"]
+    the same of PRQ_INT4                                                  1.32      1.35    LATENCY["MEMBAR"]
+    not fitted: attention of a forward over 5 chunks, ms                  33.0      29.0
+    not fitted: linear layers of a forward, ms                            33.6      27.3
+
+tests/cli/test_sass.sh holds what follows from the constants alone. Of 8-bit products nothing was measured.
+mma.sync: a kernel with FlashAttention-2's mix of instructions came out at 332 to 396 TFLOP/s where 388 were
+published on an H100 (T. Dao, arXiv 2307.08691, and its benchmarks): good to 20 %. The instruction cache, bank
+conflicts and the memory behind the L2 are in none of this. With --limits (tools/sass-limits.txt says what its
+lines are) a kernel beyond a limit fails the program. --rows prints the lines of tools/device/model.tsv.
 """
 import argparse
 import collections
 import re
 import sys
 
-SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
+SCHEDULERS, SMS = 4, 132
+CLOCK = 1.72e9  # ncu saw 1.66 GHz during linear_wgmma<2>, 1.78 during linear_wgmma<4> and attention
+COPY_RATE = 2.955e12  # bytes that a large copy within the H100 reads and writes in a second
+# Cycles that a block of attention takes before its first tile and after its last one; those of a launch.
+BLOCK, LAUNCH = 16500, 7000
 # Bytes of a cycle that a multiprocessor sends to another of its cluster, and gets: 3.27 TB/s were measured
 # of all on an H800, in clusters of two (W. Luo et al., arXiv 2402.13499).
 LINK = 3.27e12 / SMS / CLOCK
 FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
 # Linear layers of that chunk, rows by columns by what is summed over, in tiles of so many of each, of two
 # multiprocessors together.
-LAYERS, TILE = ((4680, 1536, 1536), (4680, 8960, 1536), (4680, 1536, 8960)), (128, 256, 64)
+LAYERS = ((4680, 1536, 1536), (4680, 4608, 1536), (4680, 8960, 1536), (4680, 1536, 8960))
+TILE = (128, 256, 64)
+# Of a forward's block: a layer and the form of linear_wgmma that it is.
+BLOCK_LAYERS = ((1, 4), (0, 2), (0, 4), (0, 2), (2, 5), (3, 2))
 QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
@@ -42,10 +64,14 @@ SLOW = set("MUFU I2F F2I F2F I2FP".split())
 MEMORY = set("LDSM LDS STS LDGSTS LDG STG SHFL STL LDL".split())
 # Cycles that a pipe is held, and until a result is there. Shared memory serves four schedulers,
 # so that 512 bytes of a warp hold a scheduler's share of it for 16 cycles.
-HELD = {"tensor": 6.0, "group": 4.0, "bytes": 2.0, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
+# A product of warp groups would hold its tensor core for 4 cycles at the peak rate; 4.4 are measured.
+HELD = {"tensor": 6.0, "group": 4.4, "bytes": 2.2, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
 HELD_MEMORY = {"LDSM": 16, "LDGSTS": 16, "STS": 8}
 LATENCY = {"LDSM": 33, "LDS": 29, "LDGSTS": 40, "SHFL": 24, "MUFU": 22, "S2R": 30, "LDC": 40,
            "LDG": 500, "S2UR": 30, "I2F": 22, "F2I": 22, "VOTE": 12, "LDGDEPBAR": 10}
+# What a producer's stage takes besides its instructions: the fence before it hands the stage on (MEMBAR and
+# FENCE.VIEW.ASYNC) with the wait for loads that are under way, and the wait for the stage.
+LATENCY["MEMBAR"] = 1500
 
 
 class Instruction:
@@ -276,7 +302,7 @@ def cycles(path, warps, rounds=4, beside=None, pair=False):
             late = LATENCY.get(x.base, 20) + (held if p == "memory" else 0)
             boards[w][x.wr] = max(boards[w][x.wr], now + late)
         if x.rd != 7:
-            boards[w][x.rd] = max(boards[w][x.rd], now + 12)
+            boards[w][x.rd] = max(boards[w][x.rd], now + (LATENCY[x.base] if x.base == "MEMBAR" else 12))
         ready[w] = now + max(1, x.stall)
         at[w] += 1
         last = w
@@ -346,13 +372,29 @@ def finish_path(k, loop, needs):
     return outer and hot_path(k, (after[0], outer[1]), needs, 2)
 
 
+def layer_cycles(layer, took, finish):
+    """Of a layer, whose tiles are laid out on multiprocessors one after the other."""
+    m, n, k = layer
+    rows, across = -(-m // TILE[0]), -(-n // TILE[1])
+    tiles = rows // 2 * across + rows % 2 * -(-across // 2)
+    return -(-tiles // (SMS // 2)) * (-(-k // TILE[2]) * took + finish) + LAUNCH
+
+
 def layer_rates(took, finish):
-    """TFLOP/s of LAYERS, whose tiles are laid out on multiprocessors one after the other."""
+    """TFLOP/s of LAYERS."""
     for m, n, k in LAYERS:
-        rows, across = -(-m // TILE[0]), -(-n // TILE[1])
-        tiles = rows // 2 * across + rows % 2 * -(-across // 2)
-        each = -(-k // TILE[2]) * took + finish
-        yield 2 * m * n * k / (-(-tiles // (SMS // 2)) * each / CLOCK) / 1e12
+        yield 2 * m * n * k / (layer_cycles((m, n, k), took, finish) / CLOCK) / 1e12
+
+
+def attention_cycles(keys, took, cuts):
+    """Of QUERIES by so many keys, by warp groups: each block is alone on its multiprocessor."""
+    blocks, tiles = HEADS * -(-QUERIES // PER_BLOCK), -(-keys // 128)
+    lengths = cut(blocks, tiles) if cuts else [tiles] * blocks
+    return makespan([x + BLOCK / took for x in lengths], [took]) + LAUNCH
+
+
+def attention_rate(keys, took, cuts):
+    return 4 * QUERIES * keys * HEADS * 128 / (attention_cycles(keys, took, cuts) / CLOCK) / 1e12
 
 
 def judge(k, warps, limits):
@@ -392,8 +434,9 @@ def judge(k, warps, limits):
     tiles = -(-KEYS // (128 if grouped else 64))
     pace = [took] if grouped else [cycles(path, w) for w in range(1, warps)] + [took]
     lengths = cut(blocks, tiles) if limit and limit.cut else [tiles] * blocks
+    span = attention_cycles(KEYS, took, limit and limit.cut) if grouped else makespan(lengths, pace)
     flop = SCHEDULERS * (warps if grouped else 1) * useful * FLOP * blocks * tiles
-    rate = flop * QUERIES / (blocks // HEADS * PER_BLOCK) / (makespan(lengths, pace) / CLOCK)
+    rate = flop * QUERIES / (blocks // HEADS * PER_BLOCK) / (span / CLOCK)
     return {
         "kernel": plain(k.name), "products": n_products, "instructions": len(path),
         "each": len(path) / n_products, "stalls": sum(max(1, x.stall) for x in path),
@@ -416,6 +459,43 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("code", "code, B", "%d"), ("registers", "registers", "%s"),
            ("decodes", "and to decode", "%d"), ("issued", "issue, cycles", "%d"), ("tensor", "tensor cores, cycles", "%.0f"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
+
+
+# Rows of benchmarks: the kernel, and what it runs there.
+ATTENTION = (("attend_list<128>", "dense.BF16", (4680, 9360, 65520)),
+             ("attend_list<132>", "fused.RTN_INT4", (9360, 65520)),
+             ("attend_list<132>", "fused.QUAROT_KV_INT4", (65520,)),
+             ("attend_list<138>", "fused.KIVI_INT2", (9360, 65520)),
+             ("attend_list<148>", "fused.PRQ_INT4", (9360, 65520)),
+             ("attend_bytes", "int8.RTN_INT4", (65520,)))
+FORWARD = 23400, 30, 512, 1.1e9, 130  # keys of 5 chunks, blocks, keys of a prompt, bytes and launches of passes
+
+
+def model_rows(rows):
+    """Lines of tools/device/model.tsv. 8-bit rows are staged first, which moves 1.8 GB for KEYS tokens."""
+    took = {r["kernel"]: r["cycles"] for r in rows}
+    for kernel, name, of in ATTENTION:
+        for keys in of:
+            seconds = attention_cycles(keys, took[kernel], True) / CLOCK
+            if kernel == "attend_bytes":
+                seconds += keys / KEYS * 1.8e9 / COPY_RATE
+            yield "attention.%s.%dx%d\t%.0f000\tGFLOP/s\tmedian" % (
+                name, QUERIES, keys, 4 * QUERIES * keys * HEADS * 128 / seconds / 1e12)
+    keys, blocks, prompt, moved, launches = FORWARD
+    finish = {r["kernel"]: r["finish"] for r in rows if "finish" in r}
+    ms = 1e3 / CLOCK
+    dense = blocks * attention_cycles(keys, took["attend_list<128>"], True) * ms
+    cross = blocks * attention_cycles(prompt, took["attend_list<128>"], True) * ms
+    linear = blocks * ms * sum(layer_cycles(LAYERS[i], took[f], finish[f]) for i, f in (
+        (i, "linear_wgmma<%d>" % form) for i, form in BLOCK_LAYERS))
+    other = moved / COPY_RATE * 1e3 + launches * LAUNCH * ms
+    for part, x in (("", dense + cross + linear + other), (":attention", dense), (":cross", cross),
+                    (":linear", linear), (":other", other)):
+        yield "forward.BF16.5spans%s\t%.1f\tms\t%s" % (part, x, part[1:] or "mean")
+    for kernel, name in (("attend_list<132>", "RTN_INT4"), ("attend_list<138>", "KIVI_INT2"),
+                         ("attend_list<148>", "PRQ_INT4")):
+        yield "forward.%s.5spans:attention\t%.1f\tms\tattention" % (
+            name, blocks * attention_cycles(keys, took[kernel], True) * ms)
 
 
 Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut finish useful pair")
@@ -443,6 +523,7 @@ def main():
     p.add_argument("listing", nargs="+")
     p.add_argument("--limits")
     p.add_argument("--markdown", action="store_true")
+    p.add_argument("--rows", action="store_true", help="what tools/device/model.tsv has of these kernels")
     p.add_argument("--warps", type=int, default=2, help="of a scheduler: blocks that an SM holds")
     o = p.parse_args()
     limits = list(limits_of(o.limits)) if o.limits else []
@@ -453,6 +534,9 @@ def main():
     if not rows:
         sys.exit("sass_model: no kernel with a loop of tensor products in %s" % " ".join(o.listing))
     rows.sort(key=lambda r: r["kernel"])
+    if o.rows:
+        print("\n".join(model_rows(rows)))
+        sys.exit(0)
     sep = (" | ", "| ", " |") if o.markdown else ("\t", "", "")
     print(sep[1] + sep[0].join(c[1] for c in COLUMNS) + sep[2])
     if o.markdown:

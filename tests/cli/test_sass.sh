@@ -61,8 +61,8 @@ printf 'attend<128>\t14\t176\t1\t3\tSTS.128>=1\n' >"$work/limits"
 model 1 "of a kind that is nowhere" --limits "$work/limits"
 printf 'attend<128>\t13\t100\t0\t1\tLDG>=1\n' >"$work/limits"
 model 1 "instructions that are nowhere" --limits "$work/limits"
-# A warp group's products: 16 of 16 x 8 x 16 a warp, 64 cycles of its tensor core each, behind the
-# warp's back until it waits for them; what it does then takes 8 x 8 cycles of another pipe.
+# A warp group's wgmma: 16 products of 16 x 8 x 16 per warp, 1.1 x 64 cycles of its tensor core, asynchronous until
+# the wait; what follows takes 8 x 8 cycles of another pipe.
 {
     echo '.L_x_1:'
     echo '1 BAR.SYNC.DEFER_BLOCK R2, 0x100'
@@ -77,8 +77,8 @@ model 1 "instructions that are nowhere" --limits "$work/limits"
 model 0 "products of warp groups" --warps 2
 check "are counted as those of warps" test "$(row 'products a tile')" = 32
 check "two groups that take turns keep the tensor cores busy" \
-    awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 250 && c <= 280) }'
-check "whose time is known" test "$(row 'tensor cores, cycles')" = 256
+    awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 275 && c <= 305) }'
+check "whose time is known" test "$(row 'tensor cores, cycles')" = 282
 check "and that of all instructions" test "$(row 'issue, cycles')" = 28
 printf 'groups<128>\t14\t240\t0\t1\ttensor<=1.15\n' >"$work/limits"
 model 0 "within the limit of their time" --limits "$work/limits"
@@ -115,11 +115,11 @@ alone=$(row 'cycles (model)')
 printf 'pipeline<128>\t14\t400\t0\t1\ttensor<=9\tdecodes:STS.128>=1\tdecodes:LDG>=1\n' >"$work/limits"
 model 0 "with who decodes" --limits "$work/limits"
 check "its instructions are counted" test "$(row 'and to decode')" = 15
-check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { exit !(a < 140 && c > 200) }'
+check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { exit !(a < 155 && c > 200) }'
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'
-# 13 stores of 4 warps are 26,624 bytes, of which a cycle takes 13.5 from one multiprocessor to another.
+# 13 stores of 4 warps are 26,624 bytes, of which a cycle takes 14.4 from one multiprocessor to another.
 sed -i 's/PRMT R6, R4, R5, R6/STS.128 [R7], R8/' "$work/k.hex"
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=13\n' >"$work/limits"
 model 0 "many stores" --limits "$work/limits"
@@ -127,7 +127,7 @@ check "to its own memory take little" awk -v c="$(row 'cycles (model)')" 'BEGIN 
 printf 'pipeline<128>\t14\t400\t0\t1\tpair\tdecodes:STS.128>=13\n' >"$work/limits"
 model 0 "those of a pair" --limits "$work/limits"
 check "take what sending them does" \
-    awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1960 && c <= 1970) }'
+    awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1843 && c <= 1853) }'
 # Behind the loop of products, until the next tile's: what a tile's end takes. A wait for a barrier in
 # memory that is asked again is no loop, an arrival before the loop's end is.
 listing layer <<'CODE' >"$work/k.hex"
@@ -193,7 +193,21 @@ import sass_model as m
 bf16 = m.Instruction(0, "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24")
 byte = m.Instruction(0, "IGMMA.64x128x32.U8.U8 R24, R148, gdesc[UR8], R24, gsb0")
 assert (m.products(bf16), m.products(byte)) == (16, 32)
-assert m.held_by(bf16) == m.held_by(byte) == 64'
+assert m.held_by(bf16) == m.held_by(byte) == 64 * 1.1'
+# A product that takes 1.1 times its time at the peak rate; what a block and a launch take besides.
+check "what an H100 took comes of the constants" python3 -c '
+import sys; sys.path.insert(0, "tools")
+import sass_model as m
+def near(got, measured, share):
+    assert abs(got / measured - 1) <= share, (got, measured)
+near(m.attention_rate(4680, 2495, True), 562, .02)
+near(m.attention_rate(9360, 2495, True), 631, .02)
+near(140 * 1111 + 7925, 163700, .01)                         # cycles of a tile of linear_wgmma<2>
+near(2 * 4680 * 1536 * 8960 / (m.layer_cycles((4680, 1536, 8960), 1111, 7925) / m.CLOCK) / 1e12, 641, .05)
+near(2 * 4680 * 4608 * 1536 / (m.layer_cycles((4680, 4608, 1536), 2186, 4639) / m.CLOCK) / 1e12, 335, .05)
+near(m.attention_cycles(23400, 2873, True) / m.attention_cycles(23400, 2495, True), 1.152, .05)
+near(m.attention_cycles(23400, 3178, True) / m.attention_cycles(23400, 2495, True), 1.209, .05)
+near(m.attention_cycles(23400, 3408, True) / m.attention_cycles(23400, 2495, True), 1.317, .05)'
 echo 'nothing' >"$work/k.hex"
 model 1 "a listing without kernels"
 says "is named" 'no kernel with a loop of tensor products'
