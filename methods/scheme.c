@@ -12,9 +12,9 @@ const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
                  "arithmetic of the grid fit"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
-                 "which pass's keys and values stay; last_step: there is no clean pass"),
+                 "pass whose keys and values are stored; last_step: no clean pass"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
-                 "what is taken off the scores of coded keys"),
+                 "correction subtracted from the scores of coded keys"),
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
                    "none, linear, falling, profiled (= moviegen), storyeval, or a file"),
     KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
@@ -510,11 +510,11 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p)
 
         any = any || noise.kind != KVR_NOISE_NONE;
         if (noise.dead_zone && !c->measures)
-            return "the correction assumes errors independent of the key; a three-level grid has "
-                   "a dead zone, and it takes off about twice too much (use energy)";
+            return "the correction assumes errors independent of the key; on a three-level grid "
+                   "with its dead zone it subtracts about twice too much (use energy)";
     }
     if (c && !any)
-        return "no key is coded with an error: the correction changes nothing";
+        return "keys are coded without error: the correction has no effect";
     return kvr_retention_warning(&p->retention, 0, 0, 0);
 }
 

@@ -42,7 +42,7 @@ void kvr_environment_check(FILE *to)
             continue;
         near = kvr_nearest(name, names);
         fprintf(to, "kvreel: the environment has %s, which nothing reads%s%s%s\n", name,
-                near ? "; did you mean " : "; `kvreel man` lists what is read", near ? near : "",
+                near ? "; did you mean " : "; `kvreel man` lists the variables", near ? near : "",
                 near ? "?" : "");
     }
 }

@@ -109,8 +109,8 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
     if (noise.kind == KVR_NOISE_UNKNOWN || (noise.kind == KVR_NOISE_MEASURED && !c->measures))
         return kvr_fail(KVR_EUNSUPPORTED, "correction %s: the codec '%s' %s", c->name, codec->text,
                         noise.kind == KVR_NOISE_UNKNOWN
-                            ? "says nothing of its error"
-                            : "has an error without a scale, which energy alone measures");
+                            ? "declares no error model"
+                            : "has an error without a scale: use energy");
     if (noise.turned && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "correction %s: the codec '%s' has errors that turn with the key: taylor "

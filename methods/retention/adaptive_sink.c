@@ -29,10 +29,10 @@ struct adaptive_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct adaptive_opts, sink, 3, 1, 4096, "frames that are sinks"),
-    KVR_OPT_INT(struct adaptive_opts, recent, 3, 1, 4096, "newest other frames that stay"),
+    KVR_OPT_INT(struct adaptive_opts, sink, 3, 1, 4096, "sink frames"),
+    KVR_OPT_INT(struct adaptive_opts, recent, 3, 1, 4096, "newest frames that stay, besides sinks"),
     KVR_OPT_FLOAT(struct adaptive_opts, threshold, 0.2, -2, 2,
-                  "likeness below which a sink gives way; -2: never"),
+                  "similarity below which a sink is replaced; -2: never"),
     { 0 },
 };
 
@@ -220,7 +220,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_adaptive_sink = {
     .name = "adaptive_sink",
-    .title = "a window, and sinks of which the least like the present gives way",
+    .title = "a window and sinks; the least similar sink is replaced",
     .options = options,
     .opts_size = sizeof(struct adaptive_opts),
     .unit = KVR_UNIT_TOKEN,

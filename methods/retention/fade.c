@@ -38,9 +38,9 @@ struct fade_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS, "frames that the past is held in"),
-    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4, "exponent of ages"),
-    KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4, "exponent of spans as weights"),
+    KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS, "entries that hold the past"),
+    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4, "exponent of the ages"),
+    KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4, "exponent of the merge weights"),
     { 0 },
 };
 
@@ -281,7 +281,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_fade = {
     .name = "fade",
-    .title = "the past in a few frames, far ones merged",
+    .title = "merges old frames into a fixed number of entries",
     .options = options,
     .opts_size = sizeof(struct fade_opts),
     .unit = KVR_UNIT_TOKEN,

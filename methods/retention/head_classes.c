@@ -44,20 +44,20 @@ struct classes_opts {
 static const char *const rule_names[] = { "forcing", "dummy", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct classes_opts, rule, FORCING, rule_names, "which classes there are"),
+    KVR_OPT_ENUM(struct classes_opts, rule, FORCING, rule_names, "classification rule"),
     KVR_OPT_STRING(struct classes_opts, map, KVR_HEAD_MAP_ONLINE,
-                   "a file with a letter for each head, or online: by the first chunks' attention"),
+                   "file with a letter per head, or online: from the first chunks' attention"),
     KVR_OPT_FLOAT(struct classes_opts, alpha, 0.8, 0, 1,
-                  "forcing: share of attention near by from which a head is static"),
+                  "forcing: share of nearby attention above which a head is static"),
     KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
                   "forcing: share of segments that dynamic heads keep"),
     KVR_OPT_FLOAT(struct classes_opts, dummy, 0.5, 0, 1,
-                  "dummy: share of a layer's heads that keep the newest frame alone"),
+                  "dummy: share of a layer's heads that keep only the newest frame"),
     KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096, "first frames that stay"),
     KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096, "newest frames that stay"),
     KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096, "forcing: segments of a frame"),
     KVR_OPT_INT(struct classes_opts, queries, 50, 0, 1 << 20,
-                "queries of a chunk whose attention classes come from; 0: all"),
+                "queries per chunk used for classification; 0: all"),
     { 0 },
 };
 
@@ -297,7 +297,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_head_classes = {
     .name = "head_classes",
-    .title = "what each head keeps by its class",
+    .title = "retention by class of head",
     .options = options,
     .opts_size = sizeof(struct classes_opts),
     .unit = KVR_UNIT_TOKEN,

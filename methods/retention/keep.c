@@ -64,41 +64,42 @@ static const char *const weight_names[] = { "none",   "first",    "exponential",
                                             "convex", "gaussian", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct keep_opts, score, 0, score_names, "what a token is worth"),
+    KVR_OPT_ENUM(struct keep_opts, score, 0, score_names, "score of a token"),
     KVR_OPT_FLOAT(struct keep_opts, frames, 9, 0, 1e6,
-                  "budget in frames of tokens, the newest chunk counted"),
+                  "budget in frames of tokens, including the newest chunk"),
     KVR_OPT_INT(struct keep_opts, tokens, 0, 0, 1 << 30, "budget in tokens; 0: by share or frames"),
     KVR_OPT_FLOAT(struct keep_opts, share, 0, 0, 1,
-                  "budget as a share of what was written; 0: by frames"),
+                  "budget as a share of the written tokens; 0: by frames"),
     KVR_OPT_INT(struct keep_opts, sink, 0, 0, 4096, "first frames that always stay"),
     KVR_OPT_INT(struct keep_opts, sink_tokens, 0, 0, 1 << 20, "first tokens that always stay"),
     KVR_OPT_INT(struct keep_opts, recent, 3, 0, 4096, "newest frames that always stay"),
-    KVR_OPT_ENUM(struct keep_opts, unit, TOKEN, unit_names, "what stays or goes as a whole"),
+    KVR_OPT_ENUM(struct keep_opts, unit, TOKEN, unit_names, "unit that is kept or dropped"),
     KVR_OPT_ENUM(struct keep_opts, scope, LAYER, scope_names,
-                 "who keeps tokens of its own: a layer, or every head"),
-    KVR_OPT_BOOL(struct keep_opts, beyond, true,
-                 "what is kept stays visible when the window has passed it"),
+                 "whether a layer or each head chooses its tokens"),
+    KVR_OPT_BOOL(struct keep_opts, beyond, true, "kept tokens stay visible outside the window"),
     KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
-                "queries of a chunk whose attention is added up; 0: all; of spread and newest"),
-    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "of the score random"),
+                "scored queries per chunk for spread and newest; 0: all"),
+    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "seed of the score random"),
     KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
-                "tokens over which attention_window and redundancy take the maximum"),
+                "pooling width of attention_window and redundancy"),
     KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
                   "weight of attention in the score redundancy"),
     KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
-                 "whose scores choose: each layer's own, or the last layer's for all"),
+                 "each: every layer's own scores; last: the last layer's for all"),
     KVR_OPT_ENUM(
         struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
-        "which queries: `queries` of the chunk, its newest so many, its newest frame's, all"),
+        "scored queries: spread or newest `queries` of the chunk, its newest frame's, or all "
+        "(chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
-                 "what the score redundancy is multiplied by along the tokens held"),
-    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "of the weights polynomial and convex"),
+                 "weight of the score redundancy by position"),
+    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100,
+                "exponent of the weights polynomial and convex"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
-                   "of the score salience: a file of weights, auto or drawn"),
+                   "salience head: a weight file, auto or drawn"),
     KVR_OPT_ENUM(struct keep_opts, heads, EVEN, heads_names,
-                 "scope head: a budget each, or one of all that the best fill"),
+                 "scope=head: even: a budget per head; adaptive: one per layer"),
     KVR_OPT_FLOAT(struct keep_opts, floor, 0.2, 0, 1,
-                  "heads adaptive: share of a budget that every head has to itself"),
+                  "heads=adaptive: guaranteed share of each head's budget"),
     { 0 },
 };
 
@@ -109,7 +110,7 @@ static enum kvr_status check(const void *opts)
     if (o->pool % 2 == 0)
         return kvr_fail(KVR_EINVAL, "pool %d: a window around a token is odd", o->pool);
     if (!(o->frames > 0) && !o->tokens && !(o->share > 0))
-        return kvr_fail(KVR_EINVAL, "frames 0, tokens 0 and share 0: no budget");
+        return kvr_fail(KVR_EINVAL, "frames, tokens and share are 0: no budget");
     if (o->heads == ADAPTIVE && (o->scope != HEAD || o->unit != TOKEN))
         return kvr_fail(KVR_EINVAL, "heads adaptive needs scope head and unit token, not %s and %s",
                         scope_names[o->scope], unit_names[o->unit]);
@@ -506,14 +507,12 @@ static const char *warning(const void *opts, int n_query_heads, int n_heads, int
     const struct keep_opts *o = opts;
 
     if (kvr_scores[o->score]->foretold)
-        return "not causal: it is told what a whole BF16 rollout of the same prompt attends to; a "
-               "mark "
-               "for what others could reach";
+        return "not causal: uses the attention of a whole BF16 rollout of the same prompt; an "
+               "upper bound for other scores";
     return kvr_scores[o->score]->head && n_heads &&
                    kvr_salience_head_drawn(o->head, n_query_heads, n_heads, head_dim)
-               ? "no salience head is trained for this model's shape: its weights are drawn, and "
-                 "it "
-                 "chooses by chance (-O head=FILE has another)"
+               ? "no salience head was trained for this model's shape: weights are random and it "
+                 "chooses by chance (-O head=FILE names another)"
                : NULL;
 }
 

@@ -44,16 +44,18 @@ static const char *const rule_names[] = { "sinks", "frames", NULL };
 static const char *const state_names[] = { "f32", "bf16", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct memory_opts, rule, SINKS, rule_names, "where the means are"),
+    KVR_OPT_ENUM(struct memory_opts, rule, SINKS, rule_names,
+                 "sinks: means in the sink frames; "
+                 "frames: in two extra frames"),
     KVR_OPT_INT(struct memory_opts, sink, 3, 1, 4096, "first frames"),
     KVR_OPT_INT(struct memory_opts, recent, 3, 1, 4096,
-                "newest frames that stay, those being made not counted"),
-    KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1, "sinks: weight of a frame given up"),
-    KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1, "frames: weight in the long mean"),
-    KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1, "frames: weight in the short one"),
-    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "what means are remembered in"),
+                "newest frames that stay, besides the current chunk"),
+    KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1, "sinks: rate of the running mean"),
+    KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1, "frames: rate of the slow mean"),
+    KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1, "frames: rate of the fast mean"),
+    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "type of the stored means"),
     KVR_OPT_INT(struct memory_opts, row, 0, 0, 1 << 20,
-                "frames: positions in a row; 0: 52 of Wan's 1560, else as square as it goes"),
+                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
     { 0 },
 };
 
@@ -406,7 +408,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_memory = {
     .name = "memory",
-    .title = "running means of what is given up, beside sinks and the newest frames",
+    .title = "running means of dropped frames, with sinks and the newest frames",
     .options = options,
     .opts_size = sizeof(struct memory_opts),
     .unit = KVR_UNIT_TOKEN,

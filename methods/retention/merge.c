@@ -32,10 +32,10 @@ struct merge_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct merge_opts, near, 0.99, -1, 2,
-                  "cosine of keys from which two tokens are one; above 1: never"),
-    KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8, "rows and columns around that are searched"),
+                  "cosine of keys from which tokens merge; above 1: never"),
+    KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8, "search radius in rows and columns"),
     KVR_OPT_INT(struct merge_opts, row, 0, 0, 1 << 20,
-                "positions in a row of a frame; 0: 52 of Wan's 1560, else as square as it goes"),
+                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
     { 0 },
 };
 
@@ -241,7 +241,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_merge = {
     .name = "merge",
-    .title = "near copies along time as one token with a weight",
+    .title = "merges repeated tokens over time into one with multiplicity",
     .options = options,
     .opts_size = sizeof(struct merge_opts),
     .unit = KVR_UNIT_TOKEN,

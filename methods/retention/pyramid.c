@@ -37,18 +37,17 @@ struct pyramid_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_STRING(struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
-                   "a file with a letter w, a or v for each head, or labels: the published ones"),
+                   "file with a letter w, a or v per head, or labels: the published ones"),
     KVR_OPT_INT(struct pyramid_opts, sink, 3, 1, 4096,
-                "first frames that anchor and veil heads keep; oscillating ones keep one"),
+                "sink frames of anchor and veil heads; oscillating heads keep one"),
     KVR_OPT_INT(struct pyramid_opts, recent, 4, 1, 4096,
-                "newest frames that every head sees, those being made counted"),
-    KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096, "frames from one of a store to the next"),
-    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096, "frames of a store"),
-    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "veil: blocks that are held"),
-    KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64, "veil: frames of a block"),
-    KVR_OPT_INT(
-        struct pyramid_opts, row, 0, 0, 1 << 20,
-        "veil: positions in a row of a frame; 0: 52 of Wan's 1560, else as square as it goes"),
+                "newest frames that every head sees, including the current chunk"),
+    KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096, "stride of a store in frames"),
+    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096, "frames per store"),
+    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "veil: number of blocks"),
+    KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64, "veil: frames per block"),
+    KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
+                "veil: tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
     { 0 },
 };
 

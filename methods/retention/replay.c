@@ -25,7 +25,9 @@ struct replay_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct replay_opts, frames, 21, 2, 4096, "of the window, the newest chunk counted"),
+    KVR_OPT_INT(struct replay_opts, frames, 21, 2, 4096,
+                "frames of the window, including the "
+                "newest chunk"),
     { 0 },
 };
 
@@ -156,7 +158,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_replay = {
     .name = "replay",
-    .title = "a window whose past is the video's beginning, again and again",
+    .title = "a window whose past is replaced by the video's first frames",
     .options = options,
     .opts_size = sizeof(struct replay_opts),
     .unit = KVR_UNIT_TOKEN,

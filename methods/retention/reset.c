@@ -12,10 +12,9 @@ struct reset_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct reset_opts, frames, 21, 1, 1 << 20,
-                "of the window, the newest chunk counted"),
+                "frames of the window, including the newest chunk"),
     KVR_OPT_INT(struct reset_opts, sink, 0, 0, 4096, "first frames that always stay"),
-    KVR_OPT_INT(struct reset_opts, recent, 3, 0, 4096,
-                "newest frames that stay when it is emptied"),
+    KVR_OPT_INT(struct reset_opts, recent, 3, 0, 4096, "newest frames that stay after a reset"),
     { 0 },
 };
 
@@ -43,7 +42,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_reset = {
     .name = "reset",
-    .title = "a full cache is emptied at once",
+    .title = "drops all but sinks and the newest frames when full",
     .options = options,
     .opts_size = sizeof(struct reset_opts),
     .unit = KVR_UNIT_TOKEN,

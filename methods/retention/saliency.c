@@ -21,9 +21,9 @@ static const char *const fill_names[] = { "auto", "zero", "pooled", "drop", NULL
 
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct saliency_opts, retained, 0.45, 0, 1,
-                  "share of the coarse frames that stays, times the budget"),
+                  "share of the coarse frames kept, times the layer's budget"),
     KVR_OPT_ENUM(struct saliency_opts, fill, FILL_AUTO, fill_names,
-                 "what is left of the others; auto: zero (study), drop (intended)"),
+                 "what replaces the others; auto: zero (study), drop (intended)"),
     { 0 },
 };
 
@@ -105,7 +105,7 @@ static size_t saliency_side_bytes(const void *opts, const struct kvr_study_count
 
 const struct kvr_retention kvr_retention_saliency = {
     .name = "saliency",
-    .title = "the best of the coarse frames stay",
+    .title = "keeps the most salient coarse frames",
     .options = options,
     .opts_size = sizeof(struct saliency_opts),
     .unit = KVR_UNIT_FRAME,

@@ -73,34 +73,34 @@ static void rate_causal(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_attention_sum = {
     .name = "attention_sum",
-    .title = "the most attention since they were written",
+    .title = "largest sum of attention since they were written",
     .memory = 1,
     .columns = true,
     .rate = rate_sum,
 };
 const struct kvr_score kvr_score_attention_mean = {
     .name = "attention_mean",
-    .title = "the most attention a query since they were written",
+    .title = "largest mean attention per query since they were written",
     .memory = 1,
     .columns = true,
     .rate = rate_mean,
 };
 const struct kvr_score kvr_score_attention_max = {
     .name = "attention_max",
-    .title = "the largest weight any query gave",
+    .title = "largest weight from any query",
     .memory = 1,
     .columns = true,
     .rate = rate_max,
 };
 const struct kvr_score kvr_score_attention_window = {
     .name = "attention_window",
-    .title = "the most attention of the newest chunk's queries",
+    .title = "largest attention from the newest chunk's queries",
     .columns = true,
     .rate = rate_window,
 };
 const struct kvr_score kvr_score_attention_causal = {
     .name = "attention_causal",
-    .title = "the largest weights within their chunk and of later ones",
+    .title = "largest weights in their own chunk and in later ones",
     .memory = 2,
     .columns = true,
     .rate = rate_causal,

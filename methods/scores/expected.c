@@ -98,7 +98,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_expected = {
     .name = "expected",
-    .title = "the attention that queries like the newest chunk's are expected to give",
+    .title = "expected attention from queries distributed like the newest chunk's",
     .all_keys = true,
     .all_values = true,
     .queries = true,

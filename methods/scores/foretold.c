@@ -11,7 +11,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_foretold = {
     .name = "foretold",
-    .title = "not causal: the most salient in the whole video",
+    .title = "not causal: most salient in the whole video",
     .foretold = true,
     .rate = rate,
 };

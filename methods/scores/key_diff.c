@@ -50,7 +50,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_key_diff = {
     .name = "key_diff",
-    .title = "the keys least like their chunk's mean",
+    .title = "keys least similar to their chunk's mean",
     .memory = 1,
     .keys = true,
     .rate = rate,

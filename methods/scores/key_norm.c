@@ -27,7 +27,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_key_norm = {
     .name = "key_norm",
-    .title = "the shortest keys",
+    .title = "shortest keys",
     .memory = 1,
     .keys = true,
     .rate = rate,

@@ -46,7 +46,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_logits = {
     .name = "logits",
-    .title = "the largest sum of the newest chunk's logits",
+    .title = "largest sum of the newest chunk's logits",
     .all_keys = true,
     .queries = true,
     .rate = rate,

@@ -17,7 +17,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_salience = {
     .name = "salience",
-    .title = "the most salient by a trained head",
+    .title = "most salient by a trained head",
     .memory = 1,
     .keys = true,
     .head = true,

@@ -132,7 +132,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_trig = {
     .name = "trig",
-    .title = "the attention that means of queries before their rotation lead to expect",
+    .title = "expected attention from mean queries before rotation",
     .all_keys = true,
     .queries = true,
     .turns = true,

@@ -85,7 +85,7 @@ static enum kvr_status died(struct kvr_talk *t)
                         strsignal(WTERMSIG(status)));
     if (got > 0 && WIFEXITED(status))
         return kvr_fail(KVR_EIO, "its process ended by itself, with code %d", WEXITSTATUS(status));
-    return kvr_fail(KVR_EIO, "its process has closed the line");
+    return kvr_fail(KVR_EIO, "its process closed the pipe");
 }
 
 static enum kvr_status say(struct kvr_talk *t, const void *p, size_t n)
@@ -124,7 +124,7 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
     const size_t kept = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
     if (n < 0 || n > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "its process answers nonsense");
+        return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
     KVR_TRY(hear(t, text, kept));
     text[kept] = 0;
     for (char *c = text; *c; c++) /* one sentence, one line */
@@ -198,7 +198,7 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
     enum kvr_status st;
 
     if (!t->pid)
-        return kvr_fail(KVR_EIO, "its process has failed before");
+        return kvr_fail(KVR_EIO, "its process failed earlier");
     KVR_TRY(say(t, head, sizeof head));
     for (int i = 0; i < KVR_TALK_PARTS; i++)
         KVR_TRY(say(t, m->part[i], m->n[i]));
@@ -231,10 +231,10 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
     if (head[0] != SAID_OK)
         return hear_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "its process answers nonsense");
+        return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
-        return kvr_fail(KVR_ENOMEM, "no memory to hear it");
+        return kvr_fail(KVR_ENOMEM, "no memory for its answer");
     st = hear(t, text, (size_t)head[4]);
     if (st == KVR_OK && described)
         *described = text;

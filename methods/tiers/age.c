@@ -47,7 +47,7 @@ static size_t age_side_bytes(const void *opts, const struct kvr_study_counts *n)
 
 const struct kvr_tiers kvr_tiers_age = {
     .name = "age",
-    .title = "the newest share apart from the rest",
+    .title = "newest share in its own tier",
     .options = options,
     .opts_size = sizeof(struct age_opts),
     .n_tiers = 2,

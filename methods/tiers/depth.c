@@ -27,7 +27,7 @@ static enum kvr_status depth_assign(const void *opts, const struct kvr_policy_ct
 
 const struct kvr_tiers kvr_tiers_depth = {
     .name = "depth",
-    .title = "the first layers, the next ones, and the rest",
+    .title = "first layers, next layers and the rest in separate tiers",
     .options = options,
     .opts_size = sizeof(struct depth_opts),
     .n_tiers = 3,

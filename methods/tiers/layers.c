@@ -27,7 +27,7 @@ static enum kvr_status layers_assign(const void *opts, const struct kvr_policy_c
 
 const struct kvr_tiers kvr_tiers_layers = {
     .name = "layers",
-    .title = "the first and the last layers apart from those between",
+    .title = "first and last layers in their own tier",
     .options = options,
     .opts_size = sizeof(struct layers_opts),
     .n_tiers = 2,

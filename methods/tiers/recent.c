@@ -42,7 +42,7 @@ static enum kvr_status recent_assign(const void *opts, const struct kvr_policy_c
 
 const struct kvr_tiers kvr_tiers_recent = {
     .name = "recent",
-    .title = "the newest chunks apart from the rest",
+    .title = "newest chunks in their own tier",
     .options = options,
     .opts_size = sizeof(struct recent_opts),
     .n_tiers = 2,

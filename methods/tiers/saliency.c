@@ -95,7 +95,7 @@ static size_t saliency_side_bytes(const void *opts, const struct kvr_study_count
 
 const struct kvr_tiers kvr_tiers_saliency = {
     .name = "saliency",
-    .title = "the newest frames, the important older ones, and the rest",
+    .title = "newest, important and other frames in separate tiers",
     .options = options,
     .opts_size = sizeof(struct saliency_opts),
     .n_tiers = 3,

@@ -28,7 +28,7 @@ static enum kvr_status sinks_assign(const void *opts, const struct kvr_policy_ct
 
 const struct kvr_tiers kvr_tiers_sinks = {
     .name = "sinks",
-    .title = "the first frames apart from the rest",
+    .title = "first frames in their own tier",
     .options = options,
     .opts_size = sizeof(struct sinks_opts),
     .n_tiers = 2,

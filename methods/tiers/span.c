@@ -49,7 +49,7 @@ static int span_together(const void *opts)
 
 const struct kvr_tiers kvr_tiers_span = {
     .name = "span",
-    .title = "chunks coded so many at a time, those that wait uncoded",
+    .title = "codes several chunks as one block; waiting chunks stay uncoded",
     .options = options,
     .opts_size = sizeof(struct span_opts),
     .n_tiers = 2,

@@ -30,8 +30,12 @@ struct spatial_opts {
 static const char *const mode_names[] = { "topk", "threshold", "hybrid", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct spatial_opts, mode, HYBRID, mode_names, "how the mask is cut"),
-    KVR_OPT_FLOAT(struct spatial_opts, var, 0.02, 0, 1e30, "variance a foreground position passes"),
+    KVR_OPT_ENUM(struct spatial_opts, mode, HYBRID, mode_names,
+                 "mask rule: hybrid, topk or "
+                 "threshold"),
+    KVR_OPT_FLOAT(struct spatial_opts, var, 0.02, 0, 1e30,
+                  "variance above which a position is "
+                  "foreground"),
     KVR_OPT_FLOAT(struct spatial_opts, min, 0.45, 0, 1, "smallest foreground share"),
     KVR_OPT_FLOAT(struct spatial_opts, max, 0.85, 0, 1, "largest foreground share"),
     KVR_OPT_FLOAT(struct spatial_opts, target, 0.65, 0, 1, "foreground share of topk"),
@@ -181,7 +185,7 @@ static size_t spatial_side_bytes(const void *opts, const struct kvr_study_counts
 
 const struct kvr_tiers kvr_tiers_spatial = {
     .name = "spatial",
-    .title = "positions that change apart from positions that rest",
+    .title = "moving positions in their own tier",
     .options = options,
     .opts_size = sizeof(struct spatial_opts),
     .n_tiers = 2,

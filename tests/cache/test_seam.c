@@ -129,7 +129,7 @@ static const struct {
     { "BF16", 1, 1, 1, 1, "" },
     { "SHORT_E4M3", 1, 1, 1, 1, "" },
     { "SPARSE_F16", 0, 0, 0, 1, "energy" },
-    { "MUTE_F16", 0, 0, 0, 0, "says nothing of its error" },
+    { "MUTE_F16", 0, 0, 0, 0, "declares no error model" },
 };
 
 START_TEST(a_correction_needs_to_know)

@@ -34,15 +34,18 @@ static const struct kvr_opt ints_options[] = {
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
                  "type of the scale; block: one FP32 scale for the block"),
     KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
-                 "none, a minimum of this type, a zero point (a byte, or in the scale's low bits)"),
+                 "none, a minimum of this type, or a zero point (point: a byte; hidden: in the "
+                 "scale's low bits)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
-                 "halves to even, away from 0 or up; or towards 0"),
+                 "ties to even, away from 0 or up; trunc: toward 0"),
     KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
-                 "coded by the scale as stored, as it was, or times its inverse"),
+                 "quantize by the stored scale, the unrounded scale, or its inverse"),
     KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
-                 "first: the first largest element is the code -2^(b-1), its sign the scale's"),
-    KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1, "share of the range that is coded"),
-    KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1, "of the magnitudes, that sets the range"),
+                 "first: the first largest element gets code -2^(b-1), and the scale its sign"),
+    KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1, "factor on the range"),
+    KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,
+                  "quantile of the magnitudes that sets "
+                  "the range"),
     KVR_OPT_FLOAT(struct ints_opts, least, 0, 0, 1, "smallest scale"),
     { 0 }
 };
@@ -59,11 +62,12 @@ static const struct kvr_opt floats_options[] = {
     KVR_OPT_ENUM(struct floats_opts, scale, CELLS_F32, scale_names,
                  "type of the scale; block: one FP32 scale for the block; one: none"),
     KVR_OPT_BOOL(struct floats_opts, relative, false,
-                 "scales are relative to the block's largest magnitude, which is kept"),
+                 "scales relative to the block's largest magnitude, which is stored"),
     KVR_OPT_ENUM(struct floats_opts, pick, CELLS_TOP, pick_names,
-                 "top: nothing saturates; floor: a power of two as OCP has it; best: of two"),
+                 "scale choice; top: nothing saturates; floor: power of two rounded down (OCP); "
+                 "best: smaller error of two"),
     KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
-                 "coded by the scale as stored, as it was, or times its inverse"),
+                 "quantize by the stored scale, the unrounded scale, or its inverse"),
     KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "smallest scale"),
     { 0 }
 };
@@ -75,7 +79,7 @@ static const struct kvr_opt gauss_options[] = {
     KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
                  "levels by exact integrals, or by the trapezoid rule"),
-    KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names, "kept: what is decoded has the norm too"),
+    KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names, "kept: preserve the norm"),
     { 0 }
 };
 
@@ -232,7 +236,7 @@ static enum kvr_status ints_check(const struct kvr_stage_job *job)
     if (o->scale == CELLS_ONE)
         return kvr_fail(KVR_EINVAL, "scale one: integers need a scale");
     if (o->zero && o->scale == CELLS_BLOCK)
-        return kvr_fail(KVR_EINVAL, "scale block goes without a zero point: zero has to be none");
+        return kvr_fail(KVR_EINVAL, "scale=block needs zero=none");
     if (!strcmp(zero_names[o->zero], "hidden") && (o->scale != CELLS_F32 || o->bits > 4))
         return kvr_fail(KVR_EINVAL, "zero hidden has 4 bits of a scale f32 (bits %d, scale %s)",
                         o->bits, scale_names[o->scale]);

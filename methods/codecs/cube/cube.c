@@ -14,13 +14,13 @@ struct cube_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct cube_opts, frames, 3, 1, 64,
-                "of a cube, at most: as many as divide the block's"),
+                "frames per cube, reduced to a divisor of the block's"),
     KVR_OPT_INT(struct cube_opts, rows, 2, 1, 64,
-                "of a cube, at most: as many as divide a frame's"),
+                "rows per cube, reduced to a divisor of the frame's"),
     KVR_OPT_INT(struct cube_opts, cols, 4, 1, 64,
-                "of a cube, at most: as many as divide a row's tokens"),
+                "columns per cube, reduced to a divisor of a row's tokens"),
     KVR_OPT_INT(struct cube_opts, row, 0, 0, 1 << 20,
-                "of a frame: positions in a row; 0: 52 of Wan's 1560, else as square as it goes"),
+                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
     { 0 }
 };
 
@@ -164,7 +164,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_cube = {
     .name = "cube",
-    .title = "the mean of every channel over cubes of tokens, taken off and kept in E4M3",
+    .title = "subtracts the E4M3 mean of every channel over cubes of tokens",
     .kind = KVR_STAGE_SHIFT,
     .options = options,
     .opts_size = sizeof(struct cube_opts),

@@ -148,7 +148,7 @@ struct grid_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct grid_opts, bits, 4, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct grid_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "what shares a scale (and a zero point)"),
+                 "group axis: tokens, channels or a whole token"),
     KVR_OPT_INT(struct grid_opts, group, 16, 8, KVR_GRID_MAX_GROUP,
                 "elements sharing a scale (axis=token: unused)"),
     { 0 }

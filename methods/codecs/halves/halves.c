@@ -110,6 +110,6 @@ KVR_CODED_CUDA(halves)
 
 const struct kvr_stage kvr_stage_halves = {
     KVR_CODED_STAGE(halves),
-    .title = "integers of tokens of a channel, fitted in FP16, at absolute places", .check = check,
+    .title = "integers of groups of tokens at absolute positions, fitted in FP16", .check = check,
     .noise = kvr_noise_measured, /* FP16 arithmetic makes the quantization cells slightly uneven */
 };

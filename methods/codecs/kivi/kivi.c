@@ -19,11 +19,11 @@ struct kivi_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kivi_opts, bits, 2, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct kivi_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "what shares a scale and a minimum"),
+                 "group axis: what shares a scale and a minimum"),
     KVR_OPT_INT(struct kivi_opts, group, 32, 8, KVR_GRID_MAX_GROUP,
-                "elements sharing them (axis=token: unused)"),
+                "elements per group (axis=token: unused)"),
     KVR_OPT_INT(struct kivi_opts, residual, 128, 8, 1 << 16,
-                "tokens that are coded at one time; fewer are left as they are"),
+                "tokens coded at a time; a shorter remainder stays BF16"),
     { 0 }
 };
 
@@ -160,7 +160,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_kivi = {
     .name = "kivi",
-    .title = "asymmetric integers of full groups of tokens, the newest tokens as they are",
+    .title = "asymmetric integers of full groups of tokens; the remainder stays BF16",
     .kind = KVR_STAGE_GRID,
     .options = options,
     .opts_size = sizeof(struct kivi_opts),

@@ -27,11 +27,11 @@ struct kmeans_opts {
 static const char *const left_names[] = { "f32", "bf16", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct kmeans_opts, k, 256, 1, 256, "centres of a head"),
-    KVR_OPT_INT(struct kmeans_opts, stages, 1, 1, 8, "times that centres are taken off"),
-    KVR_OPT_INT(struct kmeans_opts, iterations, 2, 1, 100, "of the k-means of a stage"),
-    KVR_OPT_INT(struct kmeans_opts, seed, 1234, 0, 1 << 30, "draws the first centres"),
-    KVR_OPT_ENUM(struct kmeans_opts, left, 0, left_names, "what is left is rounded to"),
+    KVR_OPT_INT(struct kmeans_opts, k, 256, 1, 256, "centroids per head"),
+    KVR_OPT_INT(struct kmeans_opts, stages, 1, 1, 8, "stages of centroid subtraction"),
+    KVR_OPT_INT(struct kmeans_opts, iterations, 2, 1, 100, "k-means iterations per stage"),
+    KVR_OPT_INT(struct kmeans_opts, seed, 1234, 0, 1 << 30, "seed of the initial centroids"),
+    KVR_OPT_ENUM(struct kmeans_opts, left, 0, left_names, "type of the residual between stages"),
     { 0 }
 };
 
@@ -231,7 +231,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_kmeans = {
     .name = "kmeans",
-    .title = "the nearest of some centres, taken off each head of each token",
+    .title = "subtracts the nearest k-means centroid per head and token",
     .kind = KVR_STAGE_SHIFT,
     .options = options,
     .opts_size = sizeof(struct kmeans_opts),

@@ -20,10 +20,11 @@ struct kvcomp_opts {
     int bits, over;
 };
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct kvcomp_opts, rel, 0.1, 0.001, 1, "a step, in ranges"),
-    KVR_OPT_INT(struct kvcomp_opts, bits, 4, 2, 4, "of a symbol at the most"),
+    KVR_OPT_FLOAT(struct kvcomp_opts, rel, 0.1, 0.001, 1,
+                  "quantization step relative to the range"),
+    KVR_OPT_INT(struct kvcomp_opts, bits, 4, 2, 4, "maximum bits per symbol"),
     KVR_OPT_ENUM(struct kvcomp_opts, over, TOKEN, over_names,
-                 "what has a step and a zero: a token, or 64"),
+                 "tokens sharing step and zero: one (token) or 64 (block)"),
     { 0 }
 };
 
@@ -269,7 +270,7 @@ KVR_READ_CUDA(kvcomp)
 
 const struct kvr_stage kvr_stage_kvcomp = {
     KVR_CODED_STAGE(kvcomp),
-    .title = "integers of a token or of 64, Huffman coded",
+    .title = "Huffman-coded integers with a step per token or per 64 tokens",
     .check = check,
     .noise = kvr_noise_measured,
 };

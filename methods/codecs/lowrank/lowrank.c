@@ -25,14 +25,14 @@ struct lowrank_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
-                  "directions kept, as a share of a head's channels; one at least"),
+                  "share of principal directions kept per head; at least one"),
     { 0 }
 };
 static const struct kvr_opt principal_options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
-                  "directions kept, as a share of a head's channels; one at least"),
+                  "share of principal directions kept per head; at least one"),
     KVR_OPT_STRING(struct lowrank_opts, basis, KVR_CALIBRATION_FIT,
-                   "fit: to the block; or a file of `kvreel profile basis`"),
+                   "fit: per block; or a file of `kvreel profile basis`"),
     { 0 }
 };
 
@@ -299,14 +299,13 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_READ_CUDA(lowrank)
 
 const struct kvr_stage kvr_stage_lowrank = {
-    KVR_CODED_STAGE(lowrank),
-    .title = "coordinates along the directions in which the block varies most",
+    KVR_CODED_STAGE(lowrank), .title = "coordinates along the block's principal directions",
     .noise = kvr_noise_measured, /* the dropped part is not independent noise per element */
 };
 
 const struct kvr_stage kvr_stage_principal = {
     .name = "principal",
-    .title = "coordinates along a calibration's directions, or the block's own",
+    .title = "coordinates along calibrated principal directions, or the block's",
     .kind = KVR_STAGE_GRID,
     .options = principal_options,
     .opts_size = sizeof(struct lowrank_opts),

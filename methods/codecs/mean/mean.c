@@ -78,7 +78,7 @@ static const struct kvr_stage_ops mean_cuda = { .encode = mean_encode_cuda,
 
 const struct kvr_stage kvr_stage_mean = {
     .name = "mean",
-    .title = "the mean of every channel over the block, taken off and kept in FP16",
+    .title = "subtracts the FP16 mean of every channel over the block",
     .kind = KVR_STAGE_SHIFT,
     .deterministic = true,
     .layout = mean_layout,
@@ -135,7 +135,7 @@ static const struct kvr_stage_ops demean_cuda = { .encode = demean_encode_cuda,
 
 const struct kvr_stage kvr_stage_demean = {
     .name = "demean",
-    .title = "a head's mean over its own channels, taken off for good",
+    .title = "drops each head's mean over its channels",
     .kind = KVR_STAGE_SHIFT,
     .deterministic = true,
     .noise = demean_noise,

@@ -66,7 +66,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_norm = {
     .name = "norm",
-    .title = "the length of a token over all heads, divided by and kept in FP16",
+    .title = "divides each token by its FP16 length over all heads",
     .kind = KVR_STAGE_SHIFT,
     .deterministic = true,
     .layout = layout,

@@ -35,18 +35,18 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
                  "a vector is a channel over all tokens, or a token over all heads"),
-    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector that is held exactly"),
-    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels keep mean and variance"),
+    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector stored exactly"),
+    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels preserve mean and variance"),
     { 0 }
 };
 static const struct kvr_opt kvquant_options[] = {
     KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
                  "a vector is a channel over all tokens, or a token over all heads"),
-    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector that is held exactly"),
-    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels keep mean and variance"),
+    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector stored exactly"),
+    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels preserve mean and variance"),
     KVR_OPT_STRING(struct nuq_opts, levels, KVR_CALIBRATION_FIT,
-                   "fit: to the block; or a file of `kvreel profile levels`"),
+                   "fit: per block; or a file of `kvreel profile levels`"),
     { 0 }
 };
 
@@ -385,13 +385,13 @@ KVR_READ_CUDA(nuq)
 
 const struct kvr_stage kvr_stage_nuq = {
     KVR_CODED_STAGE(nuq),
-    .title = "levels fitted to the block, the farthest elements exactly",
+    .title = "levels fitted to the block; outliers stored exactly",
     .noise = kvr_noise_measured,
 };
 
 const struct kvr_stage kvr_stage_kvquant = {
     .name = "kvquant",
-    .title = "levels fitted to the block or calibrated, the farthest elements exactly",
+    .title = "fitted or calibrated levels; outliers stored exactly",
     .kind = KVR_STAGE_GRID,
     .options = kvquant_options,
     .opts_size = sizeof(struct nuq_opts),

@@ -35,13 +35,16 @@ struct outliers_opts {
 
 /* In the order of enum kvr_outliers_left. */
 static const char *const left_names[] = { "fill", "clamp", "keep", NULL };
-static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000, "standard deviations that are normal"),
-    KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1, "largest part of the elements held"),
-    KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL, left_names,
-                 "what the grid sees instead"),
-    { 0 }
-};
+static const struct kvr_opt options[] = { KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000,
+                                                        "outlier threshold in standard "
+                                                        "deviations"),
+                                          KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1,
+                                                        "maximum share of elements stored as "
+                                                        "outliers"),
+                                          KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL,
+                                                       left_names,
+                                                       "what the grid sees instead of an outlier"),
+                                          { 0 } };
 
 /* Work is split into PIECES runs of complete SPANs, independent of the number of threads. */
 enum { PIECES = 64, SPAN = KVR_OUTLIER_SPAN };
@@ -579,7 +582,7 @@ static const struct kvr_stage_ops cuda = {
 
 const struct kvr_stage kvr_stage_outliers = {
     .name = "outliers",
-    .title = "elements beyond sigma standard deviations, held in FP16",
+    .title = "stores elements beyond sigma standard deviations in FP16",
     .kind = KVR_STAGE_EXACT,
     .options = options,
     .opts_size = sizeof(struct outliers_opts),

@@ -22,10 +22,12 @@ struct packkv_opts {
     int bits, order;
 };
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct packkv_opts, rel, 0.1, 0.001, 1, "a step, in ranges of the token"),
-    KVR_OPT_INT(struct packkv_opts, bits, 4, 2, MOST_BITS, "of a code at the most"),
+    KVR_OPT_FLOAT(struct packkv_opts, rel, 0.1, 0.001, 1,
+                  "quantization step relative to the "
+                  "token's range"),
+    KVR_OPT_INT(struct packkv_opts, bits, 4, 2, MOST_BITS, "maximum bits per code"),
     KVR_OPT_ENUM(struct packkv_opts, order, GREEDY, order_names,
-                 "of the tokens of a block: as they are, by the median code, one that fits next"),
+                 "token order in a block: none, median of the codes, or greedy"),
     { 0 }
 };
 
@@ -388,7 +390,7 @@ KVR_READ_CUDA(packkv)
 
 const struct kvr_stage kvr_stage_packkv = {
     KVR_CODED_STAGE(packkv),
-    .title = "integers of a token, packed by what 16 neighbours of a channel need",
+    .title = "integers of a token, bit-packed per 16 neighbours of a channel",
     .check = check,
     .noise = kvr_noise_measured,
 };

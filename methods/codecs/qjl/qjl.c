@@ -12,7 +12,7 @@ struct qjl_opts {
     int seed;
 };
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct qjl_opts, seed, 1, 0, 1 << 30, "of the projections"), { 0 }
+    KVR_OPT_INT(struct qjl_opts, seed, 1, 0, 1 << 30, "seed of the projections"), { 0 }
 };
 
 static struct qjl qjl_of(const struct kvr_stage_job *job)
@@ -131,7 +131,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_READ_CUDA(qjl)
 
 const struct kvr_stage kvr_stage_qjl = {
-    KVR_CODED_STAGE(qjl), .title = "signs of random projections and the length of the head",
+    KVR_CODED_STAGE(qjl), .title = "signs of random projections and the head's norm",
     .check = check,       .noise = kvr_noise_measured,
     .table = draw,        .table_size = sizeof(struct table),
 };

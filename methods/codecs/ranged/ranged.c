@@ -18,7 +18,7 @@ struct ranged_opts {
 };
 static const struct kvr_opt options[] = { KVR_OPT_INT(struct ranged_opts, bins, 16, 4,
                                                       RANGED_MAX_BINS,
-                                                      "an even number: levels, and one"),
+                                                      "number of levels plus one; even"),
                                           { 0 } };
 
 static struct ranged ranged_of(const struct kvr_stage_job *job)

@@ -16,7 +16,7 @@ struct rotate_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct rotate_opts, block, 0, 0, KVR_FWHT_MAX,
-                "channels that are mixed, a power of two; 0: the whole head"),
+                "channels per block, a power of two; 0: the whole head"),
     KVR_OPT_INT(struct rotate_opts, signs, 0, 0, 1 << 30, "seed of random signs; 0: none"),
     { 0 }
 };
@@ -91,7 +91,7 @@ static const struct kvr_stage_ops cuda = { .transform = transform_cuda };
 
 const struct kvr_stage kvr_stage_rotate = {
     .name = "rotate",
-    .title = "Walsh-Hadamard transform in blocks, behind signs of a seed",
+    .title = "Walsh-Hadamard transform in blocks, after random signs",
     .kind = KVR_STAGE_TRANSFORM,
     .options = options,
     .opts_size = sizeof(struct rotate_opts),

@@ -20,8 +20,9 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct ternary_opts, group, 32, 8, MAX_GROUP,
                 "tokens of a channel sharing a scale, a multiple of 8"),
     KVR_OPT_FLOAT(struct ternary_opts, dead, 0.5, 0, 100,
-                  "half the width of what becomes 0, in mean magnitudes"),
-    KVR_OPT_BOOL(struct ternary_opts, scaled, true, "false: what is read is -1, 0 or 1"),
+                  "half-width of the dead zone, in mean magnitudes"),
+    KVR_OPT_BOOL(struct ternary_opts, scaled, true,
+                 "false: decode to -1, 0 or 1 without the scale"),
     { 0 }
 };
 
@@ -121,7 +122,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_ternary = {
     KVR_CODED_STAGE(ternary),
-    .title = "-s, 0 or s for tokens of a channel, s their mean magnitude",
+    .title = "-s, 0 or s per token of a channel, s the group's mean magnitude",
     .check = check,
     .noise = kvr_noise_measured,
 };

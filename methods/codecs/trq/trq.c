@@ -18,18 +18,17 @@ struct trq_opts {
     double share;
 };
 #define TRQ_OPTIONS                                                                                \
-    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8, "bits of a difference: 2, 4 or 8"),                \
+    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8, "bits of a frame difference: 2, 4 or 8"),          \
         KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8, "bits of the first frame: 2, 4 or 8"),       \
         KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
                     "channels of a head sharing a scale, a multiple of 8"),                        \
-        KVR_OPT_INT(                                                                               \
-            struct trq_opts, unit, 0, 0, 1 << 30,                                                  \
-            "tokens predicted from as many before; 0: a frame, or what is coded at one time")
+        KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
+                    "tokens per predicted unit; 0: a frame, or the block")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
     KVR_OPT_INT(struct trq_opts, fine, 4, 2, 8, "bits of a fine head's difference: 2, 4 or 8"),
-    KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1, "of the heads, fine"),
+    KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1, "share of heads with fine residuals"),
     { 0 }
 };
 
@@ -224,8 +223,8 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
-    KVR_CODED_STAGE(trq), .title = "frames as differences from the decoded frame before",
-    .check = check, .noise = kvr_noise_measured, /* two kinds of scales, and zero points saturate */
+    KVR_CODED_STAGE(trq), .title = "differences from the decoded previous frame", .check = check,
+    .noise = kvr_noise_measured, /* two kinds of scales, and zero points saturate */
 };
 
 /* Heads are selected on the host. */
@@ -234,7 +233,7 @@ static const struct kvr_stage_ops heads_cuda = { .encode = kvr_bounce_encode,
 
 const struct kvr_stage kvr_stage_trq_heads = {
     .name = "trq_heads",
-    .title = "`trq`, with finer differences for the heads that change most",
+    .title = "`trq` with finer residuals for the heads that change most",
     .kind = KVR_STAGE_GRID,
     .options = heads_options,
     .opts_size = sizeof(struct trq_opts),

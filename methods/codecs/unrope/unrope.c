@@ -17,7 +17,7 @@ struct unrope_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct unrope_opts, row, 0, 0, 1 << 20,
-                "of a frame: positions in a row; 0: 52 of Wan's 1560, else as square as it goes"),
+                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
     { 0 }
 };
 
@@ -59,7 +59,7 @@ static struct unrope unrope_of(const struct kvr_stage_job *job, int row)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->side == KVR_V)
-        return kvr_fail(KVR_EINVAL, "values have no rotary embedding to undo");
+        return kvr_fail(KVR_EINVAL, "values have no rotary embedding");
     if (job->shape.head_dim / 2 > UNROPE_MAX_PAIRS)
         return kvr_fail(KVR_EUNSUPPORTED, "head_dim %d, at most %d", job->shape.head_dim,
                         2 * UNROPE_MAX_PAIRS);
@@ -181,7 +181,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_unrope = {
     .name = "unrope",
-    .title = "keys as they were before their rotary embedding",
+    .title = "rotates keys back to before RoPE",
     .kind = KVR_STAGE_SHIFT,
     .options = options,
     .opts_size = sizeof(struct unrope_opts),

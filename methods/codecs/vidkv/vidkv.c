@@ -22,8 +22,11 @@ struct vidkv_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct vidkv_opts, group, 32, 8, MAX_GROUP,
                 "tokens sharing a scale and a minimum, a multiple of 8"),
-    KVR_OPT_FLOAT(struct vidkv_opts, share, 0.5, 0, 1, "of a head's channels, in 2 bits"),
-    KVR_OPT_BOOL(struct vidkv_opts, balanced, true, "a sign reads -s or s; false: 0 or s"),
+    KVR_OPT_FLOAT(struct vidkv_opts, share, 0.5, 0, 1,
+                  "share of a head's channels coded in 2 bits"),
+    KVR_OPT_BOOL(struct vidkv_opts, balanced, true,
+                 "true: signs decode to -s or s; false: to 0 "
+                 "or s"),
     { 0 }
 };
 
@@ -283,7 +286,7 @@ KVR_READ_CUDA(vidkv)
 
 const struct kvr_stage kvr_stage_vidkv = {
     KVR_CODED_STAGE(vidkv),
-    .title = "channels of wide range in 2 bits, the others by signs of their Fourier transform",
+    .title = "wide-range channels in 2 bits, the others by signs of their Fourier transform",
     .check = check,
     .noise = kvr_noise_measured,
 };
