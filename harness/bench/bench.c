@@ -1,4 +1,4 @@
-/* bench.c - rounds into rows. */
+/* bench.c - aggregates rounds into rows. */
 #include "harness/bench/bench.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static double median(double *v, int n)
 
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
 {
-    row->steady = kvr_bench_steady(ratio, n - 1); /* as the last round was begun; not sorted yet */
+    row->steady = kvr_bench_steady(ratio, n - 1); /* in round order: not sorted yet */
     row->median = median(v, n);
     row->min = v[0];
     row->ratio = median(ratio, n);
@@ -43,7 +43,7 @@ void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm
     row->warm = median(warm, n);
 }
 
-/* What a row says of its rounds: first quartile, median, third. */
+/* First quartile, median and third quartile. */
 static void quartiles(const double *ratio, int n, double out[3])
 {
     double sorted[KVR_BENCH_MAX_ROUNDS];
@@ -119,7 +119,7 @@ enum kvr_status kvr_bench_evict_all(void)
     return KVR_OK;
 }
 
-/* By pieces, so that rows of any size take no memory. */
+/* In pieces, so that rows of any size need no memory. */
 void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes)
 {
     char *p = x, piece[4096];

@@ -13,7 +13,7 @@
 #include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
 
-/* One chunk of queries over so many chunks of past. */
+/* One chunk of queries over a number of past chunks. */
 struct shape {
     int heads, d, tokens_per_frame, frames_per_chunk, past_chunks;
 };
@@ -31,11 +31,11 @@ struct kit {
     struct kvr_dev *dev;
     const struct shape *s;
     int rounds;
-    double seconds; /* of a row's rounds, 0: without end */
+    double seconds; /* time limit of a row's rounds; 0: none */
     int64_t n_query, n_key;
     size_t width;
     struct kvr_buf x;    /* q, k, v of the current chunk, and the output: [4][T,H,D] */
-    struct kvr_buf past; /* q, k, v of the chunks that caches are filled with: [n_past][3][T,H,D] */
+    struct kvr_buf past; /* q, k, v of the chunks that fill the cache: [n_past][3][T,H,D] */
     int n_past;
     struct kvr_buf k, v, scores, product;
 };
@@ -70,7 +70,7 @@ static enum kvr_status kit_open(struct kit *t)
     return KVR_OK;
 }
 
-/* Both products by the library, head by head; every head is one thread's. */
+/* Both matrix products by the library, one head per thread. */
 static enum kvr_status products(struct kit *t)
 {
     const int d = t->s->d;
@@ -92,8 +92,8 @@ static enum kvr_status products(struct kit *t)
     return kvr_onednn_done(worst, "bench", "a product");
 }
 
-/* A cache filled with the past, the current chunk appended; after MANY_CHUNKS they come again. No
- * method here chooses by what attention saw of the past. */
+/* Fills a cache with the past and appends the current chunk; beyond MANY_CHUNKS the chunks repeat.
+ * No method here selects by attention. */
 static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -116,7 +116,7 @@ static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
     return KVR_OK;
 }
 
-/* What the cache has decoded, with the chunk's own tokens rounded to BF16 as the cache has them. */
+/* The cache's decoded content; the chunk's own tokens are rounded to BF16 as in the cache. */
 static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, const char *name)
 {
     const size_t n = (size_t)t->n_query * t->width;
@@ -136,10 +136,10 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 
 struct error {
     double worst;       /* largest difference */
-    double relative_l2; /* over all outputs that were looked at */
+    double relative_l2; /* over all checked outputs */
 };
 
-/* One head's output for one query, by a direct softmax in double over what the cache decoded. */
+/* One head's output for one query: softmax in double over the decoded cache. */
 static void direct(const struct kit *t, const float *q, int h, double *p, double out[MAX_D])
 {
     const int d = t->s->d;
@@ -163,7 +163,8 @@ static void direct(const struct kit *t, const float *q, int h, double *p, double
         out[c] /= sum;
 }
 
-/* The cache's output against the direct one: every 17th query or fewer, CHECKED of them, one head each. */
+/* Error of the cache's output against it: up to CHECKED queries, every 17th or denser, one head
+ * each. */
 static enum kvr_status error_of(struct kit *t, struct error *out)
 {
     const int d = t->s->d, heads = t->s->heads;
@@ -194,8 +195,8 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     return KVR_OK;
 }
 
-/* F32: sums over up to 65520 keys of values of order 1, 1e-4. int8: with random keys the errors of
- * attend_dot.h come to .01 to .02 of the output; a wrong scale gives ten times that. */
+/* Tolerances. F32: sums over up to 65520 keys of values of order 1: 1e-4. int8: attend_dot.h's
+ * errors with random keys are .01 to .02 of the output; a wrong scale gives ten times that. */
 static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, bool int8,
                              struct kvr_bench_row *row)
 {
@@ -231,7 +232,7 @@ static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64
     return kvr_cache_end_pass(cache);
 }
 
-/* One attend without anything in the caches, and one at once again. */
+/* One attend with evicted caches, and one right after it. */
 static enum kvr_status time_caches(struct kit *t, struct kvr_cache *cache, double flops,
                                    double *cold, double *warm)
 {
@@ -245,13 +246,13 @@ static enum kvr_status time_caches(struct kit *t, struct kvr_cache *cache, doubl
     return KVR_OK;
 }
 
-/* Are the seconds over, and there were rounds enough for quartiles? */
+/* Whether the time limit has passed and there are enough rounds for quartiles. */
 static bool is_late(const struct kit *t, int n, int64_t began)
 {
     return n >= 2 && t->seconds > 0 && (double)(kvr_now_ns() - began) > t->seconds * 1e9;
 }
 
-/* In turn with `reference`, or with the library's products where that is NULL. */
+/* Alternating with `reference`, or with the library's products if NULL. */
 static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
                                   struct kvr_cache *reference, struct kvr_bench_row *row)
 {
@@ -261,7 +262,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
     const int caches = kvr_bench_cache_rounds(t->rounds);
     int64_t began = 0;
     bool last = false, late = false;
-    int n = -1; /* the first one warms up */
+    int n = -1; /* the first one is a warm-up */
 
     for (; !last; n++) {
         int64_t other, ns;
@@ -336,7 +337,7 @@ static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path
         st = read_back(t, cache, row->name);
     if (st == KVR_OK)
         st = time_cache(t, cache, reference, row);
-    if (st == KVR_OK) /* of the last round's output: what was timed is what is right */
+    if (st == KVR_OK) /* checks the output of the last timed round */
         st = check(t, cache, int8, row);
     kvr_cache_close(&cache);
     kvr_scheme_close(&scheme);

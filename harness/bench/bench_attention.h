@@ -1,13 +1,13 @@
-/* bench_attention.h - attention over packed and uncoded caches, against the bare products.
+/* bench_attention.h - attention over compressed and BF16 caches, against the bare matrix products.
  *
- * Rows "attention.PATH.METHOD.QxK": GFLOP/s counted as 4 Q K H D, decoding included. The
- * reference "oneDNN products" is Q K^T and S V of the same shape in F32 by the GEMM library over
- * an already decoded cache, without a softmax: what a library leaves to be gained. Before
- * anything is timed each row's output must agree with a direct softmax over the decoded cache.
+ * Rows "attention.PATH.METHOD.QxK": GFLOP/s counted as 4 Q K H D, dequantization included. The
+ * reference "oneDNN products" is Q K^T and S V of the same shape in F32 by the GEMM library over a
+ * decoded cache, without softmax: an upper bound. Before timing, each row's output must agree with
+ * a direct softmax over the decoded cache.
  *
- * Rows "attention.int8.METHOD.QxK" multiply coded tokens as bytes (attend_dot.h); their reference,
- * "own F32 of BF16", is this program's F32 attention over the same tokens held in BF16. `error` is
- * theirs against that softmax. */
+ * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h); their
+ * reference, "own F32 of BF16", is this program's F32 attention over the same tokens in BF16.
+ * `error` is relative to the direct softmax. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
@@ -15,34 +15,33 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 48 };
 
-/* seconds: the rounds of a row end when so many are over, with the third at the earliest; 0: they do
- * not. A row that ended so says it. Filling its cache, the warm-up and the check are not counted. */
+/* seconds: time limit of a row's rounds, after at least three; 0: none. A row ended by it says so.
+ * Filling the cache, warm-up and check are not counted. */
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
                                     struct kvr_bench_row *rows, int *n_rows);
-/* Products of one call at most: above, every row would take minutes and the library's scores
- * gigabytes. */
+/* Largest number of operations per call: more would take minutes per row, and gigabytes for the
+ * library's scores. */
 #define KVR_BENCH_ATTENTION_FLOP 5e10
 
-/* The largest part of the queries that divides them and whose products are no more; one at least.
- */
+/* The largest divisor of the queries that stays within that limit; at least one. */
 int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
-/* At one shape, "QUERIESxKEYSxHEADSxDIM". Where that is more than KVR_BENCH_ATTENTION_FLOP, a part
- * of the queries is measured over all keys, in chunks of so many tokens; names of rows tell it:
- * "4680x65520x12x128" gives 120x65520. */
+/* At one shape, "QUERIESxKEYSxHEADSxDIM". Beyond KVR_BENCH_ATTENTION_FLOP only a part of the
+ * queries is measured over all keys, in chunks of that many tokens, and the row's name gives it:
+ * "4680x65520x12x128" becomes 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        double seconds, struct kvr_bench_row *rows, int *n_rows);
 
-/* On a device of backend CUDA, at Wan's size: 4680 queries, 4680 to 65520 keys, 12 heads of 128.
- * The reference is cuDNN over the already decoded cache in BF16, "cuDNN SDPA BF16", where it can be
- * loaded (harness/device/cudnn_load.h); else it is the dense kernel, "dense BF16", whose own rows,
- * "attention.dense...", then have no ratio and the reason. With cuDNN rows "attention.cuDNN..." tell
- * its rate. Before anything is timed 48 of the queries must agree with a direct softmax in double
- * over the decoded cache, and of the references that is asked for every cache: a cuDNN that does not
-  * is none. An emulated device takes small shapes and has no ratio.
+/* On CUDA, at Wan's size: 4680 queries, 4680 to 65520 keys, 12 heads of 128. The reference is cuDNN
+ * over the decoded cache in BF16, "cuDNN SDPA BF16", if it can be loaded
+ * (harness/device/cudnn_load.h); else the dense kernel, "dense BF16", whose own rows,
+ * "attention.dense...", then have no ratio. With cuDNN, rows "attention.cuDNN..." give its rate.
+ * Before timing, 48 queries must agree with a direct softmax in double over the decoded cache;
+ * cuDNN is checked for every cache and not used if it disagrees. An emulated device uses small
+ * shapes and gives no ratio.
  *
- * Rows "attention.int8...", on devices of compute capability 9.0, multiply coded tokens as bytes
- * (attend_bytes.h). One that is further from that softmax than 8 bits explain has no rate, and says so. */
+ * Rows "attention.int8...", on devices of compute capability 9.0, multiply quantized tokens in int8
+ * (attend_bytes.h). If the error exceeds what 8 bits explain, the row has no rate and says so. */
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                                          const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows);

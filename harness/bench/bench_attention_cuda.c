@@ -1,5 +1,5 @@
-/* bench_attention_cuda.c - attention over packed caches on a device, beside cuDNN's over the same
- * keys and values decoded, or beside the dense kernel where there is no cuDNN. */
+/* bench_attention_cuda.c - attention over compressed caches on a device, against cuDNN over the
+ * decoded cache, or against the dense kernel without cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "harness/device/stream.h"
 
 struct size {
-    int heads, d, tokens_per_frame, frames_per_chunk, most_chunks; /* with the current one */
-    int chunks[4];                                                 /* 0: no more */
+    int heads, d, tokens_per_frame, frames_per_chunk, most_chunks; /* including the current one */
+    int chunks[4];                                                 /* 0 ends the list */
 };
 static const struct size wan = { 12, 128, 1560, 3, 14, { 1, 2, 7, 14 } };
 static const struct size small = { 2, 128, 8, 3, 3, { 1, 3 } };
@@ -32,15 +32,15 @@ struct kit {
     int rounds, n_chunks;
     int64_t n_query, n_key;
     size_t width;             /* H * D */
-    struct kvr_buf all;       /* float [2][most_chunks][T,H,D]: keys, values of every chunk */
+    struct kvr_buf all;       /* float [2][most_chunks][T,H,D]: keys and values of every chunk */
     struct kvr_buf q, out;    /* float [T,H,D] */
     struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
-    struct kvr_buf state;     /* of the dense kernel, */
-    struct kvr_buf parts;     /* and what parts of its keys come to */
+    struct kvr_buf state;     /* scratch of the dense kernel */
+    struct kvr_buf parts;     /* partial results of its split-KV */
     struct kvr_buf busy;      /* see turns_cuda.h */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
-    double *want;             /* [N_SAMPLES,D]: a direct softmax over it */
+    double *want;             /* [N_SAMPLES,D]: direct softmax over it */
     struct kvr_bench_cudnn cudnn;
     struct kvr_cache *cache;
 };
@@ -112,9 +112,9 @@ static enum kvr_status kit_open(struct kit *t)
     return kvr_bench_cudnn_open(&t->cudnn, t->dev, t->s->heads, t->s->d, t->n_query, t->host_q);
 }
 
-/* ---- what is timed ----------------------------------------------------------------------- */
+/* ---- timed work -------------------------------------------------------------------------- */
 
-/* The decoded cache. */
+/* The decoded cache as one span. */
 static struct kvr_attend_mma_span all_keys(const struct kit *t)
 {
     const kvr_bf16 *raw = t->raw.p;
@@ -126,8 +126,7 @@ static struct kvr_attend_mma_span all_keys(const struct kit *t)
     };
 }
 
-/* As a cache's plain spans are attended to: by warp groups where the device has them, a block of which
- * is alone, else by mma.sync. */
+/* Attends as a cache does to BF16 spans: with wgmma if the device has it, else with mma.sync. */
 static bool by_groups(const struct kit *t, const struct kvr_attend_shape *shape,
                       const struct kvr_attend_mma_span *span)
 {
@@ -179,7 +178,7 @@ static enum kvr_status cudnn(void *ctx, int turn)
     return kvr_bench_cudnn_run(&t->cudnn, raw, raw + (size_t)t->n_key * t->width);
 }
 
-/* A pass over one layer. Storing the current chunk's keys and values uncoded comes with it. */
+/* One forward over a layer, including storing the current chunk's keys and values in BF16. */
 static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool clean)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -200,9 +199,9 @@ static enum kvr_status attend(void *ctx, int turn)
     return pass_over(t, t->n_chunks - 1, turn, false);
 }
 
-/* ---- the gate ---------------------------------------------------------------------------- */
+/* ---- check ------------------------------------------------------------------------------- */
 
-/* One query of one head, in double: out [D]. p [n_key]. */
+/* One query of one head in double: out [D]. p [n_key] is scratch. */
 static void direct(const struct kit *t, size_t row, double *p, double *out)
 {
     const size_t d = (size_t)t->s->d, at = row % (size_t)t->s->heads * d;
@@ -231,7 +230,7 @@ static void direct(const struct kit *t, size_t row, double *p, double *out)
         out[c] /= sum;
 }
 
-/* The row of queries that is the i-th sample. */
+/* Row of the i-th sampled query. */
 static size_t sample(const struct kit *t, size_t i)
 {
     return i * ((size_t)t->n_query * (size_t)t->s->heads - 1) / (N_SAMPLES - 1);
@@ -249,7 +248,7 @@ static enum kvr_status want(struct kit *t)
     return KVR_OK;
 }
 
-/* By how much host_out is off from them, in relative L2 over all samples. */
+/* Relative L2 error of host_out over all samples. */
 static double error_of(const struct kit *t)
 {
     const size_t d = (size_t)t->s->d;
@@ -264,16 +263,16 @@ static double error_of(const struct kit *t)
     return sqrt(off / size);
 }
 
-/* In BF16. Queries, keys, weights and values are rounded to BF16: each
- * moves a number by at most 2^-9 of it, about evenly, so by 2^-9 / sqrt(3) in the mean square.
- * Queries and keys of order 1 in D channels make that sqrt(2) 2^-9 / sqrt(3) of a score, which
- * moves a weight by as much; with weights and values as well: 2 * 2^-9 / sqrt(3) = 0.0023 of what
- * many keys come to. Four times that; cuDNN's rounds its output to BF16, too. */
+/* Tolerance in BF16. Queries, keys, weights and values are rounded to BF16, each by at most 2^-9 of
+ * its value, nearly uniformly: 2^-9 / sqrt(3) RMS. Queries and keys of order 1 in D channels change
+ * a score, and so a weight, by sqrt(2) 2^-9 / sqrt(3); together with the rounding of weights and
+ * values 2 * 2^-9 / sqrt(3) = 0.0023 of the output over many keys. Four times that, since cuDNN
+ * also rounds its output to BF16. */
 static const double most_of_bf16 = 4 * 2 * 0x1p-9 / 1.7320508;
 
-/* In bytes. Of 128 normal numbers the largest is about 2.7, and a step, 2.7 / 127, leaves .0061 of each in
- * the mean square: of queries and keys .0087 of a score and so of a weight, of values .006. Weights are
- * rounded to 1/255 of a tile's largest, which is .0085 of their mean square where scores are normal.
+/* Tolerance in int8. The largest of 128 normal numbers is about 2.7; quantization with scale 2.7 /
+ * 127 gives an RMS error of .0061: .0087 of a score, and so of a weight, from queries and keys,
+ * .006 from values. Weights are rounded to 1/255 of a tile's largest, .0085 RMS for normal scores.
  * Together .0135. Three times that. */
 static const double most_of_bytes = 3 * .0135;
 
@@ -287,7 +286,7 @@ static enum kvr_status hold(const struct kit *t, const char *name, double most)
     return KVR_OK;
 }
 
-/* What is in `out` on the device. */
+/* Checks `out` on the device. */
 static enum kvr_status check(struct kit *t, const char *name, double most)
 {
     const size_t n = chunk_floats(t) * sizeof(float);
@@ -297,8 +296,7 @@ static enum kvr_status check(struct kit *t, const char *name, double most)
     return hold(t, name, most);
 }
 
-/* What cuDNN makes of the same: a library that is wrong, or fails, is no reference, and that is why.
- */
+/* Checks cuDNN's result: a wrong or failing library is no reference, and the reason is recorded. */
 static enum kvr_status check_cudnn(struct kit *t)
 {
     enum kvr_status st;
@@ -316,9 +314,9 @@ static enum kvr_status check_cudnn(struct kit *t)
     return KVR_OK;
 }
 
-/* ---- a cache ----------------------------------------------------------------------------- */
+/* ---- cache ------------------------------------------------------------------------------- */
 
-/* All chunks but the last stored. */
+/* Stores all chunks but the last. */
 static enum kvr_status fill(struct kit *t)
 {
     for (int c = 0; c < t->n_chunks - 1; c++)
@@ -340,7 +338,7 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
     return st;
 }
 
-/* What attention sees, on the host and as the references' keys and values, and what is wanted. */
+/* Decodes the cache to the host and for the references, and computes the expected output. */
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
@@ -353,7 +351,7 @@ static enum kvr_status decode_all(struct kit *t)
     for (int which = 0; which < 2; which++) {
         KVR_TRY(
             kvr_dev_get(t->dev, to[which], chunk_of(t, which, t->n_chunks - 1), n * sizeof(float)));
-        for (size_t i = 0; i < n; i++) /* as the cache has it */
+        for (size_t i = 0; i < n; i++) /* rounded as in the cache */
             to[which][i] = kvr_bf16_to_f32(kvr_f32_to_bf16(to[which][i]));
     }
     KVR_TRY(put_bf16(t, t->k, 0));
@@ -382,7 +380,7 @@ static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, kvr_turn_fn *ref
     return KVR_OK;
 }
 
-/* What a row says that is off: no rate. Everything else that goes wrong ends the benchmark. */
+/* An out-of-tolerance result removes the row's rate; any other error ends the benchmark. */
 static enum kvr_status off_or(enum kvr_status st, struct kvr_bench_row *row)
 {
     if (st != KVR_ETOLERANCE)
@@ -430,7 +428,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
         st = check(t, row->name, most);
     if (st == KVR_OK)
         st = time_it(t, attend, t->cudnn.why[0] ? dense : cudnn, row);
-    if (st == KVR_OK) /* what was timed is what is right, too */
+    if (st == KVR_OK) /* checks what was timed */
         st = check(t, row->name, most);
     if (st == KVR_OK && bytes)
         row->error = error_of(t);
@@ -442,7 +440,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* The dense kernel, over the cache that was decoded last; with one chunk, over that chunk. */
+/* The dense kernel over the last decoded cache; with one chunk, over that chunk. */
 static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
 {
     *row = (struct kvr_bench_row){ 0 };
@@ -462,7 +460,7 @@ static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* cuDNN's, over the same. */
+/* cuDNN over the same. */
 static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
 {
     *row = (struct kvr_bench_row){ 0 };
@@ -475,7 +473,7 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* A row is told once it is whole. */
+/* Reports a completed row. */
 static enum kvr_status told(enum kvr_status st, const struct kvr_bench_sink *sink,
                             const struct kvr_bench_row *rows, int *n_rows)
 {
@@ -496,7 +494,7 @@ static enum kvr_status at_length(struct kit *t, int n_chunks, const struct kvr_b
         for (int p = 0; p < N_PATHS; p++)
             KVR_TRY(told(cached(t, methods[m], paths[p], KVR_ATTEND_FLOAT, &rows[*n_rows]), sink,
                          rows, n_rows));
-    for (int m = 1; m < N_METHODS && n_chunks > 1 && with_bytes; m++) /* the first is not coded */
+    for (int m = 1; m < N_METHODS && n_chunks > 1 && with_bytes; m++) /* the first method is BF16 */
         KVR_TRY(told(cached(t, methods[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, &rows[*n_rows]), sink,
                      rows, n_rows));
     KVR_TRY(told(own(t, &rows[*n_rows]), sink, rows, n_rows));

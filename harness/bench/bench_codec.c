@@ -36,14 +36,14 @@ enum {
 _Static_assert(2 * ROWS_EACH * N_PIPELINES <= KVR_BENCH_CODEC_ROWS,
                "three rows a pipeline and number of threads");
 
-/* Memory of one run, all of it the device's. */
+/* Device memory of one run. */
 struct kit {
     struct kvr_dev *dev;
     struct kvr_block_shape shape;
     size_t n; /* elements */
     int rounds;
     struct kvr_buf x, work, out;       /* float [n] */
-    struct kvr_buf narrow;             /* kvr_bf16 [n]: x, which is BF16's numbers */
+    struct kvr_buf narrow;             /* kvr_bf16 [n]: x, whose values are exact in BF16 */
     struct kvr_buf copy_from, copy_to; /* float [n] */
 };
 
@@ -57,7 +57,8 @@ static void kit_close(struct kit *k)
     kvr_buf_free(&k->copy_to);
 }
 
-/* Normal numbers, one channel of each head ten times as large, a few single ones thirty. */
+/* Normal numbers with one channel of each head ten times as large, and a few elements thirty
+ * times. */
 void kvr_bench_values(float *x, size_t n, int head_dim)
 {
     kvr_normal(x, n, 0, KVR_RNG_SYNTHETIC, 0, 0, 0);
@@ -75,7 +76,7 @@ static void fill(struct kit *k)
     kvr_bench_values(k->x.p, k->n, k->shape.head_dim);
     kvr_from_f32(k->narrow.p, KVR_BF16, k->x.p, k->n);
     memcpy(k->copy_from.p, k->x.p, k->n * sizeof(float));
-    memcpy(k->copy_to.p, k->x.p, k->n * sizeof(float)); /* its pages are there before it is timed */
+    memcpy(k->copy_to.p, k->x.p, k->n * sizeof(float)); /* touches the pages before timing */
 }
 
 static enum kvr_status kit_open(struct kit *k)
@@ -90,7 +91,7 @@ static enum kvr_status kit_open(struct kit *k)
     return KVR_OK;
 }
 
-/* Steps of one token's channels, where they are not those of the token before. */
+/* Scales of one token's channels, updated if they differ from the previous token's. */
 static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t channels, float *step)
 {
     const size_t group = (size_t)s->group;
@@ -111,7 +112,7 @@ static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t chan
         step[c] = kvr_f16_to_f32(s->scale[token]);
 }
 
-/* Every decoded element against what was coded. step [channels]: scratch, 0 before. */
+/* Compares every decoded element with its original. step [channels]: scratch, 0 initially. */
 static enum kvr_status check_elements(const struct kit *k, const struct kvr_bench_line *line,
                                       const struct kvr_coding_noise *s, float *step)
 {
@@ -126,7 +127,7 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
         for (size_t c = 0; c < channels; c++, e++) {
             const bool exact = held < s->n_exact && (size_t)s->exact[held] == e;
             const float size = fabsf(want[e]), err = fabsf(got[e] - want[e]);
-            /* Half a step, and four roundings of floats; FP16 keeps 11 bits. */
+            /* Half a scale plus four float roundings; FP16 has 11 bits. */
             const float tol = exact ? size * 0x1p-11f : 0.5f * fabsf(step[c]) + size * 0x1p-21f;
 
             held += exact;
@@ -139,7 +140,7 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
     return KVR_OK;
 }
 
-/* Nothing that is faster than right is reported. */
+/* Only correct results are reported. */
 static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
                              const struct kvr_packed *p)
 {
@@ -160,14 +161,13 @@ static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
     return st;
 }
 
-/* BF16 bytes of the block per second, in GB. */
+/* BF16 bytes of the block per second, in GB/s. */
 static double speed(const struct kit *k, int64_t ns)
 {
     return (double)(k->n * sizeof(kvr_bf16)) / (double)(ns > 0 ? ns : 1);
 }
 
-/* Time of a memcpy that reads and writes `moved` bytes together, as many as coding does: the
- * block's values and what is stored of them. */
+/* Time of a memcpy with as much traffic as coding: the block's values plus its coded bytes. */
 static double copy_ns(struct kit *k, size_t moved)
 {
     enum { PARTS = 64 };
@@ -186,7 +186,7 @@ static double copy_ns(struct kit *k, size_t moved)
     return (double)(kvr_now_ns() - t0);
 }
 
-/* One kind of turn: speeds, and the copy's time by its own. */
+/* One kind of work: speeds, and the copy's times. */
 struct turns {
     double speed[MAX_ROUNDS], ratio[MAX_ROUNDS];
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
@@ -209,8 +209,8 @@ static void note(struct turns *t, int i, const struct kit *k, double copy, int64
     t->ratio[i] = copy / (double)(ns > 0 ? ns : 1);
 }
 
-/* Buffers of the codes are allocated anew, as a cache does, in a process whose malloc may have them
- * still mapped; `work` is reused. */
+/* Code buffers are allocated anew each time, as in a cache, where malloc may still have them
+ * mapped; `work` is reused. */
 static enum kvr_status quantise(struct kit *k, const struct kvr_codec *c, bool bf16,
                                 struct kvr_packed *p, int64_t *ns)
 {
@@ -235,7 +235,7 @@ static int64_t decode(struct kit *k, const struct kvr_packed *p)
 
 enum work { CODE_BF16, CODE_F32, DECODE }; /* in the order of rows */
 
-/* Takes all that such a turn reads or writes out of the caches. */
+/* Evicts everything that this work reads or writes. */
 static bool evict(const struct kit *k, enum work work, const struct kvr_packed *p)
 {
     const struct kvr_buf *const read[] = { [CODE_BF16] = &k->narrow, [CODE_F32] = &k->x };
@@ -251,7 +251,7 @@ static bool evict(const struct kit *k, enum work work, const struct kvr_packed *
     return done;
 }
 
-/* The same work once more without caches, and once more at once. */
+/* The same work with evicted caches, and again right after. */
 static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enum work work, int i,
                                    struct turns *t, struct kvr_packed *p)
 {
@@ -269,7 +269,7 @@ static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enu
     return KVR_OK;
 }
 
-/* What was timed is what decoding gives. */
+/* Checks the decoded result that was timed. */
 static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line *line,
                                      const struct kvr_packed *p)
 {
@@ -280,8 +280,7 @@ static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line 
                           line->name);
 }
 
-/* The last round's results are looked at when they have been timed, each before the next is made.
- */
+/* Results of the last round are checked after timing, each before the next is computed. */
 static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *line,
                                   const struct kvr_codec *c, size_t stored, int i, bool last,
                                   struct turns t[ROWS_EACH], struct kvr_packed *p)
@@ -308,7 +307,7 @@ static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *li
     return KVR_OK;
 }
 
-/* The rows share their rounds, which are enough when they are for each. */
+/* The rows share rounds, which end when all of them are steady. */
 static bool is_last(const struct kit *k, const struct turns t[ROWS_EACH], int n)
 {
     bool last = true;
@@ -365,7 +364,7 @@ static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *lin
     return st;
 }
 
-/* Every pipeline, by the threads that OpenMP has now; appends rows. */
+/* Every pipeline with OpenMP's current number of threads; appends rows. */
 static enum kvr_status time_all(struct kit *k, struct kvr_bench_row *rows, int *n_rows)
 {
     for (int i = 0; i < N_PIPELINES; i++) {

@@ -1,4 +1,4 @@
-/* bench_codec_cuda.c - coding on a device, beside a copy within it. */
+/* bench_codec_cuda.c - encoding and decoding on a device, against a copy within it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +9,19 @@
 
 enum { MAX_BUFFERS = 16, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
 
-/* All buffers are the device's; those of a kind lie one behind the other. */
+/* Device buffers; those of one kind are contiguous. */
 struct kit {
     struct kvr_dev *dev;
     struct kvr_block_shape shape;
     size_t n; /* elements of a block */
     int rounds, times, n_buffers;
     struct kvr_buf x, work, out; /* float [n_buffers,n]; work [n] */
-    struct kvr_buf from, to;     /* of the copy: as many bytes as x */
+    struct kvr_buf from, to;     /* for the copy, as large as x */
     struct kvr_buf busy;
     float *host; /* the block */
     const struct kvr_codec *codec;
     struct kvr_packed packed[MAX_BUFFERS];
-    size_t moved; /* bytes read and written by one turn */
+    size_t moved; /* traffic of one turn */
 };
 
 static void kit_close(struct kit *k)
@@ -53,7 +53,7 @@ static enum kvr_status kit_open(struct kit *k)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
     kvr_bench_values(k->host, k->n, k->shape.head_dim);
     kvr_dev_zero(k->dev, k->from.p, k->from.n_bytes);
-    for (int i = k->n_buffers - 1; i >= 0; i--) { /* no two alike; `host` is the first one's */
+    for (int i = k->n_buffers - 1; i >= 0; i--) { /* all different; `host` equals the first */
         kvr_bench_turn(k->host, bytes, bytes / (size_t)k->shape.n_tok);
         KVR_TRY(kvr_dev_put(k->dev, (char *)k->x.p + bytes * (size_t)i, k->host, bytes));
     }
@@ -96,7 +96,7 @@ static bool same(const struct kvr_buf *a, const struct kvr_buf *b)
     return a->n_bytes == b->n_bytes && (!a->n_bytes || memcmp(a->p, b->p, a->n_bytes) == 0);
 }
 
-/* `mine` came from the device and `want` is the CPU's; decoded: what the device made of it. */
+/* `mine` is the device's result, `want` the CPU's; decoded: the device's decoded values. */
 static enum kvr_status compare(const struct kit *k, const char *name, const struct kvr_packed *mine,
                                const struct kvr_packed *want, const float *decoded)
 {
@@ -118,7 +118,7 @@ static enum kvr_status compare(const struct kit *k, const char *name, const stru
                             name);
 }
 
-/* What lies in the first buffers: coded bytes and decoded floats are the CPU's. */
+/* Checks the first buffers: coded bytes and decoded floats equal the CPU's. */
 static enum kvr_status verify(struct kit *k, const char *name)
 {
     struct kvr_dev *host = kvr_dev_host(k->dev);
@@ -143,7 +143,7 @@ static enum kvr_status verify(struct kit *k, const char *name)
     return st;
 }
 
-/* Nothing that is faster than right is reported. Leaves every packed block filled. */
+/* Only correct results are reported. Leaves every packed block filled. */
 static enum kvr_status check(struct kit *k, const char *name)
 {
     for (int i = 0; i < k->n_buffers; i++)
@@ -182,7 +182,7 @@ static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *lin
         st = time_one(k, "quantise", line->name, encode, &rows[0]);
     if (st == KVR_OK)
         st = time_one(k, "dequantise", line->name, decode, &rows[1]);
-    if (st == KVR_OK) /* by then it is what was timed that lies there */
+    if (st == KVR_OK) /* the buffers now hold the timed results */
         st = verify(k, line->name);
     for (int i = 0; i < k->n_buffers; i++)
         kvr_packed_free(&k->packed[i]);

@@ -10,7 +10,7 @@
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
 
-/* The bundled model's layers, and a chunk's third of Wan's. */
+/* The bundled model's layers, and Wan's for a third of a chunk. */
 static const struct shape {
     int m, k, n;
 } shapes[] = { { 108, 192, 192 },
@@ -68,7 +68,8 @@ static enum kvr_status packed(struct kit *t)
     return kvr_linear_run(t->gemm, t->s->m, t->x.p, 1, &l, &y);
 }
 
-/* Two F32 sums of k products of order 1, in other orders: sqrt(k) 2^-24 each, 40 times that. */
+/* Tolerance: F32 sums of k products of order 1 in different orders, sqrt(k) 2^-24 each; 40 times
+ * that. */
 static enum kvr_status check(const struct kit *t)
 {
     const double tol = 40 * sqrt(t->s->k) * 0x1p-24 * sqrt(t->s->k);
@@ -81,7 +82,7 @@ static enum kvr_status check(const struct kit *t)
     return KVR_OK;
 }
 
-/* GFLOP/s of one product, first without anything in the caches and then at once again. */
+/* GFLOP/s of one product with evicted caches, then right after. */
 static enum kvr_status time_caches(struct kit *t, double flops, double *cold, double *warm)
 {
     KVR_TRY(kvr_bench_evict_all());
@@ -97,14 +98,14 @@ static enum kvr_status time_caches(struct kit *t, double flops, double *cold, do
 static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
 {
     const double flops = 2.0 * t->s->m * t->s->k * t->s->n;
-    /* Small layers are run several times for one stamp. */
+    /* Small layers are run several times per time stamp. */
     const int times = flops < 1e8 ? (int)(1e8 / flops) : 1;
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
     bool last = false;
     int n = 0;
 
-    KVR_TRY(plain(t)); /* not counted */
+    KVR_TRY(plain(t)); /* warm-up */
     KVR_TRY(packed(t));
     for (; !last; n++) {
         int64_t t0, reference;
@@ -144,7 +145,7 @@ enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench
 
         if (st == KVR_OK)
             st = time_shape(&t, rounds, &rows[(*n_rows)++]);
-        if (st == KVR_OK) /* the last round's products: what was timed is what is right */
+        if (st == KVR_OK) /* checks the products of the last timed round */
             st = check(&t);
         kit_close(&t);
         KVR_TRY(st);

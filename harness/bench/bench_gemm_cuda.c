@@ -1,4 +1,4 @@
-/* bench_gemm_cuda.c - own kernels of linear layers on a device, beside the library's. */
+/* bench_gemm_cuda.c - our linear-layer kernels on a device, against the library's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "harness/engine/gemm.h"
 #include "harness/engine/linear_cuda.h"
 
-/* A chunk through Wan's layers: attention's, and the two of the feed-forward. */
+/* A chunk through Wan's layers: attention's, and the two of the feed-forward network. */
 static const struct shape {
     int m, k, n;
 } wan[] = { { 4680, 1536, 1536 }, { 4680, 1536, 8960 }, { 4680, 8960, 1536 } },
@@ -26,7 +26,7 @@ struct kit {
     struct kvr_buf x, y;       /* float [n_buffers][m,k], [n_buffers][m,n] */
     struct kvr_buf rounded, w; /* BF16 [m,padded], [n,padded] */
     struct kvr_buf busy;
-    float *host_x, *host_w, *host_y; /* as BF16 holds them */
+    float *host_x, *host_w, *host_y; /* exact in BF16 */
     struct kvr_gemm *gemm;
     struct kvr_linear *linear;
 };
@@ -56,7 +56,7 @@ static enum kvr_status draw(float **x, size_t n, uint32_t which)
     return KVR_OK;
 }
 
-/* W for our own kernel: BF16, rows padded with zeros. */
+/* W for our kernel: BF16, rows zero-padded. */
 static enum kvr_status put_weights(struct kit *t)
 {
     const size_t padded = (size_t)t->padded, k = (size_t)t->s.k, n = (size_t)t->s.n;
@@ -90,7 +90,7 @@ static enum kvr_status kit_open(struct kit *t)
         kvr_buf_alloc(&t->w, t->dev, KVR_MEM_WEIGHTS, n * (size_t)t->padded * sizeof(kvr_bf16)));
     KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH,
                           kvr_stream_emulated() ? 64 : (size_t)1 << 30));
-    for (int i = t->n_buffers - 1; i >= 0; i--) { /* no two alike; host_x is the first one's */
+    for (int i = t->n_buffers - 1; i >= 0; i--) { /* all different; host_x equals the first */
         kvr_bench_turn(t->host_x, x, k * sizeof(float));
         KVR_TRY(kvr_dev_put(t->dev, (char *)t->x.p + x * (size_t)i, t->host_x, x));
     }
@@ -110,7 +110,7 @@ static float *output(const struct kit *t, int turn)
     return (float *)t->y.p + (size_t)(turn % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
 }
 
-/* Both round X first: that is part of a layer. */
+/* Both include rounding X, which is part of a layer. */
 static enum kvr_status own(void *ctx, int turn)
 {
     const struct kit *t = ctx;
@@ -130,9 +130,9 @@ static enum kvr_status library(void *ctx, int turn)
     return kvr_linear_run(t->gemm, t->s.m, input(t, turn), 1, &l, &y);
 }
 
-/* Products of BF16 numbers are exact in F32; the host sums them in double. A device takes 16 at a
- * time, and tensor cores cut off where others round: each of the k / 16 + 1 partial sums, which are
- * of the order of sqrt(k) and within 4 sqrt(k), loses up to 2^-23 of itself. */
+/* Products of BF16 numbers are exact in F32; the host sums them in double. A device adds 16 at a
+ * time, and tensor cores truncate: each of the k / 16 + 1 partial sums, which are within 4 sqrt(k),
+ * loses up to 2^-23 of its value. */
 static enum kvr_status verify(struct kit *t, const char *name)
 {
     const double terms = (double)t->s.k, tol = (terms / 16 + 1) * 4 * sqrt(terms) * 0x1p-23;
@@ -203,7 +203,7 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
             st = check(&t, own, row->name);
         if (st == KVR_OK)
             st = time_shape(&t, rounds, row);
-        if (st == KVR_OK) /* by then it is what was timed that lies there */
+        if (st == KVR_OK) /* the buffers now hold the timed results */
             st = verify(&t, row->name);
         kit_close(&t);
         KVR_TRY(st);

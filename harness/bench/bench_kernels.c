@@ -14,7 +14,7 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
-/* The counter runs at the processor's nominal frequency, whatever its cores do. */
+/* The counter runs at the nominal frequency, regardless of the core clock. */
 static const char unit[] = "nominal cycles/element";
 
 static uint64_t ticks(void)
@@ -34,18 +34,18 @@ static uint64_t ticks(void)
 
 enum { MEMCPY = KVR_N_ISA, LIBRARY, BESIDE, N_RUNNERS };
 
-/* One kernel: its arguments and, for each who runs it, what an element took in each round. */
+/* One kernel: its arguments, and the time per element of each runner in each round. */
 struct trial {
     const struct kvr_kernel_case *c;
     struct kvr_case_kit kit;
     struct kvr_kernel_library *library;
-    const struct kvr_kernel_case *beside; /* NULL: none */
+    const struct kvr_kernel_case *beside; /* the case timed for comparison; NULL: none */
     struct kvr_case_kit other;            /* its arguments */
     char *from, *to;
     size_t copied; /* bytes of the memcpy */
     bool has[N_RUNNERS];
-    int rounds, n; /* at most, and that there were */
-    double *took;  /* [N_RUNNERS, rounds], and room for two more lists of rounds */
+    int rounds, n; /* maximum and actual rounds */
+    double *took;  /* [N_RUNNERS, rounds], plus two scratch lists */
     double cold[KVR_N_ISA][KVR_BENCH_CACHE_ROUNDS];
 };
 
@@ -77,7 +77,7 @@ static enum kvr_status time_it(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
-/* Each runs once before it is timed: what it touches is then in the caches, as far as it fits. */
+/* An untimed run precedes each timed one, so that its data is in the caches as far as it fits. */
 static enum kvr_status time_once(const struct trial *t, int who, double *took)
 {
     if (who < KVR_N_ISA)
@@ -88,7 +88,7 @@ static enum kvr_status time_once(const struct trial *t, int who, double *took)
     return time_it(t, who, took);
 }
 
-/* The variant in force once more, with its arguments in no cache. */
+/* The selected variant again, with its arguments evicted. */
 static enum kvr_status time_cold(const struct trial *t, int who, double *took)
 {
     bool evicted = true;
@@ -103,7 +103,7 @@ static enum kvr_status time_cold(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
-/* Is the next round the last one? When it is for each beside the memcpy. */
+/* Whether the next round is the last: when all runners but the memcpy are steady. */
 static bool is_last(const struct trial *t)
 {
     double ratio[KVR_BENCH_MAX_ROUNDS];
@@ -123,7 +123,7 @@ static enum kvr_status one_round(struct trial *t, bool last)
         if (!t->has[who])
             continue;
         KVR_TRY(time_once(t, who, &t->took[who * t->rounds + t->n]));
-        /* What was timed last is what is right. */
+        /* Checks the last timed result. */
         if (last && who < KVR_N_ISA)
             KVR_TRY(kvr_case_check(t->c, (enum kvr_isa)who, &t->kit));
         if (who < KVR_N_ISA && t->n < kvr_bench_cache_rounds(t->rounds))
@@ -132,7 +132,7 @@ static enum kvr_status one_round(struct trial *t, bool last)
     return KVR_OK;
 }
 
-/* What stands beside comes last and has the widest variant, the one in force by then. */
+/* The comparison case runs last, in the widest variant, which is selected by then. */
 static enum kvr_status take_turns(struct trial *t)
 {
     for (bool last = false; !last; t->n++) {
@@ -160,14 +160,14 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     t->has[MEMCPY] = true;
     t->has[BESIDE] = t->beside != NULL;
     t->has[LIBRARY] = t->library != NULL;
-    /* A memcpy reads every byte and writes it: half as many bytes make the same traffic. */
+    /* A memcpy reads and writes every byte, so half as many bytes give the same traffic. */
     t->copied = kvr_case_traffic(&t->kit) / 2;
     t->from = malloc(t->copied + 1);
     t->to = malloc(t->copied + 1);
     t->took = calloc((size_t)(N_RUNNERS + 2) * (size_t)rounds, sizeof *t->took);
     if (!t->from || !t->to || !t->took)
         return kvr_fail(KVR_ENOMEM, "bench: no memory for %s", c->name);
-    memset(t->from, 1, t->copied + 1); /* pages of its own */
+    memset(t->from, 1, t->copied + 1); /* its own pages */
     return KVR_OK;
 }
 
@@ -203,7 +203,7 @@ static enum kvr_status write_row(const struct trial *t, int who, int reference, 
     kvr_bench_fill(row, v, ratio, t->n);
     memcpy(cold, t->cold[who], sizeof cold);
     for (int r = 0; r < few; r++)
-        warm[r] = row->median; /* all rounds are: each kernel has run at once before */
+        warm[r] = row->median; /* all rounds are warm: an untimed run precedes each */
     kvr_bench_fill_caches(row, cold, warm, few);
     ++*n_rows;
     return KVR_OK;
@@ -252,7 +252,7 @@ enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_be
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
-    kvr_onednn_limit(); /* to the variant that was named, before the others are tried */
+    kvr_onednn_limit(); /* to the named variant, before the others are tried */
     omp_set_num_threads(1);
     for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)
         for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; st == KVR_OK && c->name; c++)

@@ -25,7 +25,7 @@ static void kit_close(struct kit *k)
     free(k->same);
 }
 
-/* Slopes that move, and eight levels of noise on them. */
+/* Moving gradients with eight levels of noise. */
 static void fill(struct kit *k)
 {
     uint32_t s = 1;
@@ -57,7 +57,7 @@ static enum kvr_status kit_open(struct kit *k)
     k->in = (struct kvr_metric_input){ .ref = &k->ref, .test = &k->test, .chunk = CHUNK };
     kvr_score_weights(&k->weights);
     kvr_score_name_weights(&k->in, &k->weights);
-    k->in.stlpips_weights = NULL; /* seconds a frame: no round of this length is worth it */
+    k->in.stlpips_weights = NULL; /* takes seconds per frame */
     return KVR_OK;
 }
 
@@ -94,7 +94,7 @@ static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric
     return KVR_OK;
 }
 
-/* Once with neither video nor anything else in the caches, and at once again. */
+/* Once with everything evicted, and again right after. */
 static enum kvr_status time_caches(const struct kit *k, const struct kvr_metric *m, double *cold,
                                    double *warm)
 {
@@ -114,7 +114,7 @@ static enum kvr_status time_metric(const struct kit *k, const struct kvr_metric 
     bool there, last = false;
     int n = 0;
 
-    KVR_TRY(measure_once(k, m, &speed[0], &there)); /* not counted */
+    KVR_TRY(measure_once(k, m, &speed[0], &there)); /* warm-up */
     if (!there)
         return KVR_OK;
     for (; !last; n++) {

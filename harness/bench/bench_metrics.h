@@ -1,7 +1,7 @@
 /* bench_metrics.h - frames per second of every metric.
  *
  * Six frames of 480x832 in two chunks, a moving picture and the same with noise; the reference
- * reads both videos once (memcmp). LPIPS takes part where its weights are, ST-LPIPS never. */
+ * reads both videos once (memcmp). LPIPS is included if its weights are present, ST-LPIPS never. */
 #ifndef KVR_BENCH_BENCH_METRICS_H
 #define KVR_BENCH_BENCH_METRICS_H
 

@@ -1,4 +1,4 @@
-/* kernel_case.c - arguments of kernels: memory, guards and hostile fills. */
+/* kernel_case.c - arguments of kernels: memory, guard bytes and adversarial fills. */
 #include "harness/bench/kernel_case.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static size_t arg_bytes(const struct kvr_case_arg *a)
     return a->n * kvr_dtype_size(a->type);
 }
 
-/* One block holds guard, p, guard; then before; then want. */
+/* One allocation: guard, p, guard; then before; then want. */
 static size_t guarded_bytes(const struct kvr_case_arg *a)
 {
     return (2 * GUARD + ALIGN + arg_bytes(a) + ALIGN - 1) / ALIGN * ALIGN;
@@ -78,7 +78,7 @@ static bool guards_hold(const struct kvr_case_arg *a)
 
 /* ---- fills ------------------------------------------------------------------------------ */
 
-/* Value i of argument `which`, of a row of `row` values; x is in [-2, 2). */
+/* Value i of argument `which`, in a row of `row` values; x is in [-2, 2). */
 static float hostile(enum kvr_case_fill fill, float x, size_t i, size_t row)
 {
     switch (fill) {
@@ -162,7 +162,7 @@ enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_ca
     memset(k, 0, sizeof *k);
     memcpy(k->shape, shape, sizeof k->shape);
     k->fill = fill;
-    /* Every other fill also has its memory where no vector begins. */
+    /* Every other fill also uses unaligned memory. */
     k->aligned = c->aligned || fill % 2 == 0;
     KVR_TRY(c->prepare(k));
     for (int i = 0; i < k->n_args; i++)
@@ -246,7 +246,7 @@ static double largest(const struct kvr_case_arg *a, size_t row)
     return most;
 }
 
-/* In units of `size`. A result in the last steps above 0 has no more precision than those. */
+/* In units of `size`. Near 0 the error is limited by the smallest denormal steps. */
 static double error_of(double have, double want, double size)
 {
     const double floor = 2 * 0x1p-149, off = fabs(have - want);
@@ -375,7 +375,7 @@ enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa
     for (int i = 0; i < k->n_args; i++)
         memcpy(k->arg[i].want, k->arg[i].p, arg_bytes(&k->arg[i]));
     KVR_TRY(run_right(c, isa, k));
-    KVR_TRY(kvr_isa_force(kvr_isa_name(isa))); /* as it was found */
+    KVR_TRY(kvr_isa_force(kvr_isa_name(isa))); /* restore the selection */
     for (int i = 0; i < k->n_args; i++)
         swap(&k->arg[i]);
     return compare(c, isa, k);

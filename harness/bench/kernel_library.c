@@ -1,4 +1,4 @@
-/* kernel_library.c - oneDNN's primitives beside the kernels that do the same. */
+/* kernel_library.c - oneDNN primitives equivalent to our kernels. */
 #include "harness/bench/kernel_library.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct kvr_kernel_library {
 
 struct entry {
     const char *kernel, *name;
-    enum kvr_status (*open)(struct kvr_kernel_library *l); /* NULL: there is nothing to prepare */
+    enum kvr_status (*open)(struct kvr_kernel_library *l); /* NULL: nothing to prepare */
     enum kvr_status (*run)(const struct kvr_kernel_library *l);
 };
 
@@ -33,7 +33,7 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-/* Floats, row-major; cols 0: a plain row of them. */
+/* Floats, row-major; cols 0: one-dimensional. */
 static enum kvr_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols)
 {
     const dnnl_dims_t dims = { rows, cols };
@@ -65,7 +65,7 @@ static enum kvr_status make(struct kvr_kernel_library *l, const_dnnl_op_desc_t o
     return st;
 }
 
-/* Of argument 0, into argument `out`. */
+/* From argument 0 into argument `out`. */
 static enum kvr_status eltwise(struct kvr_kernel_library *l, dnnl_alg_kind_t kind, int out)
 {
     const struct kvr_case_arg *a = l->kit->arg;
@@ -121,7 +121,7 @@ static enum kvr_status open_norm(struct kvr_kernel_library *l)
     return bind(l, DNNL_ARG_SHIFT, &vector, a[3].p);
 }
 
-/* The two products of ops.cross_attend, head by head, without the softmax between them. */
+/* The two products of ops.cross_attend, head by head, without softmax. */
 static enum kvr_status open_products(struct kvr_kernel_library *l)
 {
     l->scores = malloc((size_t)l->kit->shape[0] * (size_t)l->kit->shape[3] * sizeof *l->scores);
@@ -145,7 +145,7 @@ static enum kvr_status run_products(const struct kvr_kernel_library *l)
     return KVR_OK;
 }
 
-/* Of attend.scores and attend.add_values: as many numbers, their panels read as a plain matrix. */
+/* For attend.scores and attend.add_values: same sizes, with panels treated as a plain matrix. */
 static enum kvr_status run_scores(const struct kvr_kernel_library *l)
 {
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];

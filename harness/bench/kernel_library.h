@@ -1,11 +1,11 @@
-/* kernel_library.h - what a library does for the same arguments as a kernel case.
+/* kernel_library.h - the library function equivalent to a kernel case.
  *
  *     struct kvr_kernel_library *l;
- *     KVR_TRY(kvr_kernel_library_open(&l, c, &kit));       l NULL: no library does that
+ *     KVR_TRY(kvr_kernel_library_open(&l, c, &kit));       l NULL: no equivalent
  *     KVR_TRY(kvr_kernel_library_run(l));
  *     kvr_kernel_library_close(&l);
  *
- * Borrows the kit. What it writes goes where the kernel writes. */
+ * Borrows the kit, and writes to the kernel's output arguments. */
 #ifndef KVR_BENCH_KERNEL_LIBRARY_H
 #define KVR_BENCH_KERNEL_LIBRARY_H
 

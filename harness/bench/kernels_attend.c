@@ -1,7 +1,7 @@
-/* kernels_attend.c - attention's loops (harness/cache/attend_kernels.h) as kernel cases.
+/* kernels_attend.c - attention's CPU kernels (harness/cache/attend_kernels.h) as kernel cases.
  *
- * Every result is one sum in one order, with a product's rounding or fused: e = 2^-24 a term, of
- * the sum of the terms' sizes, and twice that between two variants. */
+ * Every result is one sum in one order, with or without FMA: error 2^-24 per term relative to the
+ * sum of magnitudes, and twice that between two variants. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -137,8 +137,8 @@ static void soften_biased(const struct kvr_case_kit *k)
     soften_with(k, f32(k, 4));
 }
 
-/* e^x is right to 2e-7 + 6e-8 |x|, |x| <= 87. A row's sum has that error and (n + 2) e, of the
- * terms (each at most 1) and of what there was. The maximum and what follows from it alone are
+/* e^x has an error of 2e-7 + 6e-8 |x|, |x| <= 87. A row's sum adds (n + 2) e relative to its terms
+ * (each at most 1) and its previous value. The maximum and values derived from it alone are
  * exact. */
 static double soften_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {

@@ -1,13 +1,13 @@
-/* kernels_bytes.c - attention by products of bytes (harness/cache/attend_dot.h) as kernel cases;
- * F32 kernels of the same shapes are timed beside them.
+/* kernels_bytes.c - int8 attention (harness/cache/attend_dot.h) as kernel cases; F32 kernels of the
+ * same shapes are timed for comparison.
  *
- * Packing: the largest code differs between variants, so each is compared with the definition,
- * written plainly, with the variant's own. Two roundings stand between a number and its code, and a
- * variant may fuse them: where they decide, the code is the one or the other of two.
+ * Packing: the largest code differs between variants, so each is compared with a plain
+ * implementation of the definition using the variant's own. Two roundings separate a number from
+ * its code, and a variant may fuse them: if they decide, either of two codes is accepted.
  *
- * Products: a sum of bytes is exact in int32 and, below 2^24, as a float, so what portable C makes
- * of the same bytes is right for all. What follows, a b + c, may fuse: e = 2^-24 of the product,
- * and e of the result in both. The bytes are those that every variant accepts. */
+ * Products: an int8 dot product is exact in int32 and, below 2^24, as a float, so portable C's
+ * result holds for all variants. The following a b + c may be fused: error 2^-24 of the product,
+ * and of the result in both. All bytes are in the range that every variant accepts. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -39,7 +39,7 @@ static size_t round4(int n)
 
 /* ---- packing ------------------------------------------------------------------------------ */
 
-/* What one code is of: column x inner of a matrix. */
+/* Column and inner index of a code. */
 struct place {
     size_t column, inner;
 };
@@ -52,7 +52,7 @@ static struct place place_of(size_t i, int inner)
     return (struct place){ i / panel * PAD + rest / 4 % PAD, rest / (4 * PAD) * 4 + rest % 4 };
 }
 
-/* Numbers that are coded: columns x inner, with a scale for each column. */
+/* Numbers to quantize: columns x inner, one scale per column. */
 struct coded {
     const float *x, *mu; /* mu [inner], or NULL */
     int columns, inner;
@@ -67,7 +67,7 @@ static float number(const struct coded *m, size_t column, size_t inner)
     return m->mu ? x - m->mu[inner] : x;
 }
 
-/* Largest size in a column; NaN where not all are finite. */
+/* Largest magnitude in a column; NaN if any element is not finite. */
 static float largest(const struct coded *m, size_t column)
 {
     float most = 0;
@@ -85,7 +85,8 @@ static float largest(const struct coded *m, size_t column)
     return most;
 }
 
-/* The number in units of the column's scale; 0 where nothing is coded, or all is as good as 0. */
+/* The number in units of the column's scale; 0 if nothing is quantized or the column is
+ * negligible. */
 static double in_steps(const struct coded *m, struct place at_, float most)
 {
     if (at_.column >= (size_t)m->columns || at_.inner >= (size_t)m->inner || !(most >= 1e-30f))
@@ -98,7 +99,7 @@ static float scale_of(const struct coded *m, size_t column)
     return largest(m, column) / (float)m->top;
 }
 
-/* By how much a code may be off: by anything where the scale is NaN. */
+/* Tolerance of a code; unlimited if the scale is NaN. */
 static double code_size(const struct coded *m, struct place at_)
 {
     const float most = largest(m, at_.column);
@@ -122,7 +123,7 @@ static void code_panels(const struct coded *m, int offset, uint8_t *code, float 
         scale[i] = scale_of(m, i);
 }
 
-/* What the variant in force adds to the codes of keys. */
+/* Offset that the selected variant adds to key codes. */
 static int key_offset(void)
 {
     const float zero[4] = { 0 };
@@ -265,7 +266,7 @@ static void pack_queries_plainly(const struct kvr_case_kit *k)
     }
 }
 
-/* The shift follows the codes that there are. The mean is a sum of d terms, in any order. */
+/* The shift follows from the codes. The mean is a sum of d terms in any order. */
 static double queries_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const struct coded m = queries_of(k);
@@ -294,7 +295,7 @@ static const int product_shapes[][KVR_CASE_DIMS] = {
     { 1, 16, 1 }, { 3, 16, 7 }, { 7, 48, 64 }, { 13, 64, 128 }, { 48, 64, 33 }, { 48, 64, 96 }
 };
 
-/* Random bytes become integers from least to most, with some of both. */
+/* Maps random bytes to integers in least..most, including both ends. */
 static void limit(const struct kvr_case_arg *a, int least, int most)
 {
     uint8_t *p = a->p;
@@ -329,7 +330,7 @@ static void scores(const struct kvr_case_kit *k)
     kvr_dot_kernels()->scores(&q, 0, k->shape[2], at(k, 5), at(k, 6), at(k, 0), n, m, n);
 }
 
-/* The product is the result less the mean. */
+/* The product is the result minus the mean. */
 static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const float *mean = at(k, 4);
@@ -339,8 +340,7 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
             fabs((double)mean[i / (size_t)k->shape[1]]));
 }
 
-/* A weight of one: 255, or 127 where bytes are multiplied as signed ones and portable C, too, codes
- * up to 127. */
+/* Code of weight 1: 255, or 127 if a variant, including portable C, multiplies signed bytes. */
 static int weight_top(void)
 {
     return kvr_dot_kernels_portable.top == 127 ? 127 : 255;
@@ -373,7 +373,7 @@ static void add_values(const struct kvr_case_kit *k)
                                   k->shape[0], d);
 }
 
-/* The product is the result less what there was. */
+/* The product is the result minus the previous value. */
 static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     (void)k;
@@ -409,10 +409,10 @@ static void soften(const struct kvr_case_kit *k)
                               at(k, 4));
 }
 
-/* e^x is right to 2e-7 + 6e-8 |x|, |x| <= 87, in either. */
+/* Error of e^x, in each variant: 2e-7 + 6e-8 |x|, |x| <= 87. */
 #define EXP (2 * (2e-7 + 6e-8 * 87))
 
-/* A weight of P e^x that lies between two integers may be either of them. */
+/* If P e^x lies near the midpoint of two integers, either code is accepted. */
 static double weight_size(const struct kvr_case_kit *k, size_t row, size_t column)
 {
     const size_t n = (size_t)k->shape[1];
@@ -442,7 +442,7 @@ static double byte_sum(const void *p, int n)
     return sum;
 }
 
-/* A sum follows the weights that there are; scores and maxima are exact. */
+/* The sum follows from the codes; scores and maxima are exact. */
 static double soften_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const double want = a->type == KVR_F32 ? fabs((double)((const float *)a->want)[i]) : 0;
@@ -465,7 +465,7 @@ static double soften_size(const struct kvr_case_kit *k, const struct kvr_case_ar
     .name = "dot." called, .table = table, .prepare = args, .run = fn, .aligned = true,            \
     .shapes = list, .n_shapes = (int)(sizeof list / sizeof *list), .tol = 1, .timed = __VA_ARGS__
 
-/* Codes are read as vectors of integers, which begin where integers do: aligned. */
+/* Codes are read as integer vectors, so they are aligned. */
 const struct kvr_kernel_case kvr_kernels_bytes[] = {
     { CASE("pack_queries", queries_args, pack_queries, pack_shapes, { 48, 128 }),
       .reference = pack_queries_plainly, .size = queries_size },

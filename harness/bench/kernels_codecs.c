@@ -1,6 +1,6 @@
-/* kernels_codecs.c - the loops that codecs share (methods/kernels) as kernel cases.
+/* kernels_codecs.c - kernels shared by codecs (methods/kernels) as kernel cases.
  *
- * What they make is stored, or decides what is stored: the same bytes. */
+ * Their results are stored, or determine what is stored: identical bytes. */
 #include <stdint.h>
 
 #include "harness/bench/kernel_case.h"
@@ -27,13 +27,13 @@ static const void *decoders(void)
     return kvr_grid_decoders();
 }
 
-/* Shapes: tokens, channels, bits, asym. Ragged last groups, widths that fill no vector, more than
- * a strip of channels, codes of two planes. */
+/* Shapes: tokens, channels, bits, asym. Ragged last groups, widths that are no multiple of a
+ * vector, more than one strip of channels, codes of two planes. */
 static const int tokens_shapes[][KVR_CASE_DIMS] = {
     { 16, 64, 4, 0 }, { 16, 64, 2, 1 }, { 21, 77, 4, 1 }, { 33, 300, 2, 0 }, { 40, 130, 3, 1 }
 };
 
-/* Groups of 64 channels, where they divide the channels; else of 16. */
+/* Groups of 64 channels if they divide the channels, else of 16. */
 static const int channels_shapes[][KVR_CASE_DIMS] = {
     { 16, 64, 4, 0 }, { 7, 128, 2, 1 }, { 21, 80, 4, 1 }, { 17, 320, 2, 0 }, { 9, 48, 3, 1 }
 };
@@ -58,7 +58,7 @@ static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_gro
     return b;
 }
 
-/* values [T, C], codes, steps and zero points */
+/* values [T, C], codes, scales and zero points */
 static enum kvr_status grid_args(struct kvr_case_kit *k, enum kvr_group_axis axis,
                                  enum kvr_case_role values, enum kvr_case_role stored)
 {
@@ -288,8 +288,8 @@ static void count_over(const struct kvr_case_kit *k)
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->count_over(at(k, 0), k->shape[0], 1.5f);
 }
 
-/* Plain values have none: the search goes to the end; the large channel, NaN and infinity are in
- * the first third. */
+/* Plain values have no outlier, so the search goes to the end; the large channel, NaN and infinity
+ * are in the first third. */
 static void next_over(const struct kvr_case_kit *k)
 {
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->next_over(at(k, 0), k->shape[0], 2.5f);

@@ -1,6 +1,6 @@
-/* kernels_dtype.c - conversions of many elements (harness/core/dtype_kernels.h) as kernel cases.
+/* kernels_dtype.c - type conversions (harness/core/dtype_kernels.h) as kernel cases.
  *
- * What is converted is stored: the same bytes. */
+ * Converted values are stored: identical bytes. */
 #include "harness/bench/kernel_case.h"
 #include "harness/core/dtype_kernels.h"
 
@@ -9,7 +9,7 @@ static const void *table(void)
     return kvr_dtype_kernels();
 }
 
-/* Shapes: n; 1: any bits, which are more often denormals, infinities and NaN than values are. */
+/* Shapes: n; 1: random bits, which contain more denormals, infinities and NaN than values do. */
 static const int shapes[][KVR_CASE_DIMS] = { { 1 },     { 7 },       { 33 },      { 1025 },
                                              { 16, 1 }, { 4099, 1 }, { 65536, 1 } };
 

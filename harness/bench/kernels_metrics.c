@@ -1,7 +1,7 @@
-/* kernels_metrics.c - the loops of metrics (metrics/kernels.h) and of the probe
+/* kernels_metrics.c - kernels of metrics (metrics/kernels.h) and of the probe
  * (harness/workload/probe_kernels.h) as kernel cases.
  *
- * A stored metric must not depend on the CPU: the same bytes. */
+ * Stored metrics must not depend on the CPU: identical bytes. */
 #include <string.h>
 
 #include "harness/bench/kernel_case.h"
@@ -79,7 +79,7 @@ static void luma(const struct kvr_case_kit *k)
 /* Shapes: pixels of a row. */
 static const int row_shapes[][KVR_CASE_DIMS] = { { 19 }, { 33 }, { 106 }, { 4117 } };
 
-/* three rows, then the sum and the sum of squares, of a few already */
+/* three rows, then the initial sum and sum of squares */
 static enum kvr_status laplacian_args(struct kvr_case_kit *k)
 {
     int64_t *sums;
@@ -108,7 +108,7 @@ static struct kvr_ssim_columns columns_of(const struct kvr_case_kit *k)
     return (struct kvr_ssim_columns){ at(k, 0), at(k, 1), at(k, 2), at(k, 3), at(k, 4) };
 }
 
-/* x, y, xx, yy, xy of seven rows of a and b, as they are after so many; then a, b [7, row] */
+/* x, y, xx, yy, xy of seven rows of a and b; then a, b [7, row] */
 static enum kvr_status columns_args(struct kvr_case_kit *k, enum kvr_case_role role)
 {
     const size_t row = 3 * (size_t)k->shape[0];
@@ -132,7 +132,7 @@ static enum kvr_status ssim_add_args(struct kvr_case_kit *k)
     return columns_args(k, KVR_CASE_INOUT);
 }
 
-/* One row goes, another comes. */
+/* Removes one row and adds another. */
 static void ssim_add(const struct kvr_case_kit *k)
 {
     const struct kvr_ssim_columns c = columns_of(k);
@@ -143,7 +143,7 @@ static void ssim_add(const struct kvr_case_kit *k)
     kvr_metric_kernels()->ssim_add(&c, b + row, a + row, row, 1);
 }
 
-/* and the map */
+/* plus the map */
 static enum kvr_status ssim_map_args(struct kvr_case_kit *k)
 {
     KVR_TRY(columns_args(k, KVR_CASE_IN));

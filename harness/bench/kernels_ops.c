@@ -1,9 +1,8 @@
 /* kernels_ops.c - the forward's small operations (harness/engine/ops.h) as kernel cases.
  *
- * e is the unit roundoff of float, 2^-24. A variant sums a row in its own order: portable C in four
- * partial sums, the others in more, so a sum of d terms is off by (d / 4 + 2) e of the sum of their
- * sizes at most, and two variants differ by twice the bound of one. Where a variant fuses a product
- * and a sum, it leaves out a rounding that the other one has. */
+ * e is float's unit roundoff, 2^-24. Each variant sums a row in its own order: portable C in four
+ * partial sums, the others in more. A sum of d terms has an error of at most (d / 4 + 2) e of the
+ * sum of magnitudes, and two variants differ by at most twice that. FMA omits one rounding. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -22,7 +21,8 @@ static size_t product(const struct kvr_case_kit *k)
     return (size_t)k->shape[0] * (size_t)k->shape[1];
 }
 
-/* Shapes: n, d, tokens_per_frame. Rows that fill no vector, and enough of them for a team. */
+/* Shapes: n, d, tokens_per_frame. Rows that are no multiple of a vector, and enough of them for
+ * several threads. */
 static const int row_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 },      { 3, 7, 1 },
                                                  { 5, 16, 2 },     { 7, 33, 3 },
                                                  { 45, 257, 15 },  { 108, 192, 36 },
@@ -51,7 +51,7 @@ static double largest(const float *x, int d)
 
     for (int i = 0; i < d; i++)
         if (fabs((double)x[i]) >
-            most) /* not fmax(): gcc 12 for ARM cannot compile a row of those */
+            most) /* instead of fmax(): gcc 12 for ARM fails on a row of those */
             most = fabs((double)x[i]);
     return most;
 }
@@ -69,8 +69,8 @@ static void moments(const float *x, int d, double *most, double *inv)
     *inv = 1 / sqrt(square + 1e-6);
 }
 
-/* The mean's error is of the size of x, and so is that of x - mean; all of it is multiplied by inv
- * and the scale. The shift's own rounding is small beside it, or it is all there is. */
+/* The mean's error scales with x, and so does that of x - mean; it is multiplied by inv and the
+ * scale. The rounding of the shift is negligible, or the only error. */
 static double norm_size(const float *x, int d, const float *scale, float one, const float *shift)
 {
     double most, inv;
@@ -149,7 +149,7 @@ static void rms(const struct kvr_case_kit *k)
     kvr_ops_cpu()->rms_norm(NULL, &r, k->arg[1].p, 1e-6, k->arg[0].p);
 }
 
-/* All terms of the sum are positive: an error of its own size, halved by the root. */
+/* All terms are positive: the error is relative to the sum, and halved by the square root. */
 static double rms_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     return (sum_error(k->shape[1]) / 2 + 8 * E) * fabs((double)((const float *)a->want)[row]);
@@ -201,7 +201,7 @@ static void gated(const struct kvr_case_kit *k)
     kvr_ops_cpu()->add(NULL, &r, k->arg[1].p, k->arg[2].p, 3 * r.d, k->arg[0].p);
 }
 
-/* The product's rounding, which a fused sum leaves out, and the sum's in both. */
+/* The product's rounding, which FMA omits, and the sum's in both. */
 static double gated_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const size_t d = (size_t)k->shape[1], frame = at / d / (size_t)k->shape[2];
@@ -230,8 +230,8 @@ static void gelu(const struct kvr_case_kit *k)
     kvr_ops_cpu()->gelu(NULL, k->shape[0], k->arg[0].p);
 }
 
-/* u / (1 + e^(-2z)), z = sqrt(2/pi) (u + .044715 u^3): six roundings of z, of which the exponential
- * makes 6 |2z| e, and its own and the quotient's; the exponent ends at 87. */
+/* u / (1 + e^(-2z)), z = sqrt(2/pi) (u + .044715 u^3): six roundings of z, amplified to 6 |2z| e by
+ * the exponential, plus its own error and the quotient's; the exponent is clamped at 87. */
 static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const double u = ((const float *)a->before)[at];
@@ -343,7 +343,7 @@ static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
                                k->arg[at].p, k->arg[at + 1].p, KVR_F32 };
 }
 
-/* The prompt's k and v as they come, [keys, H*D]; packed, behind them. */
+/* k and v of the prompt as given, [keys, H*D]; then packed. */
 static enum kvr_status packed_args(struct kvr_case_kit *k, enum kvr_case_role packed)
 {
     const size_t n = (size_t)k->shape[3] * (size_t)k->shape[1] * (size_t)k->shape[2];
@@ -391,10 +391,10 @@ static void cross_attend(const struct kvr_case_kit *k)
     kvr_ops_cpu()->cross_attend(NULL, &r, &c, NULL, k->arg[0].p, k->arg[1].p);
 }
 
-/* A score is a sum of D products in one order, off by s = (D + 2) e of the sum of their sizes; the
- * top one's error comes to it. A weight is then off by e^(2s) - 1 and the exponential's 8 e, and
- * the sums over the keys by (keys + 2) e, all of it twice and of the largest |v|, which no result
- * of either variant exceeds. */
+/* A score is a sum of D products in one order, with an error of s = (D + 2) e of the sum of
+ * magnitudes; the maximum has the same error. A weight then has an error of e^(2s) - 1 plus the
+ * exponential's 8 e, and the sums over keys (keys + 2) e; all of it twice, relative to the largest
+ * |v|, which bounds the results. */
 static double cross_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     const int heads = k->shape[1], d = k->shape[2], keys = k->shape[3];
@@ -448,13 +448,13 @@ const struct kvr_kernel_case kvr_kernels_ops[] = {
     { CASE("norm_affine", affine_args, affine, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = affine_size },
     { CASE("rms_norm", rms_args, rms, row_shapes, { 192, 1536, 64 }), .tol = 1, .size = rms_size },
-    /* Rounded once, from a double: by the last bit of the pair's larger one. */
+    /* Rounded once from double: one ulp of the larger of the pair. */
     { CASE("rope", rope_args, rope, rope_shapes, { 192, 1536, 128 }), .tol = 2 * E },
     { CASE("add", gated_args, added, row_shapes, { 192, 1536, 64 }) },
     { CASE("add_gated", gated_args, gated, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = gated_size },
     { CASE("gelu", in_place_args, gelu, flat_shapes, { 1 << 18 }), .tol = 1, .size = gelu_size },
-    /* The exponential to 2 ulp, the sum and the quotient, of both. */
+    /* Exponential within 2 ulp, sum and quotient, for both. */
     { CASE("silu", one_to_one_args, silu, flat_shapes, { 1 << 18 }), .tol = 2 * 10 * E },
     { CASE("patchify", patch_args, patchify, patch_shapes, { 3, 16, 60, 104 }) },
     { CASE("unpatchify", patch_args, unpatchify, patch_shapes, { 3, 16, 60, 104 }) },

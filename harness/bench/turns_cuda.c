@@ -10,7 +10,7 @@
 
 enum { WARM_ROUNDS = 2 };
 
-/* Queue a stretch between two marks; `step` 0: all turns on the same buffer. */
+/* Queues a stretch of turns between two events; `step` 0: all turns on the same buffer. */
 static enum kvr_status stretch(const struct kvr_turns *t, kvr_turn_fn *work, int first, int step,
                                int64_t *begin, int64_t *end)
 {
@@ -18,7 +18,7 @@ static enum kvr_status stretch(const struct kvr_turns *t, kvr_turn_fn *work, int
 
     if (t->busy)
         kvr_device_fill(s, t->busy->p, 0, t->busy->n_bytes);
-    if (step == 0) /* whose first turn brings it into the cache */
+    if (step == 0) /* its first turn brings the buffer into the cache */
         KVR_TRY(work(t->ctx, first));
     *begin = kvr_stream_mark(s);
     for (int i = 0; i < t->times; i++)
@@ -27,10 +27,10 @@ static enum kvr_status stretch(const struct kvr_turns *t, kvr_turn_fn *work, int
     return KVR_OK;
 }
 
-/* What a GPU does while it works, round by round; g NULL: nobody tells. */
+/* The GPU's load, round by round; g NULL: unknown. */
 struct load {
     struct kvr_gpu_states *g;
-    char uuid[1][KVR_UUID_LEN]; /* of the first device that this process sees: the stream's */
+    char uuid[1][KVR_UUID_LEN]; /* first visible device: the stream's */
     double mhz[KVR_BENCH_MAX_ROUNDS], watts[KVR_BENCH_MAX_ROUNDS];
     int n;
 };
@@ -52,7 +52,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* 0 where one of them is not known. */
+/* 0 if any value is unknown. */
 static double median(double *x, int n)
 {
     for (int i = 0; i < n; i++)
@@ -64,7 +64,7 @@ static double median(double *x, int n)
     return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }
 
-/* Of one turn. A clock's tick at least: small work on an emulated device may take none. */
+/* Time of one turn, at least a clock tick: small work on an emulated device may take none. */
 static enum kvr_status between(const struct kvr_turns *t, int64_t begin, int64_t end, double *ns)
 {
     int64_t all;
@@ -155,7 +155,7 @@ void kvr_turns_fill(struct kvr_bench_row *row, const struct kvr_turn_times *time
     row->mhz = times->mhz;
     row->watts = times->watts;
     for (int i = 0; i < times->n_warm; i++)
-        cold[i] = row->median; /* of all its rounds */
+        cold[i] = row->median; /* over all rounds */
     kvr_bench_fill_caches(row, cold, warm, times->n_warm);
 }
 

@@ -22,7 +22,7 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
         if (shape[i] < 0)
             return kvr_fail(KVR_EINVAL, "array: negative extent in shape %s",
                             kvr_shape_text(shape, n_dims, text, sizeof text));
-        /* An extent of 0 does not excuse the others: kvr_tensor_count multiplies them all. */
+        /* A zero extent does not excuse the others, since kvr_tensor_count multiplies all. */
         if (shape[i] == 0)
             empty = true;
         else

@@ -1,15 +1,16 @@
-/* blaslt.h - linear layers by NVIDIA's cuBLASLt, found when the program runs.
+/* blaslt.h - linear layers by NVIDIA's cuBLASLt, loaded at run time.
  *
- *     KVR_TRY(kvr_blaslt_open(&lt, s));                   KVR_EUNSUPPORTED: why not
- *     KVR_TRY(kvr_blaslt_plan(&p, lt, &shape));           asks the library's heuristics once
+ *     KVR_TRY(kvr_blaslt_open(&lt, s));                   KVR_EUNSUPPORTED with the reason
+ *     KVR_TRY(kvr_blaslt_plan(&p, lt, &shape));           runs the library's heuristics once
  *     KVR_TRY(kvr_blaslt_run(lt, p, x, w, bias, y, workspace));
  *     kvr_blaslt_plan_close(&p);
  *     kvr_blaslt_close(&lt);
  *
- * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums F32, bias and Y F32; or
- * these two BF16, and Y perhaps GELU, where the library has such a product. A program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
- * kernels serve (harness/engine/linear_cuda.h). Two implementations, never in one program:
- * blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
+ * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, accumulation in F32, bias
+ * and Y F32; or bias and Y BF16, optionally with a GELU epilogue if the library supports it. The
+ * program does not link cuBLAS: without the library, or emulated, opening fails with the reason and
+ * the engine uses its own kernels (harness/engine/linear_cuda.h). Two implementations, never in one
+ * program: blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 
@@ -22,7 +23,7 @@ extern "C" {
 struct kvr_blaslt;
 struct kvr_blaslt_plan;
 
-/* Y as floats; as BF16, of GELU (tanh form) or of itself. */
+/* Epilogue: Y in F32, or in BF16 with or without GELU (tanh form). */
 enum kvr_blaslt_end { KVR_BLASLT_F32, KVR_BLASLT_GELU, KVR_BLASLT_BF16 };
 
 struct kvr_blaslt_shape {
@@ -30,21 +31,22 @@ struct kvr_blaslt_shape {
     int n, k;
     bool bf16, bias;
     enum kvr_blaslt_end end;
-    size_t workspace_bytes; /* at most */
+    size_t workspace_bytes; /* upper limit */
 };
 
-/* "cuBLASLt 13.1" into words[n]; KVR_EUNSUPPORTED: no such library, and where it was looked for. */
+/* "cuBLASLt 13.1" into words[n]; KVR_EUNSUPPORTED: not found, with the searched names. */
 enum kvr_status kvr_blaslt_find(char *words, size_t n);
 
 enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s);
-void kvr_blaslt_close(struct kvr_blaslt **lt); /* copes with NULL; after its plans */
+void kvr_blaslt_close(struct kvr_blaslt **lt); /* accepts NULL; close its plans first */
 
-/* KVR_EUNSUPPORTED: the library has nothing for this shape. */
+/* KVR_EUNSUPPORTED: the library has no algorithm for this shape. */
 enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *lt,
                                 const struct kvr_blaslt_shape *shape);
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
-/* In stream order. x, w, y and workspace are aligned to 16 bytes; bias is not read without one. */
+/* In stream order. x, w, y and workspace are 16-byte aligned; bias is ignored if the shape has
+ * none. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);

@@ -1,5 +1,5 @@
-/* blaslt_cuda.cu - blaslt.h on a device. Matrices lie in rows here and in columns there, so what
- * the library computes is Y^T = W X^T: its m is our N. */
+/* blaslt_cuda.cu - blaslt.h on a device. Our matrices are row-major, the library's column-major, so
+ * it computes Y^T = W X^T: its m is our N. */
 #include "harness/device/blaslt.h"
 
 #include <cstdio>
@@ -111,7 +111,7 @@ enum kvr_status kvr_blaslt_find(char *words, size_t n)
     if (n)
         *words = 0;
     KVR_TRY(load(&f));
-    v = f.cublasLtGetVersion(); /* 130100 is 13.1.0; 11 and 12 count likewise */
+    v = f.cublasLtGetVersion(); /* 130100 is 13.1.0; likewise for 11 and 12 */
     snprintf(words, n, "cuBLASLt %zu.%zu", v / 10000, v / 100 % 100);
     unload(&f);
     return KVR_OK;
@@ -153,7 +153,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t turned = CUBLAS_OP_T;
     const cudaDataType_t result =
-        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* and bias */
+        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* type of the bias, too */
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                   : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
@@ -254,7 +254,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
     const float one = 1, zero = 0;
 
     if (!kvr_stream_may_launch(lt->stream))
-        return KVR_OK; /* the next sync says why */
+        return KVR_OK; /* the next sync returns the error */
     if (p->bias)
         KVR_TRY(check(lt->f.cublasLtMatmulDescSetAttribute(
                           p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
@@ -265,7 +265,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
                  "cublasLtMatmul");
 }
 
-#else /* a toolkit without cuBLAS */
+#else /* toolkit without cuBLAS */
 
 #include "harness/device/blaslt_none.cuh"
 #endif

@@ -1,2 +1,2 @@
-/* blaslt_emu.cc - blaslt.h where kernels are emulated: there is no such library. */
+/* blaslt_emu.cc - blaslt.h for emulated kernels: unavailable. */
 #include "harness/device/blaslt_none.cuh"

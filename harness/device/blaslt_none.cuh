@@ -1,5 +1,5 @@
-/* blaslt_none.cuh - blaslt.h without the library, and why: included by the one source that defines
- * it. */
+/* blaslt_none.cuh - blaslt.h without the library; included by the source that defines the
+ * reason. */
 #ifndef KVR_DEVICE_BLASLT_NONE_CUH
 #define KVR_DEVICE_BLASLT_NONE_CUH
 

@@ -1,9 +1,9 @@
-/* capture.h - what may not happen while a graph is captured, said alike by both kinds of device.
+/* capture.h - operations forbidden during graph capture, common to both kinds of device.
  *
  *     KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
  *
- * A refused call does nothing, and the capture it disturbed ends in an error that names it: a
- * graph that lacks a step must not be launched. */
+ * A forbidden call does nothing, and the capture ends with an error that names it: a graph that
+ * lacks a step must not be launched. */
 #ifndef KVR_DEVICE_CAPTURE_H
 #define KVR_DEVICE_CAPTURE_H
 
@@ -14,7 +14,7 @@
 
 struct kvr_capture {
     bool on;
-    const char *refused; /* the first call that was; NULL: none */
+    const char *refused; /* first forbidden call; NULL: none */
 };
 
 static inline enum kvr_status kvr_capture_forbids(struct kvr_capture *c, const char *call)
@@ -25,7 +25,7 @@ static inline enum kvr_status kvr_capture_forbids(struct kvr_capture *c, const c
     return kvr_fail(KVR_EINVAL, "stream: %s during the capture of a graph", call);
 }
 
-/* Ends it. KVR_EINVAL: there was none, or a call was refused in it. */
+/* Ends the capture. KVR_EINVAL: none was active, or a call was forbidden. */
 static inline enum kvr_status kvr_capture_ended(struct kvr_capture *c)
 {
     const struct kvr_capture was = *c;

@@ -1,7 +1,6 @@
-/* cudnn.c - see cudnn.h. The graph is the one that cuDNN's documentation gives for attention: scores,
- * scaled, less the greatest of their row, exponentials, divided by their sum, times values; only
- * queries, keys, values and output are memory, all else is virtual and stays in the library's kernel.
- */
+/* cudnn.c - see cudnn.h. The graph follows cuDNN's documentation of attention: scaled scores minus
+ * their row maximum, exponentials divided by their sum, times values. Only queries, keys, values
+ * and output are in memory; all other tensors are virtual and stay in the kernel. */
 #include "harness/device/cudnn.h"
 
 #include <math.h>
@@ -22,7 +21,7 @@ struct kvr_cudnn {
     kvr_cudnn_handle handle;
 };
 
-/* Tensors, by their unique ids. */
+/* Unique ids of the tensors. */
 enum tensor {
     Q = 1,
     K,
@@ -41,7 +40,7 @@ enum tensor {
 enum place { MEMORY, VIRTUAL, VALUE };
 
 struct kvr_cudnn_plan {
-    kvr_cudnn_descr made[MAX_DESCRIPTORS]; /* everything, to be destroyed last to first */
+    kvr_cudnn_descr made[MAX_DESCRIPTORS]; /* all descriptors, destroyed in reverse order */
     int n_made;
     kvr_cudnn_descr tensor[N_TENSORS];
     kvr_cudnn_descr operations[8], graph, plan;
@@ -64,13 +63,13 @@ static enum kvr_status load(struct kvr_cudnn *c)
     return KVR_OK;
 }
 
-/* Wrong use and what went wrong while computing; the rest is that it cannot. */
+/* Whether the status is a usage or execution error; others mean unsupported. */
 static bool ours(int status)
 {
     return status / 1000 * 1000 == KVR_CUDNN_BAD_PARAM || status >= KVR_CUDNN_EXECUTION_FAILED;
 }
 
-/* What the library says of its last failure, up to the first line's end. */
+/* First line of the library's last error message. */
 static enum kvr_status failed(const struct kvr_cudnn *c, int status, const char *doing)
 {
     char text[256] = "";
@@ -187,7 +186,7 @@ static enum kvr_status add_tensor(const struct kvr_cudnn *c, struct kvr_cudnn_pl
     return KVR_OK;
 }
 
-/* Memory is [T,H,D]; what is virtual has rows of queries by head. */
+/* Tensors in memory are [T,H,D]; virtual ones have query rows per head. */
 static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
                                    const struct kvr_cudnn_shape *s)
 {
@@ -214,7 +213,7 @@ static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_p
         { BELOW, KVR_CUDNN_FLOAT, VIRTUAL, square, square_steps },
         { POWERS, KVR_CUDNN_FLOAT, VIRTUAL, square, square_steps },
         { SUM, KVR_CUDNN_FLOAT, VIRTUAL, rows, row_steps },
-        /* The library takes weights of its second product in the type of its other tensors. */
+        /* The library requires the second product's weights in the type of the other tensors. */
         { WEIGHTS, KVR_CUDNN_BFLOAT16, VIRTUAL, square, square_steps },
     };
 
@@ -241,7 +240,7 @@ static enum kvr_status add_product(const struct kvr_cudnn *c, struct kvr_cudnn_p
     return KVR_OK;
 }
 
-/* y of N_TENSORS: there is one operand. */
+/* y = N_TENSORS: one operand. */
 static enum kvr_status add_pointwise(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode,
                                      enum tensor x, enum tensor y, enum tensor out)
 {
@@ -303,7 +302,7 @@ static enum kvr_status add_graph(const struct kvr_cudnn *c, struct kvr_cudnn_pla
 
 /* ---- the plan ---------------------------------------------------------------------------- */
 
-/* A kernel by one of the library's proposals. */
+/* Builds a kernel from one of the library's engine configurations. */
 static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
                              kvr_cudnn_descr config)
 {
@@ -319,7 +318,7 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
                  "a kernel's workspace");
 }
 
-/* The first of a mode's proposals that can be built; they come best first. */
+/* The first buildable configuration of a heuristic mode; they are sorted best first. */
 static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode)
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
@@ -402,7 +401,7 @@ static enum kvr_status fill_pack(const struct kvr_cudnn *c, kvr_cudnn_descr pack
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace)
 {
-    /* The library's interface knows no const; it writes `out` and the workspace alone. */
+    /* The library's interface is not const-correct; it writes only `out` and the workspace. */
     void *const pointers[] = { (void *)(uintptr_t)q, (void *)(uintptr_t)k, (void *)(uintptr_t)v,
                                out, (void *)(uintptr_t)&p->scale };
     kvr_cudnn_descr pack;

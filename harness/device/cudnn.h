@@ -1,6 +1,6 @@
-/* cudnn.h - attention by NVIDIA's cuDNN, found when the program runs: what benchmarks stand beside.
+/* cudnn.h - attention by NVIDIA's cuDNN, loaded at run time, as a reference for benchmarks.
  *
- *     KVR_TRY(kvr_cudnn_open(&c, s));                          KVR_EUNSUPPORTED: why not
+ *     KVR_TRY(kvr_cudnn_open(&c, s));                          KVR_EUNSUPPORTED with the reason
  *     KVR_TRY(kvr_cudnn_plan_open(&p, c, &shape));             the library builds a kernel: seconds
  *     KVR_TRY(kvr_device_alloc(s, &work, kvr_cudnn_plan_bytes(p)));
  *     KVR_TRY(kvr_cudnn_attend(c, p, q, k, v, out, work));
@@ -9,8 +9,8 @@
  *
  *     out(q) = sum_j softmax_j(q . k_j / sqrt(D)) v_j
  *
- * of BF16 numbers, with products summed and the softmax taken in F32, weights rounded to BF16. Which
- * library that is says cudnn_load.h; it takes version 9. */
+ * in BF16, with accumulation and softmax in F32 and weights rounded to BF16. cudnn_load.h selects
+ * the library; version 9 is required. */
 #ifndef KVR_DEVICE_CUDNN_H
 #define KVR_DEVICE_CUDNN_H
 
@@ -29,17 +29,17 @@ struct kvr_cudnn_shape {
 };
 
 enum kvr_status kvr_cudnn_open(struct kvr_cudnn **out, struct kvr_stream *s);
-void kvr_cudnn_close(struct kvr_cudnn **c); /* copes with NULL; after its plans */
+void kvr_cudnn_close(struct kvr_cudnn **c); /* accepts NULL; close its plans first */
 
-/* KVR_EUNSUPPORTED, in the library's words: it has no kernel for this shape, or cannot build one. */
+/* KVR_EUNSUPPORTED with the library's message: no kernel for this shape. */
 enum kvr_status kvr_cudnn_plan_open(struct kvr_cudnn_plan **out, struct kvr_cudnn *c,
                                     const struct kvr_cudnn_shape *shape);
-void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* copes with NULL */
-/* The workspace that kvr_cudnn_attend takes; may be 0. */
+void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* accepts NULL */
+/* Size of the workspace of kvr_cudnn_attend; may be 0. */
 size_t kvr_cudnn_plan_bytes(const struct kvr_cudnn_plan *p);
 
-/* In stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 on the device, aligned to 16
- * bytes. The library may not be used while a graph is captured. */
+/* In stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 on the device, 16-byte
+ * aligned. Not during graph capture. */
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace);
 

@@ -1,7 +1,7 @@
-/* cudnn_abi.h - what of cuDNN's interface is used here, as its headers number it: descriptors with
- * attributes, which make a graph of operations, which the library makes a plan of. The names are
- * cuDNN's without CUDNN_; a program can so use the library without having been built with it
- * (tests/device/test_cudnn.c holds each to the headers where they are). */
+/* cudnn_abi.h - the part of cuDNN's backend API used here, with the headers' numbers: descriptors
+ * with attributes form a graph of operations, from which the library makes a plan. Names are
+ * cuDNN's without CUDNN_, so that no cuDNN headers are needed to build; tests/device/test_cudnn.c
+ * compares each with the headers if they are installed. */
 #ifndef KVR_DEVICE_CUDNN_ABI_H
 #define KVR_DEVICE_CUDNN_ABI_H
 
@@ -85,7 +85,7 @@ enum { /* values: CUDNN_DATA_, CUDNN_POINTWISE_, CUDNN_REDUCE_TENSOR_, CUDNN_HEU
        KVR_CUDNN_HEUR_A = 3,
 };
 
-enum { /* what functions return, CUDNN_STATUS_: thousands are kinds of failures */
+enum { /* return codes, CUDNN_STATUS_; the thousands are kinds of failures */
        KVR_CUDNN_SUCCESS = 0,
        KVR_CUDNN_NOT_INITIALIZED = 1001,
        KVR_CUDNN_BAD_PARAM = 2000,
@@ -96,7 +96,7 @@ enum { /* what functions return, CUDNN_STATUS_: thousands are kinds of failures 
 typedef struct kvr_cudnn_context *kvr_cudnn_handle;   /* cudnnHandle_t */
 typedef struct kvr_cudnn_descriptor *kvr_cudnn_descr; /* cudnnBackendDescriptor_t */
 
-/* FUNCTION(name, result, arguments): "cudnn" and the name is what the library calls it. */
+/* FUNCTION(name, result, arguments): the library's symbol is "cudnn" plus the name. */
 #define KVR_CUDNN_FUNCTIONS(FUNCTION)                                                              \
     FUNCTION(GetVersion, size_t, (void))                                                           \
     FUNCTION(GetErrorString, const char *, (int status))                                           \

@@ -64,7 +64,7 @@ enum kvr_status kvr_cudnn_name(char *words, size_t n)
     return st;
 }
 
-/* 91002 is 9.10.2; before 9 it was 8902 for 8.9.2. */
+/* 91002 is 9.10.2; before version 9 it was 8902 for 8.9.2. */
 void kvr_cudnn_words(size_t version, char *words, size_t n)
 {
     const size_t major = version >= 10000 ? 10000 : 1000;
@@ -79,7 +79,7 @@ void kvr_cudnn_unload(void **library)
     *library = NULL;
 }
 
-/* An object pointer into a function's: as dlsym's manual does it. */
+/* Object pointer to function pointer, as in dlsym's manual. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function)
 {
     *(void **)function = dlsym(library, name);

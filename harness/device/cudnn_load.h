@@ -1,13 +1,14 @@
-/* cudnn_load.h - NVIDIA's cuDNN, found when the program runs.
+/* cudnn_load.h - finds and loads NVIDIA's cuDNN at run time.
  *
- *     KVR_TRY(kvr_cudnn_load(&library));                       KVR_EUNSUPPORTED: why not
+ *     KVR_TRY(kvr_cudnn_load(&library));                       KVR_EUNSUPPORTED with the reason
  *     KVR_TRY(kvr_cudnn_symbol(library, "cudnnCreate", &create));
  *     kvr_cudnn_unload(&library);
  *
- * A program links no cuDNN: libcudnn.so.9, .8 or libcudnn.so is looked for, or what KVREEL_CUDNN
- * names; KVREEL_CUDNN=none: it is not used. Emulated, NVIDIA's cannot compute: then a library is
- * only loaded by its name, and only if it has a symbol kvr_on_the_emulated_device. The stream that
- * such a one is given is kvr_stream_native(), by which it reaches memory through stream.h. */
+ * The program does not link cuDNN. It tries libcudnn.so.9, .8 and libcudnn.so, or the library named
+ * by KVREEL_CUDNN; KVREEL_CUDNN=none disables it. On the emulated device NVIDIA's library cannot
+ * run: only a library named by KVREEL_CUDNN is loaded, and only if it defines
+ * kvr_on_the_emulated_device. Its stream is kvr_stream_native(), through which it accesses memory
+ * via stream.h. */
 #ifndef KVR_DEVICE_CUDNN_LOAD_H
 #define KVR_DEVICE_CUDNN_LOAD_H
 
@@ -16,14 +17,13 @@
 #include "harness/core/status.h"
 
 enum kvr_status kvr_cudnn_load(void **library);
-void kvr_cudnn_unload(void **library); /* copes with NULL */
-/* "cuDNN 9.10" into words[n]; KVR_EUNSUPPORTED: no such library, and why. */
+void kvr_cudnn_unload(void **library); /* accepts NULL */
+/* "cuDNN 9.10" into words[n]; KVR_EUNSUPPORTED with the reason. */
 enum kvr_status kvr_cudnn_name(char *words, size_t n);
-/* The same of a version as the library numbers it. */
+/* The same for a version number of the library. */
 void kvr_cudnn_words(size_t version, char *words, size_t n);
 
-/* A function of the library into a pointer to functions. KVR_EUNSUPPORTED: it has none of that
- * name. */
+/* Stores a function's address into a function pointer. KVR_EUNSUPPORTED: no such symbol. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function);
 
 #endif

@@ -1,4 +1,4 @@
-/* dev.h - a device: memory, order and time of the work that is given to it.
+/* dev.h - a device: memory, ordering and timing of its work.
  *
  *     struct kvr_dev *dev;
  *     KVR_TRY(kvr_dev_open(&dev, KVR_CUDA));
@@ -9,10 +9,10 @@
  *     kvr_buf_free(&b);
  *     kvr_dev_close(&dev);
  *
- * A device is a table of functions (dev_impl.h) and what they keep. Whoever computes on a device
- * has a table of his own for each backend, and takes the one at kvr_dev_backend(): nobody else has
- * to know which device it is. What callers do have to know are the facts below: whether the host
- * reads the device's memory, and whether it records work.
+ * A device is a table of functions (dev_impl.h) with state. Code that computes on devices has its
+ * own table per backend, indexed by kvr_dev_backend(); no other code needs to know the backend.
+ * Callers query the facts below: whether the host can access the device's memory, and whether the
+ * device can record work.
  *
  * A device belongs to one thread at a time. */
 #ifndef KVR_DEVICE_DEV_H
@@ -35,52 +35,52 @@ struct kvr_dev;
 struct kvr_graph;
 struct kvr_stream;
 
-/* CUDA: KVR_EUNSUPPORTED, with the reason, where there is no usable device. */
+/* CUDA: KVR_EUNSUPPORTED, with the reason, without a usable device. */
 enum kvr_status kvr_dev_open(struct kvr_dev **out, enum kvr_backend backend);
 
-/* Copes with NULL. Buffers still alive are a bug of the caller: asserted. */
+/* Accepts NULL. Asserts that no buffer is alive. */
 void kvr_dev_close(struct kvr_dev **dev);
 
-/* The place of this device in a table of functions [KVR_N_BACKENDS]. */
+/* Index into function tables [KVR_N_BACKENDS]. */
 enum kvr_backend kvr_dev_backend(const struct kvr_dev *dev);
-/* For the functions of CUDA's tables; NULL elsewhere. */
+/* For CUDA functions; NULL on other devices. */
 struct kvr_stream *kvr_dev_stream(const struct kvr_dev *dev);
 enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Does the host read and write the device's memory itself? */
+/* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* The same of a device that need not be here. */
+/* The same for a backend whose device need not exist. */
 bool kvr_backend_in_host(enum kvr_backend backend);
-/* The host's memory beside this device, with books of its own; `dev` itself where that is one. */
+/* Host memory as a device with its own accounting; `dev` itself if its memory is host memory. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
-/* n bytes from and to the host, in the order of what was asked of the device before. `put` has
- * read the host's memory on return, `get` has waited and written it. */
+/* Copies n bytes from or to the host, in order with the device's work. `put` has read host memory
+ * on return; `get` synchronises and has written it. */
 enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, size_t n);
 enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
-/* n bytes within the device; not overlapping. What goes wrong shows at kvr_dev_sync. */
+/* Copies n bytes within the device, not overlapping. Errors surface at kvr_dev_sync. */
 void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
-/* Wait for all that was asked; the first error since the last sync. */
+/* Waits for all queued work; returns the first error since the last sync. */
 enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-/* Has an allocation ever been refused because the device's own memory was full, or by the limit of
- * kvr_mem_set_limit()? */
+/* Whether an allocation was ever refused because device memory was full, or by the limit of
+ * kvr_mem_set_limit(). */
 bool kvr_dev_was_full(const struct kvr_dev *dev);
 
-/* ---- work that is recorded --------------------------------------------------------------- */
+/* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Can the device record work and do it again? Where it cannot, none of the others is called. */
+/* Whether the device can record and replay work. If not, the other functions are not called. */
 bool kvr_dev_records(const struct kvr_dev *dev);
-/* What is asked from here to kvr_dev_record_end() is recorded and not done
- * (harness/device/stream.h says what may be asked). */
+/* Work from here to kvr_dev_record_end() is recorded instead of executed (harness/device/stream.h
+ * lists what is allowed). */
 enum kvr_status kvr_dev_record_begin(struct kvr_dev *dev);
-/* *out is NULL after an error; the recording has ended in any case. */
+/* *out is NULL after an error; recording has ended in any case. */
 enum kvr_status kvr_dev_record_end(struct kvr_dev *dev, struct kvr_graph **out);
-/* Do it again, on the memory that it was recorded with. */
+/* Replays the work on the memory it was recorded with. */
 enum kvr_status kvr_dev_replay(struct kvr_dev *dev, struct kvr_graph *g);
-void kvr_dev_graph_close(struct kvr_dev *dev, struct kvr_graph **g); /* copes with NULL */
+void kvr_dev_graph_close(struct kvr_dev *dev, struct kvr_graph **g); /* accepts NULL */
 
 #ifdef __cplusplus
 }

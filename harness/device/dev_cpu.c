@@ -1,4 +1,4 @@
-/* dev_cpu.c - the host as a device: work is done when it is asked, and nothing waits. */
+/* dev_cpu.c - the host as a device: work is synchronous. */
 #include "harness/device/dev_impl.h"
 
 #include <stdio.h>
@@ -72,7 +72,7 @@ static enum kvr_status cpu_sync(struct kvr_dev *dev)
     return KVR_OK;
 }
 
-/* A host that is full is the host's trouble, not a device's. */
+/* A full host is not the device's fault. */
 static bool was_full(const struct kvr_dev *dev)
 {
     (void)dev;

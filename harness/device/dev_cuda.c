@@ -1,4 +1,4 @@
-/* dev_cuda.c - a CUDA stream as a device, a GPU's or emulated as the program was linked. */
+/* dev_cuda.c - a CUDA stream as a device; a GPU or emulated, depending on what was linked. */
 #include "harness/device/dev_impl.h"
 #include "harness/device/stream.h"
 
@@ -62,7 +62,7 @@ static bool was_full(const struct kvr_dev *dev)
     return kvr_stream_was_full(dev->stream);
 }
 
-/* A graph has no marks in it. */
+/* Graphs contain no events. */
 static int64_t instant(struct kvr_dev *dev)
 {
     return kvr_stream_capturing(dev->stream) ? -1 : kvr_stream_mark(dev->stream);

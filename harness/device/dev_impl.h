@@ -1,4 +1,4 @@
-/* dev_impl.h - what a device is made of. Private to harness/device: a new kind of device is a
+/* dev_impl.h - a device's function table. Private to harness/device: a new kind of device is a
  * value of enum kvr_backend, a table of this type, a line in dev.c, and its tables elsewhere. */
 #ifndef KVR_DEVICE_DEV_IMPL_H
 #define KVR_DEVICE_DEV_IMPL_H
@@ -6,15 +6,15 @@
 #include "harness/device/mem.h"
 
 struct kvr_dev_kind {
-    const char *(*name)(void); /* as commands call it */
-    bool in_host;              /* memory is the host's, and comes zero filled */
+    const char *(*name)(void); /* name in commands */
+    bool in_host;              /* host memory, zero-initialised */
 
-    /* What else the device keeps; `dev` is empty but for its kind and host. */
+    /* Initialises the device's own state; only kind and host of `dev` are set. */
     enum kvr_status (*open)(struct kvr_dev *dev);
-    void (*close)(struct kvr_dev *dev); /* copes with what `open` left half done */
+    void (*close)(struct kvr_dev *dev); /* accepts a partly opened device */
     enum kvr_status (*info)(struct kvr_dev *dev, struct kvr_device_info *out);
 
-    /* n > 0 bytes, aligned to 64. KVR_ENOMEM says what there was. */
+    /* n > 0 bytes, 64-byte aligned. KVR_ENOMEM gives the available memory. */
     enum kvr_status (*alloc)(struct kvr_dev *dev, void **p, size_t n);
     void (*free)(struct kvr_dev *dev, void *p);
     enum kvr_status (*put)(struct kvr_dev *dev, void *to, const void *host, size_t n);
@@ -24,15 +24,15 @@ struct kvr_dev_kind {
     enum kvr_status (*sync)(struct kvr_dev *dev);
     bool (*was_full)(const struct kvr_dev *dev);
 
-    /* An instant of the device's order: a number below 0 where none can be taken. */
+    /* A time stamp in stream order; negative if none can be taken. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* NULL: instants are nanoseconds. Else from one to another; waits for the later one. */
+    /* NULL: time stamps are nanoseconds. Else the time between two; waits for the later one. */
     enum kvr_status (*between)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* This instant is asked for no more; NULL with `between`. */
+    /* Releases a time stamp; NULL with `between`. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 
-    /* NULL, all four: it records nothing. */
+    /* All four NULL: no graphs. */
     enum kvr_status (*record_begin)(struct kvr_dev *dev);
     enum kvr_status (*record_end)(struct kvr_dev *dev, struct kvr_graph **out);
     enum kvr_status (*replay)(struct kvr_dev *dev, struct kvr_graph *g);
@@ -43,12 +43,12 @@ extern const struct kvr_dev_kind kvr_dev_cpu, kvr_dev_cuda;
 struct kvr_dev {
     const struct kvr_dev_kind *kind;
     enum kvr_backend backend;
-    struct kvr_dev *host;      /* owned; NULL where memory is the host's */
-    struct kvr_stream *stream; /* CUDA's own */
+    struct kvr_dev *host;      /* owned; NULL if memory is host memory */
+    struct kvr_stream *stream; /* CUDA only */
     struct kvr_mem_stats stats;
     size_t limit_bytes;  /* 0: none */
-    bool over_limit;     /* an allocation was refused by it */
-    uint64_t fail_after; /* allocations until the injected failure; 0: none */
+    bool over_limit;     /* an allocation exceeded the limit */
+    uint64_t fail_after; /* allocations until an injected failure; 0: none */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* device_check.c - refusals that say what was found, what is needed and what else there is. */
+/* device_check.c - refusals that state what was found, what is needed and the alternatives. */
 #include "harness/device/device_check.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static enum kvr_status judge_driver(const struct kvr_device_facts *f)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: no NVIDIA driver is loaded, need one for CUDA %d.%d" INSTEAD,
                         major_of(f->runtime), minor_of(f->runtime));
-    /* A driver runs programs of every runtime of its own major version, newer minors included. */
+    /* A driver supports every runtime of its major version, including newer minor versions. */
     if (f->driver_refused || major_of(f->driver) < major_of(f->runtime))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: the driver is for CUDA %d.%d, this build needs one for "

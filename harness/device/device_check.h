@@ -1,8 +1,8 @@
-/* device_check.h - can this build use the device that was found? A judgement on facts alone, so
- * that every refusal can be tried on a machine without a device.
+/* device_check.h - whether this build can use a device, decided from facts alone, so that every
+ * refusal is testable without a device.
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
- *     KVR_TRY(kvr_device_judge(&f));     KVR_EUNSUPPORTED: what was found, what is needed */
+ *     KVR_TRY(kvr_device_judge(&f));     KVR_EUNSUPPORTED: found and needed */
 #ifndef KVR_DEVICE_DEVICE_CHECK_H
 #define KVR_DEVICE_DEVICE_CHECK_H
 
@@ -15,19 +15,19 @@
 extern "C" {
 #endif
 
-/* The oldest device whose instructions the kernels use (BF16 on tensor cores, cp.async). */
+/* Oldest compute capability with the kernels' instructions (BF16 tensor cores, cp.async). */
 enum { KVR_DEVICE_OLDEST_MAJOR = 8, KVR_DEVICE_OLDEST_MINOR = 0 };
 
 struct kvr_device_facts {
-    int driver, runtime; /* as CUDA writes versions: 13000 is 13.0; driver 0: there is none */
-    bool driver_refused; /* the runtime itself says that the driver is too old for it */
+    int driver, runtime; /* CUDA version numbers: 13000 is 13.0; driver 0: none */
+    bool driver_refused; /* the runtime rejects the driver as too old */
     int n_devices;
-    const char *visible; /* CUDA_VISIBLE_DEVICES, NULL when it is not set */
-    const char *name;    /* of device 0; NULL without one, and so below */
+    const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */
+    const char *name;    /* name of device 0; NULL without one, as below */
     int major, minor;    /* its compute capability */
-    bool no_image;       /* a kernel found no code for it */
-    const char *archs;   /* what the kernels were built for, as nvcc writes it: "800,900,1000" */
-    const char *error;   /* anything else that CUDA said; NULL: nothing */
+    bool no_image;       /* a kernel has no code for it */
+    const char *archs;   /* architectures of the kernels, in nvcc's form: "800,900,1000" */
+    const char *error;   /* any other CUDA error; NULL: none */
 };
 
 enum kvr_status kvr_device_judge(const struct kvr_device_facts *f);
@@ -35,7 +35,7 @@ enum kvr_status kvr_device_judge(const struct kvr_device_facts *f);
 /* "800,900,1000" as "8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
 const char *kvr_device_archs(const char *archs, char *buf, size_t n);
 
-/* The same for memory: KVR_ENOMEM, with all three numbers. */
+/* The same for memory: KVR_ENOMEM with all three numbers. */
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
                                      size_t total_bytes);
 

@@ -1,5 +1,5 @@
-/* gpu_state.c - see gpu_state.h. The few functions of the library that are used, with the types of
- * its documented interface: what is not there is not asked. */
+/* gpu_state.c - see gpu_state.h. Uses a few functions of NVML's documented interface; missing ones
+ * are skipped. */
 #include "harness/device/gpu_state.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ struct kvr_gpu_states {
     int (*ecc)(gpu_handle g, int *now, int *pending);
 };
 
-/* An object pointer into a function's: as dlsym's manual does it. */
+/* Object pointer to function pointer, as in dlsym's manual. */
 static void find(const struct kvr_gpu_states *g, const char *name, const char *other, void *to)
 {
     *(void **)to = dlsym(g->library, name);
@@ -61,7 +61,7 @@ static void find_all(struct kvr_gpu_states *g)
     find(g, "nvmlDeviceGetEccMode", NULL, &g->ecc);
 }
 
-/* False: the library is none that can be asked. */
+/* False: the library cannot be used. */
 static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t n)
 {
     char version[80] = "";
@@ -132,7 +132,7 @@ static double watts_of(int (*ask)(gpu_handle g, unsigned *milliwatts), gpu_handl
     return ask && ask(gpu, &milliwatts) == SUCCESS ? milliwatts / 1000.0 : NAN;
 }
 
-/* With room for none the library says how many there are. */
+/* With a buffer of size 0 the library returns the count. */
 static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
 {
     unsigned n = 0;

@@ -1,12 +1,12 @@
-/* gpu_state.h - what a GPU does while somebody computes on it: its clocks, heat and power, what
- * slows it, and who else is on it.
+/* gpu_state.h - a GPU's state during work: clocks, temperature, power, throttle reasons, other
+ * processes.
  *
- *     KVR_TRY(kvr_gpu_states_open(&g, why, sizeof why));             g NULL: `why` says it
+ *     KVR_TRY(kvr_gpu_states_open(&g, why, sizeof why));             g NULL: see `why`
  *     if (kvr_gpu_look(g, uuid, &s)) ... s.mhz ...
  *     kvr_gpu_states_close(&g);
  *
- * NVIDIA's management library is asked, libnvidia-ml.so.1 or what KVREEL_NVML names. It is loaded
- * when it is there: without it, as without a GPU, nothing is known, and that is no error. */
+ * Uses NVIDIA's management library, libnvidia-ml.so.1 or the one named by KVREEL_NVML, loaded if
+ * present. Without it or without a GPU everything is unknown, which is not an error. */
 #ifndef KVR_DEVICE_GPU_STATE_H
 #define KVR_DEVICE_GPU_STATE_H
 
@@ -19,37 +19,37 @@
 extern "C" {
 #endif
 
-/* What holds a GPU below the clock it was asked for, as the library's bits. */
+/* Throttle reasons: NVML's bits. */
 enum kvr_gpu_reason {
-    KVR_GPU_POWER_CAP = 0x4, /* its own limit of power: the rule, under heavy load */
+    KVR_GPU_POWER_CAP = 0x4, /* power limit: normal under heavy load */
     KVR_GPU_HW_SLOWDOWN = 0x8,
     KVR_GPU_SW_THERMAL = 0x20,
     KVR_GPU_HW_THERMAL = 0x40,
     KVR_GPU_POWER_BRAKE = 0x80,
-    /* All but its own limit: a machine in trouble. */
+    /* Reasons other than the power limit: a machine with a problem. */
     KVR_GPU_SLOWED =
         KVR_GPU_HW_SLOWDOWN | KVR_GPU_SW_THERMAL | KVR_GPU_HW_THERMAL | KVR_GPU_POWER_BRAKE,
 };
 
-/* NaN: this GPU, or this library, does not say. */
+/* NaN: not reported by this GPU or library. */
 struct kvr_gpu_state {
-    double mhz, memory_mhz, most_mhz; /* of the multiprocessors now, of memory, what it could be */
+    double mhz, memory_mhz, most_mhz; /* current SM clock, memory clock, maximum SM clock */
     double celsius, watts, limit_watts;
-    double busy;           /* share of the last moments in which a kernel ran */
-    double processes;      /* that compute on it */
-    double ecc;            /* 1: memory is corrected, 0: not */
-    unsigned long reasons; /* kvr_gpu_reason bits; 0 where they are not said */
+    double busy;           /* utilisation: share of recent time with a kernel running */
+    double processes;      /* compute processes */
+    double ecc;            /* 1: ECC on, 0: off */
+    unsigned long reasons; /* kvr_gpu_reason bits; 0 if unknown */
 };
 
 struct kvr_gpu_states;
 
-/* *out NULL: nothing can be asked, and why [n] says "no NVML: REASON". Else why is "NVML VERSION of
- * the driver", or "NVML" where the library does not say its version. KVR_ENOMEM alone is a failure:
- * whether there is something to ask is not known then. */
+/* *out NULL: unavailable, and why [n] is "no NVML: REASON". Else why is "NVML VERSION of the
+ * driver", or "NVML" without a version. Only KVR_ENOMEM is a failure, since availability is then
+ * unknown. */
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
-void kvr_gpu_states_close(struct kvr_gpu_states **g); /* copes with NULL */
+void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 
-/* False: it cannot be asked; `g` may be NULL. */
+/* False: unavailable; `g` may be NULL. */
 bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
 
 #ifdef __cplusplus

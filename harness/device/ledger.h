@@ -1,13 +1,13 @@
-/* ledger.h - what launches move, counted by the emulated device: the bytes of its memory that each
- * launch reads and those that it writes, each byte once. That is what a device has to move at least;
- * it moves no more where what is read again is still in its cache.
+/* ledger.h - memory traffic of launches on the emulated device: distinct bytes of global memory
+ * read and written per launch. This is the minimum traffic of a device whose cache keeps all reused
+ * data.
  *
  *     kvr_stream_account(s, true);
  *     ... launches, kvr_device_copy, kvr_device_fill ...
  *     n = kvr_stream_ledger(s, lines, MOST);
  *     kvr_stream_account(s, false);
  *
- * Emulated streams alone have it (emu_ledger.cc). */
+ * Emulated streams only (emu_ledger.cc). */
 #ifndef KVR_DEVICE_LEDGER_H
 #define KVR_DEVICE_LEDGER_H
 
@@ -18,14 +18,15 @@ extern "C" {
 #endif
 
 struct kvr_ledger_line {
-    char what[64];         /* a kernel, without what it is a template of; "copy", "fill" */
-    int64_t launches;      /* since the account was opened */
+    char what[64];         /* kernel name without template arguments; "copy", "fill" */
+    int64_t launches;      /* since accounting was enabled */
     int64_t read, written; /* bytes */
 };
 
-/* Open it, empty, or close it. Each launch then looks through all of the device's books. */
+/* Enables accounting, from zero, or disables it. Each launch then scans the shadow of all device
+ * memory. */
 void kvr_stream_account(struct kvr_stream *s, bool on);
-/* Lines with launches, at most so many of them; how many there are. */
+/* Writes at most `most` lines; returns the number of lines. */
 int kvr_stream_ledger(const struct kvr_stream *s, struct kvr_ledger_line *lines, int most);
 
 #ifdef __cplusplus

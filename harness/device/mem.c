@@ -1,4 +1,4 @@
-/* mem.c - allocation with exact books per tag. */
+/* mem.c - tagged allocation with exact accounting. */
 #include "harness/device/mem.h"
 
 #include <assert.h>

@@ -1,16 +1,16 @@
-/* mem.h - the tagged allocator: every allocation that matters is counted here.
+/* mem.h - the tagged allocator, which accounts for all significant memory.
  *
  *     struct kvr_buf b = { 0 };
  *     KVR_TRY(kvr_buf_alloc(&b, dev, KVR_MEM_KV, n_bytes));
  *     ...
  *     kvr_buf_free(&b);
  *
- * A device belongs to one thread at a time for alloc and free; buffers of the CPU may be
- * read and written by any thread. The peak is exact: it is taken at every
- * allocation, together with what each tag held at that instant.
+ * Only one thread at a time may alloc and free on a device; CPU buffers may be accessed by any
+ * thread. The peak is exact: it is updated at every allocation, with each tag's share at that
+ * instant.
  *
- * Where memory is not the host's (kvr_dev_in_host), `p` is the device's, in the order of what the
- * device is asked; the host reaches it by kvr_dev_put and kvr_dev_get alone. */
+ * If memory is not host memory (kvr_dev_in_host), `p` is a device pointer, valid in stream order;
+ * the host accesses it only through kvr_dev_put and kvr_dev_get. */
 #ifndef KVR_DEVICE_MEM_H
 #define KVR_DEVICE_MEM_H
 
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 enum kvr_mem_tag {
-    KVR_MEM_KV,      /* codes and exact keys and values that later chunks read */
+    KVR_MEM_KV,      /* codes and exact keys and values read by later chunks */
     KVR_MEM_META,    /* scales, zero points, indices, masks, token lists of the cache */
     KVR_MEM_SCRATCH, /* decoded pieces, dense copies, the current chunk */
     KVR_MEM_WEIGHTS,
@@ -36,17 +36,17 @@ struct kvr_mem_stats {
     size_t live[KVR_N_MEM_TAGS]; /* bytes */
     size_t live_total;
     size_t peak_total;
-    size_t peak[KVR_N_MEM_TAGS];     /* what each tag held when peak_total was reached */
-    size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own highest, at its own instant */
+    size_t peak[KVR_N_MEM_TAGS];     /* each tag's bytes when peak_total was reached */
+    size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own peak */
     uint64_t n_allocs;
 };
 
 void kvr_mem_stats(const struct kvr_dev *dev, struct kvr_mem_stats *out);
 
-/* Forget the past peak: the next one starts from what is live now. */
+/* Reset the peak to the current usage. */
 void kvr_mem_reset_peak(struct kvr_dev *dev);
 
-/* Refuse to let live_total pass `bytes` (KVR_ENOMEM); 0 lifts the limit. */
+/* Allocations beyond a live_total of `bytes` fail with KVR_ENOMEM; 0 removes the limit. */
 void kvr_mem_set_limit(struct kvr_dev *dev, size_t bytes);
 
 /* For tests: the n-th allocation from now fails with KVR_ENOMEM (1 = the next); 0 = none. */
@@ -59,21 +59,21 @@ struct kvr_buf {
     enum kvr_mem_tag tag;
 };
 
-/* 64-byte aligned; zero filled in the host's memory, without content elsewhere. n_bytes 0 gives p
- * == NULL and KVR_OK. `b` must be empty ({0} or freed). On failure it stays empty. */
+/* 64-byte aligned; zeroed in host memory, uninitialised elsewhere. n_bytes 0 gives p == NULL and
+ * KVR_OK. `b` must be empty ({0} or freed) and stays empty on failure. */
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes);
 
-/* The same without content in the host's memory, too: for who writes every byte before any is read,
+/* The same without zeroing in host memory: for callers that write every byte before any is read,
  * stored or hashed. */
 enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                   size_t n_bytes);
 
-/* Make `b` at least n_bytes large, contents lost; shrinks never. For scratch that grows. */
+/* Ensures at least n_bytes, discarding the contents; never shrinks. For growing scratch. */
 enum kvr_status kvr_buf_reserve(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                 size_t n_bytes);
 
-/* Leaves {0}. Copes with an empty one. */
+/* Leaves {0}. Accepts an empty buffer. */
 void kvr_buf_free(struct kvr_buf *b);
 
 #ifdef __cplusplus

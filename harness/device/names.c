@@ -70,7 +70,7 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
     return KVR_OK;
 }
 
-/* What the child found, through the pipe. */
+/* The child's result, sent through a pipe. */
 struct answer {
     enum kvr_status st;
     struct kvr_device_words words;
@@ -90,7 +90,7 @@ static void answer(int to, const char *name)
     }
     if (a.st != KVR_OK)
         snprintf(a.error, sizeof a.error, "%s", kvr_error());
-    n = write(to, &a, sizeof a); /* less than a pipe takes at once */
+    n = write(to, &a, sizeof a); /* smaller than a pipe's atomic write */
     _exit(n == (ssize_t)sizeof a ? 0 : 1);
 }
 

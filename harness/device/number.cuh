@@ -1,11 +1,11 @@
-/* number.cuh - conversions in kernels, to the bit what harness/core/dtype.h does on the CPU. */
+/* number.cuh - conversions in kernels, bit-identical to harness/core/dtype.h on the CPU. */
 #ifndef KVR_DEVICE_NUMBER_CUH
 #define KVR_DEVICE_NUMBER_CUH
 
 #include "harness/core/dtype.h"
 #include "harness/device/kernel.cuh"
 
-/* To the nearest BF16, ties to even. */
+/* Rounds to the nearest BF16, ties to even. */
 static __device__ __forceinline__ float kvr_round_bf16(float x)
 {
     const unsigned u = __float_as_uint(x);
@@ -15,7 +15,7 @@ static __device__ __forceinline__ float kvr_round_bf16(float x)
     return __uint_as_float((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
 }
 
-/* A NaN keeps its sign and the top of its payload, which the hardware's conversion drops. */
+/* A NaN keeps its sign and upper payload, which the hardware conversion drops. */
 static __device__ __forceinline__ kvr_f16 kvr_half_of(float x)
 {
     const unsigned u = __float_as_uint(x);

@@ -1,4 +1,4 @@
-/* phase.c - sums of intervals between instants of a device. */
+/* phase.c - sums of intervals between time stamps of a device. */
 #include "harness/device/phase.h"
 
 #include <assert.h>
@@ -9,26 +9,26 @@
 #include "harness/device/dev_impl.h"
 
 struct phase {
-    int64_t ns;    /* of the intervals whose length is known */
-    int64_t begun; /* the instant at which the open one began */
+    int64_t ns;    /* total of the measured intervals */
+    int64_t begun; /* start of the open interval */
     bool open;
 };
 
-/* Two instants that the device may not have reached yet. */
+/* Two time stamps that the device may not have reached. */
 struct interval {
     int phase;
     int64_t begun, ended;
 };
 
-/* So many intervals at most are pending: the older half is read then, which the device has long got
- * to, so that nothing waits for it, and its marks are used again. */
+/* Maximum of pending intervals. Then the older half is read, which the device has long passed, so
+ * that this does not block, and its events are reused. */
 enum { MOST_PENDING = 1024 };
 
 struct kvr_phases {
     struct kvr_dev *dev;
     struct interval pending[MOST_PENDING];
     int n_pending;
-    enum kvr_status failed; /* to read an interval */
+    enum kvr_status failed; /* error of reading an interval */
     int n;
     struct phase phase[];
 };
@@ -45,7 +45,7 @@ enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, in
     return KVR_OK;
 }
 
-/* Everything that is pending or open. */
+/* Discards pending and open intervals. */
 static void forget(struct kvr_phases *p)
 {
     void (*const give)(struct kvr_dev * dev, int64_t a) = p->dev->kind->forget_instant;
@@ -68,7 +68,7 @@ void kvr_phases_close(struct kvr_phases **p)
     *p = NULL;
 }
 
-/* Add up the n oldest. */
+/* Adds up the n oldest. */
 static enum kvr_status settle(struct kvr_phases *p, int n)
 {
     const struct kvr_dev_kind *kind = p->dev->kind;
@@ -118,7 +118,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
-    else /* one of them lies in a recording */
+    else /* one of them is in a recording */
         p->dev->kind->forget_instant(p->dev, i.begun >= 0 ? i.begun : i.ended);
 }
 

@@ -1,4 +1,4 @@
-/* phase.h - how long the phases of work on a device take.
+/* phase.h - time spent in phases of work on a device.
  *
  *     enum { LINEAR, CROSS, N_PHASES };
  *     struct kvr_phases *p;
@@ -9,10 +9,9 @@
  *     KVR_TRY(kvr_phases_read(p, ns));           ns[N_PHASES], since open or reset
  *     kvr_phases_close(&p);
  *
- * On the CPU the host's clock; on CUDA the device's own time between two places of the stream, so
- * that begin and end wait for nothing. Phases may enclose one another: each counts all the time
- * between its own begin and end. While work is recorded nothing is timed: a graph has no marks in
- * it. One thread at a time. */
+ * On the CPU the host's clock; on CUDA events in the stream, so begin and end do not synchronise.
+ * Phases may nest: each counts all time between its begin and end. Recorded work is not timed,
+ * since graphs contain no events. One thread at a time. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 
@@ -27,20 +26,19 @@ extern "C" {
 struct kvr_phases;
 
 enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, int n_phases);
-void kvr_phases_close(struct kvr_phases **p); /* copes with NULL */
+void kvr_phases_close(struct kvr_phases **p); /* accepts NULL */
 
-/* p NULL: nothing is measured. An end without a begin, or a second begin, is a bug: asserted. */
+/* p NULL: no measurement. Asserts that begin and end are paired. */
 void kvr_phase_begin(struct kvr_phases *p, int phase);
 void kvr_phase_end(struct kvr_phases *p, int phase);
 
-/* Waits for the device. Nanoseconds of every phase since open or reset, all phases ended. On an
- * error, the device's own among them, ns is not written. */
+/* Synchronises. Nanoseconds of every phase since open or reset; all phases must have ended. On an
+ * error, including the device's own, ns is unchanged. */
 enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
-/* Start again from 0. What was begun and not ended is forgotten. */
+/* Restart at 0; discards open phases. */
 void kvr_phases_reset(struct kvr_phases *p);
 
-/* A device keeps the instants of all its phases until they are forgotten. Read before, and begin no
- * phase across it. */
+/* Releases all time stamps of the device's phases. Read them before, and have no phase open. */
 void kvr_phases_forget(struct kvr_dev *dev);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 
 enum {
     MAX_KERNELS = 256,
-    UNASKED_SHARED = 48 * 1024, /* bytes of a block, static and dynamic together */
+    UNASKED_SHARED = 48 * 1024, /* shared memory of a block without opt-in, static plus dynamic */
 };
 
 #define WORDS_(...) #__VA_ARGS__
@@ -28,17 +28,17 @@ struct launches {
 struct kvr_stream {
     cudaStream_t stream;
     cudaMemPool_t pool;
-    cudaError_t error; /* the first since the last sync */
+    cudaError_t error; /* first error since the last sync */
     size_t block_shared;
     bool was_full;
     int capability;
-    void **live; /* what is allocated, so that closing can free it */
+    void **live; /* live allocations, freed at close */
     int64_t n_live, max_live;
     struct kvr_tickets tickets;
-    cudaEvent_t *marks; /* [max_marks], made once, by ticket */
+    cudaEvent_t *marks; /* [max_marks], created once, indexed by ticket */
     int64_t max_marks;
     struct kvr_capture capture;
-    struct launches count, before; /* now; when the capture began */
+    struct launches count, before; /* now; at the start of the capture */
 };
 
 struct kvr_graph {
@@ -79,7 +79,7 @@ static void gather(struct kvr_device_facts *f, struct cudaDeviceProp *prop)
     } else if (e != cudaSuccess && e != cudaErrorNoDevice && e != cudaErrorInsufficientDriver) {
         f->error = cudaGetErrorString(e);
     }
-    cudaGetLastError(); /* what was answered here is not for the first launch to report */
+    cudaGetLastError(); /* clears errors of these queries */
 }
 
 static enum kvr_status failed(cudaError_t e, const char *doing)
@@ -89,7 +89,7 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
                     "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
 }
 
-/* A pool of its own that keeps what is freed: the peak is then this stream's alone. */
+/* A private pool that keeps freed memory, so the peak is this stream's alone. */
 static cudaError_t open_pool(struct kvr_stream *s)
 {
     struct cudaMemPoolProps props;
@@ -223,7 +223,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
     struct cudaFuncAttributes code;
 
     s->error = cudaFuncGetAttributes(&code, kernel);
-    /* Nothing is lowered that another stream asked for. */
+    /* Never lowers a limit requested through another stream. */
     if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED &&
         (code.maxDynamicSharedSizeBytes < (int)bytes ||
          code.maxDynamicSharedSizeBytes <= UNASKED_SHARED))
@@ -355,7 +355,7 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
     }
     e = cudaMallocFromPoolAsync(p, n ? n : 1, s->pool, s->stream);
     if (e == cudaErrorMemoryAllocation) {
-        /* What was freed may lie in pieces: give it back and ask once more. */
+        /* The pool may be fragmented: trim it and retry once. */
         cudaGetLastError();
         cudaStreamSynchronize(s->stream);
         cudaMemPoolTrimTo(s->pool, 0);
@@ -507,12 +507,12 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     return KVR_OK;
 }
 
-/* What was counted since the capture began belongs to the graph's launches. */
+/* Launches counted since the start of the capture belong to the graph. */
 static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
     for (int i = 0; i < s->before.n_kernels; i++)
-        out->of[i].n -= s->before.of[i].n; /* kernels keep their places */
+        out->of[i].n -= s->before.of[i].n; /* kernels keep their indices */
     s->count = s->before;
 }
 

@@ -1,4 +1,4 @@
-/* stream_emu.cc - stream.h on the emulated device: the stream itself, and its clock. */
+/* stream_emu.cc - stream.h on the emulated device: the stream and its clock. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/kernel.cuh"
 
@@ -11,7 +11,7 @@
 #include "harness/core/clock.h"
 #include "harness/device/ledger.h"
 
-/* What a variable says, of `most` at most; without it *bytes stays. */
+/* Value of an environment variable, at most `most`; *bytes is unchanged if it is unset. */
 static enum kvr_status told(const char *variable, size_t most, size_t *bytes)
 {
     const char *text = getenv(variable);
@@ -27,7 +27,7 @@ static enum kvr_status told(const char *variable, size_t most, size_t *bytes)
     return KVR_OK;
 }
 
-/* KVREEL_EMULATED_CAPABILITY, as 9.0; 0: it is not set. */
+/* KVREEL_EMULATED_CAPABILITY, as 9.0; 0 if unset. */
 static enum kvr_status capability(int *out)
 {
     const char *text = getenv("KVREEL_EMULATED_CAPABILITY");
@@ -138,7 +138,7 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
-/* What is too much is refused at the launch. */
+/* A request that is too large is refused at launch. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
     int i = 0;
@@ -153,8 +153,8 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
     return true;
 }
 
-/* A multiprocessor of these devices has 1 KB more than a block may ask for, and each block takes
- * that. */
+/* An SM of these devices has 1 KB more shared memory than a block may request, and each block
+ * reserves that much. */
 int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)
 {
     const size_t by_shared = (s->block_shared + 1024) / (bytes + 1024);

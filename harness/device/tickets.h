@@ -1,10 +1,10 @@
-/* tickets.h - the numbers of a stream's marks, those given back first. Of both kinds of streams; what
- * stands at a place is theirs.
+/* tickets.h - allocates event numbers of a stream, reusing released ones; common to both streams,
+ * which own the events.
  *
  *     int64_t t = kvr_ticket_take(&s->tickets);          -1: no memory
- *     ... marks[kvr_ticket_place(&s->tickets, t)] ...    -1: void, or none
+ *     ... marks[kvr_ticket_place(&s->tickets, t)] ...    -1: invalid
  *     kvr_ticket_give(&s->tickets, t);
- *     kvr_tickets_forget(&s->tickets);                   all are void
+ *     kvr_tickets_forget(&s->tickets);                   invalidates all
  *     kvr_tickets_free(&s->tickets); */
 #ifndef KVR_DEVICE_TICKETS_H
 #define KVR_DEVICE_TICKETS_H
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 
 struct kvr_tickets {
-    int64_t *back;              /* [max], places that are free again */
-    int64_t n_back, max, n_all; /* n_all: places that have ever been taken */
-    int64_t forgotten;          /* how often; a ticket has it above its place */
+    int64_t *back;              /* [max], released indices */
+    int64_t n_back, max, n_all; /* n_all: indices ever used */
+    int64_t forgotten;          /* generation, stored in a ticket above its index */
 };
 
 static inline int64_t kvr_ticket_take(struct kvr_tickets *t)
 {
-    if (!t->n_back && t->n_all == t->max) { /* room for all, so that giving back cannot fail */
+    if (!t->n_back && t->n_all == t->max) { /* reserve room for all, so that release cannot fail */
         const int64_t n = t->max ? 2 * t->max : 64;
         int64_t *grown = (int64_t *)realloc(t->back, (size_t)n * sizeof *grown);
 
@@ -39,7 +39,7 @@ static inline int64_t kvr_ticket_place(const struct kvr_tickets *t, int64_t tick
     return ticket >= 0 && ticket >> 32 == t->forgotten && place < t->n_all ? place : -1;
 }
 
-/* Once for each that was taken; does nothing to one that is void. */
+/* Releases a ticket once; ignores an invalid one. */
 static inline void kvr_ticket_give(struct kvr_tickets *t, int64_t ticket)
 {
     const int64_t place = kvr_ticket_place(t, ticket);

@@ -1,7 +1,7 @@
-/* vector.cuh - some elements side by side, moved by one instruction of up to 16 bytes.
+/* vector.cuh - vectors of elements, moved by one instruction of up to 16 bytes.
  *
- * A kernel that is a template over what it moves is launched with the wide type where address and
- * extents are multiples of it, and with the narrow one elsewhere. */
+ * A kernel templated on the access type is launched with the wide type if address and extents are
+ * aligned for it, else with the narrow one. */
 #ifndef KVR_DEVICE_VECTOR_CUH
 #define KVR_DEVICE_VECTOR_CUH
 
@@ -11,7 +11,7 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
     T v[N];
 };
 
-/* Elements of shared and global memory as another type, where they are aligned for it. */
+/* Reinterprets aligned shared or global memory as another type. */
 #ifdef KVR_EMULATED
 template <class U, class T> static inline kvr_emu::pointer<U> kvr_as(kvr_emu::pointer<T> p)
 {
@@ -28,7 +28,7 @@ template <class U, class T> static __device__ __forceinline__ const U *kvr_as(co
 }
 #endif
 
-/* Does p lie on a multiple of n bytes? */
+/* Whether p is n-byte aligned. */
 static inline bool kvr_aligned(const void *p, size_t n)
 {
     return (uintptr_t)p % n == 0;

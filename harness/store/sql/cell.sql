@@ -1,12 +1,12 @@
 (
-  key TEXT PRIMARY KEY,  -- sha256 of spec, 32 digits
-  rollout TEXT NOT NULL,  -- the same of the part that makes the frames
+  key TEXT PRIMARY KEY,  -- first 32 digits of the sha256 of spec
+  rollout TEXT NOT NULL,  -- the same for the part of the spec that determines the frames
   baseline TEXT NOT NULL,  -- key of the BF16 cell it is compared with
   is_baseline INTEGER NOT NULL CHECK(is_baseline IN (0, 1)),
   spec TEXT NOT NULL CHECK(json_valid(spec)),
-  method TEXT NOT NULL,  -- as shown: name, reading, options
+  method TEXT NOT NULL,  -- display label: name, reading, options
   name TEXT NOT NULL,
-  reading TEXT NOT NULL CHECK(reading <> ''),  -- intended, study, or whose program it is as in
+  reading TEXT NOT NULL CHECK(reading <> ''),  -- intended, study, or a project (NAME@project)
   family TEXT NOT NULL,
   model TEXT NOT NULL,
   suite TEXT NOT NULL,
@@ -23,25 +23,25 @@
   started TEXT NOT NULL,
   finished TEXT NOT NULL,
   wall_ns INTEGER,
-  bf16_bytes INTEGER,  -- at the end of the rollout: K and V in BF16,
-  nominal_bytes INTEGER,  -- what the packed format needs by arithmetic,
-  resident_bytes INTEGER,  -- what the cache really holds
-  max_nominal_bytes INTEGER,  -- highest over the passes
+  bf16_bytes INTEGER,  -- at the end of the rollout: size of K and V in BF16,
+  nominal_bytes INTEGER,  -- size of the packed format from arithmetic,
+  resident_bytes INTEGER,  -- allocated by the cache
+  max_nominal_bytes INTEGER,  -- maximum over passes
   max_resident_bytes INTEGER,
-  varying_millibits INTEGER,  -- blocks whose bytes depend on their values: 1000 bits an element,
-  max_varying_millibits INTEGER,  -- of the block that took the most; NULL: there are none
-  peak_bytes INTEGER,  -- highest total of all tags
+  varying_millibits INTEGER,  -- blocks of data-dependent size: thousandths of bits per element,
+  max_varying_millibits INTEGER,  -- of the largest block; NULL: none
+  peak_bytes INTEGER,  -- peak of the total over all tags
   live_start_bytes INTEGER,
   live_end_bytes INTEGER,
-  host_peak_bytes INTEGER,  -- VmHWM of the worker since the rollout began
-  device_bytes INTEGER,  -- what the device says the process took
+  host_peak_bytes INTEGER,  -- VmHWM of the worker since the start of the rollout
+  device_bytes INTEGER,  -- device memory of the process, from the driver
   device_missing TEXT,
   model_sha256 TEXT NOT NULL,
   input_sha256 TEXT NOT NULL,  -- of the prompt's text
   verdict TEXT NOT NULL CHECK(verdict IN ('VALID', 'NOISY', 'INVALID')),
-  verdict_codes TEXT NOT NULL,  -- why not VALID, blank between codes
-  time_codes TEXT,  -- why its time does not count; '': it does
-  warning TEXT,  -- what to mind when the row is read; NULL: nothing
+  verdict_codes TEXT NOT NULL,  -- why not VALID, space-separated
+  time_codes TEXT,  -- why its time does not count; '': it counts
+  warning TEXT,  -- caveat for its numbers; NULL: none
   run TEXT NOT NULL GENERATED ALWAYS AS ({run}) STORED,
   made_of TEXT GENERATED ALWAYS AS (iif(json_type(spec, '$.parts') = 'object',
     json_extract(spec, '$.plan', '$.options', '$.parts', '$.plugins'), NULL)) VIRTUAL,

@@ -6,7 +6,7 @@ CREATE TABLE session(
   config_text TEXT NOT NULL,
   host TEXT NOT NULL,
   os TEXT NOT NULL,
-  cpu_model TEXT NOT NULL,  -- with the variant of its kernels: "NAME, kernels avx2"
+  cpu_model TEXT NOT NULL,  -- with the kernel variant: "NAME, kernels avx2"
   n_cpus INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL,
   governor TEXT NOT NULL,
@@ -18,8 +18,8 @@ CREATE TABLE session(
   libraries TEXT NOT NULL,
   driver TEXT NOT NULL,  -- of the device; "none: cpu"
   turbo TEXT NOT NULL,
-  order_seed INTEGER NOT NULL,  -- of the order in which cells were started
-  code TEXT NOT NULL  -- hash of the sources that numbers depend on
+  order_seed INTEGER NOT NULL,  -- seed of the order in which cells were started
+  code TEXT NOT NULL  -- hash of the sources that affect numbers
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE metric(
@@ -27,9 +27,9 @@ CREATE TABLE metric(
   name TEXT NOT NULL,
   value REAL,
   unit TEXT NOT NULL,
-  n INTEGER NOT NULL,  -- pooled over so many frames
+  n INTEGER NOT NULL,  -- number of pooled frames
   extra REAL,  -- the metric's second number: psnr, identical frames
-  missing TEXT,  -- why there is no value
+  missing TEXT,  -- reason if value is NULL
   PRIMARY KEY(cell, name),
   CHECK((value IS NULL) <> (missing IS NULL))
 ) STRICT, WITHOUT ROWID;
@@ -45,8 +45,8 @@ CREATE TABLE series(
 CREATE TABLE mem(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   tag TEXT NOT NULL,
-  at_peak INTEGER NOT NULL,  -- bytes held when the total was highest
-  tag_peak INTEGER NOT NULL,  -- the tag's own highest
+  at_peak INTEGER NOT NULL,  -- bytes at the peak of the total
+  tag_peak INTEGER NOT NULL,  -- peak of this tag
   live_end INTEGER NOT NULL,
   PRIMARY KEY(cell, tag)
 ) STRICT, WITHOUT ROWID;
@@ -55,21 +55,21 @@ CREATE TABLE pass(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   idx INTEGER NOT NULL,
   chunk INTEGER NOT NULL,
-  pass INTEGER NOT NULL,  -- which forward of the chunk
+  pass INTEGER NOT NULL,  -- index of the forward within the chunk
   t_ns INTEGER NOT NULL,
   tokens INTEGER NOT NULL,
   bf16_bytes INTEGER NOT NULL,
   nominal_bytes INTEGER NOT NULL,
   resident_bytes INTEGER NOT NULL,
   resident_kv_bytes INTEGER NOT NULL,
-  live_bytes INTEGER NOT NULL,  -- of all tags; of each:
+  live_bytes INTEGER NOT NULL,  -- over all tags; by tag:
   kv_bytes INTEGER NOT NULL,
   meta_bytes INTEGER NOT NULL,
   scratch_bytes INTEGER NOT NULL,
   weights_bytes INTEGER NOT NULL,
   act_bytes INTEGER NOT NULL,
   io_bytes INTEGER NOT NULL,
-  encode_ns INTEGER,  -- of this pass alone; probes only, never timed rows
+  encode_ns INTEGER,  -- of this pass; probes only, never timed rows
   decode_ns INTEGER,
   attend_ns INTEGER,
   linear_ns INTEGER,
@@ -78,17 +78,17 @@ CREATE TABLE pass(
   PRIMARY KEY(cell, idx)
 ) STRICT, WITHOUT ROWID;
 
--- What attention did, of cells of run_kind 'probe'. NULL in a place: over all of them.
+-- Attention statistics of cells with run_kind 'probe'. A NULL index means over all.
 CREATE TABLE probe(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   name TEXT NOT NULL,
   layer INTEGER,
   head INTEGER,
-  step INTEGER,  -- which forward of the chunk
+  step INTEGER,  -- index of the forward within the chunk
   chunk INTEGER,
   age INTEGER,  -- chunks back, from 1
   value REAL,
-  n INTEGER NOT NULL  -- queries or tokens behind it
+  n INTEGER NOT NULL  -- number of queries or tokens
 ) STRICT;
 CREATE UNIQUE INDEX probe_place ON probe(cell, name, coalesce(layer, -1),
   coalesce(head, -1), coalesce(step, -1), coalesce(chunk, -1), coalesce(age, -1));
@@ -110,7 +110,7 @@ CREATE TABLE artifact(
   PRIMARY KEY(cell, kind)
 ) STRICT, WITHOUT ROWID;
 
--- Every attempt at every cell, also those that a later one replaced.
+-- Every attempt at every cell, including replaced ones.
 CREATE TABLE attempt(
   cell TEXT NOT NULL,
   session TEXT NOT NULL REFERENCES session(id),
@@ -125,7 +125,7 @@ CREATE TABLE attempt(
   PRIMARY KEY(cell, session, n)
 ) STRICT, WITHOUT ROWID;
 
--- The same baseline at the start, in the middle and at the end of a timed session.
+-- Repeated measurements of one baseline at the start, middle and end of a timed session.
 CREATE TABLE drift(
   session TEXT NOT NULL REFERENCES session(id),
   idx INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- What a session was, fact by fact: who the machine is, its folder, what was left out.
+-- Facts of a session: the machine, its folder, restrictions of the run.
 (
   session TEXT NOT NULL REFERENCES session(id),
   name TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- cost: operations of its rollout, by arithmetic.
+-- cost: predicted operations of the rollout.
 (
   sweep TEXT NOT NULL REFERENCES sweep(id),
   cell TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Cells that are being measured now, or were when their session died. device: which of several, or ''.
+-- Cells being measured, or interrupted when their session died. device: which one of several, or ''.
 (
   cell TEXT PRIMARY KEY,
   session TEXT NOT NULL REFERENCES session(id),

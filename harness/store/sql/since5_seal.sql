@@ -1,5 +1,5 @@
--- Checksums: of a cell with everything that hangs on it, of a session with its facts, of a sweep with
--- its plan (seal.h).
+-- Checksums of a cell with all its rows, of a session with its facts, and of a sweep with its plan
+-- (seal.h).
 (
   what TEXT NOT NULL CHECK(what IN ('cell', 'session', 'sweep')),
   key TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- A plan: all cells that a config stands for, whatever became of them. id: hash of the cells' keys;
--- config: its path, with what was set on the command line.
+-- A plan: all cells of a config in any state. id: hash of the cells' keys; config: its path and the command
+-- line's overrides.
 (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL,

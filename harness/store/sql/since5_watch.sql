@@ -1,4 +1,4 @@
--- What the machine did beside a cell: shares of its processors' time, clocks in MHz.
+-- Conditions during a cell: shares of processor time, clocks in MHz.
 (
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   name TEXT NOT NULL,

@@ -1,8 +1,8 @@
--- One row per run: a cell, or of cells that only differ in their metrics the one that worked out
--- last, with the metrics of all of them as columns. `machine`: what times may be compared in.
--- `runtime_s` is a time that counts: under `timing: true`, on a quiet machine, after a warm-up; of
--- others it is NULL, `runtime_seen_s` is what came by the way, and `time_codes` says why.
--- is_control: a draw of the BF16 rollout.
+-- One row per run, with its metrics as columns. Cells that differ in their metrics only are one run, shown
+-- as the latest OK cell with the metrics of all. `machine`: times are only comparable within one value.
+-- `runtime_s` is a controlled time (`timing: true`, quiet machine, after a warm-up); otherwise it is NULL,
+-- `runtime_seen_s` is the uncontrolled time, and `time_codes` gives the reasons. is_control: a draw of the
+-- BF16 rollout.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,

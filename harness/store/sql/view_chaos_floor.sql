@@ -1,5 +1,4 @@
--- How far chaos alone moves a metric: the BF16 rollout with its noise moved, beside the same
--- without, by prompt and metric.
+-- Chaos floor: change of a metric when the noise of the BF16 rollout is perturbed, by prompt and metric.
 WITH v AS (SELECT DISTINCT r.rollout AS root, c.rollout, r.method, r.suite, r.prompt_id,
     r.model, {r.columns}, c.jitter_bits AS moved_bits, m.name, m.value
   FROM cell c JOIN cell r ON r.key = c.baseline JOIN metric m ON m.cell = c.key

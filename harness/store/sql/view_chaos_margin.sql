@@ -1,6 +1,6 @@
--- Which differences between the means of two methods come of chaos alone: 95 % of them are smaller. s is
--- the standard deviation of one cell over its draws, pooled over the methods that have any, else of the
--- control; n the cells that a mean has.
+-- Equivalence margin: 95 % of differences between two methods' means that are caused by chaos alone are
+-- smaller. s: standard deviation of one cell over its draws, pooled over the methods with draws, else of
+-- the control; n: cells per mean.
 WITH s AS (SELECT name, 0 AS control,
     sqrt(sum(sd * sd * (draws - prompts)) / sum(draws - prompts)) AS sd, max(draws + prompts) AS n
   FROM jitter WHERE sd IS NOT NULL GROUP BY name

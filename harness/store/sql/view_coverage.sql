@@ -1,5 +1,5 @@
--- How complete the table is, by method. A cell of the plan that nobody has tried is open; one that
--- the stop rule has left out is in no plan any more.
+-- Completeness by method. A planned cell without an attempt is open; cells left out by the stop rule are in
+-- no plan.
 WITH p AS MATERIALIZED (SELECT cell, method, model, suite, run_kind,
     CASE WHEN max(state IN ('planned', 'enough')) THEN max(state) ELSE min(state) END AS state
   FROM plan WHERE sweep IN (SELECT sweep FROM sweeps) AND state IN ('planned',

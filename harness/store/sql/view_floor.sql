@@ -1,4 +1,4 @@
--- The same as chaos_floor over the prompts; roots: prompts and seeds, sd: of one draw of one of them.
+-- chaos_floor pooled over prompts; roots: prompts and seeds; sd: of one draw.
 SELECT {group}, moved_bits, name, count(DISTINCT suite || '/' || prompt_id) AS prompts,
   count(*) AS roots, sum(draws) AS draws, avg(mean) AS mean, min(lowest) AS lowest,
   max(highest) AS highest,

@@ -1,5 +1,5 @@
--- What a label stands for, where it stands for several things: `shown`. An option that changes nothing
--- is not among what a cell was made of: then it is the defaults. A cell that cannot run is made of nothing.
+-- Distinguishes methods with the same label (`shown`). Options at their defaults are not listed. A cell
+-- that cannot run has no entry.
 WITH what AS (SELECT method, made_of, json_extract(made_of, '$[0]') AS plan,
     coalesce((SELECT group_concat(key || '=' || value, ' ')
       FROM json_each(made_of, '$[1]')), '') AS options

@@ -1,6 +1,6 @@
--- Numbers that other programs gave, PROGRAM.SCORE: their unit, and +1 where higher is better, -1 where
--- lower is. NULL: the sweep does not say (`better`). All of VBench's are better when they are higher. How
--- a program was held (PROGRAM.sandbox) is no score.
+-- Scores of external programs, PROGRAM.SCORE: unit, and direction (+1 higher is better, -1 lower is better,
+-- NULL unknown: see `better`). VBench's are all better when higher. PROGRAM.sandbox, the program's
+-- confinement, is excluded.
 WITH said AS (SELECT DISTINCT json_extract(e.value, '$.name') AS program,
     json_extract(e.value, '$.better') AS better
   FROM cell c, json_each(c.spec, '$.commands') e)

@@ -1,6 +1,6 @@
--- What a coded prefix does to a language model: a row for each run of a text and each prefix; the
--- prefix is NULL where it is all that was scored. `d_nll` and `mass_shift` are against the BF16
--- cache of the same text, chunk and machine.
+-- Effect of a compressed prefix on a language model: one row per run of a text and prefix length; prefix is
+-- NULL over all scored tokens. `d_nll` and `mass_shift` are relative to the BF16 cache of the same text,
+-- chunk and machine.
 WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench'
     AND EXISTS (SELECT 1 FROM metric m WHERE m.cell = key AND m.name = 'nll')),
 v AS MATERIALIZED (

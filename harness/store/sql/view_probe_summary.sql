@@ -1,4 +1,4 @@
--- The same over all heads of all layers.
+-- probe_by_layer over all heads of all layers.
 WITH r AS (SELECT *,
     row_number() OVER (PARTITION BY method, {group}, name ORDER BY value) AS rank,
     count(*) OVER (PARTITION BY method, {group}, name) AS heads FROM probe_heads)

@@ -1,9 +1,8 @@
--- One row per method, model, settings and machine, of timed cells. Means are over the cells that
--- have the number; n_ok beside n_attempted says when that is not all of them. A time counts when
--- it was taken under `timing: true` on a quiet machine: runtime_s is the median of those; where there
--- is none, runtime_seen_s is that of what came by the way, and time_codes says why it does not count.
--- Draws are not rows of it, but what they say is: the floor is how far the BF16 rollout is from itself,
--- jitter the standard deviation of the method's own.
+-- One row per method, model, settings and machine, over cells of run_kind 'bench'. Means are over the cells
+-- that have the number; compare n_ok with n_attempted. runtime_s is the median of controlled times
+-- (`timing: true`, quiet machine); without any, runtime_seen_s is the median of uncontrolled ones, and
+-- time_codes gives the reasons. Draws have no rows of their own: floor is the BF16 rollout's distance from
+-- itself under perturbed noise, jitter the standard deviation of the method's draws.
 WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE run_kind = 'bench' AND jitter = 0),
 ok AS (SELECT *,
     row_number() OVER (PARTITION BY method, {group}, machine ORDER BY runtime_s) AS rank,

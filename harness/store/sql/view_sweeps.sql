@@ -1,6 +1,5 @@
--- Of each config, with what was set on the command line, the plan of the last run, and all that became
--- of it. `note`: what a reader of its numbers must know first; '': it is all there. `left_s`: by what
--- the operations of its finished cells took.
+-- The latest plan of each config and its command-line overrides, with its progress. `note`: a caveat for
+-- its numbers; '': complete. `left_s`: predicted from the pace of its finished cells.
 WITH last AS (SELECT w.id, w.name, w.config, w.cells, s.id AS session, s.jobs,
     max(s.started || coalesce(b.value, '') || s.id) AS at, s.started
   FROM sweep w JOIN about a ON a.name = 'sweep' AND a.value = w.id
