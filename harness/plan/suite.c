@@ -176,10 +176,9 @@ static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yam
 static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
                                    const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
 {
-    static const char *const keys[] = {
-        "id", "text", "truth", "given", "tokens", "embeddings", NULL
-    };
-    const struct kvr_yaml_node *id, *text;
+    static const char *const keys[] = { "id",     "text",       "truth",    "given",
+                                        "tokens", "embeddings", "held_out", NULL };
+    const struct kvr_yaml_node *id, *text, *word;
 
     KVR_TRY(kvr_yaml_keys(n, keys));
     id = kvr_yaml_get(n, "id");
@@ -190,6 +189,12 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     KVR_TRY(check_id(id, p->id));
     p->at = text;
     KVR_TRY(kvr_yaml_string(text, &p->text));
+    word = kvr_yaml_get(n, "held_out");
+    if (word)
+        KVR_TRY(kvr_yaml_string(word, &p->held_out));
+    if (word && !strstr(p->text, p->held_out))
+        return kvr_yaml_fail(word, "held_out '%s': the text of prompt '%s' has no such word",
+                             p->held_out, p->id);
     KVR_TRY(read_truth(doc, n, defaults, p));
     KVR_TRY(read_tokens(doc, n, defaults, p));
     return read_embedding(doc, n, defaults, p);

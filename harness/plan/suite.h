@@ -8,6 +8,10 @@
  *     prompts:
  *       - {id: mg01, text: a large red disc bounces over a plain blue background}
  *
+ * A prompt with a word that the model has not learnt says so, and `kvreel settle` leaves it out:
+ *
+ *       - {id: mn181, text: a small red disc ..., held_out: small}
+ *
  * Clips that go on from frames of the world, and are compared with what really came next:
  *
  *     truth: ../../models/nano/truth.safetensors    seen from this file; tensor: the prompt's id
@@ -62,7 +66,8 @@ struct kvr_prompt_embedding {
 
 struct kvr_prompt_line {
     const char *id, *text;
-    int index;                                    /* place in its suite */
+    const char *held_out; /* a word of the text that the model has not learnt; NULL: none */
+    int index;            /* place in its suite */
     const struct kvr_yaml_node *at;               /* the text, for messages */
     const struct kvr_prompt_truth *truth;         /* NULL: there is none */
     const struct kvr_prompt_tokens *tokens;       /* NULL: no text for a language model */
