@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # claims.sh - write docs/claims.md: what the ledger's claims come to in a database.
 #
-#     tools/claims.sh build/kvreel out/study33.db     several databases: kvreel merge them first
+#     tools/claims.sh build/kvreel out/settle.db     several databases: kvreel merge them first
 set -euo pipefail
 
 kvreel=${1:-build/kvreel}
-db=${2:-out/study33.db}
+db=${2:-out/settle.db}
 page=$(mktemp)
 trap 'rm -f "$page"' EXIT
 {
@@ -13,14 +13,13 @@ trap 'rm -f "$page"' EXIT
 # What the papers say, and what of it is seen here
 
 The output of `kvreel claims` ([results/claims.yaml](../results/claims.yaml) is the ledger,
-[measuring](measuring.md#differences-and-how-sure-they-are) the test), written by `tools/claims.sh`. A
-claim is printed figures and an order; what is tested is the order, on the bundled model: that one holds
-here says that nothing in a small model contradicts it, that it does not hold is no measurement of the
-paper's model. Ratios are arithmetic on the paper's own model.
+[report](report.md#claims) what the verdicts mean, [measuring](measuring.md#verdicts-on-claims) the test), written by
+`tools/claims.sh`. A claim is printed figures and an order; what is tested is the order, on the bundled
+model: that one holds here says that nothing in a small model contradicts it, that it does not hold is no
+measurement of the paper's model. Ratios are arithmetic on the paper's own model.
 
-Its database is made by `kvreel run` of `configs/study33.yaml`, `configs/claims.yaml` and, on a quiet
-machine with `--jobs 1`, `configs/claims-time.yaml`; claims of language models are of
-`configs/partial-prefill.yaml`, joined with `kvreel merge`.
+Its database is made by `kvreel settle all --elsewhere 6`; times are of `configs/claims-time.yaml` on a quiet
+machine with `--jobs 1`, claims of language models of `configs/partial-prefill.yaml`, joined with `kvreel merge`.
 
 END
     if [ -e "$db" ]; then

@@ -4,6 +4,7 @@
 
 struct claims_opts {
     const char *db, *format;
+    int most;
     bool json;
 };
 
@@ -11,15 +12,19 @@ static int run(const struct kvr_call *call)
 {
     const struct claims_opts *o = call->opts;
     enum kvr_table_format format;
-    struct kvr_ledger l;
+    struct kvr_ledger l = { 0 };
+    struct kvr_table *t = NULL;
     enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
     int code;
 
     if (st == KVR_OK)
-        st = kvr_claims(&l, call->n_words ? call->words[0] : NULL, o->db);
-    if (st != KVR_OK)
-        return kvr_cli_fail(st);
-    code = kvr_cli_wrote(kvr_table_write(l.table, format, stdout), KVR_EXIT_OK);
+        st = kvr_claims(&l, call->n_words ? call->words[0] : NULL, o->db,
+                        &(struct kvr_claims_options){ .most = o->most, .elsewhere = true });
+    if (st == KVR_OK)
+        st = kvr_ledger_table(&l, &t);
+    code = st == KVR_OK ? kvr_cli_wrote(kvr_table_write(t, format, stdout), KVR_EXIT_OK)
+                        : kvr_cli_fail(st);
+    kvr_table_close(&t);
     kvr_ledger_free(&l);
     return code;
 }
@@ -29,6 +34,8 @@ static const struct kvr_arg args[] = {
                  "database; without one only arithmetic claims are decided"),
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl or latex"),
+    KVR_ARG_INT(struct claims_opts, most, "most", 0, "N", "360", 12, 1000000,
+                "prompts beyond which a verdict is futile"),
     KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "the same as --format json"),
     { 0 },
 };
@@ -40,11 +47,11 @@ const struct kvr_command kvr_command_claims = {
     .examples = "  kvreel claims --db out/study33.db\n"
                 "  kvreel claims --db out/study33.db --format md >docs/claims.md\n"
                 "  kvreel claims mine.yaml --db kvreel.db --json\n",
-    .details = "Each claim holds, does not hold, or cannot be told here: by the test of `stats "
-               "paired`,\n"
-               "Holm-adjusted over all claims. Claims that need a GPU or other weights name the "
-               "command\n"
-               "that would settle them. Default ledger: results/claims.yaml.\n",
+    .details = "A claim holds, does not hold, is equal within its margin, or is futile, by a\n"
+               "confidence sequence and e-BH over all claims: a database may be judged while it\n"
+               "grows. Claims that need a GPU or other weights name the command that would settle\n"
+               "them. `kvreel settle` measures what is missing. Default ledger:\n"
+               "results/claims.yaml.\n",
     .args = args,
     .opts_size = sizeof(struct claims_opts),
     .max_words = 1,

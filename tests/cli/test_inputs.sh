@@ -44,6 +44,8 @@ anything=(
     "score psnr --db X -o good"
     "claims X --db good.db"
     "claims --db X"
+    "settle prq4-prq2 --db X"
+    "settle prq4-prq2 --ledger X"
     "import vbench X --db good.db"
     "import vbench r.json --db X"
     "embed -p X --encoder $video --tokenizer $video -o pack"

@@ -64,6 +64,7 @@ conforms rows "report" report --db q.db -f json
 conforms rows "stats" stats timing --db q.db --json
 conforms rows "pareto" pareto --db q.db --json
 conforms rows "claims" claims --db q.db --json
+conforms rows "settle" settle iq-rtn2 --db q.db --json
 conforms nll "nll" nll "$root/tests/fixtures/lm" "$root/tests/fixtures/lm/texts.safetensors" --json
 conforms trace "trace record" trace record small.kvtrace -n 3 -q -p 'a large red disc' --json
 conforms trace "trace check" trace check small.kvtrace --json
@@ -80,7 +81,7 @@ for file in "$schemas"/*.json; do
 done
 check "every command that prints JSON has one" test -z "$(for c in $("$kvreel" completion --values commands); do
     "$kvreel" "$c" --help | grep -q -- '--json' || continue
-    case $c in list | query | report | stats | pareto | claims | reproduce | bench) continue ;; esac # rows, lists
+    case $c in list | query | report | stats | pareto | claims | settle | reproduce | bench) continue ;; esac # rows, lists
     [ -e "$schemas/$c.json" ] || echo "$c"
 done | tee >(cat >&2))"
 

@@ -1,0 +1,130 @@
+/* cmd_settle.c - `kvreel settle`: measures what the ledger's open claims lack. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/settle/settle.h"
+
+struct settle_opts {
+    const char *db, *out, *ledger, *budget, *format;
+    int jobs, most, elsewhere;
+    bool json, quiet;
+};
+
+/* "90s", "30m", "2h", "90": seconds. */
+static enum kvr_status parse_budget(const char *text, int *seconds)
+{
+    char *end;
+    double x;
+
+    *seconds = 0;
+    if (!text)
+        return KVR_OK;
+    x = strtod(text, &end);
+    x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
+    if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(x >= 1 && x <= 1e7))
+        return kvr_fail(KVR_EINVAL, "settle: --budget '%s': need a time like 90s, 30m or 2h", text);
+    *seconds = (int)x;
+    return KVR_OK;
+}
+
+/* The verdicts, of the claims that were asked for. */
+static enum kvr_status print(const struct settle_opts *o, const char *const *ids)
+{
+    struct kvr_ledger l = { 0 };
+    struct kvr_table *t = NULL;
+    enum kvr_table_format format;
+    enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
+
+    if (st == KVR_OK)
+        st = kvr_claims(&l, o->ledger, kvr_path_exists(o->db) ? o->db : NULL,
+                        &(struct kvr_claims_options){ .most = o->most, .elsewhere = true });
+    if (st == KVR_OK)
+        st = kvr_settle_choose(&l, ids);
+    if (st == KVR_OK)
+        st = kvr_ledger_table(&l, &t);
+    if (st == KVR_OK)
+        st = kvr_table_write(t, format, stdout);
+    kvr_table_close(&t);
+    kvr_ledger_free(&l);
+    return st;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct settle_opts *o = call->opts;
+    const bool all = call->n_words == 1 && strcmp(call->words[0], "all") == 0;
+    const char *ids[65] = { 0 };
+    struct kvr_settle_summary s = { 0 };
+    struct kvr_settle_options options = { .ledger = o->ledger,
+                                          .db = o->db,
+                                          .out = o->out,
+                                          .jobs = o->jobs,
+                                          .most = o->most,
+                                          .elsewhere = o->elsewhere,
+                                          .progress = o->quiet ? NULL : stderr,
+                                          .argc = call->argc,
+                                          .argv = call->argv };
+    enum kvr_status st = parse_budget(o->budget, &options.budget_s);
+
+    for (int i = 0; i < call->n_words; i++)
+        ids[i] = call->words[i];
+    options.ids = all ? NULL : ids;
+    if (st == KVR_OK)
+        st = kvr_settle(&options, &s);
+    if (st == KVR_OK)
+        st = print(o, options.ids);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    if (!o->quiet)
+        fprintf(stderr,
+                "kvreel: settle: %d rounds, %d cells measured, %d failed; %d claims are open%s\n",
+                s.rounds, s.cells, s.failed, s.open,
+                s.interrupted     ? "; interrupted, the same command resumes"
+                : s.out_of_budget ? "; the budget is spent, the same command goes on"
+                                  : "");
+    if (s.interrupted || s.out_of_budget)
+        return KVR_EXIT_INTERRUPTED;
+    return s.failed || s.stuck ? KVR_EXIT_FAILED_CELLS : KVR_EXIT_OK;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct settle_opts, db, "db", 0, "FILE", "kvreel.db", "database; made if need be"),
+    KVR_ARG_TEXT(struct settle_opts, out, "out", 'o', "DIR", "out/settle",
+                 "frames, and settle.yaml, the sweep of the last round"),
+    KVR_ARG_TEXT(struct settle_opts, ledger, "ledger", 0, "FILE", NULL,
+                 "default: results/claims.yaml"),
+    KVR_ARG_TEXT(struct settle_opts, budget, "budget", 0, "TIME", NULL,
+                 "stop in time for this, e.g. 90s, 30m, 2h; the cheapest claims come first"),
+    KVR_ARG_INT(struct settle_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
+                "cells at a time; 0: one per core"),
+    KVR_ARG_INT(struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
+                "prompts beyond which a verdict is futile"),
+    KVR_ARG_INT(struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
+                "then N prompts per suite in the other reading and under a teacher"),
+    KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
+                 "txt, md, csv, json, jsonl or latex"),
+    KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "the same as --format json"),
+    KVR_ARG_FLAG(struct settle_opts, quiet, "quiet", 'q', "no rounds on stderr"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_settle = {
+    .name = "settle",
+    .summary = "more prompts, until each claim has a verdict",
+    .usage = "CLAIM...|all [options]",
+    .examples = "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
+                "  kvreel settle all --db out/settle.db --budget 45m   # again goes on\n",
+    .details =
+        "Judges the ledger (`kvreel claims`), gives more prompts to the open claims that are\n"
+        "cheapest to decide, and judges again, until each holds, does not hold, is equal\n"
+        "within its margin, or would need more prompts than there are. Exit code 75: the\n"
+        "budget is spent, or Ctrl-C; the same command goes on.\n",
+    .args = args,
+    .opts_size = sizeof(struct settle_opts),
+    .min_words = 1,
+    .max_words = 64,
+    .stops = true,
+    .run = run,
+};

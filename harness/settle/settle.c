@@ -1,0 +1,506 @@
+/* settle.c - see settle.h. */
+#include "harness/settle/settle.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/clock.h"
+#include "harness/core/opts.h"
+#include "harness/core/path.h"
+#include "harness/plan/find.h"
+#include "harness/plan/suite.h"
+#include "harness/run/run.h"
+#include "harness/store/statement.h"
+#include "metrics/metric.h"
+
+KVR_STATEMENT(settle_prompts);
+
+enum { SUITES = 8, METHODS = 128, TOGETHER = 8 };
+
+/* What the ledger's `settle` says. */
+struct plan {
+    const char *model;
+    int n_suites, most;       /* prompts of each suite that may be used */
+    const char *file[SUITES]; /* as the ledger says it */
+    char suite[SUITES][80];   /* its name, as the database has it */
+    long long frames, window, control;
+    const struct kvr_yaml_node *metrics;
+};
+
+struct settle {
+    const struct kvr_settle_options *o;
+    struct kvr_settle_summary *sum;
+    struct kvr_ledger l;
+    struct plan plan;
+    int64_t begun_ns;
+    const char **stuck; /* ids, [n_stuck], owned texts */
+    int n_stuck;
+};
+
+/* One sweep: methods over the first `prompts` of suites. */
+struct round {
+    const char *kind, *forcing, *suite; /* suite: prefix of those that are run, "": all */
+    int prompts, n_methods, n_claims;
+    const char *method[METHODS];
+    struct kvr_claim *claim[TOGETHER];
+    char name[METHODS][96]; /* room for methods that are made up */
+};
+
+/* --- the ledger's plan ------------------------------------------------------------------ */
+
+/* Name of a suite, and prompts before the first held-out word. */
+static enum kvr_status look_at(const char *suite, const char *ledger, char *name, size_t size,
+                               int *n)
+{
+    char path[PATH_MAX];
+    struct kvr_suite s;
+
+    KVR_TRY(kvr_find_path(&kvr_find_suite, suite, ledger, path, sizeof path));
+    KVR_TRY(kvr_suite_read(&s, path));
+    *n = 0;
+    while (*n < s.n_prompts && !s.prompt[*n].held_out)
+        ++*n;
+    snprintf(name, size, "%s", s.name);
+    kvr_suite_free(&s);
+    return KVR_OK;
+}
+
+static enum kvr_status int_of(const struct kvr_yaml_node *map, const char *key, long long other,
+                              long long *out)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(map, key);
+
+    *out = other;
+    return n ? kvr_yaml_int(n, 0, 100000, out) : KVR_OK;
+}
+
+static enum kvr_status read_plan(struct plan *p, const struct kvr_ledger *l, const char *ledger)
+{
+    static const char *const keys[] = { "model",   "suites",  "frames", "window",
+                                        "control", "metrics", NULL };
+    const struct kvr_yaml_node *n = l->settle, *suites;
+
+    *p = (struct plan){ .most = INT_MAX };
+    if (!n)
+        return kvr_fail(KVR_EINVAL,
+                        "settle: the ledger has no 'settle', which says model and suites");
+    KVR_TRY(kvr_yaml_keys(n, keys));
+    suites = kvr_yaml_get(n, "suites");
+    if (!kvr_yaml_get(n, "model") || !suites || kvr_yaml_count(suites) > SUITES)
+        return kvr_yaml_fail(n, "settle: need 'model' and 'suites', at most %d", SUITES);
+    KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "model"), &p->model));
+    KVR_TRY(int_of(n, "frames", 42, &p->frames));
+    KVR_TRY(int_of(n, "window", 21, &p->window));
+    KVR_TRY(int_of(n, "control", 2, &p->control));
+    p->metrics = kvr_yaml_get(n, "metrics");
+    for (int i = 0; i < kvr_yaml_count(suites); i++) {
+        int here;
+
+        KVR_TRY(kvr_yaml_string(kvr_yaml_at(suites, i), &p->file[i]));
+        KVR_TRY(look_at(p->file[i], ledger, p->suite[i], sizeof p->suite[i], &here));
+        p->n_suites++;
+        p->most = here < p->most ? here : p->most;
+    }
+    return KVR_OK;
+}
+
+/* --- how far a claim is ----------------------------------------------------------------- */
+
+static bool in_suite(const struct plan *p, int i, const char *prefix)
+{
+    return strncmp(p->suite[i], prefix, strlen(prefix)) == 0;
+}
+
+static int suites_of(const struct plan *p, const char *prefix)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->n_suites; i++)
+        n += in_suite(p, i, prefix);
+    return n;
+}
+
+/* Prompts per suite that every method of the claim has. */
+static enum kvr_status prompts_now(const struct settle *s, const struct kvr_claim *c, int *out)
+{
+    *out = INT_MAX;
+    if (!kvr_path_exists(s->o->db))
+        *out = 0;
+    for (int i = 0; c->needs[i] && *out > 0; i++)
+        for (int k = 0; k < s->plan.n_suites; k++) {
+            struct kvr_table *t;
+            int n;
+
+            if (!in_suite(&s->plan, k, c->suite))
+                continue;
+            KVR_TRY(kvr_table_query_with(&t, s->o->db, kvr_statement_settle_prompts,
+                                         KVR_WITH("method", c->needs[i], "suite", s->plan.suite[k],
+                                                  "kind", c->kind, "forcing", c->forcing, "model",
+                                                  s->plan.model),
+                                         NULL));
+            n = (int)kvr_table_number(t, 0, 0);
+            *out = n < *out ? n : *out;
+            kvr_table_close(&t);
+        }
+    return KVR_OK;
+}
+
+int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
+{
+    const double first = ceil((double)KVR_SEQUENCE_MIN / n_suites);
+    double target;
+    int whole;
+
+    if (now == 0 || n == 0)
+        target = now + first;
+    else if (n < KVR_SEQUENCE_MIN)
+        target = fmax(now + 3, ceil((double)now * KVR_SEQUENCE_MIN / n));
+    else
+        target = fmax(now + 3, ceil((double)now * fmin(n_needed, 2.0 * n) / n));
+    target = fmin(target, most);
+    whole = 3 * (int)ceil(target / 3);
+    whole = whole < most ? whole : most;
+    return whole > now ? whole : now;
+}
+
+/* More prompts of nano would help it: open, of cells that this can measure. */
+static bool is_open(const struct settle *s, const struct kvr_claim *c)
+{
+    if (c->hidden || c->verdict != KVR_CLAIM_OPEN || c->relation > KVR_CLAIM_SQL || !c->needs[0] ||
+        strcmp(c->metric, "runtime_s") == 0 || suites_of(&s->plan, c->suite) == 0)
+        return false;
+    for (int i = 0; i < s->n_stuck; i++)
+        if (strcmp(s->stuck[i], c->id) == 0)
+            return false;
+    return true;
+}
+
+/* --- a round ---------------------------------------------------------------------------- */
+
+static bool has_method(const struct round *r, const char *name)
+{
+    for (int i = 0; i < r->n_methods; i++)
+        if (strcmp(r->method[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void add_methods(struct round *r, const struct kvr_claim *c)
+{
+    for (int i = 0; c->needs[i]; i++)
+        if (!has_method(r, c->needs[i]) && r->n_methods < METHODS)
+            r->method[r->n_methods++] = c->needs[i];
+}
+
+static double to_pay(const struct kvr_claim *c)
+{
+    /* Nobody knows yet what it costs: as cheap as can be, since it may be told at once. */
+    return isfinite(c->cost_s) && c->s.n >= KVR_SEQUENCE_MIN ? c->cost_s : 0;
+}
+
+/* The cheapest open claim, and those that the same sweep can take along: as cheap within a half, of the
+ * same kind of cells, to the same number of prompts. */
+static enum kvr_status choose_round(struct settle *s, struct round *r)
+{
+    struct kvr_claim *first = NULL;
+    int now;
+
+    *r = (struct round){ 0 };
+    s->sum->open = 0;
+    for (int i = 0; i < s->l.n_claims; i++) {
+        struct kvr_claim *c = &s->l.claim[i];
+
+        if (!is_open(s, c))
+            continue;
+        KVR_TRY(prompts_now(s, c, &now));
+        c->next =
+            kvr_settle_next(c->n_needed, c->s.n, now, suites_of(&s->plan, c->suite), s->plan.most);
+        if (c->next <= now)
+            continue;
+        s->sum->open++;
+        if (!first || to_pay(c) < to_pay(first) ||
+            (to_pay(c) == to_pay(first) && c->next < first->next))
+            first = c;
+    }
+    if (!first)
+        return KVR_OK;
+    r->kind = first->kind;
+    r->forcing = first->forcing;
+    r->suite = first->suite;
+    r->prompts = first->next;
+    for (int i = 0; i < s->l.n_claims && r->n_claims < TOGETHER; i++) {
+        struct kvr_claim *c = &s->l.claim[i];
+
+        if (!is_open(s, c) || c->next != first->next || strcmp(c->kind, r->kind) != 0 ||
+            strcmp(c->forcing, r->forcing) != 0 || strcmp(c->suite, r->suite) != 0 ||
+            to_pay(c) > 1.5 * to_pay(first))
+            continue;
+        r->claim[r->n_claims++] = c;
+        add_methods(r, c);
+    }
+    return KVR_OK;
+}
+
+/* --- its sweep -------------------------------------------------------------------------- */
+
+static void put_quoted(FILE *f, const char *text)
+{
+    fputc('\'', f);
+    for (; *text; text++)
+        fprintf(f, *text == '\'' ? "''" : "%c", *text);
+    fputc('\'', f);
+}
+
+static void put_method(FILE *f, const struct settle *s, const char *label)
+{
+    const struct kvr_yaml_node *n = kvr_ledger_method(&s->l, label), *options;
+
+    fputs("  - ", f);
+    if (!n) {
+        put_quoted(f, label);
+        fputc('\n', f);
+        return;
+    }
+    fputs("{method: ", f);
+    put_quoted(f, kvr_yaml_get(n, "method")->text);
+    options = kvr_yaml_get(n, "options");
+    fputs(", options: {", f);
+    for (int i = 0; options && i < options->n; i++) {
+        fputs(i ? ", " : "", f);
+        put_quoted(f, options->key[i]->text);
+        fprintf(f, ": %s", options->item[i]->text);
+    }
+    fputs("}, label: ", f);
+    put_quoted(f, label);
+    fputs("}\n", f);
+}
+
+static bool is_wanted(const struct settle *s, const char *metric)
+{
+    const struct kvr_yaml_node *more = s->plan.metrics;
+
+    if (strcmp(metric, "psnr") == 0) /* tells prompts with two videos */
+        return true;
+    for (int i = 0; more && i < kvr_yaml_count(more); i++)
+        if (strcmp(kvr_yaml_at(more, i)->text, metric) == 0)
+            return true;
+    for (int i = 0; i < s->l.n_claims; i++)
+        if (strcmp(s->l.claim[i].metric, metric) == 0)
+            return true;
+    return false;
+}
+
+/* Those of the whole ledger, so that every round's cells have the same. */
+static void put_metrics(FILE *f, const struct settle *s)
+{
+    const char *between = "";
+
+    for (int i = 0; kvr_metrics[i]; i++)
+        if (is_wanted(s, kvr_metrics[i]->name)) {
+            fprintf(f, "%s%s", between, kvr_metrics[i]->name);
+            between = ", ";
+        }
+}
+
+static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
+{
+    const struct plan *p = &s->plan;
+
+    fprintf(f, "question: what do the papers' claims come to?\nname: settle\nmodel: %s\nsuite:\n",
+            p->model);
+    for (int i = 0; i < p->n_suites; i++)
+        if (in_suite(p, i, r->suite))
+            fprintf(f, "  - {suite: %s, prompts: %d}\n", p->file[i], r->prompts);
+    fprintf(
+        f,
+        "frames: %lld\nwindow: %lld\ncontrol: %lld\nbaselines: none\nkind: [%s]\nforcing: [%s]\n"
+        "probe_every: 4\nvideos: false\ntimeout_s: 1800\nmetrics: [",
+        p->frames, p->window, p->control, r->kind, r->forcing);
+    put_metrics(f, s);
+    fputs("]\nmethods:\n  - BF16\n", f);
+    for (int i = 0; i < r->n_methods; i++)
+        if (strcmp(r->method[i], "BF16") != 0)
+            put_method(f, s, r->method[i]);
+}
+
+static enum kvr_status write_sweep(const struct settle *s, const struct round *r, char **path)
+{
+    FILE *f;
+    bool bad;
+
+    *path = kvr_path_join(s->o->out, "settle.yaml");
+    if (!*path)
+        return kvr_fail(KVR_ENOMEM, "settle: no memory");
+    KVR_TRY(kvr_mkdirs(s->o->out));
+    f = fopen(*path, "w");
+    if (!f)
+        return kvr_fail(KVR_EIO, "settle: cannot write %s", *path);
+    put_sweep(f, s, r);
+    bad = ferror(f) != 0;
+    if (fclose(f) != 0 || bad)
+        return kvr_fail(KVR_EIO, "settle: cannot write %s", *path);
+    return KVR_OK;
+}
+
+/* --- rounds ----------------------------------------------------------------------------- */
+
+static int left_s(const struct settle *s)
+{
+    const double gone = (double)(kvr_now_ns() - s->begun_ns) * 1e-9;
+
+    return s->o->budget_s > 0 ? (int)(s->o->budget_s - gone) : INT_MAX;
+}
+
+static void mark_stuck(struct settle *s, const struct round *r)
+{
+    for (int i = 0; i < r->n_claims; i++) {
+        s->stuck[s->n_stuck] = strdup(r->claim[i]->id);
+        if (s->stuck[s->n_stuck])
+            s->n_stuck++;
+    }
+    s->sum->stuck += r->n_claims;
+}
+
+static enum kvr_status run_round(struct settle *s, const struct round *r)
+{
+    struct kvr_run_summary run = { 0 };
+    struct kvr_run_options o = { .db_path = s->o->db,
+                                 .out_dir = s->o->out,
+                                 .jobs = s->o->jobs,
+                                 .preferences = s->o->preferences,
+                                 .argc = s->o->argc,
+                                 .argv = s->o->argv };
+    char *path = NULL;
+    enum kvr_status st = write_sweep(s, r, &path);
+
+    o.config_path = path;
+    o.budget_s = s->o->budget_s > 0 ? left_s(s) : 0;
+    s->sum->out_of_budget = s->o->budget_s > 0 && o.budget_s < 1;
+    if (s->o->progress)
+        fprintf(s->o->progress,
+                "settle: round %d: %d of %d open claims, from %s on: %d methods, %d prompts per "
+                "suite\n",
+                s->sum->rounds + 1, r->n_claims, s->sum->open, r->n_claims ? r->claim[0]->id : "",
+                r->n_methods, r->prompts);
+    if (st == KVR_OK && !s->sum->out_of_budget)
+        st = kvr_run(&o, &run);
+    free(path);
+    s->sum->rounds++;
+    s->sum->cells += run.ok;
+    s->sum->failed += run.failed;
+    s->sum->interrupted = run.interrupted && !(run.limited && s->o->budget_s > 0);
+    s->sum->out_of_budget = s->sum->out_of_budget || (run.limited > 0 && s->o->budget_s > 0);
+    if (run.ok == 0 && !s->sum->interrupted && !s->sum->out_of_budget)
+        mark_stuck(s, r);
+    return st;
+}
+
+static enum kvr_status judge(struct settle *s)
+{
+    const char *db = kvr_path_exists(s->o->db) ? s->o->db : NULL;
+
+    kvr_ledger_free(&s->l);
+    KVR_TRY(
+        kvr_claims(&s->l, s->o->ledger, db, &(struct kvr_claims_options){ .most = s->o->most }));
+    KVR_TRY(kvr_settle_choose(&s->l, s->o->ids));
+    return read_plan(&s->plan, &s->l, s->o->ledger);
+}
+
+/* Methods of the claims that have cells, in their other reading or under a teacher. */
+static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
+{
+    static struct round r;
+
+    r = (struct round){ .kind = "bench",
+                        .forcing = teacher ? "teacher" : "none",
+                        .suite = "",
+                        .prompts = s->o->elsewhere };
+    for (int i = 0; i < s->l.n_claims; i++) {
+        const struct kvr_claim *c = &s->l.claim[i];
+
+        if (c->hidden || !c->tested || c->relation > KVR_CLAIM_ALIKE ||
+            strcmp(c->kind, "bench") != 0)
+            continue;
+        for (int k = 0; c->needs[k] && r.n_methods < METHODS; k++) {
+            char *name = r.name[r.n_methods];
+
+            if (teacher)
+                snprintf(name, sizeof r.name[0], "%s", c->needs[k]);
+            else
+                kvr_claim_other_reading(c->needs[k], name, sizeof r.name[0]);
+            if (has_method(&r, name) || (!teacher && !kvr_claim_has_reading(name)))
+                continue;
+            r.method[r.n_methods++] = name;
+        }
+    }
+    return r.n_methods ? run_round(s, &r) : KVR_OK;
+}
+
+static bool stopped(const struct settle *s)
+{
+    return s->sum->interrupted || s->sum->out_of_budget;
+}
+
+static enum kvr_status run_all(struct settle *s)
+{
+    static struct round r;
+
+    for (;;) {
+        KVR_TRY(judge(s));
+        s->stuck = s->stuck ? s->stuck : calloc((size_t)s->l.n_claims + TOGETHER, sizeof *s->stuck);
+        if (!s->stuck)
+            return kvr_fail(KVR_ENOMEM, "settle: no memory");
+        KVR_TRY(choose_round(s, &r));
+        if (stopped(s) || r.n_claims == 0)
+            break;
+        KVR_TRY(run_round(s, &r));
+    }
+    if (s->o->elsewhere > 0 && !stopped(s))
+        KVR_TRY(run_elsewhere(s, false));
+    return s->o->elsewhere > 0 && !stopped(s) ? run_elsewhere(s, true) : KVR_OK;
+}
+
+enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids)
+{
+    if (!ids)
+        return KVR_OK;
+    for (int i = 0; i < l->n_claims; i++)
+        l->claim[i].hidden = true;
+    for (int k = 0; ids[k]; k++) {
+        bool found = false;
+
+        for (int i = 0; i < l->n_claims; i++)
+            if (strcmp(l->claim[i].id, ids[k]) == 0) {
+                l->claim[i].hidden = false;
+                found = true;
+            }
+        if (!found) {
+            const char *names[1024], *near;
+            int n = 0;
+
+            for (int i = 0; i < l->n_claims && n < 1023; i++)
+                names[n++] = l->claim[i].id;
+            names[n] = NULL;
+            near = kvr_nearest(ids[k], names);
+            return kvr_fail(KVR_ENOTFOUND, "settle: the ledger has no claim '%s'%s%s%s", ids[k],
+                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        }
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_settle(const struct kvr_settle_options *options, struct kvr_settle_summary *out)
+{
+    struct settle s = { .o = options, .sum = out, .begun_ns = kvr_now_ns() };
+    enum kvr_status st;
+
+    *out = (struct kvr_settle_summary){ 0 };
+    st = run_all(&s);
+    for (int i = 0; i < s.n_stuck; i++)
+        free((char *)(uintptr_t)s.stuck[i]);
+    free(s.stuck);
+    kvr_ledger_free(&s.l);
+    return st;
+}

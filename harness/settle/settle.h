@@ -1,0 +1,57 @@
+/* settle.h - measures what a ledger's open claims lack, until each has a verdict.
+ *
+ *     struct kvr_settle_summary s;
+ *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
+ *
+ * Rounds: the ledger is judged (report/claims.h); of the open claims those with the least left to pay,
+ * by variance and by what their methods' cells took so far, get more prompts; a sweep of just their
+ * methods is run (run/run.h). Prompts come in the order of the ledger's suites, to that of a word which
+ * the model has not learnt (`held_out`). A round takes a claim at most to twice its prompts, so that an
+ * early variance does not decide how much is measured. Everything is in the database: the same call goes
+ * on where an earlier one was stopped.
+ *
+ * A further prompt lowers the variance of a mean by at least what a second seed of an old one does,
+ * since (p + s / k) / n falls faster in n than in k, and costs the same; so seeds and draws are not
+ * added while there are prompts. Draws of BF16 (`control`) tell which prompts have two videos. */
+#ifndef KVR_SETTLE_SETTLE_H
+#define KVR_SETTLE_SETTLE_H
+
+#include <stdio.h>
+
+#include "harness/plan/preferences.h"
+#include "harness/report/claims.h"
+
+struct kvr_settle_options {
+    const char *ledger;     /* NULL: results/claims.yaml */
+    const char *db, *out;   /* database; folder of the rounds' sweeps and frames */
+    const char *const *ids; /* claims, ends with NULL; NULL: all */
+    int budget_s;           /* > 0: start nothing that would not be through by then */
+    int jobs;
+    int most;      /* prompts beyond which a claim is futile; 0: as many as there are */
+    int elsewhere; /* > 0: then so many prompts of each suite in other readings and forcings */
+    const struct kvr_preferences *preferences;
+    FILE *progress; /* NULL: quiet */
+    int argc;
+    char **argv;
+};
+
+struct kvr_settle_summary {
+    int rounds, cells, failed; /* cells that were measured now, and not */
+    int open;                  /* claims that more prompts would still help */
+    int stuck;                 /* of those, whose cells failed or are impossible */
+    bool interrupted;          /* by a signal */
+    bool out_of_budget;
+};
+
+/* KVR_ENOTFOUND: an id that is none, with the nearest; KVR_EINVAL: the ledger. */
+enum kvr_status kvr_settle(const struct kvr_settle_options *options,
+                           struct kvr_settle_summary *out);
+
+/* The ledger's claims in `ids` (NULL: all) alone; the others get `hidden`. */
+enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
+
+/* How many prompts per suite a claim is to have next, given that it has n samples of `now` prompts
+ * per suite of n_suites: whole threes, at most `most`; `now` where it can have no more. */
+int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
+
+#endif

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# settle: rounds until claims have a verdict, a budget that stops it, and the same command that goes on.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+
+cat >suite.yaml <<'END'
+name: small
+model: nano
+frames: 6
+seed: 5
+prompts:
+END
+i=0
+for colour in red green blue yellow purple cyan orange white; do
+    for move in "stays still" bounces orbits; do
+        i=$((i + 1))
+        ground=white
+        [ $colour != white ] || ground=red
+        echo "  - {id: p$i, text: a large $colour disc $move over a plain $ground background}" >>suite.yaml
+    done
+done
+echo "  - {id: odd, text: a large red disc spins over a plain blue background, held_out: spins}" >>suite.yaml
+cat >mine.yaml <<'END'
+sources: {me: my own}
+methods:
+  COARSE: {method: RTN_INT2, options: {group: 64}}
+settle: {model: nano, suites: [suite.yaml], frames: 6, window: 0, control: 0, metrics: [psnr]}
+claims:
+  - {id: sure, source: me, at: here, says: four bits beat two, more: {metric: psnr, of: RTN_INT4, than: COARSE}}
+  - {id: wrong, source: me, at: here, says: two bits beat four, more: {metric: psnr, of: COARSE, than: RTN_INT4}}
+  - {id: same, source: me, at: here, says: a method beats itself, more: {metric: psnr, of: RTN_INT4, than: RTN_INT4}}
+  - {id: thin, source: me, at: here, says: the margin is the difference, more: {metric: ssim, of: RTN_INT8, than: BF16, margin: 0.000001}}
+  - {id: far, source: me, at: here, says: needs a GPU, command: kvreel run x, why: needs a GPU}
+END
+exits 2 "a claim that is none" settle sur --ledger mine.yaml --db t.db
+says "with the nearest" "no claim 'sur'; did you mean 'sure'"
+exits 2 "a budget that is none" settle sure --ledger mine.yaml --db t.db --budget soon
+exits 75 "a budget of a second stops it" settle sure --ledger mine.yaml --db t.db --out o --budget 1s --json -j 2
+exits 0 "the same command goes on" settle sure --ledger mine.yaml --db t.db --out o --json -j 2
+json "one claim, told on twelve prompts or more" \
+    'length == 1 and .[0].id == "sure" and .[0].verdict == "holds" and .[0].n >= 12 and .[0].lo > .[0].margin'
+says "rounds are said" 'settle: round 1: .*12 prompts per suite'
+exits 0 "again it measures nothing" settle sure --ledger mine.yaml --db t.db --out o -j 2
+says "nothing" '0 rounds, 0 cells measured'
+exits 0 "all" settle all --ledger mine.yaml --db t.db --out o --json -j 2 --most 20
+json "the contrary does not hold" '.[] | select(.id == "wrong") | .verdict == "does not hold" and .hi < -.margin'
+json "what is the same is equal" '.[] | select(.id == "same") | .verdict == "equal" and .figure == 0'
+json "what is on the margin got more prompts, and what it would need" \
+    '.[] | select(.id == "thin") | .n >= 12 and (.verdict | IN("holds", "does not hold", "equal", "futile", "cannot be told here"))'
+json "what no cell can tell is left" '.[] | select(.id == "far") | .verdict == "cannot be told here"'
+exits 0 "no prompt with a word that the model has not learnt" query --db t.db \
+    "SELECT count(*) AS n FROM cell WHERE prompt_id = 'odd'" --json
+json "was run" '.[0].n == 0'
+sed -i 's/^settle:.*//' mine.yaml
+exits 2 "a ledger that does not say how" settle all --ledger mine.yaml --db t.db
+says "says so" "no 'settle'"
