@@ -1,5 +1,5 @@
-/* emu.cc - launches: blocks, or clusters of them, one after the other, their threads as fibers in a
- * seeded order. */
+/* emu.cc - launches. Blocks, or clusters of them, run one after the other; their threads are fibers, scheduled
+ * in a seeded random order. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdarg>
@@ -23,7 +23,7 @@ static uint64_t draw(struct kvr_stream *s)
     return z ^ z >> 31;
 }
 
-/* At random from 0 to n - 1, without a division: it is asked for at every switch. */
+/* Random in [0, n), without a division: called at every switch. */
 static uint32_t below(struct kvr_stream *s, uint32_t n)
 {
     return (uint32_t)((draw(s) >> 32) * n >> 32);
@@ -53,13 +53,13 @@ void record(struct kvr_stream *s, const char *fmt, ...)
     va_end(ap);
 }
 
-/* The fiber is not run again: kernels have nothing to clean up. */
+/* The fiber is never resumed: kernels have nothing to clean up. */
 void fail(const char *fmt, ...)
 {
     va_list ap;
 
     if (!here)
-        abort(); /* device memory touched by the host's own code */
+        abort(); /* device memory accessed by host code */
     va_start(ap, fmt);
     vrecord(running, fmt, ap);
     va_end(ap);
@@ -75,8 +75,8 @@ void wake(struct kvr_stream *s, struct fiber *f)
     s->ready[s->n_ready++] = f->place.linear;
 }
 
-/* Who goes on: of the fibers that can, one at random; the host, when there is none. Bulk copies
- * under way are drawn with them, and arrive. */
+/* The next context: a random runnable fiber, or the host when there is none. Bulk copies in flight are drawn
+ * from the same lot and complete when drawn. */
 static struct context *next_of(struct kvr_stream *s)
 {
     unsigned i, next;
@@ -113,7 +113,7 @@ static void fiber_main()
     abort();
 }
 
-/* All threads of a block have come to __syncthreads. */
+/* All threads of a block have arrived at __syncthreads. */
 static void open_barrier(struct kvr_stream *s, unsigned rank)
 {
     struct fiber *fibers = s->fibers + (size_t)rank * s->n_threads, *first = fibers;
@@ -158,11 +158,11 @@ void wait_as(enum state why, const char *file, int line)
     if (why == AT_BARRIER && ++running->block[here->rank].n_waiting == running->n_threads)
         open_barrier(running, here->rank);
     next = next_of(running);
-    if (next != &f->context) /* a copy that arrived meanwhile may have woken it */
+    if (next != &f->context) /* a copy that completed meanwhile may have woken it */
         leave_for(&f->context, next, false);
 }
 
-/* The lane whose value a shuffle gives. */
+/* The source lane of a shuffle. */
 static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width)
 {
     const unsigned w = (unsigned)width, first = lane / w * w;
@@ -178,7 +178,7 @@ static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width
     return lane;
 }
 
-/* What an operation gives that gives all lanes of its mask the same. */
+/* The result of an operation that is uniform over its mask. */
 static uint64_t common_of(const struct warp_book *w, enum warp_kind kind, unsigned mask)
 {
     const unsigned first = (unsigned)__builtin_ctz(mask);
@@ -224,7 +224,7 @@ static void give_results(struct warp_book *w, enum warp_kind kind, unsigned mask
     }
 }
 
-/* Do all lanes of the mask wait in this operation? */
+/* Whether all lanes of the mask have arrived at this operation. */
 static bool all_came(const struct warp_book *w, unsigned lane)
 {
     const unsigned mask = w->mask[lane];
@@ -253,7 +253,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
     struct fiber *lanes = &s->fibers[first];
     struct warp_book *w = &s->warps[first / 32];
 
-    mask &= exist; /* lanes that were never launched are as good as none */
+    mask &= exist; /* lanes that were not launched do not count */
     if (!(mask >> lane & 1u))
         fail("%s:%d: warp operation: the mask %08x does not name the caller, lane %u", file, line,
              mask, lane);
@@ -274,7 +274,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
         wait_as(IN_WARP, file, line);
         return w->result[lane];
     }
-    /* The last lane has come. */
+    /* The last lane has arrived. */
     if (kind == TOGETHER) {
         void *brought[32];
 
@@ -311,7 +311,7 @@ void together(void (*fn)(void *const *lanes), void *mine, const char *file, int 
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
-/* No thread can go on: say why not. A wait for registers comes first, since the others may follow from it. */
+/* No thread is runnable: report why. A wait for registers comes first, since it may cause the others. */
 static void record_deadlock(struct kvr_stream *s)
 {
     for (unsigned i = 0; i < s->n_fibers; i++)
@@ -326,7 +326,7 @@ static void record_deadlock(struct kvr_stream *s)
         const unsigned mask = w->mask[i % 32];
 
         if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->place.rank].n_left))
-            continue; /* others keep it waiting */
+            continue; /* waits for threads that are reported below */
         here = const_cast<struct place *>(&f->place);
         if (f->state == AT_BARRIER)
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",
@@ -343,7 +343,7 @@ static void record_deadlock(struct kvr_stream *s)
     }
 }
 
-/* Blocks from `at` on along x, which run together. */
+/* Start the cluster of blocks from `at` on along x. */
 static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3 at)
 {
     const dim3 block = shape->block;
@@ -468,7 +468,7 @@ static void count_launch(struct kvr_stream *s, const char *name)
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg)
 {
     const dim3 grid = shape->grid;
-    uint64_t blocks; /* that run together count as one */
+    uint64_t blocks; /* a cluster counts as one */
     uint32_t *order;
 
     if (s->failed || refused(s, shape))

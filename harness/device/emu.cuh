@@ -1,22 +1,20 @@
-/* emu.cuh - the part of CUDA C++ that kernels here are written in, for the host's compiler.
+/* emu.cuh - the part of CUDA C++ that kernels use, for the host compiler.
  *
- * The threads of a block are fibers. One runs until it waits (a barrier, a warp operation) or
- * ends; then another one does, chosen by the stream's seed. Blocks run one after the other, those
- * of a cluster together, in an order also chosen by the seed. What a device lets pass is an error
- * here:
+ * The threads of a block are fibers. A fiber runs until it waits at a barrier or warp operation, or returns;
+ * the stream's seed decides which one runs next. Blocks, or clusters of blocks, run one after the other in a seeded
+ * order. Faults that a device does not report are errors:
  *
- *     memory      an access outside its array or buffer, or not aligned; a read of bytes that
- *                 nobody has written; two threads of a launch at one byte, one of them writing,
- *                 without a barrier between them (or __syncwarp, within a warp)
- *     barriers    __syncthreads that some threads left the kernel without, or met elsewhere
- *     warps       an operation whose mask names a lane that has left, or not the caller; a
- *                 shuffle from outside the mask; threads that wait for one another
+ *     memory      access out of bounds or misaligned; read of uninitialized bytes; data race: two threads
+ *                 of a launch access a byte, one of them writes, and no barrier (within a warp,
+ *                 __syncwarp) orders them
+ *     barriers    __syncthreads that exited threads miss, or reached at different lines
+ *     warps       operation whose mask names an exited lane or omits the caller; shuffle from a lane
+ *                 outside the mask; deadlock
  *
- * What sm_90 has besides, and what is noticed of it, is in hopper.cuh.
+ * hopper.cuh has the instructions of sm_90 and their checks.
  *
- * The first error ends the launch; kvr_stream_sync() returns it, with kernel, block, thread and
- * array. Not here: textures, grid-wide barriers, blocks that wait for those of other clusters, fences
- * of global memory. */
+ * The first error ends the launch; kvr_stream_sync() returns it with kernel, block, thread and array. Not
+ * emulated: textures, grid-wide barriers, waits between clusters, fences of global memory. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -61,14 +59,14 @@ struct dim3 {
 namespace kvr_emu
 {
 
-/* What a kernel sees of where it is; the language has these as variables. */
+/* The built-in variables of a thread. */
 struct place {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
-    unsigned rank, n_ranks; /* of the block in its cluster */
-    unsigned linear;        /* of the thread, in all blocks of the cluster */
+    unsigned rank, n_ranks; /* of the block in its cluster; blocks per cluster */
+    unsigned linear;        /* thread index over all blocks of the cluster */
 };
-/* NULL on the host. Not thread_local, which asks at every use whether it has been initialised. */
+/* NULL on the host. __thread, since thread_local checks initialization at every use. */
 extern __thread struct place *here;
 
 [[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -80,17 +78,17 @@ struct region; /* an allocation, or a block's shared array */
 struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
-/* The same array of block `rank` of the cluster. */
+/* The same array in block `rank` of the cluster. */
 struct region *map_shared(struct region *r, unsigned rank);
 void *begin(struct region *r);
-/* Check and record an access of n bytes at address p. Returns where they really are. */
+/* Check and record an access of n bytes at address p. Returns their backing storage. */
 void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_write(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_atomic(struct region *r, uintptr_t p, size_t n, size_t align);
 
 template <class T> class element;
 
-/* A pointer that knows what it points into. T may be const. */
+/* A pointer with the region it points into. T may be const. */
 template <class T> class pointer
 {
     uintptr_t at;
@@ -100,7 +98,7 @@ template <class T> class pointer
     pointer(uintptr_t p, struct region *r) : at(p), in(r)
     {
     }
-    pointer(T *p) : at((uintptr_t)p), in(find(p)) /* an argument of a kernel */
+    pointer(T *p) : at((uintptr_t)p), in(find(p)) /* a kernel argument */
     {
     }
     template <class U, class = std::enable_if_t<std::is_same<T, const U>::value>>
@@ -208,41 +206,41 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
     return v;
 }
 
-/* What takes all 32 lanes and more than a word of each: `fn` is called once, when the last lane
- * has come, with what every lane brought. */
+/* An operation of all 32 lanes with more than a word per lane: `fn` is called once, when the last lane has
+ * arrived, with the argument of each lane. */
 void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
 
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
-/* n bytes into shared memory, or zeros. They have arrived when their thread has waited for their
- * group; until then touching the target is an error. */
+/* cp.async of n bytes into shared memory, or of zeros. It completes when its thread has waited for its group; an
+ * access to the target before that is an error. */
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                 bool zeros);
 void copy_commit();
-/* Until at most `pending` of the thread's groups are under way. */
+/* Wait until at most `pending` groups of the thread are in flight. */
 void copy_wait(unsigned pending);
 
 /* ---- launches -------------------------------------------------------------------------- */
 
-/* A launch but for its arguments. */
+/* A launch without its arguments. */
 struct shape {
     const char *name;
     dim3 grid, block;
     size_t shared_bytes;
-    unsigned cluster;  /* blocks along x that run together */
+    unsigned cluster;  /* blocks along x */
     const void *entry; /* the kernel */
 };
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* What is done to a stream now, or when the graph is launched in which it was captured. */
+/* An operation on a stream, executed now or when the graph that captured it is launched. */
 typedef void player(struct kvr_stream *s, const struct shape *shape, void *given);
 bool capturing(const struct kvr_stream *s);
-/* n bytes to keep what `play` will be given; NULL, and an error on the stream: not recorded. */
+/* Record a step with n bytes of arguments for `play`. NULL, with an error on the stream: not recorded. */
 void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, size_t n);
 
-/* The arguments are kept as the caller gave them: plain pointers are looked up when the kernel
- * runs, so that a graph that is launched after its memory was freed is caught. */
+/* Arguments are kept as passed; pointers are resolved when the kernel runs, so that a graph launched after
+ * its memory was freed is detected. */
 template <class F, class... A> struct call;
 template <class... P, class... A> struct call<void (*)(P...), A...> {
     void (*kernel)(P...);
@@ -291,7 +289,7 @@ void launch(struct kvr_stream *s, const struct shape &shape, F kernel, A... a)
 template <class T> using kvr_global = kvr_emu::pointer<T>;
 template <class T> using kvr_shared = kvr_emu::pointer<T>;
 
-/* Every declaration is a type of its own, and so has an id of its own. */
+/* Each declaration has its own lambda, and so its own id. */
 #define KVR_SHARED(T, name, n)                                                                     \
     const kvr_shared<T> name = [] {                                                                \
         static const char id = 0;                                                                  \
@@ -418,7 +416,7 @@ template <class T> static inline std::remove_const_t<T> __ldg(kvr_emu::pointer<T
     return *p;
 }
 
-/* FP16 and BF16, as the library converts them. */
+/* FP16 and BF16 with the conversions of CUDA's headers. */
 struct __half {
     kvr_f16 bits;
 };
@@ -458,7 +456,7 @@ static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
 }
-/* Four bytes of the eight of b and a, chosen by the low bits of each digit of `which`. */
+/* Byte i of the result is the byte of (b, a) that hex digit i of `which` selects. */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
 {
     const uint64_t both = (uint64_t)b << 32 | a;
@@ -468,7 +466,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
         r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
     return r;
 }
-/* c and the four products of bytes. */
+/* c plus the four unsigned byte products. */
 static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 {
     for (int i = 0; i < 32; i += 8)

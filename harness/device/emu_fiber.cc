@@ -1,7 +1,7 @@
 /* emu_fiber.cc - one stack per emulated thread, and switches between them.
  *
- * The switch is written by hand where we know how: swapcontext makes a system call. Every switch
- * is announced to AddressSanitizer, which keeps books on stacks. */
+ * On x86-64 the switch is assembly: swapcontext makes a system call. Every switch is announced to
+ * AddressSanitizer. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -70,7 +70,7 @@ void leave_for(struct context *from, struct context *to, bool for_good)
 #endif
 }
 
-/* Tops that were all one distance apart would fall into the same few sets of every cache. */
+/* Equally spaced stack tops would share a few cache sets. */
 void fiber_stacks(struct kvr_stream *s, unsigned n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -79,14 +79,14 @@ void fiber_stacks(struct kvr_stream *s, unsigned n)
         unsigned char *stack = s->stacks + (size_t)s->n_stacks * STACK_BYTES;
         struct context *c = &s->fibers[s->n_stacks].context;
 
-        mprotect(stack, page, PROT_NONE); /* a stack that runs over faults */
+        mprotect(stack, page, PROT_NONE); /* an overflow faults */
         c->bottom = stack + page;
         c->size = STACK_BYTES - page - s->n_stacks % STACK_COLOURS * COLOUR_BYTES;
     }
 }
 
-/* Functions that returned have cleaned up after themselves; those that have not lie at the top, or
- * anywhere when a launch was given up. A block of 256 stacks is 36 MB. */
+/* Returned functions have unpoisoned their frames. Live frames are at the top, or anywhere when a launch was
+ * aborted. 256 stacks are 36 MB. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left)
 {
 #ifdef KVR_ASAN

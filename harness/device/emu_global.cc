@@ -1,7 +1,7 @@
-/* emu_global.cc - device memory on the emulated device: allocations and copies, with their books.
+/* emu_global.cc - device memory on the emulated device: allocations and copies, with shadow memory.
  *
- * What a program is given is an address that faults: the bytes are elsewhere, where only kernels
- * and copies find them. Host code that follows a device pointer is stopped as on a device. */
+ * A device address faults when host code accesses it; the bytes are elsewhere, reachable through kernels and
+ * copies only. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -74,7 +74,7 @@ bool kvr_stream_was_full(const struct kvr_stream *s)
     return s->was_full;
 }
 
-/* n bytes of device memory, with their books. */
+/* n bytes of device memory with their shadow. */
 struct span {
     struct region *region;
     size_t at, n_cells;
@@ -155,7 +155,7 @@ static enum kvr_status fill_now(const struct move *m)
     return KVR_OK;
 }
 
-/* What nobody has written is copied as that. */
+/* Uninitialized bytes stay uninitialized in the copy. */
 static enum kvr_status copy_now(const struct move *m)
 {
     struct span to, from;

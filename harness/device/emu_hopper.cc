@@ -1,22 +1,20 @@
-/* emu_hopper.cc - what sm_90 has besides, emulated: see hopper.cuh.
+/* emu_hopper.cc - sm_90 on the emulated device: mbarriers, bulk copies (TMA), wgmma, setmaxnreg, clusters; see
+ * hopper.cuh.
  *
- * In a block that uses it, barriers of all threads are not the only order. So every thread has a
- * clock, which goes on whenever others may take note of it, and a view: of everybody, up to which
- * time of theirs it has seen what they did. A barrier gathers the views of those who arrive and
- * gives them to those who wait. What was done at a time that a thread has not seen may, on a device,
- * be done at the same time as what it does now.
+ * A block that uses them has vector clocks. A thread's clock advances whenever others may synchronize with it;
+ * its view holds, for every other clock, up to which time the thread is ordered after it. A barrier merges the
+ * views of arriving threads and publishes them to waiting ones. Accesses that no view orders are a race.
  *
- * Bulk copies and products act for themselves. So each barrier in memory has a clock, which is its
- * phase: what is copied is done in the phase that its bytes count for. And each warp's tensor core
- * has one: what products read is read when somebody waits for them. A second view says what of the
- * others' writes such asynchronous operations see, too: what was seen at the last fence.
+ * Asynchronous operations have clocks of their own. A bulk copy happens in the phase of the mbarrier that its
+ * bytes count for; a product happens on its warp's tensor core, whose reads end when a thread waits for the
+ * product. A second view, `fenced`, holds which generic writes they see: what was visible at the last
+ * fence.proxy.async.
  *
- * Copies arrive whenever the seed will have it; products are worked out when they are waited for.
+ * Copies complete whenever the seed decides; products are computed when they are waited for.
  *
- * Blocks of a cluster run together, with one clock for each thread of all of them. What comes to a
- * barrier in memory from another block, arrivals and stores (st.async), is gathered in a view of its
- * own, given to those who wait with the scope of the cluster. Such stores are done in their barrier's
- * phase like copies, but have a clock of their own: products see them only behind a fence. */
+ * The blocks of a cluster share one set of clocks. Remote arrivals and stores (st.async) merge into a view of
+ * their own, which waits with cluster scope receive. A remote store happens in its mbarrier's phase like a copy, but
+ * has a separate clock: products see it only behind a fence. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstddef>
@@ -30,21 +28,21 @@ namespace kvr_emu
 
 enum {
     PHASED = MAX_CLOCKED,
-    MAX_PHASED = 112,             /* barriers in memory */
-    STORED = PHASED + MAX_PHASED, /* what other blocks store, by barriers as well */
+    MAX_PHASED = 112,             /* mbarriers per cluster */
+    STORED = PHASED + MAX_PHASED, /* remote stores, by mbarrier */
     CORES = STORED + MAX_PHASED,
-    WHO = CORES + MAX_CLOCKED / 32, /* clocks in all */
+    WHO = CORES + MAX_CLOCKED / 32, /* number of clocks */
     MAX_NAMED = 16,
     MAX_COMING = 64,
-    MAX_STORES = 8192, /* to other blocks, under way */
+    MAX_STORES = 8192, /* remote stores in flight */
     STORE_BYTES = 16,
-    MAX_PRODUCTS = 64,     /* of a warp group, that nobody has waited for */
-    MOST_ARRIVE = 1 << 20, /* what a barrier's counts can hold */
-    FIELD = (1 << 14) - 1, /* of a descriptor, in units of 16 bytes */
+    MAX_PRODUCTS = 64,     /* products in flight per warp group */
+    MOST_ARRIVE = 1 << 20, /* counts of an mbarrier are below this */
+    FIELD = (1 << 14) - 1, /* of a descriptor field, in units of 16 bytes */
     MOST_OFFSET = FIELD << 4,
     MAX_SETMAXNREG = 8, /* of a warp group */
-    N = 128,            /* columns of a product's sums, at most */
-    K = 32, /* bytes of a row that a product takes: so many bytes, or half as many BF16 numbers */
+    N = 128,            /* most columns of a product */
+    K = 32,             /* bytes per row of a product: 32 bytes or 16 BF16 elements */
     ROWS = 64,
 };
 static_assert(WHO <= 1024, "a stamp has 10 bits for who");
@@ -59,27 +57,27 @@ struct phased {
     struct region *in;
     uintptr_t at;
     stamp init;
-    uint32_t phase, copied, waited; /* phases; that copies counted for, that were waited for */
-    uint32_t stored, far_waited;    /* the same of stores of other blocks */
-    unsigned count, lacking;        /* arrivals, of which there lack */
-    int64_t bytes;                  /* that lack as well */
-    struct view open, done;         /* of those who came in this phase; in all that have ended */
-    struct view far, far_done;      /* the same of what came from other blocks */
+    uint32_t phase, copied, waited; /* current phase; last one with copies, last one waited for */
+    uint32_t stored, far_waited;    /* the same for remote stores */
+    unsigned count, lacking;        /* expected arrivals, pending arrivals */
+    int64_t bytes;                  /* tx-count */
+    struct view open, done;         /* merged in this phase; in all completed ones */
+    struct view far, far_done;      /* the same for arrivals of other blocks */
 };
 
 struct named {
     int expected, came;
-    bool has[MAX_CLOCKED]; /* come since it last opened */
+    bool has[MAX_CLOCKED]; /* threads that have arrived since it last opened */
     struct view open;
 };
 
 struct coming {
     struct region *to;
     uintptr_t at;
-    struct kvr_tensor_map map; /* of a box; */
+    struct kvr_tensor_map map; /* of a box, */
     struct region *from;
-    uintptr_t source; /* of bytes of shared memory, */
-    size_t n;         /* so many; else 0 */
+    uintptr_t source; /* or an address in shared memory */
+    size_t n;         /* with n bytes; 0: a box */
     int c, h;
     int64_t t;
     int barrier;
@@ -92,24 +90,24 @@ struct store {
     int barrier;
 };
 
-/* All threads of a cluster meet in it. */
+/* The barrier of the cluster. */
 struct meeting {
     unsigned came;
     uint32_t phase;
     struct view open, done;
 };
 
-/* A descriptor decoded. */
+/* A decoded matrix descriptor. */
 struct matrix {
-    struct region *in; /* the array of the own block in which it begins; NULL: in none */
+    struct region *in; /* the array that holds its start address; NULL: none does */
     uintptr_t at;
     unsigned leading, stride;
 };
 
 struct product {
-    void *sums; /* float, or int32_t of bytes */
+    void *sums; /* float, or int32_t for 8-bit operands */
     struct held *held, *held_a;
-    uint64_t descriptor_a, descriptor_b; /* the first is 0: it is in registers */
+    uint64_t descriptor_a, descriptor_b; /* A: 0 if it is in registers */
     struct matrix a, b;
     unsigned of_a[4];
     enum numbers numbers;
@@ -118,18 +116,18 @@ struct product {
     unsigned group;
 };
 
-/* What a thread has of this. */
+/* State of a thread. */
 struct member {
     struct view view;
-    int on;         /* which barrier it waits at */
-    bool came;      /* to the cluster's barrier, and has not waited for it */
-    uint32_t phase; /* of that barrier, which it waits for */
+    int on;         /* index of the barrier it waits at */
+    bool came;      /* arrived at the cluster barrier without waiting yet */
+    uint32_t phase; /* of the cluster barrier at its arrival */
     int n_products, keeps;
     unsigned group;
     struct product product[MAX_PRODUCTS];
 };
 
-/* setmaxnreg of a warp: what its threads have, or wait for; how often it was executed, to what, and when. */
+/* setmaxnreg of a warp: registers per thread, requested ones, and the instructions executed with their times. */
 struct warp_registers {
     int now, wants, n_set;
     int set[MAX_SETMAXNREG];
@@ -144,13 +142,14 @@ struct hopper {
     struct coming coming[MAX_COMING];
     struct store store[MAX_STORES];
     struct meeting meeting;
-    uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* when a thread last reached into a block, + 1 */
+    uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* time of a thread's last access to a block, + 1 */
     struct member member[MAX_CLOCKED];
-    uint32_t core[MAX_CLOCKED / 32]; /* clocks of tensor cores */
+    uint32_t core[MAX_CLOCKED / 32]; /* clocks of the tensor cores */
     struct warp_registers registers[MAX_CLOCKED / 32];
-    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];        /* threads that wait for products */
-    unsigned char swizzle[MAX_CLUSTER * SHARED_BYTES / 16]; /* how 16 bytes were last copied */
-    float a[ROWS][K], b[K][N], sums[ROWS][N];               /* the product that is worked out */
+    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP]; /* threads waiting in wgmma.wait_group */
+    unsigned char
+        swizzle[MAX_CLUSTER * SHARED_BYTES / 16]; /* swizzle of the last copy of each 16 bytes */
+    float a[ROWS][K], b[K][N], sums[ROWS][N];     /* the product being computed */
     int32_t whole_a[ROWS][K], whole_b[K][N], whole_sums[ROWS][N];
 };
 
@@ -191,7 +190,7 @@ static void join(const struct kvr_stream *s, struct view *to, const struct view 
     }
 }
 
-/* Others may have taken note of f: what it does from here is later. */
+/* Advance the clock of f after a synchronization. */
 static void tick(struct kvr_stream *s, struct fiber *f)
 {
     uint32_t *mine = &member_of(s, f)->view.seen[f->place.linear];
@@ -204,8 +203,8 @@ static void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* From here views keep the order of this block. What was done before is seen as its barriers had
- * it: everything of an earlier epoch, and of an earlier one of the own warp. */
+/* Start vector clocks for the running block. The views continue the epochs that its barriers have reached: a
+ * thread is ordered after every earlier epoch and after earlier warp epochs of its own warp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -258,7 +257,7 @@ static struct hopper *clock_block()
     return s->hopper;
 }
 
-/* Blocks of a cluster share a serial number, so that of them nothing but clocks tells who is who. */
+/* Blocks of a cluster share a serial number; clocks tell their threads apart. */
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))
@@ -272,8 +271,8 @@ bool unseen(const struct kvr_stream *s, stamp then)
     return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
 }
 
-/* Barriers in memory tell other blocks that something has been read, or has come where they are; what
- * was written they know by the cluster's barrier alone. */
+/* An mbarrier orders another block after reads, and after writes to its own memory; writes elsewhere are ordered by
+ * the cluster barrier only. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);
@@ -373,7 +372,7 @@ void barrier_init(struct region *r, uintptr_t at, unsigned count)
     x->phased[i].open = x->phased[i].done = x->phased[i].far = x->phased[i].far_done = {};
 }
 
-/* The barrier at this place, which the thread that runs may use. */
+/* The mbarrier at this address, valid for the running thread. */
 static struct phased *phased_at(struct region *r, uintptr_t at)
 {
     struct hopper *x = clock_block();
@@ -396,7 +395,7 @@ static struct phased *phased_at(struct region *r, uintptr_t at)
     return b;
 }
 
-/* Has the phase ended? */
+/* Complete the phase if nothing is pending. */
 static void end_phase(struct kvr_stream *s, struct phased *b)
 {
     const int i = (int)(b - s->hopper->phased);
@@ -415,8 +414,8 @@ static void end_phase(struct kvr_stream *s, struct phased *b)
     wake_those(s, AT_PHASE, i);
 }
 
-/* The thread that runs reaches into block `rank`, of which it has to know that it has begun; `until` it
- * has seen that, that block must not end. */
+/* An access of the running thread to block `rank`, which must be known to have started. `until`: the block must
+ * not exit before it is ordered after the access. */
 static void reach(unsigned rank, bool until, const char *how)
 {
     struct kvr_stream *s = running;
@@ -438,7 +437,7 @@ static void reach(unsigned rank, bool until, const char *how)
         x->reached[rank][here->linear] = mine->seen[here->linear];
 }
 
-/* `gives`: those who wait see what the thread that runs has seen. */
+/* `gives`: waiting threads are ordered after the arriving one. */
 static void arrive(struct region *r, uintptr_t at, unsigned bytes, bool gives)
 {
     struct phased *b = phased_at(r, at);
@@ -495,7 +494,7 @@ void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_clust
 
 /* ---- clusters ------------------------------------------------------------------------------- */
 
-/* Who has left is not waited for. */
+/* Exited threads count as arrived. */
 static void end_meeting(struct kvr_stream *s)
 {
     struct meeting *c = &s->hopper->meeting;
@@ -568,7 +567,7 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
     return (void *)at;
 }
 
-/* Its bytes arrive some time later, and count for the barrier then. */
+/* Completes later, with complete_tx on the mbarrier. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at)
 {
@@ -644,7 +643,7 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
             wait_as(AT_NAMED, file, line);
         return;
     }
-    /* A warp counts as a whole, by whichever of its lanes. */
+    /* The hardware counts whole warps. */
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (b->has[i] != b->has[i / 32 * 32])
             fail("%s:%d: named barrier %d: thread %u comes without all lanes of its warp", file,
@@ -665,7 +664,7 @@ static unsigned warps_of_block(const struct kvr_stream *s)
     return (s->n_threads + 31) / 32;
 }
 
-/* Registers that the launch allocated, of which warps have so many; both per thread, times warps. */
+/* Registers that the launch allocated, and those that warps hold: per thread, times warps. */
 static int pool_of(const struct kvr_stream *s)
 {
     return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);
@@ -694,7 +693,7 @@ static void record_registers(struct kvr_stream *s, const struct fiber *f)
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->place.rank)));
 }
 
-/* The k-th setmaxnreg of all warps of a warp group is the same; before the next one they meet. */
+/* All warps of a warp group execute the same k-th setmaxnreg and synchronize before the next one. */
 static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
 {
     struct hopper *x = s->hopper;
@@ -787,7 +786,7 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
                s->hopper->in_group[f->place.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
 }
 
-/* Has any thread of the block seen all that other blocks' did in it? */
+/* Some thread of the block must be ordered after every remote access to it. */
 static void check_reached(struct kvr_stream *s, unsigned rank)
 {
     struct hopper *x = s->hopper;
@@ -856,7 +855,7 @@ static size_t tile_bytes(const struct kvr_tensor_map *m)
     return (size_t)m->box_tok * KVR_TILE_COLUMNS * sizeof(kvr_bf16);
 }
 
-/* May an asynchronous operation of the thread that runs follow what was written? */
+/* Whether an asynchronous operation of the running thread is ordered after a write. */
 static void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
                           const char *how)
 {
@@ -871,7 +870,7 @@ static void check_written(const struct region *r, size_t at, const struct view *
              r->name, at, how, who(then, text, sizeof text));
 }
 
-/* To `n` bytes that a copy, which counts for b, writes from now on until it has come. */
+/* Start writing `n` bytes by a copy that counts for b; they belong to it until it completes. */
 static void begin_target(struct region *to, uintptr_t at, size_t n, struct phased *b)
 {
     struct kvr_stream *s = running;
@@ -914,8 +913,8 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
     b->copied = b->phase + 1;
 }
 
-/* Of global memory, which no thread may have written in this launch: there is no fence of global memory between
- * what threads write and what bulk copies read here. */
+/* Source of a bulk copy. No thread may have written it in this launch: fence.proxy.async of global memory is not
+ * emulated. */
 static void read_row(struct region *from, uintptr_t at, size_t n)
 {
     struct cell *cell;
@@ -973,7 +972,7 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
     }
 }
 
-/* Bytes of the own shared memory, which are read when they come. */
+/* A bulk copy from the own shared memory, which is read when the copy completes. */
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                  struct region *barrier, uintptr_t barrier_at)
 {
@@ -1018,7 +1017,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
     s->n_coming++;
 }
 
-/* Swizzled as it was where it comes from; what threads have written is as they meant it. */
+/* The target inherits the source's swizzle; bytes that threads wrote count as swizzled. */
 static void move_bytes(struct kvr_stream *s, const struct coming *c)
 {
     unsigned char *swizzle = s->hopper->swizzle;
@@ -1132,13 +1131,13 @@ uint64_t operand_from(uint64_t descriptor, int n_bytes)
     return descriptor + (uint64_t)(n_bytes >> 4);
 }
 
-/* A field of 14 bits, in bytes. */
+/* A 14-bit field in bytes. */
 static unsigned field_at(uint64_t descriptor, int bit)
 {
     return (unsigned)(descriptor >> bit & FIELD) << 4;
 }
 
-/* What the tensor core makes of it: an address in the shared memory of its own block. */
+/* Decode a descriptor as the tensor core does: an address in the shared memory of its own block. */
 static struct matrix decode(uint64_t descriptor)
 {
     const struct block *b = &running->block[here->rank];
@@ -1163,7 +1162,7 @@ static struct matrix decode(uint64_t descriptor)
     return m;
 }
 
-/* Where 16 bytes of an operand are: of its row r those from byte c on. */
+/* Address of 16 bytes of an operand: row r, byte c on. */
 static uintptr_t place_of(const struct matrix *m, bool turned, int r, int c)
 {
     const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
@@ -1173,8 +1172,8 @@ static uintptr_t place_of(const struct matrix *m, bool turned, int r, int c)
         (turned ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
 }
 
-/* Of rows [from, from + rows) and so many bytes of each: is it there to be read, for all that the thread that
- * runs knows? core >= 0: it is read now, by this tensor core. */
+/* Check that n_bytes of rows [from, from + rows) are visible to a product of the running thread. core >= 0: record
+ * the read by this tensor core. */
 static void check_operand(const struct matrix *m, bool turned, int from, int rows, int n_bytes,
                           int core)
 {
@@ -1228,7 +1227,7 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
         }
 }
 
-/* What a warp's tensor core reads. */
+/* Check the operands that a warp's tensor core reads. */
 static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
@@ -1286,7 +1285,7 @@ static int32_t byte_of(enum numbers numbers, uint8_t x)
     return numbers == SIGNED_BYTES ? (int8_t)x : x;
 }
 
-/* Where a thread's registers belong: its first row of [64,32 bytes], its sum j of [64,columns]. */
+/* Fragment layout: a thread's first row of A [64, 32 bytes], row and column of accumulator j. */
 static int row_of(int thread)
 {
     return thread / 32 * 16 + thread % 32 / 4;
@@ -1300,7 +1299,7 @@ static int sum_column(int thread, int j)
     return j / 4 * 8 + thread % 4 * 2 + j % 2;
 }
 
-/* Exact: 32 products of bytes a sum. */
+/* 8-bit products, exact in int32. */
 static void multiply_bytes(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -1365,7 +1364,7 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
             ((float *)group[i].product[at].sums)[j] = x->sums[sum_row(i, j)][sum_column(i, j)];
 }
 
-/* Products `at` of all threads of a warp group, which are one. */
+/* Compute product `at` of a warp group. */
 static void multiply(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -1391,7 +1390,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
     }
 }
 
-/* The first products of a thread of which it keeps only those of its last groups under way. */
+/* Products of a thread that its wait_group completes. */
 static int due(const struct member *m)
 {
     int n = 0;
@@ -1401,7 +1400,7 @@ static int due(const struct member *m)
     return n;
 }
 
-/* All threads of the group wait: the last that has come does it. */
+/* All threads of the group have arrived at the wait. */
 static void finish_products(struct kvr_stream *s, unsigned first)
 {
     struct hopper *x = s->hopper;
@@ -1412,8 +1411,8 @@ static void finish_products(struct kvr_stream *s, unsigned first)
     for (int i = 1; i < KVR_WARP_GROUP; i++)
         if (due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
-    /* In the name of each warp, whose cores read side by side. Of many readers a cell keeps two:
-     * of each product others. */
+    /* Once per warp: its tensor core reads in parallel with the others. A cell keeps two readers; rotating the order
+     * varies which. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;

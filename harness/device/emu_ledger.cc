@@ -1,4 +1,4 @@
-/* emu_ledger.cc - see ledger.h. Who touched a byte last, and in which launch, is in the books anyway. */
+/* emu_ledger.cc - see ledger.h. The shadow memory already has the launch of each byte's last access. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/ledger.h"
 
@@ -13,7 +13,7 @@ struct kvr_emu::ledger {
 namespace kvr_emu
 {
 
-/* The name up to what it is a template of. */
+/* The name without template arguments. */
 static struct kvr_ledger_line *line_of(struct ledger *l, const char *what)
 {
     const size_t n = strcspn(what, "<");

@@ -1,16 +1,15 @@
 /* emu_machine.cuh - the emulated device's own structures, shared by emu*.cc and stream_emu.cc.
  *
  *     emu.cc          launches, blocks, barriers and warps
- *     emu_fiber.cc    stacks and switches
- *     emu_memory.cc   shared arrays, and the shadow of every byte
- *     emu_hopper.cc   what sm_90 has besides: who has seen what, in blocks that use it
+ *     emu_fiber.cc    fiber stacks and context switches
+ *     emu_memory.cc   shared arrays, shadow memory
+ *     emu_hopper.cc   sm_90: mbarriers, TMA, wgmma, clusters; vector clocks
  *     emu_global.cc   device memory: allocation, copies
- *     emu_graph.cc    captures and their launches
- *     emu_ledger.cc   what launches move
+ *     emu_graph.cc    graph capture and launch
+ *     emu_ledger.cc   bytes moved per kernel
  *     stream_emu.cc   the rest of stream.h
  *
- * Written without the C++ run time library (no exceptions, no containers), so that the tests link
- * as C programs do. */
+ * Uses no C++ runtime library (no exceptions, no containers), so that the tests link as C programs. */
 #ifndef KVR_DEVICE_EMU_MACHINE_CUH
 #define KVR_DEVICE_EMU_MACHINE_CUH
 
@@ -18,7 +17,7 @@
 #include "harness/device/emu.cuh"
 #include "harness/device/tickets.h"
 
-/* The switch is written by hand where we know how: swapcontext makes a system call. */
+/* On x86-64 the context switch is assembly: swapcontext makes a system call. */
 #if !defined(__x86_64__) && !defined(KVR_EMU_UCONTEXT)
 #define KVR_EMU_UCONTEXT
 #endif
@@ -40,46 +39,45 @@ namespace kvr_emu
 enum {
     MAX_THREADS = 1024,
     STACK_BYTES = 144 * 1024,
-    STACK_COLOURS = 64, /* stacks begin at so many places of a page and the caches' sets, */
-    COLOUR_BYTES = 256, /* so far apart */
+    STACK_COLOURS = 64, /* start offsets of stacks, so that they do not share cache sets, */
+    COLOUR_BYTES = 256, /* apart */
     LAST_FRAMES =
-        4096, /* more than what a thread leaves on its stack when it has left the kernel */
+        4096, /* upper bound of the stack in use when a thread has returned from the kernel */
     MAX_ARRAYS = 32,
-    REDZONE = 256,                 /* no array borders on another */
-    TILE_ALIGN = 1024,             /* of dynamic shared memory: tiles of hopper.cuh lie in it */
-    MAX_SHARED = 227 * 1024,       /* what a block of sm_90 may have */
-    MAX_STATIC_SHARED = 48 * 1024, /* what it may declare with a constant size */
-    UNASKED_SHARED = 48 * 1024,    /* static and dynamic, of a kernel that asked for no more */
+    REDZONE = 256,           /* bytes between arrays */
+    TILE_ALIGN = 1024,       /* of dynamic shared memory, which holds the tiles of hopper.cuh */
+    MAX_SHARED = 227 * 1024, /* limit of a block on sm_90 */
+    MAX_STATIC_SHARED = 48 * 1024, /* limit of static shared memory */
+    UNASKED_SHARED = 48 * 1024,    /* static and dynamic, without cudaFuncSetAttribute */
     SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
-    MAX_CLUSTER = 4,   /* blocks that run together */
-    MAX_CLOCKED = 768, /* threads of blocks whose order emu_hopper.cc keeps, and of a cluster */
+    MAX_CLUSTER = 4,   /* blocks per cluster */
+    MAX_CLOCKED = 768, /* threads with vector clocks: of a block that uses sm_90, or of a cluster */
     MAX_KERNELS = 128,
-    MAX_ASKED = 1024, /* kernels that have dynamic shared memory */
-    MAX_COPIES = 64,  /* of a thread, under way */
+    MAX_ASKED = 1024, /* kernels with dynamic shared memory */
+    MAX_COPIES = 64,  /* cp.async in flight per thread */
     MESSAGE = 512,
 };
 
-/* A suspended stack: its pointer, with the registers that calls preserve on top. */
+/* A suspended fiber: its stack pointer; callee-saved registers are on the stack. */
 struct context {
 #ifdef KVR_EMU_UCONTEXT
     ucontext_t u;
 #else
     void *sp;
 #endif
-    void *fake; /* AddressSanitizer's own */
+    void *fake; /* AddressSanitizer's fake stack */
     const void *bottom;
     size_t size;
 };
 
-/* When a thread did something, as far as ordering goes, in one word, since there are three to a
- * cell:
+/* When a thread made an access. One word, since each cell has three:
  *     63     36     23        12      2       1       0
  *     | serial | epoch | warp epoch | thread | atomic | coming |
- * serial: of the block, over all launches; 0: never; 1: the host. epoch: __syncthreads passed;
- * warp epoch: __syncwarp passed since; in a block whose order emu_hopper.cc keeps, the two are one
- * clock of the thread. coming: a copy that nobody has waited for. */
+ * serial: of the block, over all launches; 0: never; 1: the host. epoch: number of __syncthreads;
+ * warp epoch: number of __syncwarp since. In a block with vector clocks the two fields hold the thread's
+ * clock. coming: an asynchronous copy in flight. */
 typedef uint64_t stamp;
 enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
 static const uint32_t MAX_SERIAL = (1u << 28) - 1;
@@ -96,27 +94,27 @@ static inline unsigned thread_of(stamp t)
 
 struct cell { /* of `unit` bytes of a region */
     stamp write;
-    stamp read[2]; /* the last one, and the last of another warp */
+    stamp read[2]; /* the last one, and the last by another warp */
 };
 
-/* Regions begin with the coarsest cells. The first access that lies across one splits them all:
- * most memory is only ever used in whole words, and books on every byte are large and slow. */
+/* Regions start with the coarsest cells; the first access to a part of one splits them all. Most memory is
+ * accessed in whole words, and shadow cells for every byte are large and slow. */
 enum { COARSEST = 4 };
 
 struct region {
     struct region *next;
     const char *name;
     const void *id;
-    unsigned char *base;  /* its address on the device; the host may not touch what is there */
-    unsigned char *bytes; /* where its bytes are; of shared memory: base */
+    unsigned char *base;  /* device address; the host may not access it */
+    unsigned char *bytes; /* backing storage; for shared memory the same as base */
     size_t n;
-    struct cell *cells; /* [ceil(n / unit)]; of shared memory there is room for n */
+    struct cell *cells; /* [ceil(n / unit)]; shared memory has room for n */
     bool shared;
     unsigned unit;
     unsigned rank; /* of its block in the cluster */
 };
 
-/* A step of a graph; what it was given follows. */
+/* A step of a graph; its arguments follow. */
 struct alignas(16) step {
     struct step *next;
     player *play;
@@ -144,22 +142,22 @@ enum state {
 };
 
 struct fiber {
-    struct place place; /* first, so that `here` is the fiber, too */
+    struct place place; /* first member, so that `here` also points to the fiber */
     struct context context;
     enum state state;
     unsigned epoch, warp_epoch;
-    stamp now;        /* of what it does until the next barrier */
+    stamp now;        /* stamp of its accesses until the next barrier */
     const char *file; /* where it waits */
     int line;
     int n_copies;
-    unsigned group; /* of the copies that begin now */
+    unsigned group; /* current cp.async group */
     struct copy copy[MAX_COPIES];
 };
 
-/* What the lanes of a warp brought to the operation in which they wait. Beside one another, since
- * the last one that comes looks at all. */
+/* Arguments of the lanes of a warp in the operation where they wait, as arrays: the last lane to arrive
+ * reads them all. */
 struct warp_book {
-    unsigned left, waiting; /* lanes, by bit */
+    unsigned left, waiting; /* bit masks of lanes */
     enum warp_kind kind[32];
     unsigned mask[32];
     uint64_t value[32], result[32];
@@ -167,12 +165,12 @@ struct warp_book {
     void (*fn[32])(void *const *); /* TOGETHER */
 };
 
-/* What a block of the cluster that runs has. */
+/* A block of the running cluster. */
 struct block {
-    unsigned n_waiting, n_left; /* threads at __syncthreads; that have left the kernel */
-    unsigned char *bytes;       /* shared memory, */
+    unsigned n_waiting, n_left; /* threads at __syncthreads; threads that have exited */
+    unsigned char *bytes;       /* shared memory */
     struct cell *cells;
-    struct region array[MAX_ARRAYS]; /* of which array[0] is the dynamic one */
+    struct region array[MAX_ARRAYS]; /* array[0] is the dynamic one */
     int n_arrays;
     size_t used, static_used;
 };
@@ -180,7 +178,7 @@ struct block {
 struct hopper; /* emu_hopper.cc */
 struct ledger; /* emu_ledger.cc */
 
-/* Dynamic shared memory that a kernel asked for. */
+/* MaxDynamicSharedMemorySize of a kernel. */
 struct asked {
     const void *entry;
     size_t bytes;
@@ -204,29 +202,29 @@ struct kvr_stream {
     uint64_t seed, draws;
     struct region *regions;
     size_t total_bytes, used_bytes, peak_bytes;
-    size_t block_shared; /* that a block may have */
+    size_t block_shared; /* limit per block */
     bool was_full;
     int capability;
     struct kvr_capture capture;
-    struct kvr_graph *graph; /* that is being captured */
+    struct kvr_graph *graph; /* being captured */
     struct kvr_tickets tickets;
     int64_t *marks; /* [max_marks], by ticket */
     int64_t max_marks;
-    uint32_t serial, launch_serial; /* of the block that runs; of the launch's first block */
+    uint32_t serial, launch_serial; /* of the running block; of the launch's first block */
     unsigned char *stacks;
-    unsigned n_stacks;                     /* that are guarded */
+    unsigned n_stacks;                     /* with guard pages */
     struct fiber *fibers;                  /* [MAX_THREADS] */
-    unsigned *ready;                       /* [MAX_THREADS] fibers that can go on */
-    unsigned n_ready, n_threads, n_blocks; /* threads of a block, blocks that run together: */
-    unsigned n_fibers;                     /* of these all threads */
+    unsigned *ready;                       /* [MAX_THREADS] runnable fibers */
+    unsigned n_ready, n_threads, n_blocks; /* threads per block, blocks per cluster, */
+    unsigned n_fibers;                     /* threads per cluster */
     struct warp_book warps[MAX_THREADS / 32];
-    struct hopper *hopper; /* NULL: nothing has used it yet */
-    bool clocked;          /* it keeps the order of the block that runs */
-    unsigned n_coming;     /* bulk copies and stores to other blocks under way */
+    struct hopper *hopper; /* NULL: not used yet */
+    bool clocked;          /* the running block has vector clocks */
+    unsigned n_coming;     /* bulk copies and remote stores in flight */
     struct context host;
     void (*body)(void *);
     void *arg;
-    const char *kernel; /* NULL: none runs */
+    const char *kernel; /* NULL: none is running */
     const void *entry;
     struct asked asked[MAX_ASKED];
     int n_asked;
@@ -238,81 +236,81 @@ struct kvr_stream {
     char error[MESSAGE];
     struct kernel_count count[MAX_KERNELS];
     int n_counts;
-    struct ledger *ledger; /* NULL: nobody asked */
+    struct ledger *ledger; /* NULL: not requested */
 };
 
 namespace kvr_emu
 {
 
-/* The machine of this thread: what CUDA calls its current device. */
-extern __thread struct kvr_stream *streams; /* all that are open */
-extern __thread struct kvr_stream *running; /* in a launch; else NULL */
+/* The emulated device of this host thread. */
+extern __thread struct kvr_stream *streams; /* all open ones */
+extern __thread struct kvr_stream *running; /* NULL outside a launch */
 
-/* Stacks for the first n threads, each with a guard behind it. */
+/* Stacks for the first n threads, each with a guard page behind it. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
-/* A fresh stack that begins at `entry`. left: its last owner came to its end. */
+/* A fresh stack that starts at `entry`. left: its last owner has returned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
-/* First thing on a fresh stack. */
+/* The first call on a fresh stack. */
 void fiber_arrived();
-/* Go on with `to` until something comes back; for_good: nothing will. */
+/* Switch to `to`; for_good: `from` is never resumed. */
 void leave_for(struct context *from, struct context *to, bool for_good);
-/* What the calling thread's own stack is, for switches away from it. */
+/* Describe the calling thread's own stack, for switches away from it. */
 void fiber_describe_host(struct context *host);
 
-/* The stream's first error. */
+/* Keep the stream's first error. */
 void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Has the kernel asked for so many bytes of dynamic shared memory? */
+/* Whether the kernel asked for this many bytes of dynamic shared memory. */
 bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
-/* True, and an error: no device launches this. */
+/* True, with an error: a device would refuse this launch. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
 
-/* Count serials from the beginning: all that was written was written by the host. */
+/* Restart block serials at 1: everything written counts as written by the host. */
 void renumber(struct kvr_stream *s);
 
-/* Cells of `unit` bytes where there were coarser ones. False: no memory. */
+/* Split cells to `unit` bytes. False: no memory. */
 bool split(struct region *r, unsigned unit);
-/* The cells of bytes [at, at + n) of r, made as fine as they need to be; how many. 0: no memory. */
+/* The cells of bytes [at, at + n) of r, split as needed. Returns their number; 0: no memory. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
-/* The next array of the block that is about to run, or runs; NULL: there are too many. */
+/* Add a shared array to a block. NULL: too many. */
 struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
                           size_t n);
 
-/* The thread that runs waits until it is woken. */
+/* Suspend the running thread until wake(). */
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
-/* May the thread that did something `then` not have been seen yet by the one that runs? */
+/* Whether the running thread is not ordered after `then`. */
 bool unseen(const struct kvr_stream *s, stamp then);
-/* The same of what a thread of another block of the cluster has written. */
+/* The same for a write by another block of the cluster. */
 bool unmet(const struct kvr_stream *s, stamp then);
-/* What __syncthreads and __syncwarp are in a block that is `clocked`: all have seen all. */
+/* __syncthreads and __syncwarp in a block with vector clocks. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Copy or store i of those under way arrives. */
+/* Complete copy or store i of those in flight. */
 void arrives(struct kvr_stream *s, unsigned i);
-/* Keep the order of what is about to run, which is several blocks, from its beginning. */
+/* Start vector clocks for a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
-/* Why a thread that waits in a state of sm_90's own cannot go on; none can. */
+/* Report a deadlocked thread that waits in one of the sm_90 states. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
-/* The thread that runs has left; with it all of its block have. */
+/* The running thread has exited; it was the last one of its block. */
 void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
 void hopper_close(struct kvr_stream *s);
-/* Who did something `then`, in words. */
+/* Describe the thread or operation of a stamp. */
 const char *who(stamp then, char *text, size_t size);
 
-/* What a launch that has just run has moved; what a copy or a fill has. */
+/* Account the bytes of the launch that has just run; of a copy or a fill. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
-/* Of the thread that runs. */
+/* The running thread's fiber. */
 static inline struct fiber *self()
 {
     return (struct fiber *)here;
 }
 
-/* To be called whenever one of a fiber's epochs changes. */
+/* Must be called whenever an epoch of the fiber changes. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |

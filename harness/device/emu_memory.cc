@@ -1,4 +1,4 @@
-/* emu_memory.cc - shared arrays, and the shadow in which wrong accesses show. */
+/* emu_memory.cc - shared arrays, and the shadow memory that detects wrong accesses. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -73,7 +73,7 @@ struct region *shared_dynamic()
     return &running->block[here->rank].array[0];
 }
 
-/* An array is where it is in the own block, whoever came to its declaration first. */
+/* An array has the same offset in each block, whichever thread declared it first. */
 struct region *map_shared(struct region *r, unsigned rank)
 {
     if (!r || !r->shared)
@@ -83,7 +83,7 @@ struct region *map_shared(struct region *r, unsigned rank)
     return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
 }
 
-/* From the last to the first, since shared memory's are split in place. */
+/* From last to first: cells of shared memory are split in place. */
 bool split(struct region *r, unsigned unit)
 {
     const size_t n = (r->n + unit - 1) / unit;
@@ -100,10 +100,10 @@ bool split(struct region *r, unsigned unit)
     return true;
 }
 
-/* Units are powers of two: no division, since every access comes here. */
+/* Units are powers of two, so that no access needs a division. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
 {
-    const size_t ends = at + n == r->n ? 0 : at + n; /* behind the last cell there is nothing */
+    const size_t ends = at + n == r->n ? 0 : at + n; /* the last cell may be partial */
     unsigned unit = r->unit, shift;
 
     if ((at | ends) & (unit - 1)) {
@@ -122,11 +122,11 @@ void renumber(struct kvr_stream *s)
     for (struct region *r = s->regions; r; r = r->next)
         for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++)
             r->cells[i] = { r->cells[i].write ? BY_HOST : 0, {} };
-    s->serial = 1; /* shared memory of blocks long gone is all the same */
+    s->serial = 1; /* shared memory of earlier blocks is invalid anyway */
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
-/* May both have happened at the same time on a device? */
+/* Whether the two accesses are unordered. */
 static inline bool unordered(const struct region *r, stamp then, stamp now)
 {
     const stamp other = then ^ now;
@@ -134,11 +134,11 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
     if (serial_of(then) < running->launch_serial)
         return false; /* an earlier launch, the host, or never */
     if (serial_of(other))
-        return !r->shared; /* another block has shared memory of its own */
+        return !r->shared; /* shared memory belongs to one block */
     if (running->clocked)
         return unseen(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))
-        return false; /* a barrier between, or one thread */
+        return false; /* ordered by a barrier, or the same thread */
     return thread_of(other) >> 5 || !(other >> 12);
 }
 
@@ -158,11 +158,11 @@ static void race(const struct region *r, size_t at, const char *before, const ch
 enum access { READ, WRITE, ATOMIC };
 static const char *const done[] = { "read", "written", "changed atomically" };
 
-/* Record one cell's access, whose first byte is byte i of the region; a constant `how`. */
+/* Check and record an access to one cell, which starts at byte i of the region; `how` is a constant. */
 static inline __attribute__((always_inline)) void touch_cell(const struct region *r, struct cell *c,
                                                              size_t i, stamp now, enum access how)
 {
-    const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two of them are in order */
+    const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two atomics are ordered */
 
     if ((c->write & COMING) && serial_of(c->write) == serial_of(now))
         fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
@@ -195,7 +195,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     stamp now;
 
     if (!here)
-        abort(); /* device memory touched by the host's own code */
+        abort(); /* device memory accessed by host code */
     now = self()->now | (how == ATOMIC ? ATOMICALLY : 0);
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
@@ -210,7 +210,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
         n_cells = cells_of(r, at, n, &first);
         if (!n_cells)
             fail("the host has no memory for the books on its memory");
-    } else { /* whole cells, as nearly always */
+    } else { /* whole cells, the common case */
         const unsigned shift = (unsigned)__builtin_ctz(r->unit);
 
         first = r->cells + (at >> shift);
