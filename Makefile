@@ -107,7 +107,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib run-tests model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
+.PHONY: all lib run-tests model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
@@ -506,9 +506,12 @@ fuzz-list:
 ## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:
 	@bash tools/lint.sh
+## lint-all: those, and what compiles everything again: clang for every instruction set, nvcc, machine code
+lint-all:
+	@bash tools/lint.sh --all
 
 # That a loop which is asked to be vectors, or unrolled, could not be is said by the optimiser alone: make
-# lint has these compiled by CC=clang; of all else it has the syntax checked.
+# lint-all has these compiled by CC=clang; of all else it has the syntax checked.
 LOOPS = $(shell grep -liE 'pragma.*(simd|unroll)' $(ALL_SRC) $(CU))
 loops:
 	@$(MAKE) --no-print-directory $(foreach f,$(LOOPS),$(if $(filter %_isa.c,$f),$(ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if \

@@ -43,7 +43,16 @@ fi
 
 # What pip has, after apt.
 finish() {
-    [ "$what" = --tests ] || exit 0
+    case $what in
+    --lint)
+        if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+            bash tools/nvdisasm.sh --install >/dev/null
+        fi
+        exit 0
+        ;;
+    --tests) ;;
+    *) exit 0 ;;
+    esac
     bash tools/test-venv.sh
     python=$(bash tools/test-python.sh)
     PIP="$python -m pip" bash tools/fetch-stlpips.sh

@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # lint.sh - formatting, static analysis, headers that stand alone, and a second compiler.
 #
-# A tool that is not installed is named and left out; whatever is found fails the goal.
+#     tools/lint.sh           what takes minutes on two cores
+#     tools/lint.sh --all     what compiles everything again, too: clang for every instruction set, nvcc
+#     ONLY='cppcheck'         the steps whose name matches
+#
+# A tool that is not installed, and a step that is left to --all, are named; whatever is found fails the
+# goal. tools/deps.sh --lint installs the tools.
 set -uo pipefail
 
 mapfile -t sources < <(git ls-files '*.c')
@@ -10,19 +15,24 @@ mapfile -t cuda < <(git ls-files '*.cu' '*.cc')
 mapfile -t cuda_headers < <(git ls-files '*.cuh')
 mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
 bad=0
+all=
+[ "${1-}" = --all ] && all=1
+only=${ONLY-}
+cores=$(nproc 2>/dev/null || echo 2)
 
 step() { # name command...
-    local name=$1 log
+    local name=$1 log start=$SECONDS
     shift
+    if [ -n "$only" ] && [[ ! $name =~ $only ]]; then return; fi
     log=$(mktemp)
     if "$@" >"$log" 2>&1; then
-        echo "ok    $name"
+        printf 'ok    %s, %d s\n' "$name" $((SECONDS - start))
     else
-        echo "FAIL  $name"
+        printf 'FAIL  %s, %d s\n' "$name" $((SECONDS - start))
         sed 's/^/      | /' "$log" | head -n 80
         bad=1
     fi
-    rm -f "$log"
+    rm -f "$log" "$log.files"
 }
 
 have() { # tool what-for
@@ -37,14 +47,30 @@ strict=(-Wstrict-prototypes -Wmissing-prototypes)
 flags=($(pkg-config --cflags jansson yaml-0.1 sqlite3 libcrypto libavformat libavcodec libavutil \
     libswscale check 2>/dev/null) -I. -D_GNU_SOURCE)
 
+# each N FILE... -- COMMAND...: COMMAND with N files at a time, one command per core.
+each() {
+    local n=$1 files=()
+    shift
+    while [ "$1" != -- ]; do
+        files+=("$1")
+        shift
+    done
+    shift
+    printf '%s\0' "${files[@]}" | xargs -0 -n "$n" -P "$cores" "$@"
+}
+
 alone() { # language standard compiler headers...
-    local lang=$1 std=$2 cc=$3 h rc=0
+    local lang=$1 std=$2 cc=$3 h work rc=0 wrappers=()
     shift 3
+    work=$(mktemp -d)
     for h in "$@"; do
         # The include comes twice: a header without a guard fails here.
-        printf '#include "%s"\n#include "%s"\n' "$h" "$h" |
-            "$cc" -x "$lang" -std="$std" -march=native -Wall -Wextra -Werror "${flags[@]}" -fopenmp -fsyntax-only - || rc=1
+        printf '#include "%s"\n#include "%s"\n' "$h" "$h" >"$work/${h//\//__}.in"
+        wrappers+=("$work/${h//\//__}.in")
     done
+    each 8 "${wrappers[@]}" -- "$cc" -x "$lang" -std="$std" -march=native -Wall -Wextra -Werror "${flags[@]}" -fopenmp \
+        -fsyntax-only || rc=1
+    rm -rf "$work"
     return "$rc"
 }
 
@@ -56,35 +82,28 @@ alone_emulated() { # headers...
 
 # Names the files; `make format` mends them.
 formatted() {
-    local f rc=0
-    for f in "$@"; do
-        if ! clang-format --dry-run -Werror "$f" 2>/dev/null; then
-            echo "$f"
-            rc=1
-        fi
-    done
-    return "$rc"
+    each 16 "$@" -- clang-format --dry-run -Werror 2>&1 | sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' | sort -u >"$log.files"
+    cat "$log.files"
+    test ! -s "$log.files"
 }
 
 clang_builds() {
-    local f rc=0
-    for f in "${sources[@]}"; do
-        clang -std=c17 "${warn[@]}" "${strict[@]}" "${flags[@]}" -march=native -fopenmp \
-            -fsyntax-only "$f" || rc=1
-    done
-    return "$rc"
+    each 8 "${sources[@]}" -- clang -std=c17 "${warn[@]}" "${strict[@]}" "${flags[@]}" -march=native -fopenmp -fsyntax-only
 }
 
 # The emulated build of the CUDA sources, by the second compiler.
 clang_builds_cuda() {
-    local f rc=0 exceptions
+    local f plain=() throwing=() rc=0
     for f in "${cuda[@]}"; do
-        [[ $f == harness/device/*_cuda.cu ]] && continue # nvcc's alone
-        exceptions=-fno-exceptions
-        case $f in */onednn_guard.cc | */spiece.cc) exceptions=-fexceptions ;; esac # where those of libraries end
-        clang++ -x c++ -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas "${flags[@]}" \
-            -DKVR_EMULATED "$exceptions" -fno-rtti -fsyntax-only "$f" || rc=1
+        case $f in
+        harness/device/*_cuda.cu) ;;                            # nvcc's alone
+        */onednn_guard.cc | */spiece.cc) throwing+=("$f") ;; # where exceptions of libraries end
+        *) plain+=("$f") ;;
+        esac
     done
+    local options=(-x c++ -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas "${flags[@]}" -DKVR_EMULATED -fno-rtti -fsyntax-only)
+    each 2 "${plain[@]}" -- clang++ "${options[@]}" -fno-exceptions || rc=1
+    each 2 "${throwing[@]}" -- clang++ "${options[@]}" -fexceptions || rc=1
     return "$rc"
 }
 
@@ -111,13 +130,21 @@ registers_fit() {
     return "$rc"
 }
 
+later() { # name: not a step of minutes
+    [ -n "$all" ] && return 0
+    echo "left  $1: make lint-all"
+    return 1
+}
+
 step "includes go one way" bash tools/check-includes.sh
 step "nobody asks which device it is" bash tools/check-devices.sh
 step "text in the field's words" bash tools/plain.sh
-step "the library opens late in a process" sh -c 'make -s -j2 lib && bash tools/check-library.sh "${BUILD:-build}/libkvreel.so"'
+if have shellcheck 'shell scripts'; then
+    step "shell scripts" each 8 "${scripts[@]}" -- shellcheck -x -S warning -e SC2154
+fi
 if have clang-format formatting; then
-    all=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
-    step "formatting of ${#all[@]} files" formatted "${all[@]}"
+    every=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
+    step "formatting of ${#every[@]} files" formatted "${every[@]}"
 fi
 if have gcc 'headers alone'; then
     step "headers alone, C17" alone c c17 gcc "${headers[@]}"
@@ -136,22 +163,6 @@ fi
 if have clang 'the second compiler'; then
     step "clang takes every source" clang_builds
     step "clang takes every CUDA source, emulated" clang_builds_cuda
-    step "clang's optimiser is silent about loops, for every instruction set" make -s -j2 CC=clang loops
-fi
-[ -z "$(command -v nvcc)" ] && [ -x /usr/local/cuda/bin/nvcc ] && PATH=$PATH:/usr/local/cuda/bin # where the Makefile looks, too
-if have nvcc 'registers of the CUDA kernels'; then
-    step "nvcc takes every kernel, and none spills" no_spills
-    have python3 'registers of warp groups' &&
-        step "registers of warp groups fit what the launch allocates" registers_fit
-    step "what a session with a GPU will build" bash tools/device-check.sh --build 90 "${BUILD:-build}/device-90"
-    bash tools/sass.sh >/dev/null 2>"${BUILD:-build}/sass.log"
-    case $? in
-    77) echo "skip  $(cat "${BUILD:-build}/sass.log")" ;;
-    *)
-        step "machine code of attention within its limits" bash tools/sass.sh
-        step "machine code of codecs within its limits" bash tools/sass-streams.sh
-        ;;
-    esac
 fi
 if have cppcheck cppcheck; then
     # Without the tests: Check's macros hide from it which assertions end a function.
@@ -164,9 +175,26 @@ if have cppcheck cppcheck; then
         '-Djson_object_foreach(o,k,v)=while((k=next_key(o))&&(v=next_value(o)))' \
         '-Djson_array_foreach(a,i,v)=while((v=element(a,i=next_index(a))))' \
         --enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
-        --suppress='*:/usr/*' --suppress=invalidPointerCast -j 2 "${product[@]}"
+        --suppress='*:/usr/*' --suppress=invalidPointerCast -j "$cores" "${product[@]}"
 fi
-if have shellcheck 'shell scripts'; then
-    step "shell scripts" shellcheck -x -S warning -e SC2154 "${scripts[@]}"
+step "the library opens late in a process" sh -c 'make -s -j2 lib && bash tools/check-library.sh "${BUILD:-build}/libkvreel.so"'
+if have clang 'loops' && later "clang's optimiser, for every instruction set"; then
+    step "clang's optimiser is silent about loops, for every instruction set" make -s -j"$cores" CC=clang loops
 fi
+[ -z "$(command -v nvcc)" ] && [ -x /usr/local/cuda/bin/nvcc ] && PATH=$PATH:/usr/local/cuda/bin # where the Makefile looks, too
+if have nvcc 'machine code of the CUDA kernels' && have python3 'machine code of the CUDA kernels'; then
+    if NVDISASM=$(bash tools/nvdisasm.sh --install 2>&1); then
+        export NVDISASM
+        step "machine code of attention within its limits" bash tools/sass.sh
+        step "machine code of codecs within its limits" bash tools/sass-streams.sh
+    else
+        echo "skip  machine code of the CUDA kernels: $NVDISASM"
+    fi
+    if later "every kernel by nvcc"; then
+        step "nvcc takes every kernel, and none spills" no_spills
+        step "registers of warp groups fit what the launch allocates" registers_fit
+        step "what a session with a GPU will build" bash tools/device-check.sh --build 90 "${BUILD:-build}/device-90"
+    fi
+fi
+echo "lint: $SECONDS s"
 exit $bad

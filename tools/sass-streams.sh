@@ -9,9 +9,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-nvdisasm=${NVDISASM:-$(command -v nvdisasm || echo "$(dirname "$nvcc")/nvdisasm")}
-for tool in "$nvcc" "$nvdisasm" "$(command -v python3 || echo python3)"; do
-    [ -x "$tool" ] || { echo "sass-streams: skipped, there is no $tool" >&2; exit 77; }
+nvdisasm=$(bash tools/nvdisasm.sh 2>/dev/null) || nvdisasm=nvdisasm
+for tool in "$nvcc" "$nvdisasm" python3; do
+    command -v "$tool" >/dev/null || { echo "sass-streams: skipped, there is no $tool" >&2; exit 77; }
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -5,14 +5,13 @@
 #
 # Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu, attend_bytes.cu and harness/engine/product_cuda.cu
 # for sm_90a, and reads what nvcc made of it: registers of warp groups (setmaxnreg.py), instructions and time
-# (sass_model.py). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm, then
-# NVDISASM=PATH) and Python 3. One that is missing is named, and the exit status is 77.
+# (sass_model.py). Needs nvcc, nvdisasm (tools/nvdisasm.sh) and Python 3. One that is missing is named, and the exit status is 77.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-nvdisasm=${NVDISASM:-$(command -v nvdisasm || echo "$(dirname "$nvcc")/nvdisasm")}
-for tool in "$nvcc" "$nvdisasm" "$(command -v python3 || echo python3)"; do
-    [ -x "$tool" ] || { echo "sass: skipped, there is no $tool" >&2; exit 77; }
+nvdisasm=$(bash tools/nvdisasm.sh 2>/dev/null) || nvdisasm=nvdisasm
+for tool in "$nvcc" "$nvdisasm" python3; do
+    command -v "$tool" >/dev/null || { echo "sass: skipped, there is no $tool" >&2; exit 77; }
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

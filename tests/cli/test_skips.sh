@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/run-tests.sh: what is skipped is told by reason, and with KVREEL_TEST_ALL=1 only the hardware's
-# reasons are accepted.
+# tools/run-tests.sh: skips are listed by reason. With KVREEL_TEST_ALL=1 only those for the hardware
+# pass.
 . tests/cli/lib.sh || exit 1
 mkdir -p "$work/tree/tests/cli" "$work/tree/tools" "$work/tree/build"
 cp tools/run-tests.sh tools/test-python.sh "$work/tree/tools"
@@ -14,11 +14,11 @@ script() { printf '%s\n' "$2" >"tests/cli/test_$1.sh"; }
 
 script a 'echo "ok - one"; echo "skip - two (this CPU does not have avx512)"'
 check "a skip for the hardware passes" runs
-prints "it is told, with what runs it" '^ +1  this CPU does not have avx512: needs a CPU with that instruction set$'
+prints "it is listed, with what runs it" '^ +1  this CPU does not have avx512: needs a CPU with that instruction set$'
 KVREEL_TEST_ALL=1 check "with everything installed, too" runs
 script b 'echo "skip - three (Python has no torch)"; echo "skip - four (Python has no torch)"'
 check "a skip for a package passes" runs
-prints "it is told, with what runs it" '^ +2  Python has no torch: KVREEL_TEST_ALL=1 make test'
+prints "it is listed, with what runs it" '^ +2  Python has no torch: KVREEL_TEST_ALL=1 make test'
 prints "and counted" '^3 checks skipped:$'
 KVREEL_TEST_ALL=1 check "but not where everything is installed" fails
 prints "with the reason" '^ +2  Python has no torch: FAILS'

@@ -80,7 +80,9 @@ static void close_kit(struct kit *t)
 static enum kvr_status pass(struct kit *t, int chunk, int index, bool clean)
 {
     const int frames = t->c->frames_per_chunk;
-    const struct kvr_pass p = { chunk, chunk * frames, frames, index, clean };
+    const struct kvr_pass p = {
+        .chunk = chunk, .frame0 = chunk * frames, .n_frames = frames, .index = index, .clean = clean
+    };
     float times[64];
 
     for (int i = 0; i < frames && i < 64; i++)
