@@ -710,13 +710,15 @@ enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k)
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
                                        struct kvr_dev *dev, const float *k, const float *v,
                                        const struct kvr_block_shape *shape,
-                                       struct kvr_packed *out_k, struct kvr_packed *out_v)
+                                       const struct kvr_place *place, struct kvr_packed *out_k,
+                                       struct kvr_packed *out_v)
 {
-    const struct kvr_stage_job job = bare_job(ck, 0, dev, shape);
+    struct kvr_stage_job job = bare_job(ck, 0, dev, shape);
     enum kvr_status st;
 
-    *out_k = (struct kvr_packed){ .codec = ck, .dev = dev, .shape = *shape };
-    *out_v = (struct kvr_packed){ .codec = cv, .dev = dev, .shape = *shape };
+    job.place = *place;
+    *out_k = (struct kvr_packed){ .codec = ck, .dev = dev, .shape = *shape, .place = *place };
+    *out_v = (struct kvr_packed){ .codec = cv, .dev = dev, .shape = *shape, .place = *place };
     st = job.stage->joint->encode(&job, k, v, &out_k->stage[0], &out_v->stage[0]);
     if (st != KVR_OK) {
         kvr_packed_free(out_k);

@@ -55,6 +55,8 @@ struct kvr_place {
      * borrowed from the owner of the block. */
     const int32_t *list;
     int layer, n_layers; /* layer of the keys or values */
+    int head0;           /* first head's index in the layer */
+    int frames_per_chunk;
 };
 
 enum { KVR_MAX_STAGES = 4 };
@@ -377,7 +379,8 @@ enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
                                        struct kvr_dev *dev, const float *k, const float *v,
                                        const struct kvr_block_shape *shape,
-                                       struct kvr_packed *out_k, struct kvr_packed *out_v);
+                                       const struct kvr_place *place, struct kvr_packed *out_k,
+                                       struct kvr_packed *out_v);
 
 /* Decode tokens [t0, t0+n) of heads [h0, h0+nh) into out [n,nh,D]. Thread-safe on the CPU. On CUDA
  * only the device's thread may call it; it neither synchronises nor allocates, except for stages

@@ -221,9 +221,10 @@ static void count_varying(struct kvr_layer *l, const struct kvr_packed *p)
 
 static enum kvr_status code_joint(struct kvr_layer *l, const float *k, const float *v,
                                   struct kvr_segment *out, const struct kvr_codec *ck,
-                                  const struct kvr_codec *cv, const struct kvr_block_shape *shape)
+                                  const struct kvr_codec *cv, const struct kvr_block_shape *shape,
+                                  const struct kvr_place *place)
 {
-    KVR_TRY(kvr_codec_encode_joint(ck, cv, l->dev, k, v, shape, &out->k, &out->v));
+    KVR_TRY(kvr_codec_encode_joint(ck, cv, l->dev, k, v, shape, place, &out->k, &out->v));
     count_varying(l, &out->k);
     count_varying(l, &out->v);
     return KVR_OK;
@@ -247,7 +248,9 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_valu
                                      .whole = !listed && !l->scheme->retention.part,
                                      .list = list,
                                      .layer = l->geo.layer,
-                                     .n_layers = l->geo.n_layers };
+                                     .n_layers = l->geo.n_layers,
+                                     .head0 = head0,
+                                     .frames_per_chunk = l->geo.frames_per_chunk };
     const struct kvr_codec *ck = l->scheme->k[tier], *cv = l->scheme->v[tier];
 
     *out = (struct kvr_segment){ .kind = KVR_SEG_CODED,
@@ -262,7 +265,7 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_valu
         return KVR_OK;
     }
     if (kvr_codec_joint(ck))
-        return code_joint(l, k.p, v.p, out, ck, cv, &shape);
+        return code_joint(l, k.p, v.p, out, ck, cv, &shape, &place);
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
                             (size_t)(n * heads * l->geo.head_dim) * sizeof(float)));
     KVR_TRY(kvr_codec_encode_values(ck, l->dev, &k, &shape, &place, l->scratch->work.p, &out->k));

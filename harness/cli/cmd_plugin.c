@@ -1,4 +1,4 @@
-/* cmd_plugin.c - `kvreel plugin check`: does what a plug-in brings keep to what is asked of methods?
+/* cmd_plugin.c - `kvreel plugin`: `new` writes a method to begin with, `check` runs the contract tests.
  *
  * Each check runs in a process of its own, so that one that crashes is told like any other. */
 #include <errno.h>
@@ -11,11 +11,12 @@
 
 #include "harness/cache/conform.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/plugin_new.h"
 #include "harness/device/names.h"
 #include "methods/plugin.h"
 
 struct plugin_opts {
-    const char *method, *device;
+    const char *method, *device, *out;
     int timeout_s;
     bool json;
 };
@@ -240,9 +241,14 @@ static int run(const struct kvr_call *call)
     enum kvr_status st;
     int code;
 
+    if (strcmp(call->words[0], "new") == 0) {
+        st = kvr_cli_plugin_new(call->words[1], o->out);
+        return st == KVR_OK ? kvr_cli_wrote(KVR_OK, KVR_EXIT_OK) : kvr_cli_fail(st);
+    }
     if (strcmp(call->words[0], "check") != 0)
         return kvr_cli_fail(kvr_fail(KVR_EINVAL,
-                                     "plugin: '%.40s', need check; usage: kvreel plugin check FILE",
+                                     "plugin: '%.40s', need new or check; usage: kvreel plugin "
+                                     "new NAME, kvreel plugin check FILE",
                                      call->words[0]));
     st = load(call->words[1], &p);
     if (st != KVR_OK)
@@ -260,19 +266,22 @@ static const struct kvr_arg args[] = {
                  "device to compare with the CPU; default: any available"),
     KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
                 "time limit of one check, seconds"),
+    KVR_ARG_TEXT(struct plugin_opts, out, "out", 'o', "DIR", ".", "new: folder of the two files"),
     KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_plugin = {
     .name = "plugin",
-    .summary = "run the contract tests on your own method",
-    .usage = "check FILE.so|FILE.py [-m METHOD] [--json]",
-    .examples = "  kvreel plugin check ./mine.so\n"
-                "  kvreel plugin check out/own/half.py -m CUT_BF16\n"
+    .summary = "write a method of your own, or run the contract tests on it",
+    .usage = "new NAME [-o DIR] | check FILE.so|FILE.py [-m METHOD] [--json]",
+    .examples = "  kvreel plugin new MINE\n"
+                "  kvreel plugin check ./mine.so\n"
+                "  kvreel plugin check out/own/int8.py -m TORCH_INT8\n"
                 "  kvreel plugin check ./mine.so --json | jq '.checks[] | select(.verdict == "
                 "\"FAILED\")'\n",
     .details =
+        "new writes NAME.py, a working method in Python, and test_NAME.py.\n"
         "Each check runs in its own process on one layer: decoded values are finite and nearer "
         "than\n"
         "zeros; held bytes equal declared bytes; equal input gives equal bytes for any number of\n"

@@ -1,8 +1,10 @@
 # host.py - the process of a method written in Python: `python3 -c THIS ROLE FILE`, with a socket at 3.
 # ROLE is describe (what the file says of itself), encode or decode: the process that decodes never saw
-# what was coded. Messages: seven int64 (verb or status, tokens, heads, dim, three lengths), three parts.
+# what was coded. Messages: seven int64, three parts. To us: form, tokens, heads, dim, three lengths; from us:
+# status, form, 0, 0, three lengths. The form has a bit for data, another for the state: it is a structure.
 import ctypes
 import importlib.util
+import inspect
 import json
 import os
 import socket
@@ -76,47 +78,271 @@ def describe(module):
                        "options": options}).encode()
 
 
-def stored(what, x):
-    """As bytes, to the letter: what is counted is what decode is given."""
+# --- what encode returns, as bytes --------------------------------------------------------------
+#
+# bytes, one array or None are held as their bytes, and decode gets bytes. A tuple, list or dict is held as
+# a description of its parts and their bytes behind it; decode gets the same structure, of numpy arrays
+# where those were, of torch tensors where those were. Every byte of both is counted.
+
+
+def torch():
+    """The module, where the method has imported it."""
+    return sys.modules.get("torch")
+
+
+def is_tensor(x):
+    return torch() is not None and isinstance(x, torch().Tensor)
+
+
+def is_array(x):
+    return hasattr(x, "__dlpack__") or hasattr(x, "__array__") or hasattr(x, "__array_interface__")
+
+
+def as_numpy(x):
+    """Of anything with __array__ or DLPack; torch tensors of any device, BF16 as F32."""
+    import numpy
+    if is_tensor(x):
+        x = x.detach().cpu()
+        return (x.float() if x.is_floating_point() else x).numpy()
+    if hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
+        return numpy.asarray(x)
+    return numpy.from_dlpack(x)
+
+
+def dtype_name(what, t):
+    import numpy
+    if t.isbuiltin == 1 and t.kind in "biufc":
+        return t.str
+    try:
+        if numpy.dtype(t.name) == t:  # ml_dtypes' bfloat16, float8_e4m3fn, ...
+            return t.name
+    except TypeError:
+        pass
+    raise TypeError("%s: arrays of %s are not stored" % (what, t))
+
+
+def raw(what, x):
+    """Kind, type's name, shape, bytes."""
+    import numpy
+    if is_tensor(x):
+        x = x.detach().cpu().contiguous()
+        flat = x.reshape(-1)
+        return b"t", str(x.dtype)[len("torch."):], tuple(x.shape), bytes(flat.view(torch().uint8).numpy()) if x.numel() else b""
+    x = numpy.asarray(as_numpy(x))
+    return b"n", dtype_name(what, x.dtype), x.shape, x.tobytes()
+
+
+def number(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+def text(s):
+    s = s.encode()
+    return number(len(s)) + s
+
+
+def describe_value(what, x, told, data):
     if x is None:
-        return b""
-    if hasattr(x, "tobytes"):
-        return x.tobytes()
-    if isinstance(x, (bytes, bytearray)):
-        return bytes(x)
-    raise TypeError("encode returned %s of type %s; need bytes, an array, or None" % (what, type(x).__name__))
+        told.append(b"0")
+    elif isinstance(x, bool):
+        told.append(b"+" if x else b"-")
+    elif isinstance(x, int):
+        told += [b"i", number(2 * x if x >= 0 else -2 * x - 1)]
+    elif isinstance(x, float):
+        told += [b"f", struct.pack("<d", x)]
+    elif isinstance(x, str):
+        told += [b"s", text(x)]
+    elif isinstance(x, (bytes, bytearray, memoryview)):
+        told += [b"b", number(len(bytes(x)))]
+        data.append(bytes(x))
+    elif isinstance(x, dict):
+        told += [b"d", number(len(x))]
+        for key, value in x.items():
+            if not isinstance(key, str):
+                raise TypeError("%s: a key of type %s; need str" % (what, type(key).__name__))
+            told.append(text(key))
+            describe_value("%s[%r]" % (what, key), value, told, data)
+    elif isinstance(x, (tuple, list)):
+        told += [b"(" if isinstance(x, tuple) else b"[", number(len(x))]
+        for i, value in enumerate(x):
+            describe_value("%s[%d]" % (what, i), value, told, data)
+    elif is_array(x):
+        kind, name, shape, held = raw(what, x)
+        told += [kind, text(name), number(len(shape)), *map(number, shape)]
+        data.append(held)
+    else:
+        raise TypeError("encode returned %s of type %s; need bytes, an array or tensor, a number, a text, "
+                        "None, or tuples, lists and dicts of them" % (what, type(x).__name__))
 
 
-def coded(module, shape, options, k, v):
+def stored(what, x):
+    """Whether it is a structure, and its bytes: what is counted is what decode is given."""
+    if x is None:
+        return False, b""
+    if isinstance(x, (bytes, bytearray, memoryview)):
+        return False, bytes(x)
+    if is_array(x):
+        return False, raw(what, x)[3]
+    if not isinstance(x, (tuple, list, dict)):
+        raise TypeError("encode returned %s of type %s; need bytes, an array or tensor, None, or tuples, lists "
+                        "and dicts of them" % (what, type(x).__name__))
+    told, data = [], []
+    describe_value(what, x, told, data)
+    told = b"".join(told)
+    return True, number(len(told)) + told + b"".join(data)
+
+
+class Reader:
+    def __init__(self, held):
+        self.held, self.at, self.data = held, 0, 0
+        n = self.number()
+        self.data = self.at + n
+
+    def take(self, n):
+        self.at += n
+        return self.held[self.at - n:self.at]
+
+    def take_data(self, n):
+        self.data += n
+        return bytearray(self.held[self.data - n:self.data])
+
+    def number(self):
+        out = shift = 0
+        while True:
+            b = self.held[self.at]
+            self.at += 1
+            out |= (b & 127) << shift
+            if b < 128:
+                return out
+            shift += 7
+
+    def text(self):
+        return self.take(self.number()).decode()
+
+    def array(self, kind):
+        import numpy
+        name, shape = self.text(), tuple(self.number() for _ in range(self.number()))
+        count = 1
+        for extent in shape:
+            count *= extent
+        if kind == b"t":
+            import torch
+            t = getattr(torch, name)
+            held = self.take_data(count * torch.empty(0, dtype=t).element_size())
+            return (torch.frombuffer(held, dtype=t) if held else torch.empty(0, dtype=t)).reshape(shape)
+        try:
+            t = numpy.dtype(name)
+        except TypeError:
+            import ml_dtypes
+            t = numpy.dtype(getattr(ml_dtypes, name))
+        return numpy.frombuffer(self.take_data(count * t.itemsize), t).reshape(shape)
+
+    def value(self):
+        kind = self.take(1)
+        if kind in b"0+-":
+            return {b"0": None, b"+": True, b"-": False}[kind]
+        if kind == b"i":
+            n = self.number()
+            return n // 2 if n % 2 == 0 else -(n + 1) // 2
+        if kind == b"f":
+            return struct.unpack("<d", self.take(8))[0]
+        if kind == b"s":
+            return self.text()
+        if kind == b"b":
+            return bytes(self.take_data(self.number()))
+        if kind == b"d":
+            return {self.text(): self.value() for _ in range(self.number())}
+        if kind in b"([":
+            values = [self.value() for _ in range(self.number())]
+            return tuple(values) if kind == b"(" else values
+        return self.array(kind)
+
+
+def restored(structured, held):
+    return Reader(held).value() if structured else held
+
+
+# --- what the functions are called with ---------------------------------------------------------
+
+
+class Context:
+    """Where a block's tokens come from: the third argument of encode(k, v, ctx), the fourth of decode."""
+
+    def __init__(self, shape, told):
+        n, heads, _ = shape
+        self.layer, self.n_layers = told["layer"], told["n_layers"]
+        self.heads = range(told["head0"], told["head0"] + heads)
+        self.tokens_per_frame, self.frames_per_chunk = told["tokens_per_frame"], told["frames_per_chunk"]
+        self._n, self._tok0, self._row, self._list = n, told["tok0"], told["row"], told.get("list")
+        first = self._list[0] if self._list else self._tok0
+        self.frame = first // self.tokens_per_frame if self.tokens_per_frame else 0
+        self.chunk = self.frame // self.frames_per_chunk if self.frames_per_chunk else 0
+
+    @property
+    def tokens(self):
+        """[tokens] int64: each one's index in the whole video."""
+        import numpy
+        return numpy.array(self._list, numpy.int64) if self._list else numpy.arange(self._tok0, self._tok0 + self._n)
+
+    @property
+    def positions(self):
+        """[tokens, 3] int64: frame, row and column, by which keys are rotated."""
+        import numpy
+        frame, s = numpy.divmod(self.tokens, self.tokens_per_frame or self._n)
+        row, column = numpy.divmod(s, self._row or self.tokens_per_frame or self._n)
+        return numpy.stack([frame, row, column], axis=1)
+
+
+def takes_context(module, name, n_usual):
+    """Does the function have a place for one, besides its usual arguments and options?"""
+    own = getattr(module, "OPTIONS", {})
+    try:
+        parameters = inspect.signature(getattr(module, name)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in own]
+    return len(places) > n_usual
+
+
+def coded(module, shape, told, form, k, v):
     import numpy
     k, v = (numpy.frombuffer(x, numpy.float32).reshape(shape) for x in (k, v))
-    got = module.encode(k, v, **options)
-    if not isinstance(got, tuple) or len(got) != 2:
+    context = [Context(shape, told)] if takes_context(module, "encode", 2) else []
+    got = module.encode(k, v, *context, **told["options"])
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
         raise TypeError("encode returned %s; need (bytes, state)" % type(got).__name__)
-    return stored("bytes", got[0]), stored("a state", got[1])
+    (data_form, data), (state_form, state) = stored("bytes", got[0]), stored("a state", got[1])
+    return data_form | state_form << 1, data, state
 
 
-def decoded(module, shape, options, data, state):
+def decoded(module, shape, told, form, data, state):
     import numpy
-    got = module.decode(bytes(data), bytes(state), shape, **options)
-    if not isinstance(got, tuple) or len(got) != 2:
+    context = [Context(shape, told)] if takes_context(module, "decode", 3) else []
+    got = module.decode(restored(form & 1, bytes(data)), restored(form & 2, bytes(state)), shape, *context, **told["options"])
+    if is_array(got) and len(got) == 2:
+        got = got[0], got[1]
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
         raise TypeError("decode returned %s; need (k, v)" % type(got).__name__)
     out = []
     for name, x in zip("kv", got):
-        x = numpy.asarray(x)
+        x = as_numpy(x) if is_array(x) else numpy.asarray(x)
         if x.shape != shape:
             raise ValueError("decode returned %s of shape %s, need %s" % (name, x.shape, shape))
         out.append(numpy.ascontiguousarray(x, numpy.float32).reshape(-1).data)
-    return out
+    return 0, *out
 
 
 def serve(module):
     while True:
         head = HEAD.unpack(receive(HEAD.size))
-        shape, (options, a, b) = tuple(head[1:4]), [receive(n) for n in head[4:]]
+        form, shape, (told, a, b) = head[0], tuple(head[1:4]), [receive(n) for n in head[4:]]
         try:
-            options = json.loads(bytes(options))
-            answer(OK, shape, *(coded if role == "encode" else decoded)(module, shape, options, a, b))
+            form, *parts = (coded if role == "encode" else decoded)(module, shape, json.loads(bytes(told)), form, a, b)
+            answer(OK, (form, 0, 0), *parts)
         except Exception as e:
             fail(e)
 

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/json.h"
 #include "methods/joint.h"
+#include "methods/kernels/rope.h"
 #include "methods/script/talk.h"
 
 enum { MAX_OPTIONS = 16, SLOT = sizeof(double), MAX_TEXT = 160 };
@@ -45,7 +47,7 @@ struct held {
     struct kvr_joint joint; /* first */
     struct script *script;
     struct kvr_dev *dev;
-    char *options; /* JSON, as it was coded with */
+    char *options; /* JSON: place and options it was coded with */
     struct kvr_message coded;
 };
 
@@ -54,9 +56,32 @@ static size_t block_bytes(const struct kvr_block_shape *s)
     return (size_t)s->n_tok * (size_t)s->n_heads * (size_t)s->head_dim * sizeof(float);
 }
 
-static char *options_text(const struct script *s, const void *opts)
+/* The members that host.py's Context reads. They are known to any decoder and cost no bytes. */
+static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 {
-    json_t *o = json_object();
+    json_t *o, *list;
+    int row = 0;
+
+    if (p->frame_tokens <= 0 || p->frame_tokens > INT32_MAX ||
+        kvr_frame_row("script", (int)p->frame_tokens, 0, &row) != KVR_OK)
+        row = 0; /* not whole rows: a frame is one row */
+    o = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i}", "layer", p->layer, "n_layers", p->n_layers,
+                  "head0", p->head0, "tok0", (json_int_t)p->tok0, "tokens_per_frame",
+                  (json_int_t)p->frame_tokens, "frames_per_chunk", p->frames_per_chunk, "row", row);
+    if (!o || !p->list)
+        return o;
+    list = json_array();
+    for (int64_t i = 0; i < n_tok; i++)
+        json_array_append_new(list, json_integer(p->list[i]));
+    json_object_set_new(o, "list", list);
+    return o;
+}
+
+/* Place and options of a block, as JSON; free(). */
+static char *told_text(const struct script *s, const struct kvr_stage_job *job)
+{
+    json_t *doc = place_json(&job->place, job->shape.n_tok), *o = json_object();
+    const void *opts = job->opts;
     char *text;
 
     for (int i = 0; s->option[i].name; i++) {
@@ -70,8 +95,9 @@ static char *options_text(const struct script *s, const void *opts)
                             s->option[i].type == KVR_OPT_T_INT ? json_integer(whole)
                                                                : json_real(real));
     }
-    text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(o);
+    json_object_set_new(doc, "options", o);
+    text = kvr_json_text(doc, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(doc);
     return text;
 }
 
@@ -148,7 +174,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
     struct script *s = script_of(job);
     const size_t n = block_bytes(&job->shape);
     struct held *h = calloc(1, sizeof *h);
-    char *options = options_text(s, job->opts);
+    char *options = told_text(s, job);
     struct kvr_told told = { .most = 2 * n };
     enum kvr_status st = KVR_OK;
 
@@ -159,7 +185,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
     }
     st = kvr_talk_ask(
         &s->coder, job->dev,
-        &(struct kvr_message){ job->shape, { options, k, v }, { strlen(options), n, n } }, &told);
+        &(struct kvr_message){ 0, job->shape, { options, k, v }, { strlen(options), n, n } },
+        &told);
     if (st == KVR_OK)
         st = keep(&told, job->dev, out_k, out_v);
     kvr_buf_free(&told.own);
@@ -168,7 +195,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
         .script = s,
         .dev = job->dev,
         .options = options,
-        .coded = { job->shape,
+        .coded = { told.form,
+                   job->shape,
                    { options, out_k->codes.p, out_v->meta.p },
                    { strlen(options), out_k->codes.n_bytes, out_v->meta.n_bytes } },
     };

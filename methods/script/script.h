@@ -2,11 +2,20 @@
  *
  *     def encode(k, v):                    numpy, F32 [tokens, heads, dim]: a chunk's keys and values
  *         ...
- *         return data, state               bytes or arrays, counted as codes and side information
+ *         return data, state               counted as codes and side information
  *
- *     def decode(data, state, shape):      bytes, and (tokens, heads, dim)
+ *     def decode(data, state, shape):      data, state, and (tokens, heads, dim)
  *         ...
  *         return k, v
+ *
+ * data and state are bytes, one array, or None, which decode gets as bytes; or tuples, lists and dicts of
+ * arrays, bytes, numbers and texts, which decode gets as they were returned. An array is anything with
+ * __array__ or DLPack, a torch tensor of any type included, which comes back as such. Of a structure the
+ * description (keys, types, shapes) is stored and counted too, about ten bytes for an array.
+ *
+ * encode(k, v, ctx) and decode(data, state, shape, ctx) are given a Context (host.py): layer, n_layers,
+ * heads, chunk, frame, tokens_per_frame, frames_per_chunk, tokens, and positions, by which keys were
+ * rotated.
  *
  * The file may also have NAME, FAMILY, PAPER, VERSION and OPTIONS = {"bits": (4, 2, 8, "of a
  * code")}, which are handed to both functions by name and can be varied in a sweep as any option.

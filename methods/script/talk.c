@@ -157,10 +157,14 @@ static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const
         const bool fits = told->exactly[i] ? n[i] == (int64_t)told->n_exactly[i]
                                            : n[i] >= 0 && (size_t)n[i] <= told->most - all;
 
+        if (!fits && told->exactly[i])
+            return kvr_fail(KVR_EFORMAT, "answers %lld bytes, need exactly %zu", (long long)n[i],
+                            told->n_exactly[i]);
         if (!fits)
-            return kvr_fail(KVR_EFORMAT, "answers %lld bytes, need %s %zu", (long long)n[i],
-                            told->exactly[i] ? "exactly" : "at most",
-                            told->exactly[i] ? told->n_exactly[i] : told->most - all);
+            return kvr_fail(KVR_EFORMAT,
+                            "returned %lld bytes and a state of %lld; at most %zu are taken "
+                            "together, keys and values in F32",
+                            (long long)n[0], (long long)n[1], told->most);
         told->n[i] = (size_t)n[i];
         all += told->exactly[i] ? 0 : told->n[i];
     }
@@ -187,12 +191,8 @@ static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const
 enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const struct kvr_message *m,
                              struct kvr_told *told)
 {
-    const int64_t head[WORDS] = { 0,
-                                  m->shape.n_tok,
-                                  m->shape.n_heads,
-                                  m->shape.head_dim,
-                                  (int64_t)m->n[0],
-                                  (int64_t)m->n[1],
+    const int64_t head[WORDS] = { m->form,           m->shape.n_tok,   m->shape.n_heads,
+                                  m->shape.head_dim, (int64_t)m->n[0], (int64_t)m->n[1],
                                   (int64_t)m->n[2] };
     int64_t back[WORDS];
     enum kvr_status st;
@@ -205,6 +205,7 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
     KVR_TRY(hear(t, back, sizeof back));
     if (back[0] != SAID_OK)
         return hear_failure(t, back[0], back[4], KVR_EIO);
+    told->form = back[1];
     st = hear_parts(t, dev, back + 4, told);
     if (st != KVR_OK)
         kvr_buf_free(&told->own);

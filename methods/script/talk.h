@@ -26,6 +26,7 @@ struct kvr_talk {
 
 /* One way or the other; parts are the sender's. */
 struct kvr_message {
+    int64_t form; /* as host.py told it when it coded: which parts are structures */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
@@ -33,6 +34,7 @@ struct kvr_message {
 
 /* What takes an answer's parts. */
 struct kvr_told {
+    int64_t form;                     /* of what was coded */
     size_t most;                      /* bytes that may be told in all */
     size_t n[KVR_TALK_PARTS];         /* as told */
     struct kvr_buf own;               /* all parts, one behind the other; the caller's */

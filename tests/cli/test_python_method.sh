@@ -46,6 +46,170 @@ says "says what it raised" "forgets\.py: decode: line 12: KeyError: 'k'"
 exits 4 "plugin check" plugin check forgets.py
 prints "does, too" "decode: line 12: KeyError: 'k'"
 
+# --- what researchers return --------------------------------------------------------------------
+
+# bytes_of NAME: what codec counts for the method, 2 x 64 x 2 x 32 values.
+bytes_of() {
+    exits 0 "$1 codes" codec -m "$1" --plugin shapes.py --draw 64x2x32 -O layers=3 -O layer=1 -O tokens_per_frame=16 -O frames_per_chunk=2 "${@:2}" --json
+    json "$1 comes back" '.k_mse < 1e-4 and .v_mse < 1e-4 and .nonfinite_out == 0'
+    jq .resident_bytes "$out"
+}
+# The same F16 numbers in every form: an array, arrays in tuples and dicts, objects that only speak DLPack
+# or __array__, with texts, numbers and empty arrays beside them.
+for form in array tuple nested dlpack array_interface scalars; do
+    cat >shapes.py <<PY
+"""$form"""
+import numpy as np
+
+NAME = "SHAPES"
+
+
+class Speaks:
+    """DLPack and nothing else."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self, **more):
+        return self.x.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+
+class Array:
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.x, dtype=dtype)
+
+
+def encode(k, v):
+    k, v = k.astype(np.float16), v.astype(np.float16)
+    return {
+        "array": (np.stack([k, v]), None),
+        "tuple": (b"", (k, v)),
+        "nested": ((k,), {"v": [v, {"none": None}]}),
+        "dlpack": ([Speaks(k), Speaks(v)], None),
+        "array_interface": (Array(np.stack([k, v])), None),
+        "scalars": (b"ab", {"k": k, "v": v, "n": -300, "f": 0.1, "t": "µ", "b": True, "e": np.zeros((0, 3), np.int8)}),
+    }["$form"]
+
+
+def decode(data, state, shape):
+    if "$form" in ("array", "array_interface"):
+        assert isinstance(data, bytes) and state == b""
+        k, v = np.frombuffer(data, np.float16).reshape(2, *shape)
+    elif "$form" == "tuple":
+        assert data == b"" and isinstance(state, tuple)
+        k, v = state
+    elif "$form" == "nested":
+        assert state["v"][1] == {"none": None}
+        k, v = data[0], state["v"][0]
+    elif "$form" == "dlpack":
+        assert isinstance(data, list)
+        k, v = map(Speaks, data)
+    else:
+        assert data == b"ab" and (state["n"], state["f"], state["t"], state["b"]) == (-300, 0.1, "µ", True)
+        assert state["e"].shape == (0, 3) and state["e"].dtype == np.int8
+        k, v = Array(state["k"]), state["v"]
+    return k, v
+PY
+    bytes_of SHAPES >got
+    grep -v '^[0-9]' got
+    # Two chunks, each with a description: its length, and for an array kind, "<f2", the number of extents and each.
+    case $form in array | array_interface) want=16384 ;; tuple) want=$((16384 + 2 * (1 + 2 + 2 * 9))) ;;
+    nested) want=$((16384 + 2 * (1 + 2 + 9 + 1 + 2 + 2 + 2 + 9 + 2 + 5 + 1))) ;; dlpack) want=$((16384 + 2 * (1 + 2 + 2 * 9))) ;;
+    scalars) want=$((16384 + 2 * (2 + 1 + 2 + 2 * (2 + 9) + 2 + 3 + 2 + 9 + 2 + 4 + 2 + 1 + 2 + 8))) ;; esac
+    check "$form: every byte of it is counted: $(tail -n 1 got)" test "$(tail -n 1 got)" = "$want"
+done
+n_failed=$((n_failed + $(grep -c '^FAIL' got)))
+cat >shapes.py <<'PY'
+"""what cannot be stored"""
+import numpy as np
+NAME = "SHAPES"
+
+
+def encode(k, v):
+    return b"", {"x": [object()]}
+
+
+def decode(data, state, shape):
+    return np.zeros(shape), np.zeros(shape)
+PY
+exits 1 "a state that cannot be stored" codec -m SHAPES --plugin shapes.py --draw 16x2x8
+says "is named by its place" "a state\['x'\]\[0\] of type object"
+
+if "$python" -c 'import torch' 2>/dev/null; then
+    for type in bfloat16 float16 float32; do
+        cat >shapes.py <<PY
+"""tensors of torch, of which one needs a gradient"""
+import torch
+
+NAME = "SHAPES"
+
+
+def encode(k, v):
+    both = torch.stack([torch.from_numpy(k), torch.from_numpy(v)])
+    scale = both.abs().amax(-1, keepdim=True).to(torch.$type)
+    return (both / scale.float() * 127).round().to(torch.int8), {"scale": torch.nn.Parameter(scale)}
+
+
+def decode(data, state, shape):
+    assert state["scale"].dtype == torch.$type
+    both = torch.frombuffer(bytearray(data), dtype=torch.int8).reshape(2, *shape).float() / 127 * state["scale"].float()
+    return both[0].to(torch.bfloat16), both[1]
+PY
+        exits 0 "torch, $type" codec -m SHAPES --plugin shapes.py --draw 64x2x32 --json
+        size=$([ $type = float32 ] && echo 4 || echo 2)
+        # 1 length, 2 dict, 6 key, 1 kind, 1 + n type, 5 shape
+        json "is counted to the byte" ".resident_bytes == 8192 + 256 * $size + 16 + ${#type} and .k_mse < 2e-3"
+    done
+else
+    skip "methods that return tensors of torch" "$python has no torch"
+fi
+
+# encode(k, v, ctx): of a chunk that is not the first, in a layer that is not the first.
+cat >place.py <<'PY'
+"""what a method is told of its block"""
+import numpy as np
+
+NAME = "PLACE"
+OPTIONS = {"bits": (4, 1, 8, "not used")}
+
+
+def check(c, tokens):
+    assert (c.layer, c.n_layers, c.heads) == (1, 3, range(0, 2)), (c.layer, c.n_layers, c.heads)
+    assert (c.tokens_per_frame, c.frames_per_chunk, c.chunk, c.frame) == (16, 2, c.frame // 2, c.tokens[0] // 16)
+    assert c.positions.shape == (tokens, 3)
+    assert c.positions[0].tolist() == [c.frame, 0, 0] and c.positions[-1].tolist() == [c.frame + tokens // 16 - 1, 3, 3]
+    assert c.positions[5].tolist() == [c.frame, 1, 1]
+
+
+def encode(k, v, ctx, bits):
+    check(ctx, len(k))
+    return np.stack([k, v]).astype(np.float16), {"chunk": ctx.chunk}
+
+
+def decode(data, state, shape, ctx, bits):
+    check(ctx, shape[0])
+    assert ctx.chunk == state["chunk"]
+    return np.frombuffer(data, np.float16).reshape(2, *shape)
+PY
+exits 0 "a context" codec -m PLACE --plugin place.py --draw 64x2x32 -O layers=3 -O layer=1 -O tokens_per_frame=16 -O frames_per_chunk=2 --json
+json "in both functions" '.k_mse < 1e-6'
+
+# The files to begin with.
+exits 0 "plugin new" plugin new mine_too -o made
+prints "names both files" 'made/mine_too.py: the method MINE_TOO'
+check "its test passes" env KVREEL="$kvreel" "$python" made/test_mine_too.py
+exits 2 "again" plugin new mine_too -o made
+says "replaces nothing" 'made/mine_too.py is there already'
+sed -i 's/ + top).astype/ + top + 1).astype/' made/mine_too.py
+check "its test fails when the method is broken" bash -c "! KVREEL='$kvreel' '$python' made/test_mine_too.py 2>/dev/null"
+for name in 3x a-b a/b ''; do exits 2 "no name: '$name'" plugin new "$name"; done
+
 # --- a sweep, with every way to go wrong in it ----------------------------------------------
 
 for name in bad unreadable nameless; do cp "$root/tests/python/hostile/method.py" "$name.py"; done
@@ -69,9 +233,9 @@ done <<'WAYS'
 1 crashes ERROR .*bad\.py: encode: its process was ended by signal 11
 2 exits ERROR .*encode: its process ended by itself, with code 3
 4 memory OOM_HOST .*encode: .*MemoryError
-5 untyped ERROR .*encode returned bytes of type list
+5 untyped ERROR .*encode returned bytes of type set
 6 single ERROR .*encode returned ndarray; need \(bytes, state\)
-7 huge ERROR .*encode: answers [0-9]+ bytes, need at most
+7 huge ERROR .*encode: returned [0-9]+ bytes and a state of 0; at most [0-9]+ are taken
 8 forges ERROR .*encode:
 9 hides ERROR .*decode: .*AttributeError
 10 nan NAN .*decode returned -?nan in v, token 0, channel 3

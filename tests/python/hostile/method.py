@@ -28,7 +28,7 @@ def encode(k, v, way):
     if way == "memory":
         raise MemoryError
     if way == "untyped":
-        return [1, 2, 3], None
+        return {1, 2, 3}, None
     if way == "single":
         return data
     if way == "huge":

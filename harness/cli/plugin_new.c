@@ -1,0 +1,124 @@
+/* plugin_new.c - templates with the method's name in the place of their words. */
+#include "harness/cli/plugin_new.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/memtext.h"
+#include "harness/core/outfile.h"
+#include "harness/core/path.h"
+
+extern const char kvr_python_new_method[], kvr_python_new_test[]; /* methods/script */
+
+enum { MOST = 40 };
+
+struct words {
+    char name[MOST + 1], module[MOST + 1], file[MOST + 4];
+};
+
+/* A name that is one to a sweep, a shell and Python alike. */
+static enum kvr_status take_name(const char *name, struct words *w)
+{
+    const size_t n = strlen(name);
+
+    if (n < 1 || n > MOST || !isalpha((unsigned char)name[0]))
+        return kvr_fail(KVR_EINVAL,
+                        "plugin: new '%.60s': a name begins with a letter and has 1..%d characters",
+                        name, MOST);
+    for (size_t i = 0; i < n; i++) {
+        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
+            return kvr_fail(KVR_EINVAL,
+                            "plugin: new '%s': letters, digits and _ make a name, not '%c'", name,
+                            name[i]);
+        w->name[i] = (char)toupper((unsigned char)name[i]);
+        w->module[i] = (char)tolower((unsigned char)name[i]);
+    }
+    snprintf(w->file, sizeof w->file, "%s.py", w->module);
+    return KVR_OK;
+}
+
+static void fill(FILE *to, const char *text, const struct words *w)
+{
+    const struct {
+        const char *word, *is;
+    } all[] = { { "@NAME@", w->name }, { "@MODULE@", w->module }, { "@FILE@", w->file } };
+
+    while (*text) {
+        size_t i = 0;
+
+        while (i < 3 && strncmp(text, all[i].word, strlen(all[i].word)) != 0)
+            i++;
+        if (i < 3) {
+            fputs(all[i].is, to);
+            text += strlen(all[i].word);
+        } else {
+            fputc(*text++, to);
+        }
+    }
+}
+
+/* "DIR/test_mine.py"; free(). NULL: no memory. */
+static char *place(const char *dir, const char *before, const struct words *w)
+{
+    char name[MOST + 16];
+
+    snprintf(name, sizeof name, "%s%s", before, w->file);
+    return kvr_path_join(dir, name);
+}
+
+static enum kvr_status write_one(const char *path, const char *text, const struct words *w)
+{
+    struct kvr_out *out = NULL;
+    char *full = NULL;
+    size_t n = 0;
+    FILE *to = kvr_text_open(&full, &n);
+    enum kvr_status st;
+
+    if (to)
+        fill(to, text, w);
+    if (!kvr_text_close(to, &full))
+        return kvr_fail(KVR_ENOMEM, "plugin: no memory for %s", path);
+    st = kvr_out_open(&out, path);
+    if (st == KVR_OK)
+        st = kvr_out_write(out, full, n);
+    if (st == KVR_OK)
+        st = kvr_out_commit(&out);
+    kvr_out_drop(&out);
+    free(full);
+    return st;
+}
+
+static enum kvr_status write_both(const char *const path[2], const struct words *w)
+{
+    for (int i = 0; i < 2; i++)
+        if (!path[i])
+            return kvr_fail(KVR_ENOMEM, "plugin: no memory for a path");
+        else if (kvr_path_exists(path[i]))
+            return kvr_fail(KVR_EINVAL, "plugin: %s is there already; nothing is replaced",
+                            path[i]);
+    KVR_TRY(kvr_mkdirs_above(path[0]));
+    KVR_TRY(write_one(path[0], kvr_python_new_method, w));
+    return write_one(path[1], kvr_python_new_test, w);
+}
+
+enum kvr_status kvr_cli_plugin_new(const char *name, const char *dir)
+{
+    struct words w = { 0 };
+    char *path[2];
+    enum kvr_status st;
+
+    KVR_TRY(take_name(name, &w));
+    path[0] = place(dir, "", &w);
+    path[1] = place(dir, "test_", &w);
+    st = write_both((const char *const *)path, &w);
+    if (st == KVR_OK)
+        printf("%s: the method %s\n%s: its test\n"
+               "kvreel codec --plugin %s -m %s --draw 64x2x32\n"
+               "python3 %s\n",
+               path[0], w.name, path[1], path[0], w.name, path[1]);
+    free(path[0]);
+    free(path[1]);
+    return st;
+}
