@@ -1,6 +1,6 @@
-/* hopper.cuh - what sm_90 has besides: barriers in memory, bulk copies, products of a warp group.
+/* hopper.cuh - sm_90: mbarriers, bulk copies (TMA), wgmma, setmaxnreg, clusters.
  *
- * A producer's thread, and a warp group of 128 that consumes:
+ * A producer thread, and a consumer warp group of 128 threads:
  *
  *     kvr_barrier_expect(full, n_bytes);              kvr_barrier_wait(full, 0);
  *     kvr_tile_begin(tile, map, c, h, t, full);       kvr_wgmma_fence(sums);
@@ -9,16 +9,15 @@
  *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
  *                                                     kvr_barrier_arrive(empty);
  *
- * A barrier in memory opens when as many have arrived as it was made for and all bytes that it was
- * told to expect have; then its next phase begins. Waiting names the phase by its parity: parity p
- * is passed when the last phase of that parity has ended, and on a fresh barrier parity 1 at once.
+ * An mbarrier completes its phase when all expected arrivals and bytes have come, and starts the next one. A wait
+ * names a phase by its parity: parity p passes when the last phase of that parity has completed; on a fresh
+ * mbarrier parity 1 passes at once.
  *
- * What threads write in shared memory products and bulk copies see only behind a
- * kvr_fence_async() of the writer. What is copied in bulk, and what products read, is theirs until
- * somebody has waited for it.
+ * wgmma and bulk copies see generic writes to shared memory only after a kvr_fence_async() of the writer. The
+ * target of a bulk copy and the operands of a wgmma belong to it until a thread has waited for it.
  *
- * Blocks that KVR_LAUNCH_CLUSTERS has run together reach into one another's shared memory, as soon as
- * a barrier of the cluster has said that they have begun, and until one says that all are done:
+ * Blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two cluster barriers:
+ * after the first all blocks have started, and none exits before the second.
  *
  *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
  *     kvr_cluster_wait();                             kvr_fence_async();
@@ -28,15 +27,14 @@
  *     kvr_cluster_arrive();                           kvr_cluster_arrive();
  *     kvr_cluster_wait();                             kvr_cluster_wait();
  *
- * A store's bytes count for a barrier beside them, like those of a copy; but products do not see them
- * without a fence of who has waited for that barrier, since no fence of the writer can be behind them.
+ * A remote store signals an mbarrier of the target block by complete_tx, like a copy. wgmma sees it only after a
+ * fence of a thread that has waited for that mbarrier: no fence of the writer can follow the store.
  *
- * Tiles in shared memory have rows of 128 bytes, begin at a multiple of 1024 bytes and are
- * swizzled: 16 bytes c of row r stand where 16 bytes c ^ r % 8 would.
+ * Tiles in shared memory have rows of 128 bytes, are aligned to 1024 bytes and use the 128-byte swizzle: chunk c
+ * of 16 bytes of row r is stored at chunk c ^ r % 8.
  *
- * Under nvcc each is one instruction, of sm_90a alone: kernels made of them are compiled for other
- * devices without their bodies (KVR_HAS_WGMMA). Emulated, emu_hopper.cc keeps the order: it knows
- * of every thread what it has seen of every other. */
+ * Under nvcc each function is one instruction of sm_90a; kernels that use them have empty bodies on other
+ * architectures (KVR_HAS_WGMMA). The emulator checks their ordering with vector clocks (emu_hopper.cc). */
 #ifndef KVR_DEVICE_HOPPER_CUH
 #define KVR_DEVICE_HOPPER_CUH
 
@@ -52,8 +50,8 @@
 #define KVR_HAS_WGMMA 0
 #endif
 
-/* Whether the stream's device is of compute capability 9.0 and the program has this kernel's body, for
- * blocks of so many threads. */
+/* Whether the device has compute capability 9.0 and the program has the kernel's body for blocks of this many
+ * threads. */
 template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
 {
     if (kvr_stream_capability(s) != 90)
@@ -70,17 +68,17 @@ template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *ker
 #endif
 }
 
-/* Of a bulk copy's target; products read KVR_SWIZZLE_128. */
+/* Of a bulk copy's target; wgmma reads KVR_SWIZZLE_128. */
 enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 
 enum {
-    KVR_TILE_COLUMNS = 64, /* of BF16: 128 bytes */
-    KVR_TILE_ALIGN = 1024, /* of a tile in shared memory */
+    KVR_TILE_COLUMNS = 64, /* BF16 elements: 128 bytes */
+    KVR_TILE_ALIGN = 1024, /* alignment of a tile in shared memory */
     KVR_WARP_GROUP = 128,  /* threads */
 };
 
 #ifdef KVR_EMULATED
-/* Rows [n_tok, n_heads, head_dim] of BF16 in global memory, and a box of them. */
+/* A tensor [n_tok, n_heads, head_dim] of BF16 in global memory, and the box that a copy moves. */
 struct kvr_tensor_map {
     const void *rows;
     int64_t n_tok;
@@ -91,20 +89,20 @@ struct kvr_tensor_map {
 namespace kvr_emu
 {
 
-/* Does cuTensorMapEncodeTiled make it? */
+/* Whether cuTensorMapEncodeTiled accepts it. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* What products have of registers. */
+/* Ownership of registers by wgmma. */
 struct held {
-    int under_way;     /* products that nobody has waited for */
-    bool lent, fenced; /* since the last fence nobody has used them */
+    int under_way;     /* products in flight */
+    bool lent, fenced; /* not accessed since the last wgmma.fence */
 };
 
 void barrier_init(struct region *r, uintptr_t at, unsigned count);
 void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes);
 void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
                   const char *file, int line);
-/* Of another block's barrier; `expect` gives nobody what the thread has seen. */
+/* Arrivals at another block's mbarrier; `expect` is relaxed: it orders nothing. */
 void remote_arrive(struct region *r, uintptr_t at);
 void remote_expect(struct region *r, uintptr_t at, unsigned bytes);
 void *remote_read(struct region *r, uintptr_t at, size_t n);
@@ -123,16 +121,16 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
 void use_registers(struct held *h);
 void lend_registers(struct held *h);
 void return_registers(struct held *h, int pending);
-/* What is multiplied: 16 of a row, summed as float; 32, summed as int32_t. */
+/* Operand types: k = 16 with float sums, k = 32 with int32_t sums. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* An address of the cluster's shared window: the block's rank from bit KVR_RANK_SHIFT on, and the offset
- * in its shared memory. */
+/* Address in the cluster's shared window: the block's rank from bit KVR_RANK_SHIFT on, then the offset in its
+ * shared memory. */
 unsigned shared_address(struct region *r, uintptr_t at);
-/* What PTX asks of a descriptor's fields before it drops their low bits. */
+/* Check the fields of a descriptor before their low bits are dropped. */
 void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
-/* [64,k] by [k,columns], by descriptors; a is NULL: it is in the four registers `of_a`. */
+/* [64,k] by [k,columns], by descriptors. a == NULL: A is in the four registers `of_a`. */
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
                    const unsigned *of_a, struct held *held_a, uint64_t b, int columns, bool turned,
                    bool add);
@@ -141,8 +139,8 @@ void product_wait(int pending);
 
 } // namespace kvr_emu
 
-/* N registers of a thread that products read or add to. Between kvr_wgmma_fence and
- * kvr_wgmma_wait they are not the thread's own. */
+/* N registers of a thread that wgmma reads or accumulates into. Between kvr_wgmma_fence and kvr_wgmma_wait the thread
+ * must not access them. */
 template <class T, int N> struct kvr_registers {
     T x[N];
     struct kvr_emu::held held = {};
@@ -154,7 +152,7 @@ template <class T, int N> struct kvr_registers {
     }
 };
 
-/* A place in another block's shared memory. */
+/* An address in another block's shared memory. */
 template <class T> struct kvr_remote {
     kvr_shared<T> p;
 
@@ -164,7 +162,7 @@ template <class T> struct kvr_remote {
     }
 };
 
-/* The block's dynamic shared memory, for tiles. */
+/* The dynamic shared memory, aligned for tiles. */
 #define KVR_SHARED_TILES(T, name) KVR_SHARED_DYNAMIC(T, name)
 #else
 struct kvr_tensor_map {
@@ -199,17 +197,16 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 }
 #endif
 
-/* An operand of a product in shared memory: PTX's matrix descriptor. */
+/* A wgmma operand in shared memory: PTX's matrix descriptor. */
 typedef uint64_t kvr_operand;
-/* Bits of an address in the cluster's shared window: the block's rank begins here. */
+/* First bit of the block's rank in an address of the cluster's shared window. */
 enum { KVR_RANK_SHIFT = 24 };
 
-/* ---- on the host -------------------------------------------------------------------------- */
+/* ---- host ----------------------------------------------------------------------------------- */
 
-/* Rows [n_tok, n_heads, head_dim] of BF16, 16-byte aligned, and boxes of box_tok tokens and
- * KVR_TILE_COLUMNS channels of one head; outside of [0, n_tok) there are zeros, and so behind the last
- * channel, a multiple of 8, in a box that begins at a multiple of KVR_TILE_COLUMNS. False: the driver does
- * not make one. */
+/* Tensor map of [n_tok, n_heads, head_dim] BF16, 16-byte aligned, with boxes of box_tok tokens and
+ * KVR_TILE_COLUMNS channels of one head. Tokens outside [0, n_tok) read as zeros, and so do channels beyond head_dim,
+ * a multiple of 8, in a box that starts at a multiple of KVR_TILE_COLUMNS. False: the driver refuses it. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -241,9 +238,9 @@ static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *row
 #endif
 }
 
-/* ---- barriers in shared memory ------------------------------------------------------------- */
+/* ---- mbarriers ------------------------------------------------------------------------------ */
 
-/* Before others use it, __syncthreads; before a bulk copy does, kvr_fence_async as well. */
+/* Needs __syncthreads before other threads use it, and kvr_fence_async before a bulk copy does. */
 static __device__ __forceinline__ void kvr_barrier_init(kvr_shared<uint64_t> b, unsigned count)
 {
 #ifdef KVR_EMULATED
@@ -264,7 +261,7 @@ static __device__ __forceinline__ void kvr_barrier_arrive(kvr_shared<uint64_t> b
 #endif
 }
 
-/* Arrive, and this phase is to wait for n_bytes of bulk copies more. */
+/* Arrive, and expect n_bytes more of bulk copies in this phase. */
 static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -317,7 +314,7 @@ static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned pa
     while (!passed);
 }
 
-/* The same, and what other blocks did before they came to it is seen as well, in shared memory. */
+/* The same with cluster scope: also ordered after shared-memory accesses of other blocks that arrived. */
 static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, unsigned parity)
 {
     unsigned passed;
@@ -333,7 +330,7 @@ static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, uns
     asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
 }
 
-/* All threads of all blocks come; who has waited has seen what they did before. */
+/* Barrier of all threads of the cluster, with release and acquire. */
 static __device__ __forceinline__ void kvr_cluster_arrive()
 {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -343,8 +340,7 @@ static __device__ __forceinline__ void kvr_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Barrier `id` of the block, 1 to 15, opens when n_threads have come, a multiple of 32; those who
- * arrive do not wait. */
+/* Named barrier `id`, 1 to 15, of n_threads threads, a multiple of 32. kvr_named_arrive does not wait. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
@@ -355,7 +351,7 @@ static __device__ __forceinline__ void kvr_named_arrive(int id, int n_threads)
 }
 #endif
 
-/* What this thread has written, or knows to be written, bulk copies and products see from here. */
+/* Order generic writes that are visible to this thread before later bulk copies and wgmma. */
 static __device__ __forceinline__ void kvr_fence_async()
 {
 #ifdef KVR_EMULATED
@@ -379,7 +375,7 @@ static __device__ __forceinline__ unsigned kvr_cluster_rank()
 #endif
 }
 
-/* How many blocks this one runs together with, itself among them. */
+/* Blocks of the cluster. */
 static __device__ __forceinline__ unsigned kvr_cluster_blocks()
 {
 #ifdef KVR_EMULATED
@@ -392,7 +388,7 @@ static __device__ __forceinline__ unsigned kvr_cluster_blocks()
 #endif
 }
 
-/* What is at p, in block `rank`. */
+/* The address of p in block `rank`. */
 template <class T>
 static __device__ __forceinline__ kvr_remote<T> kvr_remote_of(kvr_shared<T> p, unsigned rank)
 {
@@ -419,8 +415,8 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* Who waits for it (kvr_barrier_wait_cluster) may overwrite what this thread and those that it has
- * waited for have read. What they have written it does not give: that takes a barrier of the cluster. */
+/* A thread that waits with kvr_barrier_wait_cluster may overwrite what this thread, and threads it has synchronized
+ * with, have read. It does not see what they wrote: that takes a cluster barrier. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
@@ -430,7 +426,7 @@ static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 #endif
 }
 
-/* Arrive, and this phase is to wait for n_bytes more; nobody sees anything of this thread by it. */
+/* Arrive, relaxed, and expect n_bytes more in this phase; orders nothing. */
 static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -443,7 +439,7 @@ static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b,
 #endif
 }
 
-/* 16 bytes, which count for b, of the same block as `to`. */
+/* st.async of 16 bytes; complete_tx on b, an mbarrier of the same block as `to`. */
 static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, const uint4 &x,
                                                         kvr_remote<uint64_t> b)
 {
@@ -457,8 +453,8 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 #endif
 }
 
-/* n bytes from there, all multiples of 16, which count for b, of the same block as `to`: a bulk copy, so
- * that it sees what has been fenced, and that products see what it brings. One thread says so. */
+/* Bulk copy of n bytes between blocks; addresses and n are multiples of 16; complete_tx on b, an mbarrier of the same
+ * block as `to`. It reads fenced writes, and wgmma sees its target without a fence. Issued by one thread. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)
@@ -488,10 +484,10 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* The pool that setmaxnreg moves registers within is what the launch allocated, not the register file:
- * registers per thread as compiled, times threads. ptxas gives a kernel with launch bounds (threads, 1)
- * at most floor(65536 / threads / 8) * 8 of them: 168 of 384 threads, a pool of 504 x 128. A
- * setmaxnreg.inc beyond the pool waits for ever. */
+/* setmaxnreg moves registers within the pool that the launch allocated, registers per thread as compiled times
+ * threads, which is less than the register file. ptxas gives a kernel with launch bounds (threads, 1) at most
+ * floor(65536 / threads / 8) * 8 per thread: 168 with 384 threads, a pool of 504 x 128. A setmaxnreg.inc beyond
+ * the pool waits forever. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -499,7 +495,7 @@ static constexpr int kvr_launch_registers(int threads)
 
     return n < KVR_MOST_REGISTERS ? n : KVR_MOST_REGISTERS;
 }
-/* Do one producer warp group and all others as consumers fit the pool of a launch of so many threads? */
+/* Whether one producer warp group and the others as consumers fit the pool of a launch. */
 static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
 {
     const int groups = threads / KVR_WARP_GROUP;
@@ -507,8 +503,8 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* setmaxnreg: each thread of this warp group has N registers from here. All of its warps execute it;
- * `inc` waits until the pool has them. */
+/* setmaxnreg to N registers per thread, executed by all warps of a warp group; `inc` waits until the pool has
+ * them. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -530,8 +526,7 @@ template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 
 /* ---- bulk copies --------------------------------------------------------------------------- */
 
-/* The box of head h that begins at channel c and token t, into `to`; its bytes count for b. One
- * thread says so. */
+/* TMA copy of the box of head h at channel c and token t into `to`; complete_tx on b. Issued by one thread. */
 static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
                                                       const struct kvr_tensor_map &map, int c,
                                                       int h, int t, kvr_shared<uint64_t> b)
@@ -546,8 +541,7 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
 #endif
 }
 
-/* The same into all blocks of the cluster, at the same places, where it counts for the barriers at the
- * place of b. */
+/* The same, multicast to all blocks of the cluster, at the same offsets of `to` and b in each. */
 static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> to,
                                                           const struct kvr_tensor_map &map, int c,
                                                           int h, int t, kvr_shared<uint64_t> b)
@@ -564,15 +558,15 @@ static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> t
 #endif
 }
 
-/* ---- products of a warp group -------------------------------------------------------------- */
+/* ---- wgmma ---------------------------------------------------------------------------------- */
 
 /* PTX's matrix descriptor: addresses and byte offsets as (x & 0x3FFFF) >> 4, 14 bits each.
  *
  *     63 62  51  49  45           32  29            16  13          0
  *     | swizzle | base | stride offset | leading offset | start address |
  *
- * Swizzle 1 is that of 128 bytes. The base offset is 0: tiles begin at multiples of 1024 bytes. An address of
- * a cluster's block has the block's rank from bit 24 on, which the mask keeps out of the leading offset. */
+ * Swizzle 1 is the 128-byte swizzle. The base offset is 0: tiles are aligned to 1024 bytes. In a cluster an address
+ * has the block's rank from bit 24 on; the mask keeps it out of the leading offset. */
 static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned address, unsigned leading,
                                                                  unsigned stride)
 {
@@ -580,8 +574,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned addres
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* Rows of 64 BF16 numbers or 128 bytes in a tile. A product takes 16 columns of BF16, 32 of bytes; of a
- * transposed operand 16 rows of BF16.
+/* An operand in a tile with rows of 64 BF16 elements or 128 bytes. A product takes 16 columns of BF16 or 32 of
+ * bytes; of a transposed operand 16 rows of BF16.
  *
  *     K-major      `stride` bytes from 8 rows to the next 8; `leading` is ignored
  *     transposed   `stride` bytes from 8 rows to the next 8; `leading` bytes from 64 columns to the
@@ -599,7 +593,7 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 #endif
 }
 
-/* The operand n_bytes further on, a multiple of 16 that does not leave the field of the start address. */
+/* The operand n_bytes further on; n_bytes is a multiple of 16 and stays within the start address field. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -610,7 +604,7 @@ static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, in
 }
 
 #ifndef KVR_EMULATED
-/* So that no use of a register is moved across the place. */
+/* Compiler barrier for uses of these registers. */
 template <int N>
 static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<float, N> &r)
 {
@@ -634,7 +628,7 @@ static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<u
 }
 #endif
 
-/* Before products: the registers that they will read or add to are theirs from here. */
+/* wgmma.fence: from here the registers belong to the products that follow. */
 template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -645,7 +639,7 @@ template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &
 #endif
 }
 
-/* The products begun since the last commit are a group. */
+/* Products since the last commit become a group. */
 static __device__ __forceinline__ void kvr_wgmma_commit()
 {
 #ifdef KVR_EMULATED
@@ -655,8 +649,8 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
 #endif
 }
 
-/* Until only the last PENDING groups may be under way; the registers named, of which none does
- * anything any more, are the thread's again. */
+/* Wait until at most PENDING groups are in flight. The named registers, which no product in flight may use, belong to
+ * the thread again. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -668,10 +662,10 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* Sums [64,128] in F32 of all 128 threads: thread 32 w + 4 g + t has of rows 16 w + g and
- * 16 w + g + 8 and of every 8 columns the two from 2 t on, as of kvr_mma's c. */
+/* Accumulators [64,128] in F32 of a warp group. Thread 32 w + 4 g + t holds rows 16 w + g and 16 w + g + 8 and, of
+ * every 8 columns, columns 2 t and 2 t + 1, as in kvr_mma's c. */
 typedef struct kvr_registers<float, 64> kvr_sums;
-/* The same of products of bytes. */
+/* The same of 8-bit products. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
 
 #ifndef KVR_EMULATED
@@ -716,8 +710,8 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 #endif
 }
 
-/* d += a b: a [64,16] in registers i to i + 3 of each thread, as of kvr_mma's a with rows 16 w on;
- * b [16,128] in shared memory, turned. */
+/* d += a b: a [64,16] in registers i to i + 3 of each thread, laid out as kvr_mma's a from row 16 w on; b [16,128] in
+ * shared memory, transposed. */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -732,7 +726,7 @@ kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_o
 #endif
 }
 
-/* The same of half as many columns: b [16,64], and of 64 columns a thread has 32 sums. */
+/* The same with 64 columns: b [16,64], 32 accumulators per thread. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_turned(struct kvr_registers<float, 32> &d,
                                                         struct kvr_registers<unsigned, N> &a, int i,
@@ -748,7 +742,7 @@ static __device__ __forceinline__ void kvr_wgmma_turned(struct kvr_registers<flo
 #endif
 }
 
-/* ---- of bytes ------------------------------------------------------------------------------ */
+/* ---- 8-bit operands ------------------------------------------------------------------------- */
 
 #ifndef KVR_EMULATED
 #define KVR_BYTES_OF_SHARED(type, d, a, b, add)                                                    \
@@ -770,7 +764,7 @@ static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_o
 #endif
 }
 
-/* The same of unsigned bytes. */
+/* The same with unsigned bytes. */
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_operand a,
                                                        kvr_operand b, bool add)
 {
@@ -781,9 +775,8 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 #endif
 }
 
-/* a [64,32], unsigned bytes, in registers i to i + 3 of each thread: thread 32 w + 4 g + t has of rows
- * 16 w + g and 16 w + g + 8 the four from 4 t on, in registers 0 and 1, and from 4 t + 16 on, in 2
- * and 3. */
+/* a [64,32], unsigned bytes, in registers i to i + 3 of each thread. Thread 32 w + 4 g + t holds rows 16 w + g and
+ * 16 w + g + 8: bytes 4 t to 4 t + 3 in registers 0 and 1, bytes 4 t + 16 on in registers 2 and 3. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,
@@ -802,7 +795,7 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
 #endif
 }
 
-/* The same of half as many columns: b [64,32], and of 64 columns a thread has 32 sums. */
+/* The same with 64 columns: b [64,32], 32 accumulators per thread. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,
