@@ -1,4 +1,4 @@
-/* attend.c - each call of attend.h to the functions of its device. */
+/* attend.c - dispatches attend.h to the device's functions. */
 #include "harness/cache/attend_impl.h"
 
 static const struct kvr_attend_kind *const kinds[KVR_N_BACKENDS] = {

@@ -1,16 +1,16 @@
-/* attend_columns.c - what queries give each key: column sums and maxima of the weights.
+/* attend_columns.c - column sums and maxima of the attention weights.
  *
- * Two walks over the keys, tile by tile as attention walks them: the first finds each query's
- * maximum m and sum l, the second adds up p = e^(s - m) / l by key. Keys alone are read. Every
- * head is walked by one thread, queries in order, so the sums are the same for any number of
- * threads. The scores are those of attention: corrections taken off, multiplicities added. */
+ * Two passes over the keys, tile by tile as in attention: the first computes each query's maximum m
+ * and sum l, the second accumulates p = e^(s - m) / l by key. Values are not read. Every head is
+ * processed by one thread with queries in order, so the sums do not depend on the number of
+ * threads. Scores are those of attention, with corrections and multiplicities. */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What one thread works with. */
+/* State of one thread. */
 struct walk {
     const struct kvr_column_job *job;
     const struct kvr_attend_job *attend;
@@ -18,11 +18,11 @@ struct walk {
     int h;
     float *q, *q_rot; /* [QBLOCK][D] over sqrt(D) */
     int64_t row[QBLOCK];
-    int m; /* of which so many are in use */
+    int m; /* queries in use */
     float mx[QBLOCK], sum[QBLOCK];
 };
 
-/* Queries [first, first + m) of the sample, all of the head's group. */
+/* Queries [first, first + m) of the sample, for all of the head's group. */
 static void load_queries(struct walk *w, int64_t first, int64_t n)
 {
     const struct kvr_attend_job *a = w->attend;
@@ -44,7 +44,7 @@ static void load_queries(struct walk *w, int64_t first, int64_t n)
     }
 }
 
-/* Scores of the queries at hand against a tile, biases added: s [m][TILE]. */
+/* Scores of the current queries against a tile, with biases: s [m][TILE]. */
 static void scores(const struct walk *w, const struct tile *tile, float *s)
 {
     const struct kvr_attend_kernels *f = kvr_attend_kernels();

@@ -1,16 +1,16 @@
-/* attend_cpu.c - attention over spans with an online softmax.
+/* attend_cpu.c - attention over spans with online softmax.
  *
  * Keys and values are read in tiles (attend_tiles.c). staged: all threads decode the tiles of a
- * piece (PIECE tokens) into scratch, then each (head, block of queries) attends to them. fused:
- * each (head, run of queries) decodes the tiles it attends to, in its own cache. Either way every
- * query updates its own state
+ * piece (PIECE tokens) into scratch, then attend to them per (head, block of queries). fused: each
+ * (head, run of queries) decodes its tiles into its own cache. Either way every query updates its
+ * softmax state
  *
  *     m' = max(m, max_j s_j),  l' = l e^(m-m') + sum_j e^(s_j-m'),
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
  *
- * The loops are those of attend_kernels.h, in F32. If the job says int8, tiles of coded tokens are
- * coded once more as bytes (attend_int8.c); what is held uncoded stays F32, and both update the
- * same states. */
+ * with the kernels of attend_kernels.h, in F32. If the job sets int8, tiles of coded tokens are
+ * requantized to bytes (attend_int8.c); uncoded tokens stay F32, and both update the same
+ * states. */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    PIECE = 512, /* tokens staged at once */
+    PIECE = 512, /* tokens per staged piece */
     TILES = PIECE / TILE,
     QRUN = 384, /* queries that share a decoded tile on the fused path */
 };
@@ -43,23 +43,24 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
     for (int i = 0; i < tile->n_parts; i++)
         for (int t = 0; t < tile->part[i].n; t++)
             out.bias[tile->part[i].at + t] = tile->part[i].span->log_m;
-    for (int t = tile->n; t < TILE; t++) /* lanes beyond the last token: e^-inf = 0 */
+    for (int t = tile->n; t < TILE; t++) /* padding lanes: e^-inf = 0 */
         out.bias[t] = -INFINITY;
 }
 
-/* Take from rows [r0, r0 + m) the scores of tokens that come after their own. */
+/* Causal mask: hides from rows [r0, r0 + m) the tokens after their own. */
 static void hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
                  float *s)
 {
     for (int i = 0; i < m; i++) {
         const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
 
-        for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++) /* of some rows all */
+        for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++) /* all tokens of some rows */
             s[i * TILE + j] = -INFINITY;
     }
 }
 
-/* The past ends here: the logarithm of what its weights sum to, until finish() knows the rest. */
+/* At the end of the past: stores the logarithm of its weights' sum until finish() knows the
+ * total. */
 static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                       int m)
 {
@@ -98,7 +99,7 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
                                   weight);
     else
         f->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, shrink);
-    for (int i = 0; i < m; i++) /* a new maximum: what was summed shrinks */
+    for (int i = 0; i < m; i++) /* rescale to the new maximum */
         if (shrink[i] != 1.0f) {
             f->scale(st->acc + (at + i) * dp, dp, shrink[i]);
             if (st->acc_rot)
@@ -176,7 +177,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
             const float inv = 1.0f / st->sum[at];
             float *acc = st->acc + at * dp;
 
-            if (st->acc_rot) { /* back from rotated space, once per output */
+            if (st->acc_rot) { /* inverse rotation, once per output */
                 float *rot = st->acc_rot + at * dp;
 
                 if (st->v_space)
@@ -200,7 +201,7 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
                     tile, kv);
 }
 
-/* Heads [h0, h1), which see the same spans. */
+/* Heads [h0, h1), which have the same spans. */
 static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
                        int h0, int h1)
 {

@@ -1,5 +1,5 @@
-/* attend_cpu.h - the parts of attention on the CPU: spans cut into tiles, tiles decoded into
- * panels, as F32 or as bytes, and what queries have come to. Private to attend_*.c. */
+/* attend_cpu.h - components of CPU attention: tiling of spans, decoding of tiles into panels in F32
+ * or int8, and softmax states. Private to attend_*.c. */
 #ifndef KVR_CACHE_ATTEND_CPU_H
 #define KVR_CACHE_ATTEND_CPU_H
 
@@ -9,7 +9,7 @@
 
 enum {
     TILE = KVR_ATTEND_TILE,
-    QBLOCK = 48,          /* queries multiplied at once */
+    QBLOCK = 48,          /* query rows per block */
     PAD = KVR_ATTEND_PAD, /* value rows are padded to whole vectors */
     MAX_D = KVR_ATTEND_MAX_D,
 };
@@ -21,7 +21,7 @@ static inline int padded(int n)
 
 /* ---- tiles (attend_tiles.c) -------------------------------------------------------------- */
 
-/* A stretch of one span, and where in its tile it lies. */
+/* A range of one span, and its position in the tile. */
 struct part {
     const struct kvr_span *span;
     int64_t t0;
@@ -33,25 +33,25 @@ struct tile {
     struct part part[TILE];
     int n_parts, n;
     bool rot_k, rot_v;
-    bool bytes;  /* is staged as bytes */
-    bool biased; /* some token has a multiplicity, or the last panel is not full */
-    bool causal; /* of the queries' own tokens, one part alone */
+    bool bytes;  /* staged as bytes */
+    bool biased; /* some token has a multiplicity, or the last panel is partial */
+    bool causal; /* the queries' own tokens; a single part */
 };
 
-/* Where the next tile begins. */
+/* Start of the next tile. */
 struct cursor {
     int span;
     int64_t t;
 };
 
-/* The next tile of head h (-1: of all, which every span has then), empty at the end. */
+/* The next tile of head h (-1: all heads, if every span has all), empty at the end. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
 /* rows [n][D] of the tile's keys or values of head h, in the tile's space. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
-/* Take the correction off the scores s [m][TILE] of coded keys; q [m][D] in the tile's key space.
- */
+/* Subtracts the correction from the scores s [m][TILE] of coded keys; q [m][D] in the tile's key
+ * space. */
 void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
                       const float *q, int m, float *s);
 
@@ -60,7 +60,7 @@ bool kvr_span_rotated(const struct kvr_span *s, bool values);
 
 /* ---- queries ----------------------------------------------------------------------------- */
 
-/* Rows of one KV head: its queries token by token, of each token all heads of the group. */
+/* Query rows of one KV head: token by token, all heads of the group for each token. */
 static inline int group_of(const struct kvr_attend_job *job)
 {
     return job->group ? job->group : 1;
@@ -71,7 +71,7 @@ static inline int64_t rows_of(const struct kvr_attend_job *job)
     return job->n_query * group_of(job);
 }
 
-/* Row r of KV head h among the queries, [T,H,group]. */
+/* Index of row r of KV head h among the queries, [T,H,group]. */
 static inline int64_t query_of(const struct kvr_attend_job *job, int h, int64_t r)
 {
     const int g = group_of(job);
@@ -79,43 +79,43 @@ static inline int64_t query_of(const struct kvr_attend_job *job, int h, int64_t 
     return (r / g * job->n_heads + h) * g + r % g;
 }
 
-/* What the queries have come to; one row per (head, query). */
+/* Softmax states; one row per (head, query). */
 struct state {
     float *mx, *sum;      /* [H*T] */
     float *acc, *acc_rot; /* [H*T][padded D]: outputs in plain and in rotated space */
     float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
-    /* Codecs whose transform leads to the rotated space of keys and of values; NULL: none does. */
+    /* Codecs whose transform defines the rotated space of keys and of values; NULL: none. */
     const struct kvr_codec *k_space, *v_space;
-    /* int8 alone: the same queries coded, and the vector mu of each head [H][D], by space. */
+    /* int8 only: the quantized queries, and the vector mu of each head [H][D], per space. */
     struct kvr_dot_queries code, code_rot;
     float *mu, *mu_rot;
 };
 
-/* ---- a tile in panels -------------------------------------------------------------------- */
+/* ---- a tile in panels ------------------------------------------------------------------- */
 
-/* One tile of one head, decoded, in panels (attend_kernels.h). */
+/* One decoded tile of one head, in panels (attend_kernels.h). */
 struct staged {
     float *k;    /* [TILE / PAD][D][PAD] */
     float *v;    /* [padded D / PAD][tokens][PAD] */
     float *bias; /* [TILE]: log of the multiplicity; -INFINITY past the last token */
 };
 
-/* The same memory holds it as bytes (attend_int8.c, attend_dot.h), which take a query's row `at`
- * and m rows from there. */
+/* The same memory holds a tile as bytes (attend_int8.c, attend_dot.h). The functions take the first
+ * query row `at` and the number of rows m. */
 
-/* Floats of coded queries and of mu, in one space; `rows` of all heads. */
+/* Floats needed for quantized queries and mu in one space; `rows` over all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
-/* Where they lie from `base` on; returns where they end. */
+/* Places them from `base` on; returns the end. */
 float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
-/* Find mu and code the queries, in every space. */
+/* Computes mu and quantizes the queries in every space. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);
 
-/* Keys or values of a tile, rows [n][D], into `out`. */
+/* Packs keys or values of a tile, rows [n][D], into `out`. */
 void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h, int d,
                          const float *rows, struct staged out);
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
-/* s [m][TILE], of which `wide` are made. */
+/* s [m][TILE], `wide` columns of which are computed. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
 /* acc [m][padded D] += p values (kvr_dot_kernels.soften). */

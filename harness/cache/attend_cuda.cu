@@ -1,9 +1,9 @@
-/* attend_cuda.cu - online softmax over tiles of decoded keys and values.
+/* attend_cuda.cu - online softmax over tiles of decoded keys and values, in F32.
  *
- * A block has one head and QUERIES queries, a warp ROWS of them. Scores: a lane has one key of
- * the tile. Values: a lane has every 32nd channel, and the probabilities come by shuffle. Keys,
- * squared scales and values of a tile take turns in one buffer, whose rows are one float longer than
- * D so that 32 lanes reading 32 rows meet 32 banks. */
+ * A CTA handles QUERIES queries of one head, ROWS per warp. Scores: one key of the tile per lane.
+ * Values: every 32nd channel per lane, with probabilities broadcast by shuffle. Keys, squared
+ * scales and values of a tile share one buffer in turn; its row stride is D + 1 floats, so 32 lanes
+ * reading 32 rows are bank-conflict free. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cache/query_norm.cuh"
@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* The largest of the lanes' values and `start`; NaN when any of them is. */
+/* Maximum of the lanes' values and `start`; NaN if any is NaN. */
 static __device__ __forceinline__ float warp_max(float v, float start)
 {
     const bool bad = __any_sync(~0u, v != v) || start != start;
@@ -47,8 +47,8 @@ static __device__ __forceinline__ float warp_sum(float v)
     return v;
 }
 
-/* A tile's rows [n,D] of head h, from token t0 on, into rows of W channels and one more; 0 beyond
- * the last token and the last channel. */
+/* Loads a tile's rows [n,D] of head h from token t0 on, with row stride W + 1; zeros beyond the
+ * last token and channel. */
 template <int W>
 static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a,
                                                  kvr_global<const float> x, int64_t t0, int n,
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a
     }
 }
 
-/* log(sinh a / a), a >= 0, as methods/corrections/exact.c has it. */
+/* log(sinh a / a), a >= 0, as in methods/corrections/exact.c. */
 static __device__ __forceinline__ float log_sinhc(float a)
 {
     if (a < 0.5f) {
@@ -73,8 +73,8 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Take off the scores p of a lane's key, whose squared scales are in row `lane` of the tile, what
- * they come to for each query of W channels. */
+/* Subtracts the correction from the scores p of a lane's key, whose squared scales are row `lane`
+ * of the tile, for each query of W channels. */
 template <int W>
 static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,
@@ -100,13 +100,13 @@ static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
         p[r] -= by_scales == KVR_BY_SCALES_TAYLOR ? c[r] / 24.0f : c[r];
 }
 
-/* Bytes that attend_piece<J> shares. */
+/* Shared memory of attend_piece<J>. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
 }
 
-/* What a score is beside its product. */
+/* Terms of a score besides the dot product. */
 struct terms {
     float scale, log_m;
     int64_t n;
@@ -114,7 +114,7 @@ struct terms {
     int by_scales;
 };
 
-/* D at most 32 J. */
+/* D <= 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
     attend_piece(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
         const int m = n - t0 < TILE ? (int)(n - t0) : TILE;
         float p[ROWS];
 
-        __syncthreads(); /* the values before have been read */
+        __syncthreads(); /* previous values have been read */
         load_tile<W>(a, k, t0, m, h, tile);
         __syncthreads();
 #pragma unroll
@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             p[r] -= bias[r];
-        __syncthreads(); /* the keys have been read */
+        __syncthreads(); /* keys have been read */
         if (terms.by_scales != KVR_BY_SCALES_NO) {
             load_tile<W>(a, s2, t0, m, h, tile);
             __syncthreads();
@@ -183,7 +183,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 
             top[r] = warp_max(s, old);
             p[r] = expf(s - top[r]);
-            /* At a new maximum what was summed shrinks; NaN spreads. */
+            /* Rescale at a new maximum; NaN propagates. */
             const float shrink = top[r] == old ? 1.0f : expf(old - top[r]);
 
             total[r] *= shrink;
@@ -221,7 +221,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-/* A block has a token. */
+/* One token per CTA. */
 static __global__ void __launch_bounds__(THREADS)
     attend_norm(struct kvr_attend_shape a, const struct kvr_query_norm norm,
                 kvr_global<const kvr_bf16> q, kvr_global<kvr_bf16> out)
@@ -256,7 +256,7 @@ static __global__ void __launch_bounds__(THREADS)
     inverses[t] = 1.0f / sqrtf(sum / (float)width + eps);
 }
 
-/* Value i of a call's output. */
+/* Stores value i of the output. */
 static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, int64_t i, float x)
 {
     const kvr_global<float> out(io.out);
@@ -268,7 +268,7 @@ static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, i
         out16[i] = (kvr_bf16)kvr_bf16_pair(x, 0);
 }
 
-/* A warp has a row. */
+/* One row per warp. */
 static __global__ void __launch_bounds__(THREADS)
     attend_merge(int64_t n_rows, int d, const struct kvr_attend_io io, kvr_global<const float> mx2,
                  kvr_global<const float> sum2, kvr_global<const float> acc2)
@@ -313,7 +313,7 @@ static __global__ void __launch_bounds__(THREADS)
         put_out(io, i, acc[i] * (1.0f / sum[i / d]));
 }
 
-/* A thread has a key of a head; the threads of a warp read the same query. */
+/* One key of a head per thread; the threads of a warp read the same query. */
 static __global__ void __launch_bounds__(THREADS)
     attend_columns(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
                    kvr_global<const float> k, kvr_global<const float> row_bias,

@@ -7,14 +7,14 @@
  *     kvr_attend_merge_cuda(s, &shape, state, other);       a second state, if there is one
  *     kvr_attend_finish_cuda(s, &shape, state, out);
  *
- * Kernels on tensor cores begin and finish by themselves (struct kvr_attend_io).
+ * Tensor-core kernels begin and finish within their own launches (struct kvr_attend_io).
  *
- * Every (query, head) keeps (running max, running sum, accumulated output), as in attend_cpu.c.
- * Pieces with rotated keys are met with rotated queries (kvr_fwht_cuda of a copy of q); pieces
- * with rotated values go to a state of their own, whose `acc` is rotated back by kvr_fwht_cuda
- * before it is merged. Sums run in another order than on the CPU: results agree to roundings, and
- * are the same bits every time. Everything is F32; device memory throughout. A plain kernel
- * without tensor cores: correct everywhere, fast nowhere. */
+ * Every (query, head) keeps a softmax state (running max, running sum, accumulated output), as in
+ * attend_cpu.c. Pieces with rotated keys use rotated queries (kvr_fwht_cuda of a copy of q). Pieces
+ * with rotated values use a separate state, whose `acc` is rotated back by kvr_fwht_cuda before it
+ * is merged. Summation order differs from the CPU: results agree up to rounding and are
+ * deterministic. All arithmetic is F32, all pointers are device memory. This kernel uses no tensor
+ * cores: supported everywhere, but slow. */
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 
@@ -39,26 +39,26 @@ struct kvr_attend_state {
     float *acc;      /* [T,H,D] */
 };
 
-/* What a call of attention is given and leaves, beside keys and values: where all of it is one launch
- * of attend_mma_rows or attend_list, nothing else of them is read or written. */
+/* Input and output of an attention call besides keys and values. If the whole call is one launch of
+ * attend_mma_rows or attend_list, no other buffers are accessed. */
 struct kvr_attend_io {
-    const float *q;             /* [T,H,D], not scaled; NULL: */
-    const kvr_bf16 *q16;        /* as BF16, at a multiple of 16 bytes: what q comes to, rounded */
-    struct kvr_query_norm norm; /* of q16, with out16 */
-    /* What the call has when it is neither at its begin nor its end. */
+    const float *q;             /* [T,H,D], unscaled; NULL: use q16 */
+    const kvr_bf16 *q16;        /* in BF16, 16-byte aligned: q rounded */
+    struct kvr_query_norm norm; /* applied to q16, with out16 */
+    /* State between launches of one call. */
     struct kvr_attend_state state;
-    bool begins;     /* nothing has been seen: the state is not read */
-    float *out;      /* [T,H,D]: what all comes to, normalised; NULL: */
-    kvr_bf16 *out16; /* that, rounded; both NULL: it is left in the state */
+    bool begins;     /* first launch: the state is not read */
+    float *out;      /* last launch: [T,H,D], normalised; NULL: */
+    kvr_bf16 *out16; /* the same in BF16; both NULL: the result stays in the state */
 };
 
-/* Has a call of its own end, or one that goes on from its state? */
+/* Whether this launch writes the output instead of the state. */
 static inline bool kvr_attend_ends(const struct kvr_attend_io *io)
 {
     return io->out || io->out16;
 }
 
-/* Of a call of several launches what one has that is not the last. */
+/* For a launch that is not the last of its call. */
 static inline struct kvr_attend_io kvr_attend_goes_on(const struct kvr_attend_io *io)
 {
     struct kvr_attend_io some = *io;
@@ -68,54 +68,55 @@ static inline struct kvr_attend_io kvr_attend_goes_on(const struct kvr_attend_io
     return some;
 }
 
-/* Keys and values, and what the score of a query and a key is beside their product: + log_m, then
- * - row_bias of the query, then - what `by_scales` makes of the key's squared scales. */
+/* Keys and values, and the terms of a score besides the dot product: + log_m, - row_bias of the
+ * query, - the correction that `by_scales` computes from the key's squared scales. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
-    float log_m;                  /* log of the multiplicity that each token stands for */
+    float log_m;                  /* log of each token's multiplicity */
     const float *row_bias;        /* [T,H]; NULL: 0 */
-    enum kvr_by_scales by_scales; /* not NO: */
+    enum kvr_by_scales by_scales; /* if not NO: */
     const float *s2;              /* [n,H,D], in the space of k and q */
 };
 
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *state);
-/* q [T,H,D], not scaled. */
+/* q [T,H,D], unscaled. */
 void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const float *q, const struct kvr_attend_piece *piece,
                            const struct kvr_attend_state *state);
-/* out [n,H][2]: of each key of the piece the sum and the maximum over all queries of its weight
- * e^(score - mx) / sum, by a state that has seen every key. piece->v is not read. */
+/* out [n,H][2]: for each key of the piece, sum and maximum over all queries of its weight e^(score
+ * - mx) / sum, given a state that has seen every key. piece->v is not read. */
 void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                              const float *q, const struct kvr_attend_piece *piece,
                              const struct kvr_attend_state *state, float *out);
-/* `into` has seen what `from` has seen as well; an empty `from` changes nothing. */
+/* Merges `from`, over other keys, into `into`; an empty `from` has no effect. */
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
-/* The same, as the end of a call: `into` is io's state, and is left as it was. */
+/* The same as the end of a call: `into` is io's state and is unchanged. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
-/* Floats that `parts` are, of any number of keys and up to so many queries; 0: no head so wide is cut. */
+/* Floats needed for `parts` with any number of keys and up to this many queries; 0: heads of this
+ * width are not split. */
 size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
-/* How blocks over n_tiles are cut where there is so much room for what their parts come to. */
+/* Split-KV plan over n_tiles, given the available space for partial results. */
 struct kvr_attend_split kvr_attend_split_for(const struct kvr_attend_shape *shape, int64_t n_tiles,
                                              size_t n_floats);
-/* What parts have come to is added up in order, to the state or to what the call ends with; nothing
- * where nothing is cut. parts: of all slots, 128 rows each, mx; sum; acc [slots,128,D]. */
+/* Merges partial results in order, into the state or the call's output; no-op if nothing was split.
+ * parts, for all slots of 128 rows: mx; sum; acc [slots,128,D]. */
 void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_split *split, const float *parts,
                            const struct kvr_attend_io *io);
-/* out [T,H,D] = acc / sum; NaN where nothing was seen. */
+/* out [T,H,D] = acc / sum; NaN for queries without keys. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);
-/* The norm of q16 as a pass of its own, into out16, which has as many values and is written last: the call
- * that is left to do. A block may write its output where its queries are. */
+/* Applies the norm of q16 in a separate pass, into out16, which has the same size and is written
+ * last; returns the remaining call. A CTA may write its output over its queries. */
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
-/* Begin and end of a call as passes of their own, as far as no launch had them. */
+/* Begin and end of a call in separate passes, unless a launch included them. */
 void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io);
 

@@ -13,8 +13,8 @@
 #include <arm_neon.h>
 #endif
 
-/* TOP: largest code; OFFSET: added to the codes of keys, so that one factor is unsigned; P_TOP: a
- * weight of one. ROWS x NV vectors of sums stay in registers. */
+/* TOP: largest code; OFFSET: added to key codes, to make one factor unsigned; P_TOP: code of weight
+ * 1. ROWS x NV accumulator vectors stay in registers. */
 #if KVR_ISA_VNNI
 enum { TOP = 127, OFFSET = 128, P_TOP = 255, ROWS = 12 };
 #elif KVR_ISA_AVXVNNI
@@ -30,7 +30,7 @@ enum { PAD = KVR_ATTEND_PAD, TILE = KVR_ATTEND_TILE, QUERIES = KVR_ATTEND_ROWS }
 
 typedef int32_t word __attribute__((may_alias, aligned(1))); /* four bytes */
 
-/* sum + the four products of each lane: unsigned bytes u, signed bytes s. */
+/* sum + dot products of four bytes per lane: unsigned u, signed s. */
 static inline ivec dot(ivec sum, ivec u, ivec s)
 {
 #if KVR_ISA_VNNI
@@ -60,7 +60,7 @@ static inline ivec dot(ivec sum, ivec u, ivec s)
 #endif
 }
 
-static inline ivec to_int(vec x) /* nearest, ties to even; |x| < 2^22 */
+static inline ivec to_int(vec x) /* to nearest, ties to even; |x| < 2^22 */
 {
 #if KVR_ISA_AVX512
     return (ivec)_mm512_cvtps_epi32((__m512)x);
@@ -78,8 +78,7 @@ static inline vec to_float(ivec x)
     return __builtin_convertvector(x, vec);
 }
 
-/* The larger of two numbers >= 0, or NaN where either is NaN: as integers, NaN is above infinity,
- * which is above every number. */
+/* Maximum of two numbers >= 0, NaN if either is: compared as integers, NaN is above infinity. */
 static inline vec larger(vec a, vec b)
 {
 #if KVR_ISA_AVX512
@@ -98,13 +97,13 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/* What takes numbers up to `most` to codes up to `top`; 0 where all of them are as good as 0. */
+/* Factor from numbers up to `most` to codes up to `top`; 0 if all are negligible. */
 static inline float inverse(float most, int top)
 {
     return most >= 1e-30f && most < INFINITY ? (float)top / most : 0;
 }
 
-/* most[i]: largest |x - mu| of row i of d numbers, NaN if there is one; of four rows, or one. */
+/* most[i]: largest |x - mu| of row i of d numbers, NaN if any is; for four rows, or one. */
 static inline __attribute__((always_inline)) void rows_most(const float *x, const float *mu, int d,
                                                             const int rows, float *most)
 {
@@ -124,7 +123,8 @@ static inline __attribute__((always_inline)) void rows_most(const float *x, cons
             most[r] = larger(vec_of(most[r]), vec_of(fabsf(x[r * d + c] - mu[c])))[0];
 }
 
-/* code[round4(d)] <- (x - mu) * factor + offset, rounded. Returns the sum of what was rounded. */
+/* code[round4(d)] <- rounded (x - mu) * factor + offset. Returns the sum of the codes before the
+ * offset. */
 static inline float code_row(const float *x, const float *mu, int d, float factor, int offset,
                              uint8_t *code)
 {
@@ -215,7 +215,7 @@ static void pack_keys(const float *rows, const float *mu, int n, int d, uint8_t 
     }
 }
 
-/* One vector of channels, from c on. */
+/* One vector of channels from c on. */
 static void pack_some_values(const float *rows, int n, int d, int c, int8_t *code, float *scale)
 {
     const float *in = rows + c;
@@ -248,13 +248,13 @@ static void pack_values(const float *rows, int n, int d, int8_t *code, float *sc
         for (int t = 0; t < n; t++)
             for (int i = 0; i < VLEN; i++)
                 last[t * VLEN + i] = c + i < d ? rows[(int64_t)t * d + c + i] : 0;
-        /* A matrix of VLEN channels, its first column where channel c is. */
+        /* A matrix of VLEN channels starting at channel c. */
         pack_some_values(last - c, n, VLEN, c, code, scale);
     }
 }
 
 /* sums[m][nv vectors] of A[m][k bytes] and panels of B from column j0. Inlined for constant m, nv
- * and keys: in scores B is the unsigned factor, in values A is. */
+ * and keys: for scores B is the unsigned factor, for values A is. */
 static inline __attribute__((always_inline)) void products(const uint8_t *a, int64_t lda,
                                                            const uint8_t *b, int64_t panel, int k,
                                                            const int m, const int nv,
@@ -343,7 +343,7 @@ static void scores(const struct kvr_dot_queries *q, int64_t at, int d, const uin
         score_rows(&t, at, kvr_round4(d), m, n);
 }
 
-/* n weights of one row, from 0 to P_TOP, as bytes; returns the lanes' sums. */
+/* n weights of one row, 0 to P_TOP, as bytes; returns the lanes' sums. */
 static inline vec weights(const float *row, int n, float top, uint8_t *p)
 {
     const float one = logf(P_TOP);
@@ -398,7 +398,7 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
         *(vec *)(worth + i) = shrink_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
-        /* A NaN among the scores became an integer that no weight can be. */
+        /* A NaN score becomes an integer outside the range of weights. */
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * worth[i] : NAN);

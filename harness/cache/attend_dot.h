@@ -1,7 +1,7 @@
-/* attend_dot.h - attention by products of bytes, summed in int32: coded keys and values, by
- * instruction set.
+/* attend_dot.h - int8 attention with int32 accumulation over coded keys and values, by instruction
+ * set.
  *
- * A tile is decoded and coded again, once for all queries, in 8 bits:
+ * A tile is decoded and requantized to 8 bits, once for all queries:
  *
  *     keys      k_tc = mu_c + a_t kq_tc     a_t one scale per token, mu one mean per head
  *     values    v_tc = b_c vq_tc            b_c one scale per channel of the tile
@@ -13,16 +13,16 @@
  *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
  *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
  *
- * mu takes off what all keys share (channels of large mean would take the scale for themselves);
- * it is any vector, the same for all tiles of a head, so it adds no error of its own. The sum of
- * the weights is that of pq, so that they add up to one.
+ * mu removes the common part of the keys, whose channels of large mean would dominate the scale.
+ * Any vector that is the same for all tiles of a head is exact. The softmax sum is over the
+ * quantized weights pq, so they sum to one.
  *
- * `top` is 127 where the machine multiplies bytes into int32 (AVX-512 VNNI, AVX-VNNI, NEON) and in
- * portable C without SSSE3; 63 where pairs of products are summed in int16 (AVX2, SSSE3), which
- * 2 * 127 * 127 just fits. The error against F32 is told by `kvreel bench attention`.
+ * `top` is 127 where the CPU accumulates byte products in int32 (AVX-512 VNNI, AVX-VNNI, NEON) and
+ * in portable C without SSSE3; it is 63 where pairs of products are added in int16 (AVX2, SSSE3),
+ * whose range 2 * 127 * 127 just fits. `kvreel bench attention` reports the error against F32.
  *
- * Bytes lie in panels of PAD columns, four of the summed index together: keys
- * [tokens / PAD][D / 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], padded with zeros. */
+ * Bytes are in panels of PAD columns, with four of the summed index adjacent: keys [tokens / PAD][D
+ * / 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], zero-padded. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 
@@ -35,11 +35,11 @@ static inline int kvr_round4(int n)
     return (n + 3) / 4 * 4;
 }
 
-/* Queries of one head, coded; rows of kvr_round4(d) bytes. */
+/* Quantized queries of one head; rows of kvr_round4(d) bytes. */
 struct kvr_dot_queries {
     int8_t *code; /* [m][round4(d)] */
     float *scale; /* [m]: g */
-    float *shift; /* [m]: what the offset of the keys' codes adds to the sums */
+    float *shift; /* [m]: contribution of the key codes' offset to the sums */
     float *mean;  /* [m]: q . mu */
 };
 
@@ -48,18 +48,18 @@ struct kvr_dot_kernels {
     /* q [m][d] and mu [d]. A NaN in a row makes its scale NaN. */
     void (*pack_queries)(const float *q, const float *mu, int m, int d,
                          const struct kvr_dot_queries *out);
-    /* rows [n][d], n <= KVR_ATTEND_TILE -> codes (d * TILE bytes and a bit: padded(n) *
-     * round4(d)) and scale [padded(n)]. A NaN makes its token's scale NaN. */
+    /* rows [n][d], n <= KVR_ATTEND_TILE -> codes (padded(n) * round4(d) bytes) and scale
+     * [padded(n)]. A NaN makes its token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
     /* rows [n][d] -> codes (padded(d) * round4(n) bytes) and scale [padded(d)]. A NaN makes its
      * channel's scale NaN. */
     void (*pack_values)(const float *rows, int n, int d, int8_t *code, float *scale);
-    /* s[m][n] = q . k; n a multiple of PAD. `at` is the first query. */
+    /* s[m][n] = q . k; n a multiple of PAD. `at` is the first query row. */
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
-    /* As kvr_attend_kernels.soften, but the weights go to p[m][KVR_ATTEND_TILE] as bytes, and
-     * weight_i is what a unit of them is worth: e^(m_i - M_i) / P. */
+    /* Like kvr_attend_kernels.soften, but the weights are written to p[m][KVR_ATTEND_TILE] as
+     * bytes, and weight_i is the value of one unit: e^(m_i - M_i) / P. */
     void (*soften)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                    float *sum, float *shrink, uint8_t *p, float *weight);
     /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d a multiple of PAD. */

@@ -1,4 +1,4 @@
-/* attend_impl.h - what attend.h is made of. Private to harness/cache. */
+/* attend_impl.h - the backends' function table for attend.h. Private to harness/cache. */
 #ifndef KVR_CACHE_ATTEND_IMPL_H
 #define KVR_CACHE_ATTEND_IMPL_H
 
@@ -7,28 +7,28 @@
 /* Attention on one backend. */
 struct kvr_attend_kind {
     struct kvr_attend_bytes (*bytes)(const struct kvr_attend_needs *n);
-    /* NULL: it does all that may be asked, and decodes every codec inside its loop. */
+    /* NULL: everything is supported, and every codec is decoded inside the loop. */
     enum kvr_status (*check)(const struct kvr_attend_needs *n);
     enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
                              const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
                              int head_dim);
-    /* Whether jobs with these needs may have BF16 queries; NULL: none may. */
+    /* Whether jobs with these needs may have BF16 queries; NULL: no. */
     bool (*bf16)(const struct kvr_attend_needs *n);
     void (*run)(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
     enum kvr_status (*columns)(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
-    /* Once, when scratch is made; NULL: nothing to do. */
+    /* Called once when scratch is created; NULL: nothing to do. */
     enum kvr_status (*prepare)(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s);
 };
 extern const struct kvr_attend_kind kvr_attend_cpu, kvr_attend_cuda;
 
-/* Absolute index of the i-th token of a span, `t0` counted. */
+/* Absolute index of the i-th token of a span, including `t0`. */
 static inline int64_t kvr_column_token(const struct kvr_column_job *job, const struct kvr_span *s,
                                        int64_t i)
 {
     return s->seg ? kvr_segment_token(s->seg, i) : job->current0 + i;
 }
 
-/* The head index that a transform is told of head h: codecs of single heads know one head. */
+/* Head index passed to a transform for head h: single-head codecs have one head. */
 static inline int kvr_space_head(const struct kvr_attend_job *job, int h)
 {
     return job->by_head ? 0 : h;

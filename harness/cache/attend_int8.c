@@ -1,10 +1,9 @@
-/* attend_int8.c - tiles of coded tokens, coded once more as bytes: the formulas are those of
- * attend_dot.h. */
+/* attend_int8.c - requantizes tiles of coded tokens to bytes, with the formulas of attend_dot.h. */
 #include "harness/cache/attend_cpu.h"
 
 #include <string.h>
 
-/* struct staged's memory, staged as bytes. */
+/* struct staged's memory as bytes. */
 struct staged_bytes {
     uint8_t *k;
     int8_t *v;
@@ -39,8 +38,8 @@ float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
     return base + kvr_int8_floats(head_dim, n_heads, rows);
 }
 
-/* mu of head h: the mean of the first tile that is staged as bytes, in each space. Any vector
- * would do; this one is near the mean of all keys. */
+/* mu of head h: the mean key of the first tile staged as bytes, in each space. Any vector is exact;
+ * this one is near the mean of all keys. */
 static void find_mu(const struct kvr_attend_job *job, const struct state *st, int h)
 {
     const int d = job->head_dim;

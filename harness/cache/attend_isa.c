@@ -15,8 +15,8 @@ struct product {
 };
 
 /* C[m][nv vectors] = A[m][k] B[k][nv vectors], or +=, from row i0, column j0. Inlined for constant
- * lda, add, m and nv: then rows of A are constant offsets, and nothing but the loop's end is kept
- * in general registers. */
+ * lda, add, m and nv, so that rows of A are constant offsets and only the loop bound needs a
+ * general register. */
 static inline __attribute__((always_inline)) void block(const struct product *t, const float *a,
                                                         const int64_t lda, const bool add, int i0,
                                                         int j0, const int m, const int nv)
@@ -47,7 +47,7 @@ static inline __attribute__((always_inline)) void block(const struct product *t,
             *(vec *)(c + i * t->ldc + j * VLEN) = acc[i][j];
 }
 
-/* Columns of NV vectors: what all rows read of B stays in the nearest cache. */
+/* Columns of NV vectors: the part of B read by all rows stays in L1. */
 static inline __attribute__((always_inline)) void panels(const struct product *t, const float *a,
                                                          const int64_t lda, const bool add)
 {
@@ -134,7 +134,8 @@ static void scale(float *x, int n, float factor)
         *(vec *)(x + i) *= factor;
 }
 
-/* PAD tokens of one square of channels: in[PAD][stride] -> out[PAD channels][PAD tokens]. */
+/* Transposes a square of PAD tokens by PAD channels: in[PAD][stride] -> out[PAD channels][PAD
+ * tokens]. */
 static inline void transpose(const float *in, int64_t stride, float *out)
 {
 #if KVR_ISA_AVX512
@@ -146,12 +147,13 @@ static inline void transpose(const float *in, int64_t stride, float *out)
         s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-    for (int i = 0; i < PAD; i += 4) /* fours of rows: r[i + c]: channels c, c + 4, c + 8, c + 12 */
+    for (int i = 0; i < PAD; i += 4) /* groups of four rows: r[i + c] holds channels c, c + 4, c +
+                                      * 8, c + 12 */
         for (int c = 0; c < 2; c++) {
             r[i + 2 * c] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0x44);
             r[i + 2 * c + 1] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0xee);
         }
-    for (int c = 0; c < 4; c++) { /* whole columns, from quarters */
+    for (int c = 0; c < 4; c++) { /* complete columns from quarters */
         const __m512 a = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
         const __m512 b = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
         const __m512 d = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);

@@ -1,5 +1,5 @@
-/* attend_part.cuh - what a block of attention has to do where some are cut (attend_split.h), and where
- * it leaves what it comes to. */
+/* attend_part.cuh - the work of a CTA under split-KV (attend_split.h), and the destination of its
+ * result. */
 #ifndef KVR_CACHE_ATTEND_PART_CUH
 #define KVR_CACHE_ATTEND_PART_CUH
 
@@ -9,8 +9,8 @@
 
 enum { PART_QUERIES = KVR_ATTEND_SPLIT_QUERIES };
 
-/* Blocks that see all of n_tiles; the others are `n_cut` pieces of a head's queries, whose parts have
- * `tiles` tiles each. */
+/* CTAs that process all n_tiles; the others are `n_cut` query blocks of a head, split into parts of
+ * `tiles` tiles. */
 struct cut {
     int n_tiles, n_whole, n_cut, tiles;
 };
@@ -20,17 +20,16 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
     return { n_tiles, (int)s->n_whole, (int)s->n_cut, (int)s->tiles };
 }
 
-/* Where a block is: tiles [first, first + n) of head h, for the queries from `query` on. */
+/* Work of a CTA: tiles [first, first + n) of head h, for the queries from `query` on. */
 struct part {
     int first, n, h, query;
-    int slot; /* where a part of a cut piece leaves its sums; -1: in the state */
-    bool
-        paired; /* one of blocks 2 i and 2 i + 1 has the queries behind the other's, of the same head, */
-                /* and both have the same tiles */
+    int slot;    /* slot for the partial result of a split query block; -1: the state */
+    bool paired; /* CTAs 2 i and 2 i + 1 have adjacent query blocks of the same head */
+                 /* and the same tiles */
 };
 
-/* Pieces that have a neighbour, two by two, head after head; then of every head the last if their
- * number is odd. */
+/* Query blocks with a neighbour come first, in pairs, head by head; then the last block of each
+ * head if their number is odd. */
 struct piece {
     int h, query;
     bool paired;
@@ -61,9 +60,9 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
     return p;
 }
 
-/* Rows of a state, or of a part's own place: row i of the block is row at + i * step of them, and
- * there are n. Where sums and output are is a chosen start and a chosen offset: of two addresses the
- * compiler has one ready before the loop over tiles, and on sm_100 no register to keep it in. */
+/* Rows of a state or of a partial result: row i of the CTA is row at + i * step, and there are n.
+ * Sums and output are selected by one base and one offset: with two selected addresses the compiler
+ * would keep one live across the loop over tiles, and on sm_100 there is no register for it. */
 struct rows_at {
     int64_t at;
     int step, n;

@@ -2,8 +2,8 @@
 #include "harness/cache/attend_part.cuh"
 #include "harness/device/mma.cuh"
 
-/* What the parts of cut pieces have come to is added to the state, part after part, or is all that
- * there is. A thread has four channels of a row. */
+/* Merges the partial results of split query blocks in order, with the state or on their own. Four
+ * channels of a row per thread. */
 template <int D>
 static __global__ void __launch_bounds__(PART_QUERIES)
     attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,
@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(PART_QUERIES)
         x.z = x.z * shrink + y.z * grow;
         x.w = x.w * shrink + y.w * grow;
     }
-    __syncthreads(); /* all have read the state */
+    __syncthreads(); /* all threads have read the state */
     if (!there)
         return;
     if (io.out || io.out16) {

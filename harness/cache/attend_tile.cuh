@@ -1,13 +1,13 @@
-/* attend_tile.cuh - TILE keys or values of one head, from whatever holds them to BF16 in shared
- * memory. What is decoded is what grid.h defines, rounded once. Tokens not of the span become 0.
+/* attend_tile.cuh - loads and dequantizes TILE keys or values of one head into BF16 in shared
+ * memory. Decoded values are defined by grid.h, rounded once. Tokens outside of the span become 0.
  *
- *     fetch_rows     plain BF16 rows: asynchronous copies into the tile
- *     fetch_grids    codes and scales: asynchronous copies into a stage
+ *     fetch_rows     plain BF16 rows: cp.async into the tile
+ *     fetch_grids    codes and scales: cp.async into a stage
  *     decode         from the stage, or from plain rows in global memory, into the tile
- *     put            elements held exactly overwrite what the grids made of them
+ *     put            overwrites outliers in the decoded tile
  *
- * Rows of a tile are 8 elements longer than they need to be, so that 8 rows read at the same
- * columns meet all banks. */
+ * Tile rows are padded by 8 elements, so that reading 8 rows at the same columns is bank-conflict
+ * free. */
 #ifndef KVR_CACHE_ATTEND_TILE_CUH
 #define KVR_CACHE_ATTEND_TILE_CUH
 
@@ -20,23 +20,23 @@ enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, 
 
 enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 
-/* What needs a division is worked out on the host: groups are powers of two. */
+/* Values that would need a division are precomputed on the host; group sizes are powers of two. */
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *meta;
-    int64_t n_sets; /* as stored, and */
+    int64_t n_sets; /* as stored */
     int n_tok;
     int bits, axis;
-    int shift;    /* log2 of the group; of a whole token, one that leaves 0 of any channel */
-    int per;      /* sets that a token has of a head; TOKENS: 0 */
-    int of_token; /* and of all heads: 1 of whole tokens */
-    int lines;    /* TOKENS: rows of scales that there are */
-    int scales;   /* scales that a tile meets, at most */
+    int shift;    /* log2 of the group; for whole-token groups a shift that makes any channel 0 */
+    int per;      /* groups per token and head; TOKENS: 0 */
+    int of_token; /* groups per token over all heads: 1 for whole-token groups */
+    int lines;    /* TOKENS: rows of scales */
+    int scales;   /* maximum number of scales per tile */
     bool asym;
-    /* Of what lies behind the scales, twice in a word: the bits of the zero point, of the minimum.
-     * Symmetric codes have neither, but a middle. */
+    /* Masks for the second numbers, duplicated in both halves of a word: zero-point bits, minimum
+     * bits. Symmetric codes have neither, but an offset `middle`. */
     unsigned zero, minimum, middle;
-    bool eights; /* not TOKENS: scales lie so that eight are copied at once */
+    bool eights; /* not TOKENS: scales are aligned for copies of eight */
 };
 
 struct tile_source {
@@ -44,23 +44,23 @@ struct tile_source {
     const void *rows;
     int n_grids;
     struct tile_grid grid[MAX_GRIDS];
-    const kvr_f16 *value; /* held exactly, at the ascending flat indices `index` */
+    const kvr_f16 *value; /* outlier values, at the ascending flat indices `index` */
     const int32_t *index;
     int n_exact;
-    bool packed; /* one grid over tokens, symmetric, of 2 or 4 bits: decoded two at a time */
+    bool packed; /* one symmetric grid over tokens with 2 or 4 bits: decoded in pairs */
 };
 
-/* What keys or values are, for kernels that decode them; false: none here reads that. The host's. */
+/* Fills in a kernel's description of a source; false if these kernels cannot decode it. Host
+ * only. */
 bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
 
-/* Which tokens, of which head. */
+/* Tokens and head of a tile. */
 struct tile_place {
     int t0, end; /* of the span */
     int n_heads, head_dim, h;
 };
 
-/* ---- the stage, by byte: of every grid its codes [8 bits][W], scales, zero points -------------
- */
+/* ---- stage layout: for each grid its codes [8 bits][W], scales, zero points ---------------- */
 
 static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int w)
 {
@@ -69,8 +69,7 @@ static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_gri
 
 /* ---- fetch -------------------------------------------------------------------------------- */
 
-/* Planes of the tile that begins at token `tile`, from the widest on; what they take of the stage.
- */
+/* Copies the planes of the tile at token `tile`, widest first; returns their size in the stage. */
 template <int W>
 static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
                                                    const struct tile_place &p, int tile,
@@ -81,7 +80,8 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     kvr_global<const uint8_t> from(g.codes);
     int at = 0;
 
-    if (!(g.bits & (g.bits - 1)) && tile + TILE <= g.n_tok) { /* one plane, and all of it there */
+    if (!(g.bits & (g.bits - 1)) &&
+        tile + TILE <= g.n_tok) { /* a single plane, completely present */
         const int r = self / LINE, c = self % LINE * 16;
         kvr_shared<uint8_t> to = stage + r * W + c;
 
@@ -118,7 +118,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     return at;
 }
 
-/* 8 scales, and what lies behind all scales. */
+/* Copies 8 scales and the 8 second numbers. */
 static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, int64_t at,
                                                    bool there, kvr_shared<kvr_f16> out)
 {
@@ -129,7 +129,7 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
         kvr_copy_begin(kvr_as<uint4>(out + g.scales), kvr_as<const uint4>(from + g.n_sets), there);
 }
 
-/* Of one set for each group of 8 tokens or more: rows of W. */
+/* Scales of groups of 8 or more tokens: rows of W. */
 template <int W>
 static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid &g,
                                                           const struct tile_place &p, int tile,
@@ -151,8 +151,8 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
     }
 }
 
-/* Of sets of channels, or of whole tokens: [TILE][per]. Where eight lie in a row in both memories
- * they are copied; the rest is read. */
+/* Scales of channel groups or whole tokens: [TILE][per]. Aligned runs of eight are copied
+ * asynchronously; others are read. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
                                                             const struct tile_place &p, int tile,
                                                             kvr_shared<kvr_f16> out)
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.of_token > 1 ? p.h * g.per : 0);
 
     if (g.eights && tile + TILE <= g.n_tok) {
-        /* Of whole tokens the tile's lie in one line; of channels a token has 8 or 16. */
+        /* Whole-token scales of a tile are contiguous; channel groups give 8 or 16 per token. */
         const int odd = g.per / 16, step = g.of_token > 1 ? g.of_token : 8;
 
 #pragma unroll 1
@@ -183,9 +183,9 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
     }
 }
 
-/* Begins to copy rows of BF16, keys and behind them values, into the tile itself. A thread has
- * every STEP-th row, always the same 8 channels: its address is multiplied out once for a tile,
- * from row to row it is a sum. */
+/* Starts copying BF16 rows, keys followed by values, into the tile. Each thread copies every
+ * STEP-th row at the same 8 channels, so its address is computed once per tile and then
+ * incremented. */
 template <int W>
 static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_bf16 *v,
                                                   const struct tile_place &p, int tile,
@@ -225,11 +225,11 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
     }
 }
 
-/* What of a grid source a kernel may meet: grids over tokens or over channels of a token, one or
- * more of them, or `packed` ones and nothing else; or rows that are not coded, too. */
+/* Kinds of grid sources a kernel is compiled for: grids over tokens or over channels, one or
+ * several; or `packed` only; optionally also plain rows. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
-/* Begins to copy codes and scales, into the stage. */
+/* Starts copying codes and scales into the stage. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_place &p, int tile,
@@ -271,13 +271,13 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
     }
 }
 
-/* C channels of a set: x = (q - off) s + m. `off` has 2^23 in it: so does a code that was made
- * a float by putting it into the last bits of 2^23, and the difference is exact. */
+/* C channels of a group: x = (q - off) s + m. `off` includes 2^23, as does a code inserted into the
+ * low bits of the float 2^23, so the difference is exact. */
 template <int C> struct levels {
     float s[C], off[C], m[C];
 };
 
-/* A scale and what lies behind it, in the low half of a word or in the high one. */
+/* A scale and its second number, in the low or the high half of a word. */
 static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
                                                  unsigned zero, int high, float &s, float &off,
                                                  float &m)
@@ -290,7 +290,7 @@ static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsi
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* One for C channels: the scale at `at`, and what is `behind` it. */
+/* One scale for C channels: at `at`, its second number at `behind`. */
 template <int C>
 static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_shared<kvr_f16> at,
                                                 kvr_shared<kvr_f16> behind, struct levels<C> &l)
@@ -306,8 +306,8 @@ static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_s
     }
 }
 
-/* Where the scales of channels [c, c + C) of the tile's token i are. Of groups of channels, which
- * are multiples of C, and of whole tokens they are one. */
+/* Location of the scales for channels [c, c + C) of the tile's token i. Channel groups (multiples
+ * of C) and whole tokens have one scale. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int tile, int i, int c,
                                                  kvr_shared<uint8_t> stage, struct levels<C> &l)
@@ -330,7 +330,7 @@ static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int 
     }
 }
 
-/* Codes of one plane, of F bits, of 8 tokens and C channels, four to a word. */
+/* Codes of one plane with F bits, for 8 tokens and C channels, four per word. */
 template <int W, int F, int C>
 static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsigned (*codes)[C / 4])
 {
@@ -349,15 +349,15 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
     }
 }
 
-/* Of the 8 tokens from 8 o on, channels [c, c + C). What is several planes is put together from
- * the widest, which has the high bits. */
+/* Codes of the 8 tokens from 8 o on, channels [c, c + C). Several planes are combined, starting
+ * with the widest, which has the high bits. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
                                                   kvr_shared<uint8_t> stage,
                                                   unsigned (*codes)[C / 4])
 {
     stage = stage + c;
-    if (g.bits == 4) { /* these two are most of what there is */
+    if (g.bits == 4) { /* the most common cases */
         read_plane<W, 4, C>(stage + o * 4 * W, codes);
         return;
     }
@@ -397,13 +397,14 @@ template <int C>
 static __device__ __forceinline__ float value_of(const struct levels<C> &l, const unsigned *codes,
                                                  int e)
 {
-    const unsigned which = 0x7540u + (unsigned)e % 4; /* byte e, 0, 0, 0x4b: 2^23 + byte */
+    const unsigned which =
+        0x7540u + (unsigned)e % 4; /* bytes e, 0, 0, 0x4b: the float 2^23 + byte */
 
     return fmaf(__uint_as_float(__byte_perm(codes[e / 4], 0x4b000000u, which)) - l.off[e], l.s[e],
                 l.m[e]);
 }
 
-/* C values of BF16, in one go. */
+/* Stores C BF16 values at once. */
 template <int C>
 static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, const unsigned *x)
 {
@@ -413,7 +414,7 @@ static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, con
         kvr_as<uint2>(to)[0] = uint2{ x[0], x[1] };
 }
 
-/* The octet's 8 tokens and C channels, of one grid. */
+/* Decodes 8 tokens and C channels of one grid. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, int tile, int o,
                                                    int c, kvr_shared<uint8_t> stage,
@@ -432,7 +433,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     for (int i = 0; i < 8; i++) {
         unsigned x[C / 2];
 
-        if (!TOKENS) { /* from token to token their places are sums */
+        if (!TOKENS) { /* offsets advance by additions from token to token */
             level_at<C>(g, at, behind, l);
             at = at + g.per;
             behind = behind + g.per;
@@ -445,7 +446,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     }
 }
 
-/* Of a chain of them, added up in F32 one after the other. */
+/* Decodes a chain of grids, added in F32 in order. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void decode_chain(const struct tile_source &s, int tile, int o,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -455,7 +456,7 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
 
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        x[i / 4][i % 4] = -0.0f; /* plus anything is that */
+        x[i / 4][i % 4] = -0.0f; /* -0: adding it changes nothing */
 #pragma unroll 1
     for (int n = 0; n < s.n_grids; n++) {
         const struct tile_grid &g = s.grid[n];
@@ -481,12 +482,12 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
             uint2{ kvr_bf16_pair(x[i][0], x[i][1]), kvr_bf16_pair(x[i][2], x[i][3]) };
 }
 
-/* The scales of 8 channels as sums of two BF16, which is what decode_packed needs. */
+/* Scales of 8 channels, each as a sum of two BF16, for decode_packed. */
 struct split_scales {
     unsigned hi[4], lo[4];
 };
 
-/* `two` are FP16, two in a word. */
+/* `two`: FP16 pairs, one pair per word. */
 static __device__ __forceinline__ void split(const unsigned *two, struct split_scales &s)
 {
 #pragma unroll
@@ -499,15 +500,16 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
         const float hb = __uint_as_float(s.hi[e] & 0xffff0000u);
 
         s.lo[e] =
-            kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb); /* of infinity 0 */
+            kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb); /* 0 if the scale is
+                                                                              * infinite */
     }
 }
 
-/* 8 channels of field i of two words of codes, of a symmetric grid of F = 2 or 4 bits, in pairs of
- * BF16. A code in the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a
- * scale is FP16, of 11 bits: s = hi + lo, hi its BF16, lo at most two bits. So d lo is exact, and
- * d hi + d lo = d s is rounded once, to what one product in F32 rounds to. `high` is 0x43, which puts
- * codes there: where the compiler does not know it, it stays in a register. */
+/* Decodes 8 channels of field i from two words of codes of a symmetric grid with F = 2 or 4 bits,
+ * into BF16 pairs. A code in the low bits of 2^7 is a BF16; subtracting the offset leaves d, |d| <=
+ * 8. A scale is FP16 with 11 bits: s = hi + lo, with hi its BF16 rounding and lo at most two bits.
+ * So d lo is exact, and d hi + d lo = d s is rounded once, like a single F32 product. `high` is
+ * 0x43, which inserts codes there; passing it as a variable keeps it in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
@@ -527,7 +529,7 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
     }
 }
 
-/* The same of a symmetric grid over tokens of F = 2 or 4 bits alone. */
+/* The same for symmetric grids over tokens with F = 2 or 4 bits. */
 template <int W, int F>
 static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
                                                      int c, kvr_shared<uint8_t> stage,
@@ -554,7 +556,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 }
 
-/* Tokens that are not of the span become 0, in C channels. */
+/* Zeroes tokens outside of the span, in C channels. */
 template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_place &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
@@ -567,7 +569,7 @@ static __device__ __forceinline__ void clear_outside(const struct tile_place &p,
                 kvr_as<uint2>(to + i * (W + 8) + e)[0] = uint2{ 0, 0 };
 }
 
-/* Rows that nothing stages: from global memory. */
+/* Plain rows that are not staged: from global memory. */
 template <int W>
 static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
                                                    const struct tile_place &p, int tile, int o,
@@ -595,8 +597,8 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
-/* What was fetched, and has arrived, to the tile. A thread has an octet of tokens and C channels of
- * it at a time: at D = 128 and C = 8 no more than that. */
+/* Decodes the fetched stage into the tile. Each thread decodes 8 tokens and C channels at a time:
+ * with D = 128 and C = 8, one such piece. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_place &p, int tile,
@@ -633,9 +635,9 @@ static __device__ __forceinline__ void decode(const struct tile_source &s,
     }
 }
 
-/* ---- elements held exactly ------------------------------------------------------------------ */
+/* ---- outliers ------------------------------------------------------------------------------- */
 
-/* The first entry of this thread, which has every MMA_THREADS-th, that is not before the span. */
+/* This thread's first entry (every MMA_THREADS-th) at or after the span's start. */
 static __device__ __forceinline__ int first_exact(const struct tile_source &s,
                                                   const struct tile_place &p)
 {
@@ -653,8 +655,8 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
     return lo + (kvr_thread() - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
 }
 
-/* Entries of the tile, from `next` on, which moves behind them: their values into `rows`, or a 0
- * for each; rows of `stride`. */
+/* Writes the tile's entries from `next` on into `rows` (stride `stride`), or zeros for them, and
+ * advances `next`. */
 template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_place &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)

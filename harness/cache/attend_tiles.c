@@ -1,5 +1,5 @@
-/* attend_tiles.c - spans cut into tiles: up to TILE tokens of one kind, from one span or several
- * short ones, and the rows of one head of them. */
+/* attend_tiles.c - divides spans into tiles: up to TILE tokens of one kind, from one span or
+ * several short ones; loads one head of them. */
 #include "harness/cache/attend_cpu.h"
 
 #include <string.h>
@@ -31,12 +31,12 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
                                  h - s->seg->head0, 1, out);
     } else {
         const size_t size = kvr_dtype_size(s->raw.dtype);
-        const size_t row = (size_t)job->n_heads * (size_t)d * size; /* of all heads */
+        const size_t row = (size_t)job->n_heads * (size_t)d * size; /* over all heads */
         const char *in = (const char *)(values ? s->raw.v : s->raw.k) +
                          (size_t)(s->t0 + p->t0) * row + (size_t)(h * d) * size;
 
         for (int t = 0; t < p->n; t++, in += row) {
-            /* One head of each token: no hardware fetches such strides ahead. */
+            /* One head of each token: hardware prefetchers do not follow such strides. */
             if (t + AHEAD < p->n)
                 for (size_t b = 0; b < (size_t)d * size; b += 64)
                     __builtin_prefetch(in + AHEAD * row + b);

@@ -1,7 +1,7 @@
-/* attend_vec.h - the vectors that attention's kernels are written in: as wide as a register.
+/* attend_vec.h - vector types for the CPU attention kernels, one register wide.
  *
- * Arithmetic is the compiler's own (GNU C); what it has no operator for is named here and done by
- * an instruction where there is one. */
+ * Arithmetic uses the compiler's vector operators (GNU C); other operations are named here and map
+ * to an instruction where there is one. */
 #ifndef KVR_CACHE_ATTEND_VEC_H
 #define KVR_CACHE_ATTEND_VEC_H
 
@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-/* MR x NV vectors of sums stay in registers: 32 of them with AVX-512 and NEON, else 16. */
+/* MR x NV accumulator vectors stay in registers: 32 with AVX-512 and NEON, else 16. */
 #if KVR_ISA_AVX512
 enum { VLEN = 16, MR = 12, NV = 2 };
 #elif KVR_ISA_AVX2
@@ -31,7 +31,7 @@ static inline vec vec_of(float x)
     return (vec){ 0 } + x;
 }
 
-/* The larger one; the second where either is NaN. */
+/* Maximum; the second argument if either is NaN. */
 static inline vec vec_max(vec a, vec b)
 {
 #if KVR_ISA_AVX512
@@ -60,7 +60,7 @@ static inline vec vec_add(vec a, vec b)
 #define PAIRS(a, b, which) (vec) _mm256_shuffle_ps((__m256)(a), (__m256)(b), which)
 #endif
 
-/* All elements of v by `op`. */
+/* Reduces all elements of v by `op`. */
 static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, vec))
 {
     for (int n = VLEN / 2; n >= 1; n /= 2) {
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, ve
     return v[0];
 }
 
-/* out[i]: all elements of v[i] by `op`, of four vectors at once. */
+/* out[i]: reduction of v[i] by `op`, for four vectors at once. */
 static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec (*op)(vec, vec),
                                                             float out[4])
 {
@@ -96,16 +96,16 @@ static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec 
 #endif
 }
 
-/* e^x for x <= 8: 2^n times a polynomial in the rest, relative error below 2e-7 + 6e-8 |x|, of
- * which the second is x's own rounding; 0 below -87, where e^x is under 2e-38. e^0 is 1 exactly,
- * NaN stays. */
+/* e^x for x <= 8: 2^n times a polynomial in the remainder; relative error below 2e-7 + 6e-8 |x|,
+ * the second term from rounding x. 0 below -87, where e^x is under 2e-38. e^0 is exactly 1; NaN
+ * stays NaN. */
 static inline vec exp_of(vec x)
 {
-    /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2] to 2e-9, before rounding. */
+    /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2], error 2e-9 before rounding. */
     const float C1 = 0.69314718246f, C2 = 0.24022647738f, C3 = 0.055503323674f,
                 C4 = 0.0096184369177f, C5 = 0.0013398876181f, C6 = 0.00015353361957f;
-    /* 1.5 * 2^23 + 127: adding it rounds to an integer and leaves that, biased as an exponent is,
-     * in the low bits. */
+    /* 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent in the low
+     * bits. */
     const float magic = 12583039.0f;
     const ivec low = x < -87.0f;
     const vec y = x * 1.44269504f; /* e^x = 2^y */
@@ -121,7 +121,7 @@ static inline vec exp_of(vec x)
     return (vec)((ivec)(p * power) & ~low);
 }
 
-/* e^(old - top); 1 where they are equal, two infinities too. */
+/* Rescaling factor e^(old - top); 1 if they are equal, including infinities. */
 static inline vec shrink_of(vec old, vec top)
 {
     const ivec same = old == top;
@@ -129,8 +129,8 @@ static inline vec shrink_of(vec old, vec top)
     return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
 }
 
-/* top[i]: the largest of m rows of n scores and of start[i], once bias[n] (NULL: nothing) has been
- * added to the scores. A NaN is passed over. */
+/* top[i]: maximum over row i of n scores and start[i], after adding bias[n] (NULL: none). NaN is
+ * ignored. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)
 {

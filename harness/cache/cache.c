@@ -1,4 +1,4 @@
-/* cache.c - what a pass may see, attention over it, and when layers store. */
+/* cache.c - visibility of a pass, attention over it, and when layers store. */
 #include "harness/cache/cache.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "harness/cache/rows.h"
 #include "harness/core/clock.h"
 
-/* Timed, besides attention's own; STORE encloses STORE_DECODE. */
+/* Timed phases besides attention's own; STORE includes STORE_DECODE. */
 enum { STORE = KVR_ATTEND_PHASES, STORE_DECODE, DENSE_DECODE, PHASES };
 
 struct kvr_cache {
@@ -30,23 +30,23 @@ struct kvr_cache {
     int appended; /* layer whose k, v are in `current`; -1: none */
 
     struct kvr_buf current_k, current_v; /* [T,H,D] in shape.exact */
-    struct kvr_buf values_k, values_v;   /* F32: [T,H,D], or [capacity,H,D] when all is recoded */
+    struct kvr_buf values_k, values_v;   /* F32: [T,H,D], or [capacity,H,D] in the study reading */
     struct kvr_buf dense_k, dense_v;     /* path dense: [capacity,H,D] in shape.exact */
     struct kvr_buf held;                 /* path dense: [capacity] */
-    struct kvr_buf columns;              /* [capacity,H] sums, then maxima; of the host */
+    struct kvr_buf columns;              /* [capacity,H] sums, then maxima; host memory */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t watch_ns;
     kvr_cache_watch_fn *watch;
     void *watch_ctx;
-    float *past; /* where shares of attention go; NULL: nobody asks */
+    float *past; /* destination for shares of attention; NULL: not needed */
 };
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
 
 const char *const kvr_attend_names[] = { "float", "int8", NULL };
 
-/* The place of a name in a list that ends with NULL; -1: it is not there. */
+/* Index of a name in a NULL-terminated list; -1: absent. */
 static int find_name(const char *const *names, const char *name)
 {
     for (int i = 0; names[i]; i++)
@@ -73,7 +73,7 @@ bool kvr_path_find(const char *name, enum kvr_path *out)
     return i >= 0;
 }
 
-/* Heads that are stored. */
+/* Number of stored (KV) heads. */
 static int kv_heads(const struct kvr_cache_shape *s)
 {
     return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
@@ -99,7 +99,7 @@ static int64_t pass_tokens(const struct kvr_cache *c)
     return (int64_t)c->pass.n_frames * c->shape.tokens_per_frame;
 }
 
-/* The study never gives anything up; its buffer has room for the whole rollout. */
+/* The study never evicts; its buffer covers the whole rollout. */
 static bool evicts(const struct kvr_cache *c)
 {
     return c->shape.evict && !kvr_scheme_is_study(c->scheme);
@@ -134,12 +134,13 @@ static bool any_rotated(const struct kvr_scheme *p)
     return false;
 }
 
-/* Bytes of the working memory that open allocates. */
+/* Sizes of the working memory allocated by open. */
 struct buffer_sizes {
-    size_t current, values, dense, held; /* `current`, `values`, `dense`: of K, and again of V */
-    size_t map, work, gather, back;      /* what coding needs, so that no pass has to allocate */
-    size_t keep, rows, pick, told, all_keys, all_values; /* what thinning needs, by layer.h */
-    size_t weights;                                      /* thinning: what tokens stand for */
+    size_t current, values, dense,
+        held;                       /* `current`, `values`, `dense`: once for K and once for V */
+    size_t map, work, gather, back; /* for coding, so that passes do not allocate */
+    size_t keep, rows, pick, told, all_keys, all_values; /* for thinning, see layer.h */
+    size_t weights;                                      /* thinning: multiplicities of tokens */
     size_t columns;                                      /* struct kvr_columns: sums, then maxima */
     struct kvr_attend_bytes attend;
 };
@@ -231,7 +232,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
-        bool host; /* what decisions are made of stays with the host */
+        bool host; /* data for policies stays on the host */
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },
@@ -260,7 +261,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     return kvr_attend_reserve(&c->attend, c->dev, &needs);
 }
 
-/* Can the device attend to what the scheme keeps? */
+/* Whether the device can attend to what the scheme stores. */
 static enum kvr_status check_attention(const struct kvr_scheme *p, const struct kvr_cache_shape *s,
                                        enum kvr_path path, const struct kvr_dev *dev)
 {
@@ -380,7 +381,7 @@ void kvr_cache_close(struct kvr_cache **pc)
     *pc = NULL;
 }
 
-/* Does the method bound what is held by itself, so that the window does not cut it? */
+/* Whether the method bounds the cache itself, so that the window does not apply. */
 static bool beyond_window(const struct kvr_cache *c)
 {
     struct kvr_thin_needs needs;
@@ -388,8 +389,8 @@ static bool beyond_window(const struct kvr_cache *c)
     return kvr_retention_thins(&c->scheme->retention, &needs) && needs.beyond_window;
 }
 
-/* Tokens before `end` that the window leaves to the current pass: the sink, and the newest
- * window - sink frames, the chunk's own counted. */
+/* Tokens before `end` within the window of the current pass: the sink, and the newest window - sink
+ * frames, including the current chunk's. */
 static struct kvr_visible in_window(const struct kvr_cache *c, int64_t end)
 {
     const int64_t s = c->shape.tokens_per_frame;
@@ -412,7 +413,7 @@ static struct kvr_visible in_window(const struct kvr_cache *c, int64_t end)
     return seen;
 }
 
-/* Tokens before `end` that the current pass may see, where they are held. */
+/* Tokens before `end` visible to the current pass, if stored. */
 static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
 {
     if (!beyond_window(c))
@@ -446,7 +447,8 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
     return KVR_OK;
 }
 
-/* Does a part of the method turn keys back to another time, by the frame they were made at? */
+/* Whether a part of the method rotates keys to another time, by the frame at which they were
+ * made. */
 static bool turns_keys(const struct kvr_scheme *p)
 {
     struct kvr_thin_needs thin;
@@ -523,7 +525,7 @@ static enum kvr_status reserve_spans(struct kvr_cache *c, int n)
     return KVR_OK;
 }
 
-/* n rows at `from` to the earlier row `to` of x, in steps that do not overlap. */
+/* Moves n rows of x from `from` to the earlier `to`, in non-overlapping steps. */
 static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, int64_t from,
                       int64_t n)
 {
@@ -536,7 +538,7 @@ static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, i
     }
 }
 
-/* Visible tokens that are held, packed together: values_k, values_v as F32. */
+/* Packs the visible stored tokens into values_k, values_v as F32. */
 static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
                             const struct kvr_visible *seen)
 {
@@ -563,7 +565,7 @@ static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
     return n;
 }
 
-/* What attention reads of layer l in this pass, before the chunk itself. */
+/* Spans of layer l for this pass, before the current chunk. */
 static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out)
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
@@ -594,7 +596,7 @@ static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l
     return KVR_OK;
 }
 
-/* The chunk's keys and values as F32, at token `at` of values. */
+/* Converts the chunk's keys and values to F32, at token `at` of values. */
 static void current_values(struct kvr_cache *c, int64_t at)
 {
     const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
@@ -606,7 +608,7 @@ static void current_values(struct kvr_cache *c, int64_t at)
                       c->shape.exact, n);
 }
 
-/* The study: decode everything, write the chunk over it, code everything again. */
+/* Study: decode everything, insert the chunk, code everything again. */
 static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 {
     const int64_t end = pass_begin(c) + pass_tokens(c);
@@ -638,7 +640,7 @@ void kvr_cache_foretell(struct kvr_cache *c, const float *table)
         c->layer[i].foretold = table ? table + i * capacity_tokens(c) : NULL;
 }
 
-/* What the last layer chose all layers keep. */
+/* All layers keep what the last layer selected. */
 static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
 {
     if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
@@ -729,8 +731,8 @@ void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
     c->watch_ctx = ctx;
 }
 
-/* What the pass's queries give each token, for the layer's retention to choose by. On path dense
- * segments are read for it as on path staged: the choice does not depend on the path. */
+/* Attention received by each token from the pass's queries, for the layer's retention. On path
+ * dense segments are read as on path staged, so the selection does not depend on the path. */
 static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
                                const struct kvr_attend_job *attended,
                                const struct kvr_thin_needs *needs, struct kvr_columns *out)
@@ -765,7 +767,7 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     return KVR_OK;
 }
 
-/* Queries and output as floats or, where those are NULL, as BF16. */
+/* Queries and output in F32 or, if those are NULL, in BF16. */
 struct seen_by {
     const float *q;
     float *out;
@@ -817,7 +819,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (c->watch)
         KVR_TRY(show(c, layer, by->q, by->out));
     if (thin.columns && stores(c) && (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, STORE); /* what a choice costs is part of storing */
+        kvr_phase_begin(c->phases, STORE); /* the cost of selection counts as storing */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, STORE);
         KVR_TRY(st);
@@ -869,7 +871,7 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
     return KVR_OK;
 }
 
-/* Tokens that an uncoded cache of this shape would hold now. */
+/* Tokens that an uncompressed cache of this shape would hold now. */
 static int64_t reference_tokens(const struct kvr_cache *c)
 {
     const int64_t active = c->layer[0].n_active, chunk = chunk_tokens(c);
@@ -880,7 +882,7 @@ static int64_t reference_tokens(const struct kvr_cache *c)
         return active ? capacity_tokens(c) : 0;
     if (!evicts(c))
         return active;
-    for (int64_t t = 0; t < active; t += chunk) { /* whole chunks go at once */
+    for (int64_t t = 0; t < active; t += chunk) { /* whole chunks are evicted at once */
         const int64_t end = t + chunk < active ? t + chunk : active;
         bool any = false;
 
@@ -909,7 +911,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 
 enum { READ_BLOCK = 512 }; /* tokens */
 
-/* Rows [a, b) of a block's values, to the host. */
+/* Copies rows [a, b) of a block's values to the host. */
 static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, int64_t a, int64_t b,
                      float *to)
 {
@@ -919,9 +921,9 @@ static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, in
                        (size_t)(b - a) * width * sizeof *to) == KVR_OK;
 }
 
-/* Tokens [begin, end), READ_BLOCK of them at most: those that are held, packed together, to the
- * host. How many; -1 when the device failed. Decoded at once, since each wait for a device takes
- * longer than a token. */
+/* Reads tokens [begin, end), at most READ_BLOCK: packs the stored ones and copies them to the host.
+ * Returns their number; -1 on a device error. Decoded together, since each synchronisation costs
+ * more than a token. */
 static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
                           int64_t end, float *k, float *v)
 {
@@ -950,7 +952,7 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen =
         visible(c, l->n_active < capacity_tokens(c) ? l->n_active : capacity_tokens(c));
-    /* What the values' buffers hold. */
+    /* Capacity of the values' buffers. */
     const int64_t step = chunk_tokens(c) < READ_BLOCK ? chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;
 

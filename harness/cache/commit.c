@@ -1,4 +1,4 @@
-/* commit.c - as intended: a chunk is coded once; what is stored may only get coarser. */
+/* commit.c - intended reading: a chunk is coded once; stored tokens may only get coarser. */
 #include "harness/cache/layer_impl.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 #include "harness/cache/rows.h"
 #include "methods/block.h"
 
-/* The finest unit by which a policy of this scheme moves tokens; thinning moves none. */
+/* Smallest unit in which the scheme's policies move tokens; thinning moves none. */
 static enum kvr_unit unit_of(const struct kvr_scheme *p)
 {
     enum kvr_unit u = p->tiers.part ? p->tiers.part->unit : KVR_UNIT_CHUNK;
@@ -18,7 +18,7 @@ static enum kvr_unit unit_of(const struct kvr_scheme *p)
     return u;
 }
 
-/* Bytes of a stretch of tokens in a tier: which of two is coarser. */
+/* Bytes of a run of tokens in a tier, to compare tiers. */
 static size_t tier_cost(const struct kvr_layer *l, int tier)
 {
     const struct kvr_block_shape s = { 4096, l->geo.n_heads, l->geo.head_dim };
@@ -28,7 +28,7 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 
 /* ---- thinning ------------------------------------------------------------------------------ */
 
-/* Room for the rows of a stretch of n tokens. */
+/* Index lists for a run of n tokens. */
 struct rows_room {
     int32_t *row, *token; /* one allocation, at `row` */
 };
@@ -40,15 +40,15 @@ static enum kvr_status rows_room(struct rows_room *r, int64_t n)
     return r->row ? KVR_OK : kvr_fail(KVR_ENOMEM, "cache: no memory for %lld rows", (long long)n);
 }
 
-/* The heads of set `set` of `sets`. */
+/* Heads of group `set` of `sets`. */
 static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, int *n_heads)
 {
     *head0 = sets > 1 ? set : 0;
     *n_heads = sets > 1 ? 1 : l->geo.n_heads;
 }
 
-/* Segments for the new tokens [tok0, tok0 + n) of one tier that stay; map [n] and kept [n][sets]
- * are theirs. */
+/* Segments for the retained new tokens [tok0, tok0 + n) of one tier; map [n] and kept [n][sets] are
+ * theirs. */
 static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)
@@ -76,7 +76,7 @@ static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const u
     return st;
 }
 
-/* Does a stored segment lose tokens? */
+/* Whether a stored segment loses tokens. */
 static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
 {
     const uint8_t *kept = kvr_layer_kept(l);
@@ -88,7 +88,7 @@ static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
     return false;
 }
 
-/* What is left of a stored segment, coded by `tier`; nothing, perhaps. */
+/* The rest of a stored segment, coded by `tier`; possibly empty. */
 static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segment *old, int tier,
                                     struct kvr_segment *out)
 {
@@ -130,13 +130,13 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     return st;
 }
 
-/* NULL of what is no floats: then nobody asks for them. */
+/* NULL for BF16 values, which are used only if no part needs floats. */
 static const float *floats(struct kvr_values x)
 {
     return x.bf16 ? NULL : x.p;
 }
 
-/* ---- new tokens, and what becomes of old ones ---------------------------------------------- */
+/* ---- new tokens, and moves of stored ones -------------------------------------------------- */
 
 /* Segments for the new tokens [tok0, tok0 + n); map [n] is theirs. */
 static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct kvr_values kv,
@@ -150,13 +150,14 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     const size_t width = kvr_layer_width(l);
 
     for (int64_t t = 0, m; t < n; t += m) {
-        m = step - (unit == KVR_UNIT_FRAME ? (tok0 + t) % step : 0); /* segments end with frames */
+        m = step - (unit == KVR_UNIT_FRAME ? (tok0 + t) % step : 0); /* segments end at frame
+                                                                      * boundaries */
         m = n - t < m ? n - t : m;
 
         for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
-            if (kv.bf16) { /* nothing has chosen among tokens */
+            if (kv.bf16) { /* no policy selects among tokens */
                 KVR_TRY(kvr_layer_code_values(l, tier, kvr_values_from(kv, width, t),
                                               kvr_values_from(vv, width, t), tok0 + t, m, &s));
                 KVR_TRY(kvr_segment_list_add(list, &s));
@@ -175,20 +176,19 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     return KVR_OK;
 }
 
-/* May tokens of tier `from` be coded again by tier `to`? Tier 0 is where tokens end: what is
- * there stays, everything else may fall to it; between the others only downwards. */
+/* Whether tokens may move from tier `from` to `to`. Tier 0 is final; any tier may move to it, and
+ * others only to cheaper ones. */
 static bool may_move(const struct kvr_layer *l, int from, int to)
 {
     if (from == to || from == 0)
         return false;
     if (!strcmp(l->scheme->k[from]->text, l->scheme->k[to]->text) &&
         !strcmp(l->scheme->v[from]->text, l->scheme->v[to]->text))
-        return false; /* the same bytes again */
+        return false; /* the same format */
     return to == 0 || tier_cost(l, to) < tier_cost(l, from);
 }
 
-/* What segments [first, first + n) hold, one after the other, in the layer's scratch; NULL when
- * dry. */
+/* Decodes segments [first, first + n) into the layer's scratch; NULL when dry. */
 static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const float **k,
                                   const float **v)
 {
@@ -215,7 +215,7 @@ static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const f
     return KVR_OK;
 }
 
-/* What a stored segment becomes; *same when it stays as it is. */
+/* New form of a stored segment; *same if it is unchanged. */
 static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *same,
                             struct kvr_segment *out)
 {
@@ -225,7 +225,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     *same = true;
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
-        return KVR_OK; /* given up before: never restored */
+        return KVR_OK; /* evicted earlier: never restored */
     if (kvr_layer_kept(l)) {
         const bool moves = may_move(l, old->tier, want);
 
@@ -247,8 +247,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     return kvr_layer_code(l, want, k, v, old->tok0, old->n_tok, out);
 }
 
-/* How many segments from `at` on, of `end`, go to tier `want` as one: they follow one another and
- * the tiers say that chunks move together. */
+/* Number of consecutive segments from `at` to `end` that move to tier `want` together. */
 static int together(const struct kvr_layer *l, int at, int end, const uint8_t *map)
 {
     const uint8_t want = map[l->seg[at].tok0];
@@ -269,9 +268,9 @@ static int together(const struct kvr_layer *l, int at, int end, const uint8_t *m
     return n ? n : 1;
 }
 
-/* What becomes of a stored segment. */
+/* Change of a stored segment. */
 struct change {
-    bool same; /* it stays; else `now`, possibly nothing, takes its place */
+    bool same; /* unchanged; else replaced by `now`, possibly empty */
     struct kvr_segment now;
 };
 
@@ -289,7 +288,7 @@ static enum kvr_status make_room(struct kvr_layer *l, int n)
     return KVR_OK;
 }
 
-/* Chunk by chunk, as they were made within one: summaries are of chunks that came before. */
+/* Stable by chunk: summaries belong to earlier chunks. */
 static void sort_by_chunk(struct kvr_layer *l)
 {
     const int64_t chunk = (int64_t)l->geo.frames_per_chunk * l->geo.tokens_per_frame;
@@ -304,7 +303,7 @@ static void sort_by_chunk(struct kvr_layer *l)
     }
 }
 
-/* Nothing can fail any more: put the changes and the new segments into the layer. */
+/* Installs the changes and the new segments; cannot fail. */
 static void replace(struct kvr_layer *l, const struct change *past, int n_past,
                     const struct kvr_segment_list *fresh)
 {
@@ -330,14 +329,13 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     sort_by_chunk(l);
 }
 
-/* What becomes of the first n_past segments. map: the tier of each token; NULL where all stay in
- * theirs. */
+/* Changes of the first n_past segments. map: tier of each token; NULL: unchanged. */
 static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_past,
                                  struct change *past)
 {
     for (int i = 0, n; i < n_past; i += n) {
         n = map ? together(l, i, n_past, map) : 1;
-        if (n > 1) { /* the first one becomes all of them */
+        if (n > 1) { /* merged into the first one */
             const struct kvr_segment *last = &l->seg[i + n - 1];
             const int64_t tok0 = l->seg[i].tok0, n_tok = last->tok0 + last->n_tok - tok0;
             const float *k, *v;
@@ -355,29 +353,29 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
     return KVR_OK;
 }
 
-/* ---- groups that begin elsewhere than chunks ----------------------------------------------- */
+/* ---- groups that do not start at chunks ---------------------------------------------------- */
 
-/* Tokens before tok0 that share a group with it: they are coded again. */
+/* Tokens before tok0 in the same group, which are coded again. */
 static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
 {
     const int origin = kvr_scheme_origin_tokens(l->scheme);
     const int64_t n = origin ? tok0 % origin : 0;
 
-    /* Nothing is left to share where they have been given up with their segment. */
+    /* Nothing is shared if they were evicted with their segment. */
     for (int i = 0; n && i < l->n; i++)
         if (l->seg[i].tok0 == tok0 - n && l->seg[i].n_tok >= n)
             return n;
     return 0;
 }
 
-/* The first `shared` tokens of a block, then n values more. */
+/* The first `shared` tokens of a block, followed by n new values. */
 static struct kvr_values join(struct kvr_layer *l, const struct kvr_packed *p, int64_t shared,
                               float *to, const float *more, size_t n)
 {
     const size_t before = (size_t)shared * kvr_layer_width(l);
 
     kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, to);
-    kvr_block_round(l->dev, to, (int64_t)before); /* they were read as BF16 */
+    kvr_block_round(l->dev, to, (int64_t)before); /* as if read back in BF16 */
     kvr_dev_copy(l->dev, to + before, more, n * sizeof *more);
     return (struct kvr_values){ .p = to };
 }
@@ -393,8 +391,8 @@ static struct kvr_values join_bf16(struct kvr_layer *l, const struct kvr_packed 
     return (struct kvr_values){ to, true };
 }
 
-/* Segments for [tok0 - shared, tok0 + n): whole groups, then what is left of the last one. The
- * shared tokens are the first ones of segment `from`. */
+/* Segments for [tok0 - shared, tok0 + n): complete groups, then the rest. The shared tokens are the
+ * first ones of segment `from`. */
 static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared,
                                    struct kvr_values k, struct kvr_values v, int64_t tok0,
                                    int64_t n, struct kvr_segment_list *list)

@@ -14,10 +14,10 @@
 #include "harness/cache/mirror.h"
 #include "harness/core/rng.h"
 
-/* 8 chunks of 3 frames of 10 tokens, and a ninth that is cut short. */
+/* 8 chunks of 3 frames of 10 tokens, and a truncated ninth. */
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, TOKENS = 8 * CHUNK + 13, N_CHUNKS = 9 };
 
-/* One layer, its input, and what is read of it. */
+/* One layer, its input, and its output. */
 struct trial {
     struct kvr_dev *dev;
     struct kvr_scheme *scheme;
@@ -27,7 +27,7 @@ struct trial {
     float *k, *v;       /* [TOKENS,H,D] */
     float *out;         /* [2][TOKENS,H,D]: keys, then values */
     uint8_t *held;      /* [TOKENS] */
-    struct kvr_buf put; /* the input, where the device has memory of its own */
+    struct kvr_buf put; /* device copy of the input */
 };
 
 static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
@@ -59,7 +59,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
 
-/* Keeps the message of whatever failed before. */
+/* Preserves the message of an earlier failure. */
 static void trial_close(struct trial *t)
 {
     if (t->layer.dev)
@@ -105,7 +105,7 @@ static enum kvr_status store_all(struct trial *t)
     return KVR_OK;
 }
 
-/* What attention would read, and the hash of what is stored. */
+/* Values attention would read, and the hash of the stored bytes. */
 static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 {
     const bool in_host = kvr_dev_in_host(t->dev);
@@ -115,7 +115,7 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 
     if (st == KVR_OK)
         st = kvr_layer_read_joint(l, NULL);
-    if (st == KVR_ENAN) /* what came is looked at below */
+    if (st == KVR_ENAN) /* the values are checked below */
         st = KVR_OK;
     if (st == KVR_OK)
         kvr_layer_dense(l, 0, TOKENS, t->out, t->out + TOKENS * t->width, t->held);
@@ -127,7 +127,7 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
     return st;
 }
 
-/* A layer that is filled and read: the caller closes it in any case. */
+/* Fills and reads a layer; the caller closes it in any case. */
 static enum kvr_status run_one(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
                                uint32_t seed, char hex[KVR_SHA256_HEX])
 {
@@ -142,7 +142,7 @@ static bool same_out(const struct trial *a, const struct trial *b)
            memcmp(a->held, b->held, TOKENS) == 0;
 }
 
-/* ---- is it what was written? --------------------------------------------------------------- */
+/* ---- error against the input ----------------------------------------------------------------- */
 
 static enum kvr_status check_finite(const struct trial *t, const char *of)
 {
@@ -154,7 +154,7 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
     return KVR_OK;
 }
 
-/* Squared error of one side over what is coded token by token, relative to its own squares. */
+/* Squared error of one side over coded tokens, relative to their squares. */
 static double error_of(const struct trial *t, int side)
 {
     const float *x = side ? t->v : t->k, *y = t->out + (side ? TOKENS * t->width : 0);
@@ -179,7 +179,7 @@ static double error_of(const struct trial *t, int side)
     return all2 > 0 ? e2 / all2 : 0;
 }
 
-/* Tokens that are swapped or left out are off by more than their own size. */
+/* Swapped or missing tokens have an error above 1. */
 static enum kvr_status check_error(const struct trial *t, const char *of, double error[2])
 {
     for (int side = 0; side < 2; side++) {
@@ -220,11 +220,11 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     return st;
 }
 
-/* Others read the same memory after it. */
+/* The input is shared and must not be modified. */
 static enum kvr_status input_stays(struct kvr_conform *c)
 {
     struct trial t, u = { 0 };
-    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* the same once more, and not stored */
+    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* the same seed again, not stored */
 
     if (st == KVR_OK)
         st = run_one(&t, c, c->dev, 5, NULL);
@@ -240,14 +240,14 @@ static enum kvr_status input_stays(struct kvr_conform *c)
     return st;
 }
 
-/* The hash of what a process stores that has stored nothing before, on one thread: those of this
- * process are not there. */
+/* Hash of the stored bytes in a new single-threaded process: no state of this process can influence
+ * it. */
 static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
                                           char hex[KVR_SHA256_HEX])
 {
     struct {
         enum kvr_status st;
-        char text[256]; /* the hash, or why there is none */
+        char text[256]; /* the hash, or an error message */
     } told = { KVR_EINTERNAL, "it ended before" };
     int fd[2], status = 0;
     ssize_t got;
@@ -274,7 +274,7 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     return KVR_OK;
 }
 
-/* What remembers its first input hands that out again. */
+/* A codec that caches its first input would return it again. */
 static enum kvr_status other_input(struct kvr_conform *c)
 {
     char alone[KVR_SHA256_HEX] = "", second[KVR_SHA256_HEX] = "";
@@ -344,7 +344,7 @@ static enum kvr_status bytes(struct kvr_conform *c)
     return st;
 }
 
-/* ---- the same again ------------------------------------------------------------------------- */
+/* ---- determinism ----------------------------------------------------------------------------- */
 
 static enum kvr_status again(struct kvr_conform *c)
 {
@@ -365,7 +365,7 @@ static enum kvr_status again(struct kvr_conform *c)
     if (st == KVR_OK && !same_out(&t, &u))
         st = kvr_fail(KVR_ETOLERANCE, "the same bytes are read as other values, by three threads "
                                       "instead of one");
-    /* A chunk that is given again takes the place of what it stored. */
+    /* A repeated chunk replaces what it stored. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
     if (st == KVR_OK)
@@ -404,12 +404,13 @@ static enum kvr_status parts(struct kvr_conform *c)
     return st;
 }
 
-/* ---- inputs that hurt ------------------------------------------------------------------------ */
+/* ---- adversarial inputs
+ * ----------------------------------------------------------------------- */
 
 static const struct fill {
     const char *name;
-    float constant;      /* everywhere, where it is not NaN */
-    float outlier, size; /* times of one channel in sixteen, and of all */
+    float constant;      /* value everywhere, unless NaN */
+    float outlier, size; /* factor of one channel in sixteen, and of all */
 } fills[] = {
     { "zeros", 0, 1, 1 },
     { "a constant", 1.7f, 1, 1 },
@@ -448,8 +449,8 @@ static enum kvr_status hurt(struct kvr_conform *c, const struct fill *f)
     return st;
 }
 
-/* A number that is none must not become one: nobody would learn of it. In the newest chunk, which
- * few methods thin. */
+/* A NaN or infinity must not become a finite number, which would go unnoticed. Placed in the newest
+ * chunk, which few methods thin. */
 static enum kvr_status spoil(struct kvr_conform *c, float with)
 {
     const size_t token = TOKENS - 3;
@@ -481,11 +482,12 @@ static enum kvr_status hostile(struct kvr_conform *c)
     return spoil(c, INFINITY);
 }
 
-/* ---- no memory -------------------------------------------------------------------------------- */
+/* ---- out of memory
+ * ---------------------------------------------------------------------------- */
 
 enum { MAX_FAILURES = 400, BEFORE = 3 };
 
-/* The n-th allocation of a chunk fails. *done: there are not so many. */
+/* The n-th allocation of a chunk fails. *done: there are fewer. */
 static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct trial *want,
                                bool *done)
 {
@@ -532,7 +534,7 @@ static enum kvr_status no_memory(struct kvr_conform *c)
         st = store_chunk(&want, i);
     if (st == KVR_OK)
         st = read_all(&want, NULL);
-    if (st == KVR_OK) { /* only what was read is needed */
+    if (st == KVR_OK) { /* only the values are needed */
         kvr_layer_close(&want.layer);
         kvr_layer_scratch_free(&want.scratch);
         want.layer.dev = NULL;
@@ -552,8 +554,8 @@ struct ends {
     enum kvr_status st;
 };
 
-/* Beyond its bounds a value is refused. Within them it may be impossible beside the others, but is
- * then refused in words, by the open or by the check, and crashes nothing. */
+/* A value out of bounds must be refused. A value within bounds may be impossible in combination,
+ * but then open or check must refuse it with a message, without crashing. */
 static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *o,
                       const char *value, bool outside)
 {
@@ -600,7 +602,7 @@ static void try_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
         }
         try_number(e, prefix, o, o->min, false);
         try_number(e, prefix, o, o->max, false);
-        if (o->min - 1 < o->min) /* else it is the least number there is */
+        if (o->min - 1 < o->min) /* unless it is the smallest integer */
             try_number(e, prefix, o, o->min - 1, true);
         if (o->max + 1 > o->max)
             try_number(e, prefix, o, o->max + 1, true);

@@ -1,26 +1,26 @@
-/* conform.h - what every method has to keep to, tried on one layer of it.
+/* conform.h - contract checks that every method must pass, on one layer.
  *
  *     struct kvr_conform c = { .method = "MINE_INT4", .dev = dev };
  *     KVR_TRY(kvr_conform_shape(&c));
  *     for (const struct kvr_conform_check *k = kvr_conform_checks; k->name; k++)
- *         st = k->run(&c);         KVR_OK; KVR_EUNSUPPORTED: does not apply; else what is wrong
+ *         st = k->run(&c);         KVR_OK; KVR_EUNSUPPORTED: does not apply; else the failure
  *     ... c.said ...
  *
- * A layer of two heads is filled chunk by chunk, eight chunks and one cut short, as a rollout does,
- * and read back. For plug-ins (`kvreel plugin check`): what is built in is tried by the tests over
- * the registry, which ask for more. A check may crash when the method does: run it in a process of
- * its own. The checks change OpenMP's number of threads. */
+ * A layer of two heads is filled with eight chunks and a truncated one, as in a rollout, and read
+ * back. For plug-ins (`kvreel plugin check`); built-in methods have stricter tests. A check may
+ * crash if the method does: run it in its own process. The checks change OpenMP's number of
+ * threads. */
 #ifndef KVR_CACHE_CONFORM_H
 #define KVR_CACHE_CONFORM_H
 
 #include "harness/device/dev.h"
 
 struct kvr_conform {
-    const char *method;    /* NAME, with a reading or a correction behind it */
-    struct kvr_dev *dev;   /* of the CPU */
-    struct kvr_dev *other; /* a device to compare with, NULL: none */
+    const char *method;    /* NAME, optionally with a reading or a correction */
+    struct kvr_dev *dev;   /* a CPU device */
+    struct kvr_dev *other; /* a device to compare with; NULL: none */
     int head_dim;
-    char said[256]; /* what a check found out, "" before it */
+    char said[256]; /* a check's finding; reset to "" */
 };
 
 struct kvr_conform_check {
@@ -29,8 +29,8 @@ struct kvr_conform_check {
 };
 extern const struct kvr_conform_check kvr_conform_checks[]; /* ends with name NULL */
 
-/* How wide the heads are: 64 channels where the method takes these, else 128, 256, 32 or 16. Fails
- * where it takes none, with the method's own reason. */
+/* Chooses the head width: 64 channels if the method supports it, else 128, 256, 32 or 16. Fails
+ * with the method's reason if it supports none. */
 enum kvr_status kvr_conform_shape(struct kvr_conform *c);
 
 #endif

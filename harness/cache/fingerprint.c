@@ -1,5 +1,5 @@
-/* fingerprint.c - see fingerprint.h. Each buffer goes in with its length before it, so that bytes
- * cannot move from one to the next unseen. */
+/* fingerprint.c - see fingerprint.h. Each buffer is preceded by its length, so that bytes cannot
+ * move between buffers unnoticed. */
 #include "harness/cache/fingerprint.h"
 
 static enum kvr_status add_int(struct kvr_sha256 *h, int64_t x)
@@ -13,7 +13,7 @@ static enum kvr_status add_buf(struct kvr_sha256 *h, const struct kvr_buf *b)
     return b->n_bytes ? kvr_sha256_add(h, b->p, b->n_bytes) : KVR_OK;
 }
 
-/* Stages that store nothing are not there: what they do is no byte of the cache. */
+/* Stages that store nothing are omitted. */
 static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed *p)
 {
     for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
@@ -28,7 +28,7 @@ static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed 
     return add_int(h, -1); /* the end */
 }
 
-/* Which heads, where a segment has not all of `n_heads`. */
+/* Head range, unless the segment has all `n_heads`. */
 static enum kvr_status add_heads(struct kvr_sha256 *h, const struct kvr_segment *s, int n_heads)
 {
     if (!s->k.codec || s->k.shape.n_heads == n_heads)

@@ -1,4 +1,4 @@
-/* layer.c - opening, reading and counting what a layer holds. */
+/* layer.c - opens, reads and measures a layer's segments. */
 #include "harness/cache/layer_impl.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ void kvr_layer_close(struct kvr_layer *l)
     *l = (struct kvr_layer){ 0 };
 }
 
-/* Does any token of the segment lie in a visible run? */
+/* Whether any token of the segment is in a visible run. */
 static bool any_visible(const struct kvr_segment *s, const struct kvr_visible *seen)
 {
     for (int i = 0; i < seen->n; i++)
@@ -127,13 +127,13 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
     return n;
 }
 
-/* scatter on a device: whole ranges, through the layer's scratch where tokens are listed. */
+/* scatter on a device: whole ranges, through the layer's scratch if tokens are listed. */
 static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *s,
                            const struct kvr_packed *p, int64_t a, int64_t b, int64_t begin,
                            size_t width, float *out)
 {
     const int heads = p->shape.n_heads;
-    const struct kvr_buf *work = &l->scratch->work; /* holds a row at least: it coded p */
+    const struct kvr_buf *work = &l->scratch->work; /* holds at least a row: p was coded with it */
     const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
 
     if (s->kind == KVR_SEG_CODED && !s->listed) {
@@ -151,7 +151,7 @@ static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *
     }
 }
 
-/* Of a segment of some heads: token by token. */
+/* For a segment of some heads: token by token. */
 static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s,
                           const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                           float *out)
@@ -172,7 +172,7 @@ static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s
     }
 }
 
-/* Stored values of one segment into their places. */
+/* Writes a segment's values to their positions. */
 static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
                     const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                     float *out)
@@ -274,7 +274,7 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
         if (s->kind == KVR_SEG_CODED)
             total += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
-        if (s->listed && !study) /* the study counts its indices by its own rules */
+        if (s->listed && !study) /* the study counts its indices separately */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
     return total;

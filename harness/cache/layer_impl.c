@@ -1,4 +1,4 @@
-/* layer_impl.c - making segments, asking the policy. */
+/* layer_impl.c - creates segments and calls the policies. */
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ const uint8_t *kvr_layer_kept(const struct kvr_layer *l)
     return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
 }
 
-/* What the layer holds, and the new chunk's tokens from new0 on: keep [n_active][sets]. */
+/* Marks the stored tokens, and the new chunk's from new0 on: keep [n_active][G]. */
 static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                       uint8_t *keep)
 {
@@ -64,7 +64,7 @@ static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active,
     }
 }
 
-/* How many tokens each stands for, of those held: weights [n_active][sets]. */
+/* Multiplicities of stored tokens: weights [n_active][G]. */
 static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                          int32_t *weights)
 {
@@ -82,7 +82,7 @@ static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_acti
     }
 }
 
-/* Ask a retention that thins. */
+/* Calls a thinning retention. */
 static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
 {
     struct kvr_thin_needs needs;
@@ -94,7 +94,7 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
     if (needs.of_last && !l->geo.alone && l->geo.layer != l->geo.n_layers - 1)
-        return KVR_OK; /* kvr_layer_follow */
+        return KVR_OK; /* done by kvr_layer_follow */
     ctx->counts_only = l->dry;
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
@@ -167,7 +167,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .k = k,
         .v = v,
     };
-    /* Parts of one name are one idea: they share what they remember. */
+    /* Parts of the same name share their state. */
     const bool shared =
         tiers->part && retention->part && !strcmp(tiers->part->name, retention->part->name);
 
@@ -184,7 +184,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     return KVR_OK;
 }
 
-/* What the scheme's correction needs to know of the keys k [n,heads,D] just coded. */
+/* Moments that the scheme's correction needs, from the keys k [n,heads,D] just coded. */
 static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
@@ -235,8 +235,8 @@ static struct kvr_values floats(const float *x)
     return (struct kvr_values){ .p = x };
 }
 
-/* k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: not all tokens from tok0 on, but those
- * of list [n], in the layer's memory as long as the segment is; of a dry layer NULL. */
+/* k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: the tokens of list [n] instead of a
+ * run from tok0; the list is the layer's memory while the segment lives, NULL for a dry layer. */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_values k,
                                   struct kvr_values v, int head0, int heads, int64_t tok0,
                                   int64_t n, bool listed, const int32_t *list,
@@ -303,7 +303,7 @@ bool kvr_layer_only_codes(const struct kvr_layer *l)
     return !p->tiers.part && !p->retention.part && !kvr_codec_joint(p->k[0]) && !(c && c->moments);
 }
 
-/* The `count` tokens t of [0, n) with map[t] == tier, token t being tok0 + t. */
+/* Lists the `count` tokens t of [0, n) with map[t] == tier; their index is tok0 + t. */
 static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int tier, int64_t tok0,
                                  int64_t n, int64_t count, struct kvr_segment *out)
 {
@@ -321,8 +321,8 @@ static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int ti
     return mirrored ? kvr_dev_put(l->dev, out->list.p, out->shown.p, bytes) : KVR_OK;
 }
 
-/* How many of map [n] are `tier`. Counted in bytes, 255 at most at a time, so that a vector holds
- * as many counts as bytes: predictions walk 10^5 tokens for every pass and tier. */
+/* Number of bytes of map [n] equal to `tier`. Counted in bytes, at most 255 at a time, so that a
+ * vector holds as many counters as bytes: predictions scan 10^5 tokens per pass and tier. */
 static int64_t count_of(const uint8_t *map, int64_t n, uint8_t tier)
 {
     int64_t count = 0;
@@ -385,7 +385,7 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
     return KVR_OK;
 }
 
-/* Rows of k and v into `gather`, [n,n_heads,D] each: picked by the head, each a row of D. */
+/* Copies rows of k and v into `gather`, [n,n_heads,D] each; per head, a row is D floats. */
 static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const float *v,
                                  int first_head, int width_heads, const struct kvr_kept_rows *rows)
 {
@@ -410,7 +410,7 @@ static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const floa
     return KVR_OK;
 }
 
-/* Which tokens, where they are not a run. */
+/* Token indices, if they are not a run. */
 static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows *rows,
                                 struct kvr_segment *out)
 {
@@ -426,7 +426,7 @@ static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows 
     return out->shown.p ? kvr_dev_put(l->dev, out->list.p, rows->token, bytes) : KVR_OK;
 }
 
-/* The tokens that `rows` says, k and v [rows->n,rows->n_heads,D]. */
+/* Codes the tokens of `rows`, k and v [rows->n,rows->n_heads,D]. */
 static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k, const float *v,
                                    const struct kvr_kept_rows *rows, struct kvr_segment *out)
 {
@@ -464,7 +464,7 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
     return st;
 }
 
-/* Summaries [first, first + n) of the chunk, of one head. */
+/* Codes summaries [first, first + n) of the chunk, of one head. */
 static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_t n,
                                       struct kvr_segment *out)
 {
@@ -520,7 +520,7 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
         out->k = out->v = (struct kvr_packed){ .codec = l->scheme->pooled, .shape = one };
         return KVR_OK;
     }
-    /* k and v may lie in scratch.gather, never in scratch.work. */
+    /* k and v may be in scratch.gather, never in scratch.work. */
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH, width * sizeof(float)));
     float *mean = l->scratch->work.p;
 

@@ -1,22 +1,22 @@
-/* layer_impl.h - what commit and recode share: making segments, asking the policy. */
+/* layer_impl.h - shared by commit and recode: creating segments, calling policies. */
 #ifndef KVR_CACHE_LAYER_IMPL_H
 #define KVR_CACHE_LAYER_IMPL_H
 
 #include "harness/cache/layer.h"
 
-/* Bytes of one segment by tag; of a dry one, what it would hold. */
+/* Bytes of one segment by tag; for a dry one, the size it would have. */
 struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
                                               const struct kvr_segment *s);
 void kvr_layer_count_made(struct kvr_layer *l, const struct kvr_segment *s);
 
-/* A growing array of segments being made; freed whole when something fails. */
+/* A growing array of new segments, freed as a whole on failure. */
 struct kvr_segment_list {
     struct kvr_segment *seg;
     int n, cap;
 };
-/* Takes `s`, also when it fails; nothing happens when it holds no token. */
+/* Takes ownership of `s`, also on failure; ignores an empty segment. */
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s);
-void kvr_segment_list_free(struct kvr_segment_list *list); /* and the segments in it */
+void kvr_segment_list_free(struct kvr_segment_list *list); /* including its segments */
 
 static inline size_t kvr_layer_width(const struct kvr_layer *l)
 {
@@ -28,7 +28,7 @@ static inline const float *kvr_row(const float *x, size_t width, int64_t t)
     return x ? x + (size_t)t * width : NULL;
 }
 
-/* The same rows of values, whatever they are held as. */
+/* The values from row t on, in either type. */
 static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t width, int64_t t)
 {
     const size_t each = x.bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -36,24 +36,23 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
     return (struct kvr_values){ x.p ? (const char *)x.p + (size_t)t * width * each : NULL, x.bf16 };
 }
 
-/* Ask tiers, then retention: map [n_tok], all 0 where the plan has neither. */
+/* Calls tiers, then retention: map [n_tok], all 0 without either. */
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
-/* After kvr_layer_decide: of each token written so far, [n_active][sets], whether it stays; NULL
- * when the scheme's retention does not thin. */
+/* After kvr_layer_decide: for each written token, [n_active][G], whether it stays; NULL if the
+ * scheme's retention does not thin. */
 const uint8_t *kvr_layer_kept(const struct kvr_layer *l);
-int kvr_layer_sets(
-    const struct kvr_layer *l); /* H when each head keeps tokens of its own, else 1 */
+int kvr_layer_sets(const struct kvr_layer *l); /* H if tokens are selected per head, else 1 */
 
-/* The chunk is stored: what the policies remember of it holds from now on; or it is not. */
+/* Accepts (stored) or discards the policies' new state. */
 void kvr_layer_settle(struct kvr_layer *l, bool stored);
 
-/* Tokens that some heads go on holding. */
+/* Tokens retained by some heads. */
 struct kvr_kept_rows {
     int head0, n_heads;
     int64_t n;
-    const int32_t *row, *token; /* [n]: which rows of k and v, ascending; token indices */
+    const int32_t *row, *token; /* [n]: rows of k and v, ascending; token indices */
 };
 
 /* A segment of these rows of k, v [.,width_heads,D], whose first head is `first_head`. */
@@ -64,18 +63,18 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
 /* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out);
-/* Of BF16 where kvr_layer_only_codes. */
+/* BF16 values, if kvr_layer_only_codes. */
 enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_values k,
                                       struct kvr_values v, int64_t tok0, int64_t n,
                                       struct kvr_segment *out);
 
-/* A segment of the tokens t in [0, n) with map[t] == tier; token t is tok0 + t; k, v [n,H,D].
- * Nothing is made (n_tok 0) when there are none. */
+/* A segment of the tokens t in [0, n) with map[t] == tier, with index tok0 + t; k, v [n,H,D]. Empty
+ * (n_tok 0) if there are none. */
 enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
                                      const float *k, const float *v, int64_t tok0, int64_t n,
                                      struct kvr_segment *out);
 
-/* What the retention made of the chunk at kvr_layer_decide: segments of one head and one chunk
+/* Summaries that the retention made in kvr_layer_decide: segments of one head and one chunk
  * each. */
 enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list);
 

@@ -43,7 +43,7 @@ enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *ou
     return KVR_OK;
 }
 
-/* n bytes of the device at *p; *p then points to the copy. */
+/* Copies n bytes of device memory at *p and points *p at the copy. */
 static enum kvr_status fetch(struct kvr_dev *dev, const void **p, size_t n, struct kvr_buf *buf)
 {
     KVR_TRY(kvr_buf_alloc(buf, kvr_dev_host(dev), KVR_MEM_SCRATCH, n));

@@ -59,11 +59,11 @@ struct rollout {
     const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
-    size_t others; /* layers beside these that do as the one that is followed */
+    size_t others; /* layers that behave like the simulated one */
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool beside; /* what policies remember stays with the host, not on the device */
+    bool beside; /* policies' state is host memory, not device memory */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
@@ -77,7 +77,7 @@ static void rollout_close(struct rollout *r)
     kvr_dev_close(&r->dev);
 }
 
-/* n_layers: how many of geo's layers to follow, from the first. */
+/* n_layers: number of simulated layers, from the first. */
 static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *scheme,
                                     const struct kvr_geometry *geo, int latent_frames, int n_layers)
 {
@@ -130,8 +130,8 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
     return b;
 }
 
-/* One layer stores the chunk that ends at `end`; those that do as it does, one after another: what
- * all hold is most with the first of them or with the last. */
+/* One layer stores the chunk that ends at `end`; layers that behave alike follow one by one, so the
+ * peak occurs at the first or the last of them. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = held_by(r, l);
@@ -141,7 +141,7 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     KVR_TRY(kvr_scheme_is_study(r->scheme) ? kvr_layer_recode(l, NULL, NULL, end)
                                            : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = held_by(r, l);
-    /* A policy's memory grows before anything is coded. */
+    /* A policy's state grows before anything is coded. */
     made = (struct kvr_layer_bytes){ l->made.kv, l->made.meta + policy_bytes(r, l) - policy };
     more = (struct kvr_layer_bytes){ after.kv - before.kv, after.meta - before.meta };
     note_peak(r, r->held.kv + made.kv, r->held.meta + made.meta);
@@ -152,7 +152,7 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
-/* The last layer has chosen, and the others, which hold the whole chunk so far, do as it did. */
+/* The last layer has selected, and the others, which hold the whole chunk so far, follow. */
 static enum kvr_status follow(struct rollout *r)
 {
     for (int i = 0; i < r->n_layers - 1; i++) {
@@ -171,8 +171,8 @@ static enum kvr_status follow(struct rollout *r)
 
 static enum kvr_status rollout_run(struct rollout *r)
 {
-    /* The study's second pass over a chunk finds a state as large as the one it makes; the
-     * third adds nothing to that. */
+    /* The study's second pass over a chunk finds a state as large as the one it makes; a third adds
+     * nothing. */
     const int passes =
         kvr_scheme_is_study(r->scheme) && r->scheme->method->study_cadence == KVR_EVERY_PASS ? 2
                                                                                              : 1;
@@ -202,7 +202,7 @@ static size_t nominal_of(const struct rollout *r)
     return (1 + r->others) * total;
 }
 
-/* As many entries in a coded block as its stages may come to. */
+/* The maximum number of entries of a coded block. */
 static bool fill_entries(struct kvr_packed *p)
 {
     bool any = false;
@@ -217,7 +217,7 @@ static bool fill_entries(struct kvr_packed *p)
     return any;
 }
 
-/* All the entries there may be. */
+/* All possible entries. */
 static bool fill_all_entries(struct rollout *r)
 {
     bool any = false;
@@ -232,8 +232,8 @@ static bool fill_all_entries(struct rollout *r)
     return any;
 }
 
-/* Do the tiers' sizes depend on the data, and with them the bytes? The modes of `spatial` but
- * topk cut by a threshold. Tiers coded alike move a padded block at most. */
+/* Whether tier sizes, and with them the bytes, depend on the data: `spatial` modes except topk use
+ * a threshold. Tiers with equal codecs shift at most a padded block. */
 static bool mask_matters(const struct kvr_scheme *p)
 {
     const struct kvr_opt *mode;
@@ -268,13 +268,13 @@ static enum kvr_status layer_bytes(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* Every foreground there may be, in one layer: layers do not differ in it. */
+/* All possible foreground sizes, in one layer, since layers do not differ in it. */
 static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                    struct kvr_prediction *out)
 {
     const double S = geo->tokens_per_frame;
     const double lo = option_of(&scheme->tiers, "min"), hi = option_of(&scheme->tiers, "max");
-    struct kvr_scheme trial = *scheme; /* with options of its own */
+    struct kvr_scheme trial = *scheme; /* with its own options */
     enum kvr_status st = KVR_OK;
     size_t bytes;
 
@@ -301,9 +301,9 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* The least and the most that n tokens of one layer and so many heads take, in `pieces` segments
- * at most: codecs hold a run no dearer in one piece, and a piece adds at most what one token takes
- * alone, its list and what a correction keeps. */
+/* Minimum and maximum size of n tokens of one layer and this many heads in at most `pieces`
+ * segments: one segment is cheapest, and a further one adds at most the size of a single token, its
+ * list and the correction's moments. */
 static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64_t pieces,
                           size_t *least, size_t *most)
 {
@@ -324,8 +324,8 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
     }
 }
 
-/* Which tokens stay depends on the data, and with them how they lie in blocks and whether they need
- * a list; how many does not, unless `any_count`. */
+/* Which tokens stay depends on the data, and so do their blocks and lists; their number does not,
+ * unless `any_count`. */
 static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs *needs,
                             struct kvr_prediction *out)
 {
@@ -352,7 +352,7 @@ static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs
                 }
             heads = any_count ? 1 : heads;
             n = any_count ? r->tokens : n;
-            /* Of tokens that stand for several any may lie alone. */
+            /* Any token with a multiplicity may be alone. */
             const bool merges = needs->weights && !kvr_codec_is_raw(l->scheme->k[0]);
 
             thinned_bytes(l, n, heads, units * l->scheme->n_tiers + (merges ? n : 0), &least,
@@ -409,7 +409,7 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo, b
     return no_bounds ? KVR_OK : bounds(r, geo, out);
 }
 
-/* `one`: of all layers the first is followed. */
+/* `one`: only the first layer is simulated. */
 static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                const struct kvr_predict_run *run, bool one,
                                struct kvr_prediction *out)
@@ -469,7 +469,7 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names;
 }
 
-/* `keep` by a number drawn for each token: another one in every layer. */
+/* Whether `keep` selects by a random number per token, different in every layer. */
 static bool draws_tokens(const struct kvr_scheme *scheme)
 {
     const struct kvr_retention_use *u = &scheme->retention;
@@ -479,8 +479,7 @@ static bool draws_tokens(const struct kvr_scheme *scheme)
     return score && strcmp(kvr_opts_text(score, u->opts, text, sizeof text), "random") == 0;
 }
 
-/* Does every layer hold the same, whatever the data? Of a part that is not known here, a plug-in's,
- * that is not said. */
+/* Whether every layer stores the same amount regardless of the data. Unknown for plug-in parts. */
 static bool layers_alike(const struct kvr_scheme *scheme)
 {
     static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };

@@ -1,4 +1,5 @@
-/* query_norm.cuh - see query_norm.h: the roundings of rms_norm and rms_rope (engine/ops_cuda.cu). */
+/* query_norm.cuh - see query_norm.h: same rounding as rms_norm and rms_rope
+ * (engine/ops_cuda.cu). */
 #ifndef KVR_CACHE_QUERY_NORM_CUH
 #define KVR_CACHE_QUERY_NORM_CUH
 
@@ -6,7 +7,7 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/mma.cuh"
 
-/* Two channels of a query, and what they are multiplied by and turned by. */
+/* A channel pair of a query, its weights and its rotation. */
 struct query_pair {
     unsigned x;
     float inverse;
@@ -25,9 +26,9 @@ static __device__ __forceinline__ unsigned normed(const struct query_pair &q, bo
     return kvr_bf16_pair((float)(x * q.co - y * q.si), (float)(x * q.si + y * q.co));
 }
 
-/* ROWS queries from `first` on, of head h, by TEAM threads: each has a pair of channels of every STEP-th row,
- * and gives put(row, pair), 0 where there is none. What is needed DEPTH rows on is on its way: a block has
- * nothing else to do meanwhile. */
+/* ROWS queries of head h from `first` on, by TEAM threads: each handles a channel pair of every
+ * STEP-th row and calls put(row, pair), with 0 beyond the end. Loads are issued DEPTH rows ahead,
+ * since the CTA has no other work to hide their latency. */
 template <int WIDTH, int ROWS, int TEAM, class PUT>
 static __device__ __forceinline__ void
 load_normed(const struct kvr_attend_shape &a, const struct kvr_query_norm &n, const kvr_bf16 *q,

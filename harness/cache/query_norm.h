@@ -1,10 +1,10 @@
-/* query_norm.h - what attention on a device may do to BF16 queries [T,H,D] when a block loads them, in the
- * place of a pass over them: the RMS norm of a token's H D values, and the rotation of every head.
+/* query_norm.h - RMS norm and RoPE applied to BF16 queries [T,H,D] while attention loads them, in
+ * place of a separate pass.
  *
- *     u = x * inverse * weight;    pairs of u turned, in float64;    rounded once
+ *     u = x * inverse * weight;    pairs of u rotated in float64;    rounded once
  *
- * as kvr_ops has them. The sum of squares behind `inverse` is one that the linear layer which wrote the
- * queries leaves (KVR_LEFT_SQUARES of product_cuda.h), in parts that are added up in order. */
+ * as in kvr_ops. The sum of squares in `inverse` is left by the linear layer that wrote the queries
+ * (KVR_LEFT_SQUARES of product_cuda.h), as partial sums added in order. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 
@@ -17,9 +17,9 @@ extern "C" {
 #endif
 
 struct kvr_query_norm {
-    const float *inverses;         /* [T]; NULL: queries are taken as they are */
-    const float *weight;           /* [H,D], at a multiple of 8 bytes */
-    const double *cosines, *sines; /* [T,D/2]; NULL: nothing is rotated */
+    const float *inverses;         /* [T]; NULL: queries are used unchanged */
+    const float *weight;           /* [H,D], 8-byte aligned */
+    const double *cosines, *sines; /* [T,D/2]; NULL: no rotation */
 };
 
 /* inverses [n] = 1 / sqrt(sum of squares [n,parts] / width + eps). */

@@ -1,10 +1,10 @@
-/* recode.c - as the study ran it: the complete dense tensors, decided on and coded afresh. */
+/* recode.c - study reading: decides on and codes the complete dense tensors again. */
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Written frames that are pruned: one segment each. */
+/* Pruned written frames: one segment each. */
 static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const float *k,
                                   const float *v, int64_t n_active, struct kvr_segment_list *list,
                                   struct kvr_study_counts *counts)

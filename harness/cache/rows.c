@@ -1,4 +1,4 @@
-/* rows.c - each call of rows.h to the functions of its device. */
+/* rows.c - dispatches rows.h to the device's functions. */
 #include "harness/cache/rows_impl.h"
 
 static const struct kvr_rows_kind *of(const struct kvr_dev *dev)

@@ -1,11 +1,10 @@
-/* rows.h - moving and summing rows of floats on either backend: what storing a layer needs
- * besides its codecs.
+/* rows.h - moves and sums rows of floats on either backend, for storing layers.
  *
  *     kvr_rows_gather(dev, x, width, list, n, tok0, out);     rows named by a list
  *
- * Every pointer is memory of `dev`; a row has `width` floats. Nothing is allocated, nothing waits;
- * on CUDA what goes wrong shows at kvr_dev_sync. The two backends give the same bits (a NaN may
- * have another payload). */
+ * Every pointer is memory of `dev`; a row has `width` floats. Nothing allocates or synchronises; on
+ * CUDA errors surface at kvr_dev_sync. Both backends give identical bits (NaN payloads may
+ * differ). */
 #ifndef KVR_CACHE_ROWS_H
 #define KVR_CACHE_ROWS_H
 
@@ -24,15 +23,15 @@ void kvr_rows_scatter(struct kvr_dev *dev, const float *x, size_t width, const i
                       int64_t n, int64_t tok0, float *out);
 /* out[i] = x[0], i < n. */
 void kvr_rows_repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);
-/* The mean row of x [n], summed in double in the order of rows, rounded once. */
+/* Mean row of x [n], summed in double in row order, rounded once. */
 void kvr_rows_mean(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);
 
-/* n values to and from KVR_F32 or KVR_BF16 (round to nearest even). */
+/* Converts n values from and to KVR_F32 or KVR_BF16 (round to nearest even). */
 void kvr_values_from_f32(struct kvr_dev *dev, void *to, enum kvr_dtype type, const float *from,
                          size_t n);
 void kvr_values_to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dtype type,
                        size_t n);
-/* x as it would be after a store in `type`. */
+/* Rounds x as a store in `type` would. */
 void kvr_values_round(struct kvr_dev *dev, enum kvr_dtype type, float *x, size_t n);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* rows_cpu.c - rows.h in the host's memory. */
+/* rows_cpu.c - rows.h in host memory. */
 #include "harness/cache/rows_impl.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* rows_cuda.h - rows moved on a CUDA stream (rows.h). All pointers are device memory; nothing is
- * allocated, nothing waits. */
+/* rows_cuda.h - moves rows on a CUDA stream (rows.h). All pointers are device memory; nothing
+ * allocates or synchronises. */
 #ifndef KVR_CACHE_ROWS_CUDA_H
 #define KVR_CACHE_ROWS_CUDA_H
 

@@ -1,4 +1,4 @@
-/* rows_impl.h - what rows.h is made of. Private to harness/cache. */
+/* rows_impl.h - the backends' function table for rows.h. Private to harness/cache. */
 #ifndef KVR_CACHE_ROWS_IMPL_H
 #define KVR_CACHE_ROWS_IMPL_H
 

@@ -1,7 +1,7 @@
-/* segment.c - tokens of a segment, its memory. */
+/* segment.c - tokens and memory of a segment. */
 #include "harness/cache/segment.h"
 
-/* The list as the host reads it. */
+/* Host-readable list. */
 static const int32_t *tokens(const struct kvr_segment *s)
 {
     return s->shown.p ? s->shown.p : s->list.p;
