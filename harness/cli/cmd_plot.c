@@ -4,10 +4,12 @@
 
 #include "harness/cli/cli.h"
 #include "harness/report/curves.h"
+#include "harness/report/forest.h"
 #include "harness/report/plot.h"
 
 struct plot_opts {
-    const char *db, *out, *format, *where, *bounds, *metric, *x, *y, *title, *preset, *width, *bars;
+    const char *db, *out, *ledger, *format, *where, *bounds, *metric, *x, *y, *title, *preset,
+        *width, *bars;
     double font;
     bool json, list;
 };
@@ -18,6 +20,8 @@ static int list_plots(void)
         printf("%-20s %s\n", p->name, p->title);
     for (const struct kvr_curves_spec *c = kvr_curves; c->name; c++)
         printf("%-20s %s\n", c->name, c->title);
+    printf("%-20s %s\n", "claims",
+           "Claims of papers: difference, interval, margin, published value");
     return KVR_EXIT_OK;
 }
 
@@ -61,6 +65,19 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
     return o->width ? parse_width(o->width, &s->width_in) : KVR_OK;
 }
 
+/* What a ledger says, not a table of the database. */
+static enum kvr_status plot_claims(const struct plot_opts *o, unsigned formats,
+                                   const struct kvr_plot_style *style, struct kvr_plot_result *r)
+{
+    struct kvr_ledger l = { 0 };
+    enum kvr_status st = kvr_claims(&l, o->ledger, o->db, &(struct kvr_claims_options){ 0 });
+
+    if (st == KVR_OK)
+        st = kvr_forest(&l, o->out, formats, style, r);
+    kvr_ledger_free(&l);
+    return st;
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct plot_opts *o = call->opts;
@@ -75,7 +92,8 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = read_style(o, &style);
     if (st == KVR_OK)
-        st = kvr_plot(o->db, name, o->out, formats, &style, &r);
+        st = strcmp(name, "claims") == 0 ? plot_claims(o, formats, &style, &r)
+                                         : kvr_plot(o->db, name, o->out, formats, &style, &r);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (r.warning[0])
@@ -93,6 +111,8 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "output folder"),
+    KVR_ARG_TEXT(struct plot_opts, ledger, "ledger", 0, "FILE", NULL,
+                 "of claims; default: results/claims.yaml"),
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
                  "condition on cells_wide that selects cells"),

@@ -124,6 +124,7 @@ static enum kvr_status figures(FILE *to)
         fprintf(to, "%s\n", p->name);
     for (const struct kvr_curves_spec *c = kvr_curves; c->name; c++)
         fprintf(to, "%s\n", c->name);
+    fputs("claims\n", to);
     return KVR_OK;
 }
 
