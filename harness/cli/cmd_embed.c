@@ -11,6 +11,7 @@
 #include "harness/plan/lines.h"
 #include "harness/plan/suite.h"
 #include "harness/engine/text/embed.h"
+#include "harness/workload/shots.h"
 
 struct embed_opts {
     const char *prompts, *model, *encoder, *tokenizer, *out, *device;
@@ -24,6 +25,8 @@ struct list {
     struct kvr_lines lines;
     struct kvr_embed_prompt *prompt;
     int n;
+    char **owned; /* ids and texts of shots */
+    int n_owned;
 };
 
 static bool is_yaml(const char *path)
@@ -38,16 +41,48 @@ static enum kvr_status no_memory(const char *path)
     return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", path);
 }
 
+/* A prompt of several shots is as many texts, "ID.1", "ID.2", ... */
+static enum kvr_status add_shots(struct list *l, const char *id, const struct kvr_shot_line *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        char **own = &l->owned[l->n_owned];
+        const int n = asprintf(&own[0], "%s.%d", id, i + 1);
+
+        own[1] = n < 0 ? NULL : strdup(s->shot[i].text);
+        if (n < 0 || !own[1]) {
+            own[0] = n < 0 ? NULL : own[0];
+            l->n_owned += n >= 0;
+            return no_memory(id);
+        }
+        l->n_owned += 2;
+        l->prompt[l->n++] = (struct kvr_embed_prompt){ own[0], own[1] };
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status read_suite(struct list *l, const char *path)
 {
+    enum kvr_status st = KVR_OK;
+    size_t room;
+
     KVR_TRY(kvr_suite_read(&l->suite, path));
-    l->n = l->suite.n_prompts;
-    l->prompt = calloc((size_t)l->n, sizeof *l->prompt);
-    if (!l->prompt)
+    room = (size_t)l->suite.n_prompts * KVR_MAX_SHOTS;
+    l->prompt = calloc(room, sizeof *l->prompt);
+    l->owned = calloc(2 * room, sizeof *l->owned);
+    if (!l->prompt || !l->owned)
         return no_memory(path);
-    for (int i = 0; i < l->n; i++)
-        l->prompt[i] = (struct kvr_embed_prompt){ l->suite.prompt[i].id, l->suite.prompt[i].text };
-    return KVR_OK;
+    for (int i = 0; i < l->suite.n_prompts && st == KVR_OK; i++) {
+        const struct kvr_prompt_line *p = &l->suite.prompt[i];
+        struct kvr_shot_line shots;
+
+        st = kvr_shot_line_parse(p->text, 0, &shots);
+        if (st == KVR_OK && shots.n > 1)
+            st = add_shots(l, p->id, &shots);
+        else if (st == KVR_OK)
+            l->prompt[l->n++] = (struct kvr_embed_prompt){ p->id, p->text };
+        kvr_shot_line_free(&shots);
+    }
+    return st;
 }
 
 static enum kvr_status read_lines(struct list *l, const char *path)
@@ -64,6 +99,9 @@ static enum kvr_status read_lines(struct list *l, const char *path)
 
 static void list_free(struct list *l)
 {
+    for (int i = 0; i < l->n_owned; i++)
+        free(l->owned[i]);
+    free(l->owned);
     free(l->prompt);
     kvr_lines_free(&l->lines);
     kvr_suite_free(&l->suite);

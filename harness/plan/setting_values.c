@@ -21,6 +21,8 @@ static_assert(KVR_N_SETTINGS <= 64, "zipped axes are bits of a uint64_t");
 
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 static const char *const kvr_window_words[] = { "model", NULL };        /* KVR_WINDOW_OF_MODEL */
+static const char *const kvr_sink_words[] = { "model", NULL };          /* KVR_SINK_OF_MODEL */
+static const char *const kvr_offset_words[] = { "model", NULL };        /* KVR_OFFSET_OF_MODEL */
 static const char *const kvr_control_words[] = { "auto", NULL };        /* KVR_CONTROL_AUTO */
 static const char *const kvr_compute_words[] = { "f32", "bf16", NULL }; /* engine/gemm.h */
 
@@ -43,6 +45,7 @@ static enum kvr_status no_memory(void)
 /* Words that are no row's, for settings that have such: whether this is one. */
 static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
     [KVR_SET_schedule] = kvr_schedule_is_list,
+    [KVR_SET_sampler] = kvr_sampler_is_spelt,
 };
 
 /* --- one value -------------------------------------------------------------------------- */

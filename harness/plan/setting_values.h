@@ -11,7 +11,13 @@
 #include "harness/plan/yaml.h"
 #include "harness/store/setting.h"
 
-enum { KVR_WINDOW_OF_MODEL = -1, KVR_CONTROL_AUTO = -1, KVR_WORD_AS_SAID = -1 };
+enum {
+    KVR_WINDOW_OF_MODEL = -1,
+    KVR_SINK_OF_MODEL = -1,
+    KVR_OFFSET_OF_MODEL = -1,
+    KVR_CONTROL_AUTO = -1,
+    KVR_WORD_AS_SAID = -1
+};
 
 /* In the order of the sweep. Of a WORD the value is its place among the row's words, or
  * KVR_WORD_AS_SAID, which stands for the sweep's own text. */

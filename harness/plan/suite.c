@@ -2,11 +2,13 @@
 #include "harness/plan/suite.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/path.h"
 #include "harness/engine/text/embed.h"
+#include "harness/workload/shots.h"
 #include "harness/workload/text.h"
 #include "harness/workload/truth.h"
 
@@ -144,22 +146,18 @@ static enum kvr_status read_tokens(struct kvr_yaml *doc, const struct kvr_yaml_n
 
 /* --- embeddings ------------------------------------------------------------------------- */
 
-static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
-                                      const struct kvr_yaml_node *defaults,
-                                      struct kvr_prompt_line *p)
+static enum kvr_status open_embedding(struct kvr_yaml *doc, const char *id,
+                                      const struct kvr_yaml_node *at,
+                                      struct kvr_prompt_embedding **out)
 {
-    const struct kvr_yaml_node *at = own_or_default(n, defaults, "embeddings");
-    struct kvr_prompt_embedding *e;
+    struct kvr_prompt_embedding *e = kvr_yaml_alloc(doc, sizeof *e);
     struct kvr_embedding rows;
     enum kvr_status st;
 
-    if (!at)
-        return KVR_OK;
-    e = kvr_yaml_alloc(doc, sizeof *e);
     if (!e)
         return kvr_fail(KVR_ENOMEM, "suite: no memory");
     e->at = at;
-    KVR_TRY(read_place(doc, p->id, "embeddings", at, &e->path, &e->tensor));
+    KVR_TRY(read_place(doc, id, "embeddings", at, &e->path, &e->tensor));
     st = kvr_embedding_open(&rows, e->path, e->tensor);
     if (st != KVR_OK)
         return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
@@ -167,7 +165,112 @@ static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yam
     e->dim = rows.dim;
     strcpy(e->sha256, rows.sha256);
     kvr_embedding_close(&rows);
+    *out = e;
+    return KVR_OK;
+}
+
+/* One for each shot, or for none. */
+static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr_yaml_node *shots,
+                                          const struct kvr_yaml_node *pack,
+                                          struct kvr_prompt_line *p)
+{
+    const struct kvr_prompt_embedding **to = &p->embedding;
+    const size_t room = strlen(p->id) + 8;
+    int n = 0;
+
+    for (int i = 0; i < shots->n; i++) {
+        const struct kvr_yaml_node *own = kvr_yaml_get(shots->item[i], "embeddings");
+        struct kvr_prompt_embedding *e;
+        char *id;
+
+        if (!own && !pack)
+            continue;
+        id = kvr_yaml_alloc(doc, room);
+        if (!id)
+            return kvr_fail(KVR_ENOMEM, "suite: no memory");
+        snprintf(id, room, "%s.%d", p->id, i + 1);
+        KVR_TRY(open_embedding(doc, id, own ? own : pack, &e));
+        *to = e;
+        to = &e->next;
+        n++;
+    }
+    return n == 0 || n == shots->n
+               ? KVR_OK
+               : kvr_yaml_fail(shots, "prompt '%s': %d of %d shots have embeddings", p->id, n,
+                               shots->n);
+}
+
+static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
+                                      const struct kvr_yaml_node *defaults,
+                                      struct kvr_prompt_line *p)
+{
+    const struct kvr_yaml_node *at = own_or_default(n, defaults, "embeddings");
+    const struct kvr_yaml_node *shots = kvr_yaml_get(n, "shots");
+    struct kvr_prompt_embedding *e;
+
+    if (shots)
+        return read_embeddings_of(doc, shots, at, p);
+    if (!at)
+        return KVR_OK;
+    KVR_TRY(open_embedding(doc, p->id, at, &e));
     p->embedding = e;
+    return KVR_OK;
+}
+
+/* --- shots ------------------------------------------------------------------------------ */
+
+/* Chunks of a shot; the last one's may be left out, it goes to the end. */
+static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const char **text,
+                                 int *n_chunks)
+{
+    static const char *const keys[] = { "text", "chunks", "embeddings", NULL };
+    const struct kvr_yaml_node *at, *chunks;
+    long long x = 0;
+
+    KVR_TRY(kvr_yaml_keys(n, keys));
+    at = kvr_yaml_get(n, "text");
+    chunks = kvr_yaml_get(n, "chunks");
+    if (!at || (!chunks && !last))
+        return kvr_yaml_fail(n, "a shot needs %s", at ? "chunks" : "a text");
+    KVR_TRY(kvr_yaml_string(at, text));
+    if (chunks)
+        KVR_TRY(kvr_yaml_int(chunks, 1, 100000, &x));
+    *n_chunks = (int)x;
+    if (!(*text)[0] || strchr(*text, ';') || strchr(*text, '|'))
+        return kvr_yaml_fail(at, "the text of a shot is neither empty nor has it ';' or '|'");
+    return KVR_OK;
+}
+
+/* As a line that says where each begins (workload/shots.h). */
+static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
+                                  const char **out)
+{
+    size_t room = 1, at = 0;
+    char *line;
+    int from = 0;
+
+    if (list->kind != KVR_YAML_LIST || list->n == 0 || list->n > KVR_MAX_SHOTS)
+        return kvr_yaml_fail(list, "expected a list of 1..%d shots, each {text, chunks}",
+                             KVR_MAX_SHOTS);
+    for (int i = 0; i < list->n; i++) {
+        const char *text;
+        int n;
+
+        KVR_TRY(read_shot(list->item[i], i == list->n - 1, &text, &n));
+        room += strlen(text) + 32;
+    }
+    line = kvr_yaml_alloc(doc, room);
+    if (!line)
+        return kvr_fail(KVR_ENOMEM, "suite: no memory for %d shots", list->n);
+    for (int i = 0; i < list->n; i++) {
+        const char *text;
+        int n;
+
+        KVR_TRY(read_shot(list->item[i], i == list->n - 1, &text, &n));
+        at += (size_t)snprintf(line + at, room - at, "%s@%d: %s", i ? "; " : "", from, text);
+        from += n;
+    }
+    *out = line;
     return KVR_OK;
 }
 
@@ -176,19 +279,22 @@ static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yam
 static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
                                    const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
 {
-    static const char *const keys[] = { "id",     "text",       "truth",    "given",
+    static const char *const keys[] = { "id",     "text",       "shots",    "truth", "given",
                                         "tokens", "embeddings", "held_out", NULL };
-    const struct kvr_yaml_node *id, *text, *word;
+    const struct kvr_yaml_node *id, *text, *shots, *word;
 
     KVR_TRY(kvr_yaml_keys(n, keys));
     id = kvr_yaml_get(n, "id");
     text = kvr_yaml_get(n, "text");
-    if (!id || !text)
-        return kvr_yaml_fail(n, "a prompt needs %s", id ? "a text" : "an id");
+    shots = kvr_yaml_get(n, "shots");
+    if (!id || (!text && !shots))
+        return kvr_yaml_fail(n, "a prompt needs %s", id ? "a text, or shots" : "an id");
+    if (text && shots)
+        return kvr_yaml_fail(shots, "a prompt has a text or shots, not both");
     KVR_TRY(kvr_yaml_string(id, &p->id));
     KVR_TRY(check_id(id, p->id));
-    p->at = text;
-    KVR_TRY(kvr_yaml_string(text, &p->text));
+    p->at = text ? text : shots;
+    KVR_TRY(text ? kvr_yaml_string(text, &p->text) : read_shots(doc, shots, &p->text));
     word = kvr_yaml_get(n, "held_out");
     if (word)
         KVR_TRY(kvr_yaml_string(word, &p->held_out));

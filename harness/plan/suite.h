@@ -7,6 +7,11 @@
  *     seed: 1000              the i-th prompt's seed is seed + i
  *     prompts:
  *       - {id: mg01, text: a large red disc bounces over a plain blue background}
+ *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
+ *
+ * A prompt of several shots becomes one line that says where each begins (workload/shots.h); the last
+ * one goes to the end. Their embeddings are the tensors `cut1.1`, `cut1.2`, ... of a pack, or those that
+ * each shot names itself.
  *
  * A prompt with a word that the model has not learnt says so, and `kvreel settle` leaves it out:
  *
@@ -61,7 +66,8 @@ struct kvr_prompt_embedding {
     const char *path, *tensor;
     char sha256[65]; /* kvr_embedding's */
     int n, dim;
-    const struct kvr_yaml_node *at; /* for messages */
+    const struct kvr_prompt_embedding *next; /* of the next shot; NULL: there is none */
+    const struct kvr_yaml_node *at;          /* for messages */
 };
 
 struct kvr_prompt_line {

@@ -15,6 +15,7 @@
 #include "harness/plan/given.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
+#include "harness/workload/shots.h"
 #include "harness/workload/text.h"
 
 enum { MAX_CELLS = 1000000, MAX_SOLVE_S = 600, PROBE_COST = 8 };
@@ -83,6 +84,20 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
+/* Of several shots a list. */
+static json_t *embedding_json(const struct kvr_prompt_embedding *e)
+{
+    json_t *list = json_array();
+
+    if (!e->next) {
+        json_decref(list);
+        return json_pack("{s:s}", "sha256", e->sha256);
+    }
+    for (; e && list; e = e->next)
+        json_array_append_new(list, json_pack("{s:s}", "sha256", e->sha256));
+    return list;
+}
+
 /* What all methods of a group share; settings that few sweeps say come without a word when they are
  * not there, so that older cells keep their keys. */
 static enum kvr_status group_json(const struct point *p, const struct kvr_config *c, json_t **out)
@@ -106,8 +121,7 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
     if (p->prompt->embedding)
-        json_object_set_new(o, "embedding",
-                            json_pack("{s:s}", "sha256", p->prompt->embedding->sha256));
+        json_object_set_new(o, "embedding", embedding_json(p->prompt->embedding));
     else if (encodes(p))
         json_object_set_new(o, "encoder", json_pack("{s:s}", "sha256", p->facts->text_sha256));
     if (lm)
@@ -479,7 +493,9 @@ static enum kvr_status check_embedding(const struct point *p)
     const struct kvr_model_config *c = p->facts->config;
     const struct kvr_prompt_embedding *e = p->prompt->embedding;
 
-    if (!e || (e->n <= c->text_len && e->dim == c->text_dim))
+    while (e && e->n <= c->text_len && e->dim == c->text_dim)
+        e = e->next;
+    if (!e)
         return KVR_OK;
     return kvr_yaml_fail(
         e->at,
@@ -517,8 +533,11 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
                  p->set.device);
     else if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n, "forcing %s: a language model reads under a teacher", p->set.forcing);
-    else if (strcmp(p->set.schedule, "model") != 0)
-        snprintf(why, n, "schedule %s: a language model denoises nothing", p->set.schedule);
+    else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0)
+        snprintf(why, n, "schedule %s, sampler %s: a language model denoises nothing",
+                 p->set.schedule, p->set.sampler);
+    else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset > 0)
+        snprintf(why, n, "on_switch, shot_offset: a language model's text has no shots");
     else if (p->set.jitter)
         snprintf(why, n, "jitter: a language model has no noise to move");
     return KVR_OK;
@@ -549,8 +568,11 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
             p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
     if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
-    else if (strcmp(p->set.schedule, "model") != 0 || p->set.model_steps)
-        snprintf(why, n, "schedule, model_steps: a trace's passes are recorded");
+    else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0 ||
+             p->set.model_steps)
+        snprintf(why, n, "schedule, sampler, model_steps: a trace's passes are recorded");
+    else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset >= 0)
+        snprintf(why, n, "on_switch, shot_offset: a trace's prompt is not known");
     else if (strcmp(p->set.decoder, "vae") != 0)
         snprintf(why, n, "decoder %s: a trace has no latents", p->set.decoder);
     else if (strcmp(p->set.compute, "f32") != 0)
@@ -561,6 +583,29 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
              (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
         snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
                  p->set.device);
+    return KVR_OK;
+}
+
+/* Shots of models that read embeddings, or draw them, begin where the video has chunks; a grammar of the
+ * model's own looks at that itself. */
+static enum kvr_status check_shots(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    struct kvr_shot_line shots;
+
+    if (c->n_vocabulary)
+        return KVR_OK;
+    if (kvr_shot_line_parse(p->prompt->text, p->set.frames / c->frames_per_chunk, &shots) != KVR_OK)
+        return kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error());
+    if (shots.n > 1 && p->prompt->embedding && !p->prompt->embedding->next) {
+        kvr_shot_line_free(&shots);
+        return kvr_yaml_fail(
+            p->prompt->at,
+            "prompt '%s': %d shots, and one embedding: shots go through the model's "
+            "text encoder",
+            p->prompt->id, shots.n);
+    }
+    kvr_shot_line_free(&shots);
     return KVR_OK;
 }
 
@@ -587,10 +632,23 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
     if (p->set.frames % c->frames_per_chunk != 0)
         return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->set.frames,
                              c->frames_per_chunk, p->model->name);
-    if (p->set.model_steps && strcmp(p->set.schedule, "model") != 0)
+    if (p->set.model_steps &&
+        (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0))
         return kvr_yaml_fail(s->config->values[KVR_SET_model_steps].at[0],
-                             "model_steps %d: schedule %s says which steps there are",
-                             p->set.model_steps, p->set.schedule);
+                             "model_steps %d: schedule %s and sampler %s say which steps there are",
+                             p->set.model_steps, p->set.schedule, p->set.sampler);
+    if (strcmp(p->set.sampler, "model") != 0) {
+        struct kvr_model_config chosen = *c;
+
+        st = kvr_schedule_choose(&chosen, p->set.schedule);
+        if (st == KVR_OK)
+            st = kvr_sampler_choose(&chosen, p->set.sampler);
+        if (st != KVR_OK)
+            return kvr_yaml_fail(s->config->values[KVR_SET_sampler].at[0], "%s", kvr_error());
+    }
+    st = check_shots(p);
+    if (st != KVR_OK)
+        return st;
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
         snprintf(why, n, "no encoder for the latents of model %s: it cannot go on from frames",
@@ -625,7 +683,8 @@ static double cost_of(const struct point *p)
     if (c->is_lm)
         return (1 + p->set.warmup) *
                kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
-    if (kvr_schedule_choose(&scheduled, p->set.schedule) == KVR_OK) /* reading has seen to that */
+    if (kvr_schedule_choose(&scheduled, p->set.schedule) == KVR_OK &&
+        kvr_sampler_choose(&scheduled, p->set.sampler) == KVR_OK) /* reading has seen to that */
         c = &scheduled;
     cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
     cost *= 1 + p->set.warmup;
@@ -756,6 +815,8 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     kvr_settings_defaults(&none);
     if (p->set.window == KVR_WINDOW_OF_MODEL)
         p->set.window = p->facts->config->window_frames;
+    if (p->set.sink == KVR_SINK_OF_MODEL)
+        p->set.sink = p->facts->config->sink_frames;
     if (c->values[KVR_SET_frames].n == 0)
         p->set.frames = p->suite->frames;
     if (c->values[KVR_SET_seed].n == 0)

@@ -10,6 +10,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/text/embed.h"
 #include "harness/run/worker_encode.h"
+#include "harness/workload/shots.h"
 
 enum { LOOK_MS = 1000 }; /* polling interval for a busy GPU */
 
@@ -18,6 +19,8 @@ struct texts {
     struct kvr_embed_prompt *prompt; /* id: from `ids` */
     char (*ids)[KVR_KEY_LEN];
     int n, max_tokens;
+    char **owned; /* texts of shots, borrowed by `prompt` */
+    int n_owned;
     const struct kvr_settings *set; /* device and number of threads */
     struct kvr_gpus *gpus;
     bool (*stopped)(void); /* NULL: never */
@@ -73,6 +76,28 @@ static enum kvr_status add_text(struct texts *t, const char *text)
     return KVR_OK;
 }
 
+/* Every shot's text, or the one. */
+static enum kvr_status add_shots(struct texts *t, const char *text)
+{
+    struct kvr_shot_line s;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_shot_line_parse(text, 0, &s));
+    if (s.n == 1)
+        st = add_text(t, text);
+    for (int i = 0; s.n > 1 && i < s.n && st == KVR_OK; i++) {
+        const int before = t->n;
+
+        st = add_text(t, s.shot[i].text);
+        if (t->n > before) { /* the pack's own, until it is made */
+            t->owned[t->n_owned++] = s.shot[i].text;
+            s.shot[i].text = NULL;
+        }
+    }
+    kvr_shot_line_free(&s);
+    return st;
+}
+
 static int by_id(const void *a, const void *b)
 {
     const struct kvr_embed_prompt *x = a, *y = b;
@@ -90,14 +115,16 @@ static enum kvr_status gather(struct texts *t, const struct kvr_sweep *sweep,
         n += is_wanted(&jobs[i], model);
     if (n == 0)
         return KVR_OK;
+    n *= KVR_MAX_SHOTS; /* at most so many texts */
     t->prompt = calloc((size_t)n, sizeof *t->prompt);
     t->ids = calloc((size_t)n, sizeof *t->ids);
-    if (!t->prompt || !t->ids)
+    t->owned = calloc((size_t)n, sizeof *t->owned);
+    if (!t->prompt || !t->ids || !t->owned)
         return no_memory();
     for (int i = 0; i < sweep->n_cells; i++)
         if (is_wanted(&jobs[i], model)) {
             t->max_tokens = jobs[i].cell->max_tokens;
-            KVR_TRY(add_text(t, jobs[i].cell->prompt->text));
+            KVR_TRY(add_shots(t, jobs[i].cell->prompt->text));
         }
     qsort(t->prompt, (size_t)t->n, sizeof *t->prompt, by_id);
     return KVR_OK;
@@ -207,6 +234,9 @@ static enum kvr_status one_model(const struct kvr_sweep *sweep, const struct kvr
         if (st == KVR_OK && !kvr_path_exists(*pack))
             st = encode(&t, model->dir, *pack, say);
     }
+    for (int i = 0; i < t.n_owned; i++)
+        free(t.owned[i]);
+    free(t.owned);
     free(t.prompt);
     free(t.ids);
     return st;

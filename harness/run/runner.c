@@ -40,6 +40,7 @@
 #include "harness/run/rescore.h"
 #include "harness/run/spare.h"
 #include "harness/run/spawn.h"
+#include "harness/workload/shots.h"
 #include "harness/store/history.h"
 #include "harness/store/lock.h"
 #include "harness/store/plan.h"
@@ -245,20 +246,47 @@ static json_t *tokens_json(const struct kvr_prompt_tokens *t)
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
 }
 
-/* The embedding read in place of the prompt's text: the suite's, or the encoder's. NULL: no
- * memory. */
+static json_t *place_json(const char *file, const char *tensor)
+{
+    return json_pack("{s:s, s:s}", "file", file, "tensor", tensor);
+}
+
+static json_t *pack_json(const char *pack, const char *text)
+{
+    char id[KVR_KEY_LEN];
+
+    return kvr_cell_hash(text, id) == KVR_OK ? place_json(pack, id) : NULL;
+}
+
+/* The embedding read in place of the prompt's text: the suite's, or the encoder's; a list if the
+ * prompt has several shots. NULL: no memory. */
 static json_t *embedding_json(const struct runner *r, const struct kvr_cell *c)
 {
     const struct kvr_prompt_embedding *e = c->prompt->embedding;
-    char id[KVR_KEY_LEN];
+    const char *pack = c->encodes ? r->packs[c->model - r->config.model] : NULL;
+    struct kvr_shot_line shots;
+    json_t *list;
 
-    if (e)
-        return json_pack("{s:s, s:s}", "file", e->path, "tensor", e->tensor);
+    if (e && !e->next)
+        return place_json(e->path, e->tensor);
+    if (e) {
+        list = json_array();
+        for (; e && list; e = e->next)
+            json_array_append_new(list, place_json(e->path, e->tensor));
+        return list;
+    }
     if (!c->encodes)
         return json_null();
-    if (kvr_cell_hash(c->prompt->text, id) != KVR_OK)
+    if (kvr_shot_line_parse(c->prompt->text, 0, &shots) != KVR_OK)
         return NULL;
-    return json_pack("{s:s, s:s}", "file", r->packs[c->model - r->config.model], "tensor", id);
+    list = shots.n > 1 ? json_array() : pack_json(pack, c->prompt->text);
+    for (int i = 0; shots.n > 1 && list && i < shots.n; i++)
+        if (json_array_append_new(list, pack_json(pack, shots.shot[i].text)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    kvr_shot_line_free(&shots);
+    return list;
 }
 
 /* File names contain cell and build, so measured files are never overwritten by different ones. */

@@ -14,8 +14,9 @@
  *                      with, or null; spec.truth has its sha256 and the number of given frames
  *     tokens           {file, tensor} of a language model's input, or null; spec.tokens has its
  *                      sha256
- *     embedding        {file, tensor} read in place of the text, or null; spec.embedding has its
- *                      sha256 if it came with the suite
+ *     embedding        {file, tensor} read in place of the text, a list of them for a prompt of
+ *                      several shots, or null; spec.embedding has its sha256 if it came with the
+ *                      suite
  *     build            of this program, part of the names of files shared by such cells
  *     memory_bytes     limit of the address space; absent: none
  *     device_bytes     limit of device memory; absent: none
@@ -59,7 +60,9 @@
 #include "harness/store/setting.h"
 #include "harness/store/record.h"
 #include "harness/engine/text/embed.h"
+#include "harness/plan/setting_values.h"
 #include "harness/workload/pixels.h"
+#include "harness/workload/shots.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
@@ -82,7 +85,8 @@ struct job {
     int64_t memory_bytes, device_bytes;
     struct kvr_truth truth; /* {0}: none */
     int64_t given;
-    float *embedding; /* [text_len, text_dim]; NULL: the text is used */
+    float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the text is used */
+    int n_embeddings;
     json_t *answer;
     int n_artifacts;
     struct kvr_row_artifact artifact[MAX_ARTIFACTS];
@@ -155,29 +159,49 @@ static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *
                     (long long)j->given);
 }
 
-static enum kvr_status open_embedding(struct job *j, const struct kvr_model_config *c)
+/* One embedding, at P [text_len, text_dim]. `said`: the plan's hash of it; NULL: of no suite. */
+static enum kvr_status read_embedding(const json_t *place, const char *said,
+                                      const struct kvr_model_config *c, float *P)
 {
-    const json_t *said = json_object_get(json_object_get(j->spec, "embedding"), "sha256");
-    json_t *place = json_object_get(j->request, "embedding");
     struct kvr_embedding e;
     const char *file, *tensor;
     enum kvr_status st;
 
-    if (!json_is_object(place))
-        return KVR_OK;
     KVR_TRY(kvr_json_string(place, where, "file", &file));
     KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
     KVR_TRY(kvr_embedding_open(&e, file, tensor));
-    j->embedding = malloc((size_t)c->text_len * (size_t)c->text_dim * sizeof *j->embedding);
-    if (!j->embedding)
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
-    else if (said && strcmp(json_string_value(said), e.sha256) != 0)
+    if (said && strcmp(said, e.sha256) != 0)
         st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
                       tensor);
     else
-        st = kvr_embedding_fill(&e, c->text_len, c->text_dim, j->embedding);
+        st = kvr_embedding_fill(&e, c->text_len, c->text_dim, P);
     kvr_embedding_close(&e);
     return st;
+}
+
+/* Of a prompt of several shots there is one for each. */
+static enum kvr_status open_embedding(struct job *j, const struct kvr_model_config *c)
+{
+    const json_t *said = json_object_get(j->spec, "embedding");
+    const json_t *place = json_object_get(j->request, "embedding");
+    const size_t n_each = (size_t)c->text_len * (size_t)c->text_dim;
+    const size_t n = json_is_array(place) ? json_array_size(place) : json_is_object(place);
+
+    if (!n || n > KVR_MAX_SHOTS)
+        return n ? kvr_fail(KVR_EINVAL, "%s: %zu embeddings, at most %d", where, n, KVR_MAX_SHOTS)
+                 : KVR_OK;
+    j->embedding = malloc(n * n_each * sizeof *j->embedding);
+    if (!j->embedding)
+        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *own = json_is_array(said) ? json_array_get(said, i) : said;
+
+        KVR_TRY(read_embedding(json_is_array(place) ? json_array_get(place, i) : place,
+                               json_string_value(json_object_get(own, "sha256")), c,
+                               j->embedding + i * n_each));
+    }
+    j->n_embeddings = (int)n;
+    return KVR_OK;
 }
 
 static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **scheme)
@@ -554,6 +578,16 @@ static enum kvr_status find_path(const char *name, enum kvr_path *out)
     return kvr_fail(KVR_EINVAL, "%s: no attention path '%s'", where, name);
 }
 
+static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
+{
+    for (int i = 0; i < KVR_N_SWITCHES; i++)
+        if (strcmp(name, kvr_switch_names[i]) == 0) {
+            *out = (enum kvr_on_switch)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "%s: no on_switch '%s'", where, name);
+}
+
 static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
 {
     for (int i = 0; i < KVR_N_FORCINGS; i++)
@@ -652,6 +686,10 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .latent_frames = j->set.frames,
         .window_frames = j->set.window,
         .sink_frames = j->set.sink,
+        .n_embeddings = j->n_embeddings,
+        .shot_offset = j->set.shot_offset == KVR_OFFSET_OF_MODEL
+                           ? kvr_model_config(model)->shot_offset
+                           : j->set.shot_offset,
         .evict = j->set.evict,
         .exact = KVR_BF16,
         .graphs = j->set.graphs,
@@ -668,6 +706,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     if (!kvr_attend_find(j->set.attend, &req.attend))
         return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
     KVR_TRY(find_forcing(j->set.forcing, &forcing));
+    KVR_TRY(find_switch(j->set.on_switch, &req.on_switch));
     if (forcing != KVR_FORCING_NONE)
         KVR_TRY(kvr_worker_reference(j->request, j->spec, j->out_dir, dev, &req, &teacher));
     req.forcing = forcing;
@@ -850,6 +889,7 @@ static enum kvr_status run_cell(struct job *j)
     struct kvr_dev *dev = NULL;
     struct kvr_model_use use = {
         .schedule = j->set.schedule,
+        .sampler = j->set.sampler,
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
         /* Hints only: files that changed since are hashed again. */

@@ -7,6 +7,7 @@
 #include "harness/device/phase.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/salience.h"
+#include "harness/workload/shots.h"
 #include "harness/workload/workload.h"
 
 #include <math.h>
@@ -21,8 +22,10 @@ struct rollout {
     struct kvr_dev *dev;
     struct kvr_dit *dit;
     struct kvr_cache *cache;
-    struct kvr_prompt prompt;
-    struct kvr_buf embedding; /* [text_len, text_dim] float, of the current act; the host's */
+    struct kvr_prompt prompt;  /* of a model with a vocabulary: acts are shots */
+    struct kvr_shot_line line; /* of others */
+    int *shot;                 /* [n_chunks] */
+    struct kvr_buf embedding;  /* [text_len, text_dim] float, of the current act; the host's */
     struct kvr_rollout_result *out;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -78,23 +81,51 @@ static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
     return r->req->phases ? record_phases(r, p) : KVR_OK;
 }
 
+/* The prompt of a shot, as the network reads it. */
+static enum kvr_status embed_shot(struct rollout *r, int shot)
+{
+    const int64_t n = (int64_t)r->config->text_len * r->config->text_dim;
+
+    if (r->req->embedding) {
+        memcpy(r->embedding.p, r->req->embedding + (r->req->n_embeddings > 1 ? shot * n : 0),
+               r->embedding.n_bytes);
+        return KVR_OK;
+    }
+    if (r->config->random_weights)
+        return kvr_model_draw_prompt(r->req->model, r->line.shot[shot].text, r->embedding.p);
+    return kvr_model_embed(r->req->model, r->prompt.act[shot].ids, KVR_PROMPT_SLOTS,
+                           r->embedding.p);
+}
+
 static enum kvr_status begin_chunk(void *ctx, int chunk)
 {
     struct rollout *r = ctx;
-    const float *P = r->req->embedding;
-    int act = r->config->random_weights || P ? 0 : kvr_prompt_act_at(&r->prompt, chunk);
 
-    if (act == r->act)
+    if (r->shot[chunk] == r->act)
         return KVR_OK;
-    if (P)
-        memcpy(r->embedding.p, P, r->embedding.n_bytes);
-    else if (r->config->random_weights)
-        KVR_TRY(kvr_model_draw_prompt(r->req->model, r->req->prompt, r->embedding.p));
-    else
-        KVR_TRY(kvr_model_embed(r->req->model, r->prompt.act[act].ids, KVR_PROMPT_SLOTS,
-                                r->embedding.p));
+    KVR_TRY(embed_shot(r, r->shot[chunk]));
     KVR_TRY(kvr_dit_set_prompt(r->dit, r->embedding.p));
-    r->act = act;
+    r->act = r->shot[chunk];
+    return KVR_OK;
+}
+
+/* Which shot each chunk is of. */
+static enum kvr_status find_shots(struct rollout *r)
+{
+    const bool grammar = !r->config->random_weights && !r->req->embedding;
+
+    r->shot = calloc((size_t)r->n_chunks, sizeof *r->shot);
+    if (!r->shot)
+        return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d chunks", r->n_chunks);
+    if (grammar)
+        KVR_TRY(kvr_prompt_parse(r->config, r->req->prompt, r->n_chunks, &r->prompt));
+    else
+        KVR_TRY(kvr_shot_line_parse(r->req->prompt ? r->req->prompt : "", r->n_chunks, &r->line));
+    if (r->req->embedding && r->line.n > 1 && r->req->n_embeddings != r->line.n)
+        return kvr_fail(KVR_EINVAL, "rollout: %d shots, and %d embeddings", r->line.n,
+                        r->req->n_embeddings);
+    for (int i = 0; i < r->n_chunks; i++)
+        r->shot[i] = grammar ? kvr_prompt_act_at(&r->prompt, i) : kvr_shot_at(&r->line, i);
     return KVR_OK;
 }
 
@@ -308,8 +339,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     struct kvr_rollout_result *out = r->out;
 
     r->n_chunks = r->req->latent_frames / c->frames_per_chunk;
-    if (!c->random_weights && !r->req->embedding)
-        KVR_TRY(kvr_prompt_parse(c, r->req->prompt, r->n_chunks, &r->prompt));
+    KVR_TRY(find_shots(r));
     r->room = r->n_chunks * (c->n_steps + 1);
     out->pass = calloc((size_t)r->room, sizeof *out->pass);
     if (c->latent_is_rgb) {
@@ -346,6 +376,7 @@ static enum kvr_status generate(struct rollout *r)
 {
     struct kvr_sample_hooks hooks = {
         .ctx = r,
+        .shots = { r->shot, r->req->shot_offset, r->req->on_switch, r->req->sink_frames },
         .chunk_begin = begin_chunk,
         .step = after_step,
         .chunk_end = end_chunk,
@@ -395,6 +426,9 @@ static enum kvr_status run(struct rollout *r, const struct kvr_scheme *scheme)
     kvr_cache_close(&r->cache);
     kvr_dit_close(&r->dit);
     kvr_buf_free(&r->embedding);
+    kvr_shot_line_free(&r->line);
+    free(r->shot);
+    r->shot = NULL;
     kvr_mem_stats(dev, &mem);
     out->live_at_end = mem.live_total;
     if (st != KVR_OK)

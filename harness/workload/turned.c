@@ -35,8 +35,8 @@ static enum kvr_status turn_back(struct kvr_turned *turned, const struct kvr_cac
     for (int64_t t = 0; t < view->n_tok; t++) {
         const int place = (int)(t % frame);
 
-        kvr_rope_angles(d, view->pass->frame0 + (int)(t / frame), place / row, place % row, cosines,
-                        sines);
+        kvr_rope_angles(d, view->pass->frame0 + (int)(t / frame) + view->pass->shift, place / row,
+                        place % row, cosines, sines);
         for (int h = 0; h < heads; h++, k += d)
             kvr_rope_turn(k, d, cosines, sines, true, k);
     }

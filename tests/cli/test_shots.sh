@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Prompts of several shots, from a sweep to videos: what a cut does to the cache, how a chunk gets from step to
+# step, and embeddings shot by shot.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+
+sweep() { # sweep FILE PROMPTS
+    cat >"$1" <<YAML
+question: what does a cut do?
+model: nano
+prompts: $2
+methods: [BF16, {method: MULTI_SHOT_SINK, options: {frames: 9, sink: 3}}]
+frames: 15
+window: 9
+sink: 3
+control: 0
+baselines: none
+metrics: [psnr]
+YAML
+}
+one='a large red disc bounces over a plain blue background'
+sweep shots.yaml "[{id: cut, shots: [{text: $one, chunks: 2}, {text: a small white square spins}]}]"
+sweep plain.yaml "[{id: cut, text: '@0: $one; @2: a small white square spins'}]"
+
+exits 0 "shots under three switches" run shots.yaml --db a.db --out a --json -s 'on_switch=[keep, recache, reset]'
+json "are cells" '.cells == 6 and .ok == 6'
+exits 0 "the same as a line" run plain.yaml --db a.db --out a --json -s 'on_switch=[keep, recache, reset]'
+json "are the same cells" '.cells == 6 and .done_before == 6'
+exits 0 "what they made" query --db a.db --json "SELECT c.name, c.on_switch, a.frames_sha256 AS f FROM cell c JOIN attempt a ON a.cell = c.key"
+json "differs by the switch" '[.[] | select(.name == "BF16") | .f] | unique | length == 3'
+json "and a sink of the shot is one" '(.[] | select(.name == "BF16" and .on_switch == "keep") | .f) != (.[] | select(.name == "MULTI_SHOT_SINK" and .on_switch == "keep") | .f)'
+exits 0 "a report" report --db a.db --table summary
+check "has the switch" grep -q on_switch "$out"
+
+exits 0 "samplers" run shots.yaml --db s.db --out s --json --filter method=BF16 -s 'sampler=[model, unipc, "unipc:2:3"]'
+json "run" '.ok == 3'
+exits 0 "what they made" query --db s.db --json "SELECT c.sampler, a.frames_sha256 AS f FROM cell c JOIN attempt a ON a.cell = c.key"
+json "differs" '[.[].f] | unique | length == 3'
+exits 2 "a sampler that is none" run shots.yaml --db s.db --out s -s 'sampler=unipc:0'
+says "is told" "unipc:0"
+
+exits 2 "shots longer than the video" run shots.yaml --db x.db --out x -s frames=6
+says "are told" "@2"
+sweep bad.yaml "[{id: cut, shots: [{text: $one}, {text: a small white square}]}]"
+exits 2 "a shot without chunks" run bad.yaml --db x.db --out x
+says "is told" "a shot needs chunks"
+sweep bad.yaml "[{id: cut, text: $one, shots: [{text: $one}]}]"
+exits 2 "a text and shots" run bad.yaml --db x.db --out x
+says "is told" "not both"
+
+# A model of drawn weights takes any text; a method that turns keys by their frame takes no offset.
+sed 's/^model: nano/model: wan-1.3b-random/; s/^frames: 15/frames: 9/' shots.yaml >drawn.yaml
+exits 0 "drawn weights" run drawn.yaml --db d.db --out d --dry-run --json -s model_layers=1 -s model_steps=1
+json "take shots" '.cells == 2'
+exits 0 "an offset" run shots.yaml --db o.db --out o --json --filter method=BF16 -s shot_offset=8
+json "runs" '.ok == 1'
+exits 0 "what it made" query --db o.db --json "SELECT frames_sha256 AS f FROM attempt"
+f=$(jq -r '.[0].f' "$out")
+check "is not what there was without" test "$f" != "$(sqlite3 a.db "SELECT a.frames_sha256 FROM cell c JOIN attempt a ON a.cell = c.key WHERE c.name = 'BF16' AND c.on_switch = 'keep'")"
+
+# The folder that Wan 2.2's own modules were recorded on, where it is at hand: two shots by their
+# embeddings, stopped and resumed, to pixels, an MP4 each and a report.
+folder=$root/../shared/fixtures/wan22
+if [ -r "$folder/golden.safetensors" ]; then
+    shot() { echo "{text: $1, ${3-}embeddings: {file: $folder/golden.safetensors, tensor: prompt_$2}}"; }
+    cat >wan.yaml <<YAML
+question: does a cut of Wan 2.2 run?
+model: $folder
+prompts:
+  - {id: cut, shots: [$(shot first a 'chunks: 2, '), $(shot second b)]}
+  - {id: plain, text: first, embeddings: {file: $folder/golden.safetensors, tensor: prompt_a}}
+methods: [BF16, NVFP4_4OVER6@longlive]
+frames: 10
+window: 8
+sink: model
+control: 0
+baselines: none
+YAML
+    exits 0 "half of it" run wan.yaml --db w.db --out w --json --filter prompt=cut
+    json "runs" '.ok == 2'
+    exits 0 "the rest" run wan.yaml --db w.db --out w --json
+    json "goes on" '.cells == 4 and .ok == 2 and .done_before == 2'
+    check "an MP4 each" test "$(find w/videos -name '*.mp4' | wc -l)" = 4
+    exits 0 "and a report" report --db w.db --out page
+    sql=$(sqlite3 w.db "SELECT count(*) FROM cell WHERE outcome = 'OK' AND sink = 2 AND window = 8")
+    check "the sink is the model's" test "$sql" = 4
+else
+    skip "the recorded folder" "$folder is not there"
+fi
+exit 0
