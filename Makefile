@@ -296,6 +296,7 @@ test-cuda: $(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels $(ON_DE
 # Plug-ins: the example, and those that the tests expect to be refused.
 EXAMPLES := $(patsubst %.c,$(BUILD)/%.so,$(wildcard examples/plugin/*.c))
 PLUGINS  := $(EXAMPLES) $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugins/*.c))
+$(BUILD)/tests/plugins/fake_nvrtc.so: CFLAGS += -Wl,-soname,libnvrtc.so.12
 FAULT_SHIM := $(BUILD)/tests/faults/malloc_fault.so
 $(BUILD)/%.so: %.c
 	$(call say,PLUGIN,$@)

@@ -353,6 +353,49 @@ static enum kvr_status plan(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
     return st == KVR_EUNSUPPORTED ? choose(c, p, KVR_CUDNN_HEUR_FALLBACK) : st;
 }
 
+/* What the library's log says while a plan is made: warnings and errors, each once, on one line. */
+struct log {
+    char text[320];
+};
+
+static void note(int severity, void *ctx, const void *facts, const char *message)
+{
+    struct log *l = ctx;
+    const size_t at = strlen(l->text);
+    char line[160];
+
+    (void)facts;
+    if (severity > KVR_CUDNN_SEV_WARNING || !message)
+        return;
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(message, "\n"), message);
+    if (line[0] && !strstr(l->text, line))
+        snprintf(l->text + at, sizeof l->text - at, "%s%s", at ? " | " : "", line);
+}
+
+/* No plan: why, whether there was an NVRTC to compile its kernels, and what the library's log said. */
+static enum kvr_status explain(enum kvr_status st, const struct log *l)
+{
+    const char *nvrtc = kvr_cudnn_nvrtc();
+    char why[320];
+
+    snprintf(why, sizeof why, "%s", kvr_error());
+    return kvr_fail(st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC (libnvrtc.so.13 or .12)",
+                    nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "",
+                    l->text);
+}
+
+static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
+                                     const struct kvr_cudnn_shape *shape)
+{
+    struct log l = { "" };
+    enum kvr_status st;
+
+    c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
+    st = plan(c, p, shape);
+    c->SetCallback(0, NULL, NULL);
+    return st == KVR_EUNSUPPORTED ? explain(st, &l) : st;
+}
+
 enum kvr_status kvr_cudnn_plan_open(struct kvr_cudnn_plan **out, struct kvr_cudnn *c,
                                     const struct kvr_cudnn_shape *shape)
 {
@@ -362,7 +405,7 @@ enum kvr_status kvr_cudnn_plan_open(struct kvr_cudnn_plan **out, struct kvr_cudn
     *out = NULL;
     if (!p)
         return kvr_fail(KVR_ENOMEM, "cuDNN: no memory");
-    st = plan(c, p, shape);
+    st = plan_with_log(c, p, shape);
     if (st != KVR_OK) {
         kvr_cudnn_plan_close(c, &p);
         return st;

@@ -96,6 +96,10 @@ enum { /* return codes, CUDNN_STATUS_; the thousands are kinds of failures */
 typedef struct kvr_cudnn_context *kvr_cudnn_handle;   /* cudnnHandle_t */
 typedef struct kvr_cudnn_descriptor *kvr_cudnn_descr; /* cudnnBackendDescriptor_t */
 
+/* cudnnCallback_t. Severities are 0 (fatal) to 3 (information); bits of cudnnSetCallback's mask enable them. */
+typedef void kvr_cudnn_log_fn(int severity, void *ctx, const void *facts, const char *message);
+enum { KVR_CUDNN_SEV_WARNING = 2, KVR_CUDNN_LOG_ALL = 1u << 1 | 1u << 2 | 1u << 3 };
+
 /* FUNCTION(name, result, arguments): the library's symbol is "cudnn" plus the name. */
 #define KVR_CUDNN_FUNCTIONS(FUNCTION)                                                              \
     FUNCTION(GetVersion, size_t, (void))                                                           \
@@ -103,6 +107,7 @@ typedef struct kvr_cudnn_descriptor *kvr_cudnn_descr; /* cudnnBackendDescriptor_
     FUNCTION(GetLastErrorString, void, (char *text, size_t n))                                     \
     FUNCTION(Create, int, (kvr_cudnn_handle * out))                                                \
     FUNCTION(Destroy, int, (kvr_cudnn_handle h))                                                   \
+    FUNCTION(SetCallback, int, (unsigned mask, void *ctx, kvr_cudnn_log_fn *log))                  \
     FUNCTION(SetStream, int, (kvr_cudnn_handle h, void *stream))                                   \
     FUNCTION(BackendCreateDescriptor, int, (int kind, kvr_cudnn_descr *out))                       \
     FUNCTION(BackendDestroyDescriptor, int, (kvr_cudnn_descr d))                                   \

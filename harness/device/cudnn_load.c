@@ -2,6 +2,7 @@
 #include "harness/device/cudnn_load.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,15 @@
 
 static const char *const names[] = { "libcudnn.so.9", "libcudnn.so.8", "libcudnn.so" };
 
-enum { N_NAMES = sizeof names / sizeof *names };
+static const char *const nvrtc[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
+/* Where Python's packages have it, from the folder of cuDNN. */
+static const char *const nvrtc_places[] = { "", "../../cu13/lib/", "../../cuda_nvrtc/lib/" };
+
+enum {
+    N_NAMES = sizeof names / sizeof *names,
+    N_NVRTC = sizeof nvrtc / sizeof *nvrtc,
+    N_PLACES = sizeof nvrtc_places / sizeof *nvrtc_places
+};
 
 static enum kvr_status load_named(void **library, const char *name)
 {
@@ -31,11 +40,70 @@ static enum kvr_status load_any(void **library)
                                   : st;
 }
 
-enum kvr_status kvr_cudnn_load(void **library)
+const char *kvr_cudnn_nvrtc(void)
+{
+    for (int i = 0; i < N_NVRTC; i++) {
+        void *found = dlopen(nvrtc[i], RTLD_NOW | RTLD_NOLOAD);
+
+        if (found) {
+            dlclose(found);
+            return nvrtc[i];
+        }
+    }
+    return NULL;
+}
+
+/* *found: it is there now, and stays. */
+static enum kvr_status open_nvrtc_at(const char *place, const char *name, bool *found)
+{
+    char path[4096];
+    void *library;
+    enum kvr_status st;
+
+    if (snprintf(path, sizeof path, "%s%s", place, name) >= (int)sizeof path)
+        return KVR_OK;
+    st = kvr_library_open(&library, path, RTLD_NOW | RTLD_LOCAL);
+    *found = st == KVR_OK;
+    return st == KVR_EUNSUPPORTED ? KVR_OK : st;
+}
+
+/* The folder of the library that `symbol` is of, with the slash; "" when nobody knows. */
+static void folder_of(void *library, const char *symbol, char *folder, size_t n)
+{
+    void *const at = dlsym(library, symbol);
+    Dl_info info;
+    size_t len = 0;
+
+    if (at && dladdr(at, &info) && info.dli_fname && strrchr(info.dli_fname, '/'))
+        len = (size_t)(strrchr(info.dli_fname, '/') + 1 - info.dli_fname);
+    if (len >= n)
+        len = 0;
+    if (len)
+        memcpy(folder, info.dli_fname, len);
+    folder[len] = 0;
+}
+
+/* cuDNN compiles kernels of attention at run time by NVRTC, which it opens by name, where the loader
+ * looks: not in the folders of Python's packages. Of a library that is open already it finds the name. */
+static enum kvr_status open_nvrtc(void *library)
+{
+    char folder[2048], place[sizeof folder + 32];
+    bool found = kvr_cudnn_nvrtc() != NULL;
+
+    folder_of(library, "cudnnGetVersion", folder, sizeof folder);
+    for (int i = 0; i < N_NVRTC * N_PLACES && !found && folder[0]; i++) {
+        snprintf(place, sizeof place, "%s%s", folder, nvrtc_places[i % N_PLACES]);
+        KVR_TRY(open_nvrtc_at(place, nvrtc[i / N_PLACES], &found));
+    }
+    for (int i = 0; i < N_NVRTC && !found && !kvr_stream_emulated(); i++)
+        KVR_TRY(open_nvrtc_at("", nvrtc[i], &found));
+    return KVR_OK;
+}
+
+static enum kvr_status load_what_is_said(void **library)
 {
     const char *said = getenv("KVREEL_CUDNN");
 
-    *library = NULL;
     if (said && strcmp(said, "none") == 0)
         return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: KVREEL_CUDNN says none");
     if (!said || !said[0])
@@ -46,6 +114,18 @@ enum kvr_status kvr_cudnn_load(void **library)
         return KVR_OK;
     kvr_cudnn_unload(library);
     return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated, and %s needs a GPU", said);
+}
+
+enum kvr_status kvr_cudnn_load(void **library)
+{
+    enum kvr_status st;
+
+    *library = NULL;
+    KVR_TRY(load_what_is_said(library));
+    st = open_nvrtc(*library);
+    if (st != KVR_OK)
+        kvr_cudnn_unload(library);
+    return st;
 }
 
 enum kvr_status kvr_cudnn_name(char *words, size_t n)

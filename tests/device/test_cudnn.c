@@ -1,7 +1,10 @@
 /* test_cudnn.c - attention by cuDNN, by a library that stands in for it on the emulated device. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "harness/core/dtype.h"
 #include "harness/core/rng.h"
@@ -84,6 +87,9 @@ SAME(NOT_INITIALIZED, STATUS_NOT_INITIALIZED);
 SAME(BAD_PARAM, STATUS_BAD_PARAM);
 SAME(NOT_SUPPORTED, STATUS_NOT_SUPPORTED);
 SAME(EXECUTION_FAILED, STATUS_EXECUTION_FAILED);
+SAME(SEV_WARNING, SEV_WARNING);
+_Static_assert(KVR_CUDNN_LOG_ALL == (CUDNN_SEV_ERROR_EN | CUDNN_SEV_WARNING_EN | CUDNN_SEV_INFO_EN),
+               "levels");
 #endif
 
 static struct kvr_stream *stream;
@@ -252,13 +258,58 @@ START_TEST(why_there_is_none)
     name_library("tests/plugins/fake_cudnn.so", "no kernel");
     ck_assert_int_eq(kvr_cudnn_open(&c, stream), KVR_OK);
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
-    ck_assert_str_eq(kvr_error(), "cuDNN: building a kernel: no kernel for this pattern (3001)");
+    ck_assert_str_eq(kvr_error(),
+                     "cuDNN: building a kernel: no kernel for this pattern (3001); no NVRTC "
+                     "(libnvrtc.so.13 or .12) can be loaded; its log: no kernel for this pattern");
     ck_assert_ptr_null(p);
     name_library("tests/plugins/fake_cudnn.so", "no proposals");
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "has no kernel"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "its log: no engine takes it"));
     kvr_cudnn_close(&c);
     kvr_cudnn_close(&c);
+    close_stream();
+}
+END_TEST
+
+/* cuDNN and NVRTC as Python's packages have them: in folders of their own. Last: what is loaded stays. */
+START_TEST(nvrtc_is_found_beside_it)
+{
+    static const struct kvr_cudnn_shape shape = { 5, 9, 2, 16 };
+    char place[] = "/tmp/kvreel-cudnn-XXXXXX", path[4096], cudnn[128], nvrtc[128], folder[128];
+    struct kvr_cudnn *c;
+    struct kvr_cudnn_plan *p;
+
+    open_stream();
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    for (int i = 0; i < 4; i++) {
+        static const char *const folders[] = { "cudnn", "cudnn/lib", "cuda_nvrtc",
+                                               "cuda_nvrtc/lib" };
+
+        snprintf(folder, sizeof folder, "%s/%s", place, folders[i]);
+        ck_assert_int_eq(mkdir(folder, 0700), 0);
+    }
+    snprintf(cudnn, sizeof cudnn, "%s/cudnn/lib/libcudnn.so.9", place);
+    snprintf(nvrtc, sizeof nvrtc, "%s/cuda_nvrtc/lib/libnvrtc.so.12", place);
+    ck_assert_int_eq(symlink(built_file("tests/plugins/fake_cudnn.so", path, sizeof path), cudnn),
+                     0);
+    name_library(cudnn, "compiled");
+    ck_assert_int_eq(kvr_cudnn_open(&c, stream), KVR_OK);
+    ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "no NVRTC"));
+    ck_assert_ptr_null(kvr_cudnn_nvrtc());
+    kvr_cudnn_close(&c);
+    ck_assert_int_eq(symlink(built_file("tests/plugins/fake_nvrtc.so", path, sizeof path), nvrtc),
+                     0);
+    attend(&shape);
+    ck_assert_str_eq(kvr_cudnn_nvrtc(), "libnvrtc.so.12");
+    name_library(cudnn, "no proposals");
+    ck_assert_int_eq(kvr_cudnn_open(&c, stream), KVR_OK);
+    ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "libnvrtc.so.12 is loaded"));
+    kvr_cudnn_close(&c);
+    snprintf(path, sizeof path, "rm -rf %s", place);
+    ck_assert_int_eq(system(path), 0);
     close_stream();
 }
 END_TEST
@@ -270,6 +321,7 @@ int main(void)
 
     tcase_add_test(tc, what_it_computes);
     tcase_add_test(tc, why_there_is_none);
+    tcase_add_test(tc, nvrtc_is_found_beside_it);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

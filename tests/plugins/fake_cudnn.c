@@ -2,7 +2,9 @@
  * functions by elements and reductions, as strictly as the library's documentation says, and computes
  * it operation by operation, knowing nothing of attention. The variable KVR_TEST_CUDNN says what is
  * wrong with it: "no device", "old", "no proposals", "no kernel", "second" (the first of two
- * proposals cannot be built), "wrong" (products are off by two hundredths). No plug-in. */
+ * proposals cannot be built), "wrong" (products are off by two hundredths), "compiled" (no proposals
+ * unless the process has loaded an NVRTC). No plug-in. */
+#include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,10 +54,37 @@ static bool told(const char *what)
     return said && strcmp(said, what) == 0;
 }
 
+static kvr_cudnn_log_fn *log_fn;
+static void *log_ctx;
+
+int cudnnSetCallback(unsigned mask, void *ctx, kvr_cudnn_log_fn *log)
+{
+    log_fn = mask & 1u << KVR_CUDNN_SEV_WARNING ? log : NULL;
+    log_ctx = ctx;
+    return 0;
+}
+
+static void tell(int severity, const char *message)
+{
+    if (log_fn)
+        log_fn(severity, log_ctx, NULL, message);
+}
+
 static int refuse(int status, const char *why)
 {
     last = why;
+    tell(KVR_CUDNN_SEV_WARNING, why);
     return status;
+}
+
+/* The library opens NVRTC by its name. */
+static bool compiles(void)
+{
+    void *nvrtc = dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD);
+
+    if (nvrtc)
+        dlclose(nvrtc);
+    return nvrtc != NULL;
 }
 
 /* ---- descriptors ------------------------------------------------------------------------- */
@@ -298,7 +327,10 @@ int cudnnBackendGetAttribute(kvr_cudnn_descr d, int name, int type, int64_t room
     }
     if (name != KVR_CUDNN_ENGINEHEUR_RESULTS || type != KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return refuse(WRONG_TYPE, "an attribute that cannot be asked for");
-    *n = told("no proposals") ? 0 : N_PROPOSALS;
+    tell(KVR_CUDNN_SEV_WARNING + 1, "information\nof many lines");
+    *n = told("no proposals") || (told("compiled") && !compiles()) ? 0 : N_PROPOSALS;
+    if (!*n)
+        tell(KVR_CUDNN_SEV_WARNING, "no engine takes it\nand a second line");
     for (int i = 0; i < *n && i < room; i++) {
         kvr_cudnn_descr config = ((kvr_cudnn_descr *)values)[i];
 
