@@ -159,6 +159,15 @@ START_TEST(product_and_gelu)
 }
 END_TEST
 
+/* Sign and payload of a NaN are the machine's. */
+static bool same_bf16(const kvr_bf16 *a, const kvr_bf16 *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i] && !(isnan(kvr_bf16_to_f32(a[i])) && isnan(kvr_bf16_to_f32(b[i]))))
+            return false;
+    return true;
+}
+
 /* A product that is added to what is there, by a gate or not: the rounded product, added in one operation and
  * rounded again. */
 START_TEST(product_and_sum)
@@ -193,8 +202,8 @@ START_TEST(product_and_sum)
         want[i] = kvr_f32_to_bf16(gated ? fmaf(v, g, sum) : sum + v);
     }
     both_get(got, d_got, out, "the sum in the product");
-    ck_assert_msg(memcmp(want, got, out) == 0, "shape %d, fill %d", _i / N_FILLS % N_SHAPES,
-                  _i % N_FILLS);
+    ck_assert_msg(same_bf16(want, got, (size_t)(j.m * j.n)), "shape %d, fill %d",
+                  _i / N_FILLS % N_SHAPES, _i % N_FILLS);
     free(before);
     free(want);
     free(got);
@@ -313,7 +322,8 @@ START_TEST(library)
 END_TEST
 
 /* And so must its GELU, which is the tanh form: off by what the sum is, which GELU stretches by 1.13 at
- * most, and by the rounding to BF16. Its own exponential may be off by 2^-10 of the value. */
+ * most, and by the rounding to BF16, half a step of 2^-7 of the power of two below: 2^-8 of a value just
+ * above one. Its own exponential may be off by 2^-10 of the value. */
 START_TEST(library_gelu)
 {
     const struct kvr_blaslt_shape shape = {
@@ -347,7 +357,7 @@ START_TEST(library_gelu)
             const double v = j.want[i] + b, size = j.size[i] + fabs(v);
             const double want =
                 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
-            const double tol = (j.k + 1) * 0x1p-23 * 1.13 * size + (0x1p-9 + 0x1p-10) * fabs(want) +
+            const double tol = (j.k + 1) * 0x1p-23 * 1.13 * size + (0x1p-8 + 0x1p-10) * fabs(want) +
                                0x1p-10 * fmin(fabs(v), 1);
 
             ck_assert_msg(fabs((double)kvr_bf16_to_f32(got[i]) - want) <= tol,

@@ -167,6 +167,13 @@ static void say(void)
             printf("executed: %s\n", kernels[i]);
 }
 
+/* A check that failed has left its buffers behind. */
+static void add_case(Suite *s, TCase *tc)
+{
+    tcase_add_checked_fixture(tc, NULL, both_free);
+    suite_add_tcase(s, tc);
+}
+
 int main(void)
 {
     Suite *s = suite_create("CUDA kernels");
@@ -183,20 +190,20 @@ int main(void)
     omp_set_num_threads(1); /* the cases are small: waking threads would take most of the time */
     tcase_add_test(tc, kernels_are_found);
     suite_add_tcase(s, tc);
-    suite_add_tcase(s, cases_codec());
-    suite_add_tcase(s, cases_stages());
-    suite_add_tcase(s, cases_outliers());
-    suite_add_tcase(s, cases_gemm());
-    suite_add_tcase(s, cases_product());
-    suite_add_tcase(s, cases_policy());
-    suite_add_tcase(s, cases_rows());
-    suite_add_tcase(s, cases_stream());
-    suite_add_tcase(s, cases_ops());
-    suite_add_tcase(s, cases_attend());
-    suite_add_tcase(s, cases_mma());
-    suite_add_tcase(s, cases_bytes());
-    suite_add_tcase(s, cases_corrections());
-    suite_add_tcase(s, cases_wan());
+    add_case(s, cases_codec());
+    add_case(s, cases_stages());
+    add_case(s, cases_outliers());
+    add_case(s, cases_gemm());
+    add_case(s, cases_product());
+    add_case(s, cases_policy());
+    add_case(s, cases_rows());
+    add_case(s, cases_stream());
+    add_case(s, cases_ops());
+    add_case(s, cases_attend());
+    add_case(s, cases_mma());
+    add_case(s, cases_bytes());
+    add_case(s, cases_corrections());
+    add_case(s, cases_wan());
     tcase_add_test(last, every_kernel_was_executed);
     suite_add_tcase(s, last);
     srunner_set_fork_status(sr, CK_NOFORK);

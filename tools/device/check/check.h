@@ -33,6 +33,7 @@ typedef struct {
 typedef struct {
     const char *name;
     int n;
+    void (*setup)(void), (*teardown)(void); /* before and behind every check; NULL: none */
     shim_test test[SHIM_MAX];
 } TCase;
 typedef struct {
@@ -141,6 +142,12 @@ static inline void shim_add(TCase *t, void (*run)(int), const char *name, int fi
 #define tcase_add_loop_test(t, test, first, end) shim_add(t, test##_run, #test, first, end)
 #define tcase_set_timeout(t, seconds) ((void)(t))
 
+static inline void tcase_add_checked_fixture(TCase *t, void (*setup)(void), void (*teardown)(void))
+{
+    t->setup = setup;
+    t->teardown = teardown;
+}
+
 static inline void suite_add_tcase(Suite *s, TCase *t)
 {
     if (s->n == SHIM_MAX)
@@ -204,7 +211,7 @@ static inline void srunner_run_all(SRunner *r, int mode)
     const char *only = getenv("CK_RUN_CASE"), *part = getenv("KVR_TEST_PART");
     const int limit_s = shim_number("KVR_TEST_LIMIT_S", 0), from = shim_number("KVR_TEST_FROM", 0);
     int part_k = 0, part_n = 1;
-    volatile int n = 0;
+    volatile int n = 0, failed;
 
     (void)mode;
     if (part && (sscanf(part, "%d/%d", &part_k, &part_n) != 2 || part_n < 1))
@@ -226,8 +233,17 @@ static inline void srunner_run_all(SRunner *r, int mode)
                     continue;
                 n++;
                 shim_begin(limit_s, number, test->name, i);
+                if (r->suite->tcase[c]->setup)
+                    r->suite->tcase[c]->setup();
                 if (!setjmp(shim_back)) {
                     test->run(i);
+                    failed = 0;
+                } else {
+                    failed = 1;
+                }
+                if (r->suite->tcase[c]->teardown)
+                    r->suite->tcase[c]->teardown();
+                if (!failed) {
                     shim_end(limit_s, "pass", shim_ms() - at);
                     continue;
                 }
