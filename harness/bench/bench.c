@@ -144,3 +144,8 @@ void kvr_bench_tell(const struct kvr_bench_sink *sink, const struct kvr_bench_ro
     if (sink)
         sink->row(sink->ctx, row);
 }
+
+bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name)
+{
+    return !sink || !sink->wanted || sink->wanted(sink->ctx, name);
+}

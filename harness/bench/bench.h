@@ -33,7 +33,7 @@ struct kvr_bench_row {
     double cold, warm;         /* medians like `median`; NaN: not measured */
     double error;              /* relative L2 error of the result; NaN: not measured */
     const char *reference;     /* name of the reference: "memcpy" */
-    char missing[128];         /* why there is no ratio; "" */
+    char missing[512];         /* why there is no ratio; "" */
     int n;                     /* rounds */
     bool steady;               /* kvr_bench_steady() ended the rounds */
     bool out_of_time;          /* the time limit ended the rounds */
@@ -44,10 +44,12 @@ struct kvr_bench_row {
 /* Receives rows as they are completed and checked, so that they survive a later failure. */
 struct kvr_bench_sink {
     void (*row)(void *ctx, const struct kvr_bench_row *row);
+    bool (*wanted)(void *ctx, const char *name); /* called before a row is measured; NULL: all */
     void *ctx;
 };
-void kvr_bench_tell(const struct kvr_bench_sink *sink,
-                    const struct kvr_bench_row *row); /* or NULL */
+/* sink may be NULL. */
+void kvr_bench_tell(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row);
+bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name);
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000, KVR_BENCH_LEAST_ROUNDS = 15, KVR_BENCH_CACHE_ROUNDS = 5 };
 

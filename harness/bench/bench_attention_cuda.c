@@ -393,8 +393,17 @@ static enum kvr_status off_or(enum kvr_status st, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
+static void name_row(const struct kit *t, struct kvr_bench_row *row, const char *path,
+                     const char *method)
+{
+    *row = (struct kvr_bench_row){ 0 };
+    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld", path, method,
+             (long long)t->n_query, (long long)t->n_key);
+}
+
+/* Fills and decodes a cache of `method`, from which the dense kernel takes its keys; times it if asked. */
 static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path path,
-                              enum kvr_attend_as as, struct kvr_bench_row *row)
+                              enum kvr_attend_as as, bool timed, struct kvr_bench_row *row)
 {
     const bool bytes = as == KVR_ATTEND_INT8;
     const double most = bytes ? most_of_bytes : most_of_bf16;
@@ -412,23 +421,19 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     struct kvr_scheme *scheme = NULL;
     enum kvr_status st = kvr_scheme_open(&scheme, method, NULL, 0);
 
-    *row = (struct kvr_bench_row){ 0 };
-    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld",
-             bytes ? kvr_attend_names[as] : kvr_path_names[path], method, (long long)t->n_query,
-             (long long)t->n_key);
     if (st == KVR_OK)
         st = kvr_cache_open(&t->cache, t->dev, scheme, &shape, path);
     if (st == KVR_OK)
         st = fill(t);
     if (st == KVR_OK)
         st = decode_all(t);
-    if (st == KVR_OK)
+    if (st == KVR_OK && timed)
         st = attend(t, 0);
-    if (st == KVR_OK)
+    if (st == KVR_OK && timed)
         st = check(t, row->name, most);
-    if (st == KVR_OK)
+    if (st == KVR_OK && timed)
         st = time_it(t, attend, t->cudnn.why[0] ? dense : cudnn, row);
-    if (st == KVR_OK) /* checks what was timed */
+    if (st == KVR_OK && timed) /* checks what was timed */
         st = check(t, row->name, most);
     if (st == KVR_OK && bytes)
         row->error = error_of(t);
@@ -443,9 +448,6 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
 /* The dense kernel over the last decoded cache; with one chunk, over that chunk. */
 static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
 {
-    *row = (struct kvr_bench_row){ 0 };
-    snprintf(row->name, sizeof row->name, "attention.dense.BF16.%lldx%lld", (long long)t->n_query,
-             (long long)t->n_key);
     if (t->n_chunks == 1)
         KVR_TRY(decode_all(t));
     KVR_TRY(dense(t, 0));
@@ -463,9 +465,6 @@ static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
 /* cuDNN over the same. */
 static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
 {
-    *row = (struct kvr_bench_row){ 0 };
-    snprintf(row->name, sizeof row->name, "attention.cuDNN.BF16.%lldx%lld", (long long)t->n_query,
-             (long long)t->n_key);
     KVR_TRY(time_it(t, cudnn, dense, row));
     KVR_TRY(kvr_bench_cudnn_get(&t->cudnn, t->host_out));
     KVR_TRY(hold(t, row->name, most_of_bf16));
@@ -473,34 +472,69 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
+/* Completed rows and where they are reported. */
+struct told {
+    const struct kvr_bench_sink *sink;
+    struct kvr_bench_row *rows;
+    int *n;
+};
+
 /* Reports a completed row. */
-static enum kvr_status told(enum kvr_status st, const struct kvr_bench_sink *sink,
-                            const struct kvr_bench_row *rows, int *n_rows)
+static enum kvr_status tell(enum kvr_status st, const struct told *to)
 {
     if (st == KVR_OK)
-        kvr_bench_tell(sink, &rows[(*n_rows)++]);
+        kvr_bench_tell(to->sink, &to->rows[(*to->n)++]);
     return st;
 }
 
-static enum kvr_status at_length(struct kit *t, int n_chunks, const struct kvr_bench_sink *sink,
-                                 struct kvr_bench_row *rows, int *n_rows)
+static struct kvr_bench_row *next(const struct kit *t, const struct told *to, const char *path,
+                                  const char *method)
+{
+    name_row(t, &to->rows[*to->n], path, method);
+    return &to->rows[*to->n];
+}
+
+static enum kvr_status cache_row(struct kit *t, const char *method, enum kvr_path path,
+                                 enum kvr_attend_as as, const struct told *to)
+{
+    struct kvr_bench_row *row =
+        next(t, to, as == KVR_ATTEND_INT8 ? kvr_attend_names[as] : kvr_path_names[path], method);
+
+    return kvr_bench_wanted(to->sink, row->name) ? tell(cached(t, method, path, as, true, row), to)
+                                                 : KVR_OK;
+}
+
+/* The dense kernel's row and cuDNN's over the same keys, decoded from a BF16 cache. */
+static enum kvr_status reference_rows(struct kit *t, const struct told *to)
+{
+    struct kvr_bench_row *row = next(t, to, "dense", "BF16");
+    struct kvr_bench_row unused = { 0 };
+
+    if (!kvr_bench_wanted(to->sink, row->name))
+        return KVR_OK;
+    if (t->n_chunks > 1)
+        KVR_TRY(cached(t, "BF16", KVR_PATH_STAGED, KVR_ATTEND_FLOAT, false, &unused));
+    KVR_TRY(tell(own(t, row), to));
+    if (t->cudnn.why[0])
+        return KVR_OK;
+    row = next(t, to, "cuDNN", "BF16");
+    return kvr_bench_wanted(to->sink, row->name) ? tell(library(t, row), to) : KVR_OK;
+}
+
+static enum kvr_status at_length(struct kit *t, int n_chunks, const struct told *to)
 {
     const bool with_bytes = kvr_attend_bytes_here(kvr_dev_stream(t->dev)) && t->s->d == KVR_BYTE_D;
 
     t->n_chunks = n_chunks;
     t->n_key = t->n_query * n_chunks;
     KVR_TRY(kvr_bench_cudnn_keys(&t->cudnn, t->n_key));
+    KVR_TRY(reference_rows(t, to));
     for (int m = 0; m < N_METHODS && n_chunks > 1; m++)
         for (int p = 0; p < N_PATHS; p++)
-            KVR_TRY(told(cached(t, methods[m], paths[p], KVR_ATTEND_FLOAT, &rows[*n_rows]), sink,
-                         rows, n_rows));
+            KVR_TRY(cache_row(t, methods[m], paths[p], KVR_ATTEND_FLOAT, to));
     for (int m = 1; m < N_METHODS && n_chunks > 1 && with_bytes; m++) /* the first method is BF16 */
-        KVR_TRY(told(cached(t, methods[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, &rows[*n_rows]), sink,
-                     rows, n_rows));
-    KVR_TRY(told(own(t, &rows[*n_rows]), sink, rows, n_rows));
-    if (t->cudnn.why[0])
-        return KVR_OK;
-    return told(library(t, &rows[*n_rows]), sink, rows, n_rows);
+        KVR_TRY(cache_row(t, methods[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, to));
+    return KVR_OK;
 }
 
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
@@ -513,6 +547,7 @@ enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                      .rounds = rounds,
                      .n_query = (int64_t)s->tokens_per_frame * s->frames_per_chunk,
                      .width = (size_t)s->heads * (size_t)s->d };
+    const struct told to = { sink, rows, n_rows };
     enum kvr_status st;
 
     *n_rows = 0;
@@ -520,7 +555,7 @@ enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
     st = kit_open(&t);
     for (int i = 0; i < 4 && s->chunks[i] && st == KVR_OK; i++)
-        st = at_length(&t, s->chunks[i], sink, rows, n_rows);
+        st = at_length(&t, s->chunks[i], &to);
     kit_close(&t);
     return st;
 }

@@ -205,7 +205,11 @@ enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block
     st = kit_open(&k);
     for (const struct kvr_bench_line *l = kvr_bench_lines; l->name && st == KVR_OK; l++) {
         struct kvr_codec *c = NULL;
+        char name[sizeof rows->name];
 
+        snprintf(name, sizeof name, "quantise.%s", l->name);
+        if (!kvr_bench_wanted(sink, name))
+            continue;
         st = kvr_codec_open(&c, l->text, l->side, false);
         if (st == KVR_OK)
             st = kvr_codec_check(c, k.shape.n_heads, k.shape.head_dim);

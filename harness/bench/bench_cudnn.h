@@ -19,7 +19,7 @@ struct kvr_bench_cudnn {
     struct kvr_cudnn_plan *plan;
     struct kvr_cudnn_shape shape;
     struct kvr_buf q, out, work; /* BF16 [n_query,H,D] both; workspace */
-    char why[128];               /* why it is no reference; "" */
+    char why[512];               /* why it is no reference; "" */
 };
 
 /* On CUDA. q [n_query,H,D] is host memory. */

@@ -19,7 +19,7 @@
 /* Also loads NVRTC (libnvrtc.so.13 or .12) if there is one: beside cuDNN, in the folder of NVIDIA's Python
  * package, or on the loader's path. */
 enum kvr_status kvr_cudnn_load(void **library);
-const char *kvr_cudnn_nvrtc(void); /* the NVRTC this process has loaded; NULL for none */
+const char *kvr_cudnn_nvrtc(void);     /* the NVRTC this process has loaded; NULL for none */
 void kvr_cudnn_unload(void **library); /* accepts NULL */
 /* "cuDNN 9.10" into words[n]; KVR_EUNSUPPORTED with the reason. */
 enum kvr_status kvr_cudnn_name(char *words, size_t n);

@@ -43,7 +43,7 @@ START_TEST(rows_of_coding)
 {
     const struct kvr_block_shape shape = { 17, 2, 64 };
     struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
-    const struct kvr_bench_sink sink = { hear, rows };
+    const struct kvr_bench_sink sink = { hear, NULL, rows };
     struct kvr_dev *dev = open_device();
     int n = 0, lines = 0;
 
@@ -93,7 +93,7 @@ START_TEST(rows_of_attention)
 {
     static const char *const paths[] = { "dense", "staged", "fused", "int8" };
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
-    const struct kvr_bench_sink sink = { hear, rows };
+    const struct kvr_bench_sink sink = { hear, NULL, rows };
     struct kvr_dev *dev;
     int n = 0, of[4] = { 0 };
 
@@ -134,7 +134,7 @@ START_TEST(attention_beside_cudnn)
         const char *trouble, *reason;
     } cases[] = { { "", "" }, { "wrong", "is off by" }, { "no kernel", "building a kernel" } };
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
-    const struct kvr_bench_sink sink = { hear, rows };
+    const struct kvr_bench_sink sink = { hear, NULL, rows };
     char path[4096];
 
     setenv("KVREEL_CUDNN", built_file("tests/plugins/fake_cudnn.so", path, sizeof path), 1);
@@ -176,10 +176,53 @@ START_TEST(attention_beside_cudnn)
 }
 END_TEST
 
+static bool some(void *ctx, const char *name)
+{
+    const char *const *want = ctx;
+
+    return strstr(name, want[0]) || strstr(name, want[1]);
+}
+
+static void count(void *ctx, const struct kvr_bench_row *row)
+{
+    (void)ctx, (void)row;
+    n_told++;
+}
+
+/* What is not wanted is not measured; what is, needs nothing of it. */
+START_TEST(rows_left_out)
+{
+    static const struct {
+        const char *want[2];
+        int codec, attention, gemm;
+    } cases[] = { { { "dense", "fused.RTN" }, 0, 3, 0 },
+                  { { "quantise.RTN_INT4", "gemm.own.BF16.33x" }, 2, 0, 1 },
+                  { { "nothing", "of this" }, 0, 0, 0 } };
+    static const struct kvr_block_shape shape = { 40, 2, 128 };
+    struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS + KVR_BENCH_ATTENTION_ROWS];
+    struct kvr_dev *dev = open_device();
+
+    for (int i = 0; i < 3; i++) {
+        const struct kvr_bench_sink sink = { count, some, (void *)(uintptr_t)cases[i].want };
+        int n[3];
+
+        n_told = 0;
+        ck_assert_int_eq(kvr_bench_codec_cuda(dev, &shape, 3, &sink, rows, &n[0]), KVR_OK);
+        ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, &sink, rows, &n[1]), KVR_OK);
+        ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 3, &sink, rows, &n[2]), KVR_OK);
+        ck_assert_int_eq(n[0], cases[i].codec);
+        ck_assert_int_eq(n[1], cases[i].attention);
+        ck_assert_int_eq(n[2], cases[i].gemm);
+        ck_assert_int_eq(n_told, n[0] + n[1] + n[2]);
+    }
+    close_device(dev);
+}
+END_TEST
+
 START_TEST(rows_of_layers)
 {
     struct kvr_bench_row rows[KVR_BENCH_GEMM_ROWS];
-    const struct kvr_bench_sink sink = { hear, rows };
+    const struct kvr_bench_sink sink = { hear, NULL, rows };
     struct kvr_dev *dev = open_device();
     int n = 0;
 
@@ -327,6 +370,7 @@ int main(void)
     tcase_add_test(tc, coding_is_refused);
     tcase_add_loop_test(tc, rows_of_attention, 0, 2);
     tcase_add_test(tc, attention_beside_cudnn);
+    tcase_add_test(tc, rows_left_out);
     tcase_add_test(tc, rows_of_layers);
     tcase_add_test(tc, turns_alternate);
     tcase_add_test(tc, clocks_are_looked_at_under_load);

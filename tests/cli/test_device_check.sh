@@ -48,3 +48,97 @@ for kernel in 'rows, warp groups |727' '4 bits over tokens, half |633' '2 bits, 
         'index($2, " " k) == 1 && $6 + 0 == v { found = 1 } END { exit !found }' "$root/docs/cuda-internals.md"
     check "and so has the model" grep -q "	${kernel#*|}000	" "$root/tools/device/model.tsv"
 done
+
+# ---- a package: built here, run elsewhere; what hangs or crashes there costs its own limit ------------
+
+program() { # NAME: what a bench or a forward does, as a script: a row, a hang, a failure, a row
+    cat >"$work/$1" <<'END'
+#!/bin/sh
+[ $# -gt 1 ] || exit 0 # does the device answer?
+for row in one hangs fails two; do
+    printf '%s\n' "$KVR_BENCH_SKIP" | grep -qx "$row" && continue
+    echo "> $row" >&2
+    case $row in
+    hangs) sleep 2 && echo 'takes too long' >&2 && exit 124 ;;
+    fails) echo 'is "off" by 3' >&2 && exit 1 ;;
+    esac
+    echo "{\"name\": \"$row\", \"unit\": \"GB/s\", \"median\": 5, \"missing\": null}"
+done
+END
+    chmod +x "$work/$1"
+}
+program bench
+program forward
+check "a test with everything that goes wrong is built" "${CC:-gcc}" -std=c17 -D_GNU_SOURCE -I"$root" \
+    -I"$root/tools/device/check" -DSHIM_MAIN -Wno-clobbered -o "$work/planted" "$root/tests/device/planted.c"
+tool() { (cd "$root" && bash tools/device-check.sh "$@") >"$out" 2>"$err"; }
+export PROGRAMS="bin/kvreel=$kvreel bin/bench=$work/bench bin/forward=$work/forward bin/tests/planted=$work/planted"
+LEVEL=0 tool --pack "$work/p.tar.xz" --emulated
+check "a package is packed" test $? -eq 0
+prints "and says what it is" 'p.tar.xz, [0-9]+ KiB, emulated'
+LEVEL=0 MOST_MIB=0 PROGRAMS="bin/kvreel=$work/planted" tool --pack "$work/large.tar.xz" --emulated
+check "one that is too large is refused" test $? -eq 1
+tar -tJf "$work/p.tar.xz" >"$out"
+prints "the program's libraries are in it" '^\./lib/libsqlite3'
+check "the C library is not" test "$(grep -cE '/libc\.so|/libm\.so|libcuda|libav' "$out")" -eq 0
+unset PROGRAMS
+CHECK_S=2 PARTS="tests attention forward" METHODS=BF16 PATHS=fused tool --run "$work/p.tar.xz" "$work/hung"
+check "it runs to its end" test $? -eq 0
+took=$(jq .seconds "$work/hung/report.json")
+check "a hang costs its own limit ($took s)" test "$took" -lt 60
+CHECK_S=2 PARTS="tests attention forward rollouts" METHODS=BF16 PATHS=fused MODEL=nano FRAMES=3 WINDOW=0 TIMING=false \
+    tool --run "$work/p.tar.xz" "$work/run"
+check "and to its end with rollouts" test $? -eq 0
+out=$work/run/report.json
+json "every check is told" '.tests | map({(.case): [.checks, .pass, .fail, .timeout, .crash, .not_run]}) | add ==
+    {"good": [20, 20, 0, 0, 0, 0], "bad things": [24, 20, 1, 1, 2, 0]}'
+json "and by name what did not pass" '.not_passed | map("\(.check) \(.state)") | sort ==
+    ["first_ends:0 crash", "fourth_hangs:3 timeout", "second_crashes:1 crash", "third_fails:2 fail"]'
+json "with its words" '.not_passed | map(select(.state == "fail")) | .[0].message | test("is two")'
+json "contexts are counted" '.contexts >= 10'
+json "rows behind a hang and a failure are there" '.rows | map(select(.median == 5)) | map(.name) | sort == ["one", "one", "two", "two"]'
+json "and the reason of those that are not" '.rows | map(select(.median == null)) | map("\(.name): \(.missing)") | unique ==
+    ["fails: exit 1: is off by 3", "hangs: exit 124: takes too long"]'
+json "a rollout is told" '.rollouts | length == 1 and (.[0] | test("BF16: OK"))'
+json "of what it ran on" '.package.backend == "emulated" and .gpu == null and .answers and .seconds > 0'
+out=$work/stdout
+check "a row a check" test "$(awk -F'\t' 'NR > 1' "$work/run/tests.tsv" | wc -l)" -eq 44
+check "the database is closed, and little else is there" test "$(cd "$work/run" && echo ./*)" = \
+    "./logs.tar.gz ./report.json ./rollouts.csv ./rollouts.db ./rows.jsonl ./tests.tsv"
+check "and whole" "$kvreel" fsck "$work/run/rollouts.db"
+check "with the rollout in it" test "$("$kvreel" query --db "$work/run/rollouts.db" --raw 'SELECT count(*) FROM summary WHERE n_ok = 1')" = 1
+LIMIT_S=12 CHECK_S=60 PARTS="tests attention" tool --run "$work/p.tar.xz" "$work/short"
+took=$(jq .seconds "$work/short/report.json")
+check "it ends within its limit ($took s)" test "$took" -le 12
+check "what did not get its turn says so" jq -e '.tests | map(.not_run) | add > 0' "$work/short/report.json"
+tool --run "$work/nothing.tar.xz" "$work/run2"
+check "an archive is needed" test $? -eq 2
+
+# ---- sha256 where there is no OpenSSL -------------------------------------------------------------------
+
+cat >"$work/sha.c" <<'END'
+#include <stdio.h>
+#include "harness/core/sha256.h"
+int main(int n, char **files)
+{
+    char hex[KVR_SHA256_HEX];
+    for (int i = 1; i < n; i++)
+        if (kvr_sha256_file(files[i], hex) == KVR_OK)
+            printf("%s  %s\n", hex, files[i]);
+    return 0;
+}
+END
+for n in 0 1 55 56 63 64 65 119 120 128 100000; do head -c "$n" "$kvreel" >"$work/$n.bytes"; done
+"${CC:-gcc}" -std=c17 -D_GNU_SOURCE -I"$root" -o "$work/sha" "$work/sha.c" "$root"/tools/device/sha256_plain.c \
+    "$root"/harness/core/status.c >"$err" 2>&1
+check "the plain sha256 is sha256sum's" test "$("$work/sha" "$work"/*.bytes)" = "$(sha256sum "$work"/*.bytes)"
+
+# ---- measured figures are data ------------------------------------------------------------------------
+
+check "docs/cuda.md has the table of results/measured" python3 "$root/tools/measured.py" check
+sed 's/^\(| `attention.dense[^|]*| \)[0-9.]*/\1999/' "$root/docs/cuda.md" >"$work/cuda.md"
+python3 "$root/tools/measured.py" check "$work/cuda.md" >"$out" 2>"$err"
+check "another figure is noticed" test $? -eq 1
+python3 "$root/tools/measured.py" add h100 "$work/run" >"$out" 2>"$err"
+check "an emulated run is no measurement" test $? -eq 1
+says "with the reason" 'is of no device: backend emulated'

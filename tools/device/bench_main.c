@@ -2,7 +2,10 @@
  * libraries: the same rows by printf, a line of JSON each, written out as they come, so that what was
  * measured outlives a time limit.
  *
- *     bench ROUNDS occupancy attention codec gemm > rows.jsonl */
+ *     bench ROUNDS occupancy attention codec gemm > rows.jsonl
+ *     bench ROUNDS                                opens the device and computes on it, no more
+ *
+ * Rows are left out and limited as watch.h says. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +15,9 @@
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/bench_gemm.h"
 #include "harness/cache/attend_mma.h"
+#include "harness/device/stream.h"
 #include "methods/method.h"
+#include "tools/device/watch.h"
 
 static enum kvr_status codec(struct kvr_dev *dev, int rounds, const struct kvr_bench_sink *sink,
                              struct kvr_bench_row *rows, int *n)
@@ -46,9 +51,25 @@ static void known(const char *key, double x)
     number(key, x > 0 ? x : NAN);
 }
 
+/* A library's words may hold anything. */
+static void quoted(const char *key, const char *text)
+{
+    printf("\"%s\": \"", key);
+    for (; *text; text++)
+        putchar(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? ' ' : *text);
+    printf("\", ");
+}
+
+static bool wanted(void *ctx, const char *name)
+{
+    (void)ctx;
+    return watch_begin(name);
+}
+
 static void print(void *ctx, const struct kvr_bench_row *r)
 {
     (void)ctx;
+    watch_end();
     printf("{\"name\": \"%s\", \"device\": \"%s\", ", r->name, r->device);
     number("median", r->median);
     number("min", r->min);
@@ -62,7 +83,7 @@ static void print(void *ctx, const struct kvr_bench_row *r)
     number("warm", r->warm);
     printf("\"unit\": \"%s\", \"reference\": \"%s\", ", r->unit, r->reference);
     if (r->missing[0])
-        printf("\"missing\": \"%s\", ", r->missing);
+        quoted("missing", r->missing);
     else
         printf("\"missing\": null, ");
     printf("\"n\": %d}\n", r->n);
@@ -99,11 +120,28 @@ static enum kvr_status occupancy(struct kvr_dev *dev)
     return kvr_dev_sync(dev);
 }
 
+/* Does the device answer? Memory that is filled there and read here. */
+static enum kvr_status answers(struct kvr_dev *dev)
+{
+    struct kvr_buf b = { 0 };
+    unsigned char got[64] = { 0 };
+    enum kvr_status st = kvr_buf_alloc(&b, dev, KVR_MEM_IO, sizeof got);
+
+    if (st == KVR_OK) {
+        kvr_device_fill(kvr_dev_stream(dev), b.p, 0x5a, sizeof got);
+        st = kvr_dev_get(dev, got, b.p, sizeof got);
+    }
+    if (st == KVR_OK && got[63] != 0x5a)
+        st = kvr_fail(KVR_EINTERNAL, "the device returns other bytes than it was filled with");
+    kvr_buf_free(&b);
+    return st;
+}
+
 /* What was measured before an error stands; the error goes to stderr and to the exit status. */
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 0;
-    const struct kvr_bench_sink sink = { print, NULL };
+    const struct kvr_bench_sink sink = { print, wanted, NULL };
     struct kvr_bench_row rows[MAX_ROWS];
     struct kvr_dev *dev;
     int bad = 0;
@@ -112,11 +150,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench: %s\n", kvr_error());
         return EXIT_FAILURE;
     }
+    if (argc < 3 && answers(dev) != KVR_OK) {
+        fprintf(stderr, "bench: %s\n", kvr_error());
+        bad = 1;
+    }
     for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "occupancy") == 0 && occupancy(dev) != KVR_OK) {
+        if (strcmp(argv[i], "occupancy") == 0 && watch_begin("occupancy") &&
+            occupancy(dev) != KVR_OK) {
             fprintf(stderr, "bench occupancy: %s\n", kvr_error());
             bad = 1;
         }
+        watch_end();
         for (int b = 0; b < N_BENCHES; b++) {
             int n = 0;
 

@@ -11,6 +11,7 @@
 #include "harness/core/rng.h"
 #include "harness/device/phase.h"
 #include "harness/engine/dit.h"
+#include "tools/device/watch.h"
 
 enum { ALL, N_PHASES };
 
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
     struct kit t = { .past = argc > 3 ? atoi(argv[3]) : 0, .rounds = argc > 4 ? atoi(argv[4]) : 0 };
     struct times a = { 0 }, b = { 0 };
     enum kvr_status st;
+    char name[128];
 
     t.path = argc > 5 && !strcmp(argv[5], "staged") ? KVR_PATH_STAGED : KVR_PATH_FUSED;
     if (argc < 5 || argc > 6 || t.past < 0 || t.rounds < 1 ||
@@ -132,17 +134,20 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: forward DIR METHOD PAST ROUNDS [staged|fused]\n");
         return 2;
     }
+    snprintf(name, sizeof name, "forward.%s.%dspans%s", argv[2], t.past + 1,
+             t.path == KVR_PATH_STAGED ? ".staged" : "");
+    if (!watch_begin(name))
+        return 0;
     st = open_kit(&t, argv[1], argv[2]);
     if (st == KVR_OK)
         st = run(&t, &a, &b);
     if (st == KVR_OK) {
         const double ms = 1e6 * t.rounds;
 
-        printf("{\"name\": \"forward.%s.%dspans%s\", \"unit\": \"ms\", \"mean\": %.6g, "
+        printf("{\"name\": \"%s\", \"unit\": \"ms\", \"mean\": %.6g, "
                "\"linear\": %.6g, \"cross\": %.6g, \"attention\": %.6g, \"other\": %.6g, "
                "\"layers\": %d, \"n\": %d}\n",
-               argv[2], t.past + 1, t.path == KVR_PATH_STAGED ? ".staged" : "",
-               (double)(b.all - a.all) / ms, (double)(b.dit.linear_ns - a.dit.linear_ns) / ms,
+               name, (double)(b.all - a.all) / ms, (double)(b.dit.linear_ns - a.dit.linear_ns) / ms,
                (double)(b.dit.cross_ns - a.dit.cross_ns) / ms,
                (double)(b.cache.attend_ns - a.cache.attend_ns + b.cache.decode_ns -
                         a.cache.decode_ns) /
@@ -151,6 +156,7 @@ int main(int argc, char **argv)
     } else {
         fprintf(stderr, "forward: %s\n", kvr_error());
     }
+    watch_end();
     close_kit(&t);
     return st == KVR_OK ? 0 : 1;
 }

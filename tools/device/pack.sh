@@ -6,41 +6,46 @@
 #     tools/device-check.sh --pack FILE.tar.xz --emulated   kernels emulated, to try it out
 #
 # DATA=1 adds tests/fixtures/wan_tiny and models/nano (26 MB that a checkout has). BUILD names the build
-# folder (default build-device; emulated: build). MOST_MIB (default 45) bounds the archive.
+# folder (default build-device; emulated: build). MOST_MIB (default 45) bounds the archive, LEVEL (3) is xz's.
+# PROGRAMS="bin/tests/NAME=FILE ..." packs these files instead of what make builds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 file=${1:?pack.sh FILE [--emulated]}
 mode=${2:-}
 arch=${ARCH:-90}
-jobs=$(nproc)
+backend=cuda
+build=${BUILD:-build-device}
 if [ "$mode" = --emulated ]; then
-    build=${BUILD:-build}
     backend=emulated
-    make -s -j"$jobs" BUILD="$build" packed
-else
-    build=${BUILD:-build-device}
-    backend=cuda
-    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || {
-        echo "pack: no nvcc; --emulated needs none" >&2
-        exit 2
-    }
-    ! command -v ccache >/dev/null || nvcc="ccache $nvcc"
-    make -s -j"$jobs" CUDA=1 CUDA_ARCH="$arch" ARCH=x86-64-v3 BUILD="$build" NVCC="$nvcc" packed
+    build=${BUILD:-build}
+fi
+if [ -z "${PROGRAMS:-}" ]; then
+    how=(-s -j"$(nproc)" BUILD="$build")
+    if [ "$backend" = cuda ]; then
+        nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || {
+            echo "pack: no nvcc; --emulated needs none" >&2
+            exit 2
+        }
+        ! command -v ccache >/dev/null || nvcc="ccache $nvcc"
+        how+=(CUDA=1 CUDA_ARCH="$arch" NVCC="$nvcc")
+    fi
+    make "${how[@]}" packed
+    PROGRAMS="bin/kvreel=$build/kvreel bin/bench=$build/device/tools/device/bench_main bin/forward=$build/device/tools/device/forward_main"
+    for f in "$build"/device/tests/*/test_*[!.]?; do
+        [ ! -x "$f" ] || PROGRAMS+=" bin/tests/$(basename "$(dirname "$f")")_$(basename "$f")=$f"
+    done
 fi
 
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-mkdir -p "$place/bin" "$place/lib" "$place/gcc"
-for f in "$build/kvreel" $(find "$build/device" -type f -perm -1 -not -name '*.o'); do
-    name=$(basename "$f")
-    case $f in
-    */tests/*) name=$(basename "$(dirname "$f")")_$name ;;
-    esac
-    strip -o "$place/bin/$name" "$f"
+mkdir -p "$place/bin/tests" "$place/lib" "$place/gcc"
+for program in $PROGRAMS; do
+    cp "${program#*=}" "$place/${program%%=*}"
+    strip "$place/${program%%=*}" 2>/dev/null || true # or it is a script
 done
 # GCC's own libraries are taken where the machine has none (a newer one has all of the older one's symbols).
-ldd "$build/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
+ldd "$place/bin/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
     case $lib in
     */libc.so.* | */libm.so.* | */libdl.so.* | */libpthread.so.* | */librt.so.* | */ld-linux*) ;;
     */libstdc++.so.* | */libgcc_s.so.* | */libgomp.so.*) cp -L "$lib" "$place/gcc/" ;;
@@ -53,16 +58,17 @@ cp --parents configs/cost-wan.yaml configs/tiny.yaml \
 [ -z "${DATA:-}" ] || cp -r --parents tests/fixtures/wan_tiny models/nano "$place/"
 {
     echo "backend=$backend"
-    echo "arch=$arch"
+    [ "$backend" = emulated ] || echo "arch=$arch"
     echo "commit=$(git rev-parse HEAD)"
     echo "changes=$(git status --porcelain | grep -q . && echo true || echo false)"
+    [ "$backend" = emulated ] || echo "cuda=$("${nvcc##* }" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
     echo "packed=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
 } >"$place/package"
 mkdir -p "$(dirname "$file")"
 # Ten programs with one library in each: a window that holds several of them finds the rest alike.
 tar -C "$place" -cf - . | xz -T1 --lzma2=preset="${LEVEL:-3}",dict=128MiB >"$file"
 size=$(stat -c %s "$file")
-echo "pack: $file, $((size / 1024)) KiB, $backend${arch:+ $arch}, $(sed -n 's/^commit=//p' "$place/package" | cut -c 1-12)"
+echo "pack: $file, $((size / 1024)) KiB, $backend, $(sed -n 's/^commit=//p' "$place/package" | cut -c 1-12)"
 [ "$size" -le $((${MOST_MIB:-45} * 1048576)) ] || {
     echo "pack: more than ${MOST_MIB:-45} MiB" >&2
     exit 1

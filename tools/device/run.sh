@@ -41,7 +41,7 @@ if [ "${1:-}" = --case ]; then
         : >"$log.now"
         CK_RUN_CASE=$case KVR_TEST_PART=$part/$parts KVR_TEST_FROM=$from KVR_TEST_LIMIT_S=$check_s \
             KVR_TEST_FRESH=$fresh OMP_NUM_THREADS=2 LD_LIBRARY_PATH=$KVR_LIBS \
-            timeout -k 1 $((left < 4 * check_s ? left : 4 * check_s)) "bin/$program" >"$log.now" 2>&1 </dev/null
+            timeout -k 1 $((left < 4 * check_s ? left : 4 * check_s)) "bin/tests/$program" >"$log.now" 2>&1 </dev/null
         rc=$?
         echo "$program" >>"$out/logs/contexts"
         cat "$log.now" >>"$log"
@@ -123,7 +123,7 @@ say "GPU ${gpu:-none}; libraries $KVR_LIBS"
 answers=true
 answer() {
     [ "$answers" = true ] || return 1
-    if ours timeout -k 1 20 bin/bench_main 3 >"$logs/answer.log" 2>&1; then
+    if ours timeout -k 1 20 bin/bench 3 >"$logs/answer.log" 2>&1; then
         return 0
     fi
     say "the device does not answer: $(tail -n 1 "$logs/answer.log")"
@@ -136,25 +136,25 @@ answer() {
 # In the order of what they tell: first what was wrong on a device once.
 first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
 cases() { # PROGRAM PART PARTS CASE, a line each
-    local program n case per
-    for program in cuda_test_kernels cache_test_device engine_test_device engine_test_wan_tiny cuda_test_codec_cuda \
-        cuda_test_policy_cuda cache_test_rows cuda_test_names; do
-        KVR_TEST_LIST=1 ours timeout -k 1 20 "bin/$program" 2>/dev/null </dev/null |
+    local program case n per
+    for program in bin/tests/*; do
+        program=$(basename "$program")
+        KVR_TEST_LIST=1 ours timeout -k 1 20 "bin/tests/$program" 2>/dev/null </dev/null |
             awk -F'\t' -v p="$program" 'NF == 2 && $2 > 0 && $1 != "all" { print p "\t" $1 "\t" $2 }' >"$logs/list.$program" &
     done
     wait
-    cat "$logs"/list.cuda_test_kernels "$logs"/list.c*_test_device "$logs"/list.engine* "$logs"/list.cuda_test_[cpn]* \
-        "$logs"/list.cache_test_rows | while IFS=$'\t' read -r program case n; do
+    for program in cuda_test_kernels cache_test_device engine_test_device $(ls bin/tests); do
+        cat "$logs/list.$program" 2>/dev/null && rm "$logs/list.$program"
+    done | while IFS=$'\t' read -r program case n; do
         case $program in
-        cuda_test_kernels | cache_test_rows) per=32 ;;
         engine_*) per=2 ;;
+        cuda_test_kernels | cache_test_rows) per=32 ;;
         *) per=8 ;;
         esac
         for ((i = 0; i < (n + per - 1) / per; i++)); do
             printf '%s\t%d\t%d\t%s\n' "$program" "$i" $(((n + per - 1) / per)) "$case"
         done
     done >"$logs/all-cases"
-    rm -f "$logs"/list.*
     grep -E "	($first)" "$logs/all-cases"
     grep -vE "	($first)" "$logs/all-cases"
 }
@@ -179,22 +179,33 @@ kernels_in_all() { cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^
 
 # ---- rows -------------------------------------------------------------------------------------------
 
-# rows PART SECONDS COMMAND...: its rows of JSON. What came before a failure or a limit is kept.
+# rows PART SECONDS COMMAND...: its rows of JSON. The program says "> NAME" before each; one that fails or
+# takes longer than ROW_S seconds is named in a row of its own, and the next process leaves out what has begun.
 rows() {
-    local part=$1 most rc
-    most=$(left "$2")
+    local part=$1 end=$(($(date +%s) + $(left "$2"))) rc tries
     shift 2
-    if [ "$most" -lt 3 ] || [ "$answers" != true ]; then
-        say "$part: not run"
-        return 0
-    fi
-    ours timeout -k 1 "$most" "$@" 2>>"$logs/$part.err" >>"$logs/$part.jsonl"
-    rc=$?
-    # A line that a limit cut off is no row.
-    sed -i '/^{.*}$/!d' "$logs/$part.jsonl"
-    say "$part: $(wc -l <"$logs/$part.jsonl") rows${*:+ ($*)}$([ $rc -eq 0 ] || echo ", exit $rc: $(tail -n 1 "$logs/$part.err")")"
-    cat "$logs"/*.jsonl >"$out/rows.jsonl"
-    [ "$rc" -lt 124 ] || answer || true
+    for tries in 1 2 3 4 5 6; do
+        if [ $((end - $(date +%s))) -lt 2 ] || [ "$answers" != true ]; then
+            say "$part: $([ "$tries" -gt 1 ] && echo "no time for the rest" || echo "not run")"
+            break
+        fi
+        : >"$logs/now"
+        KVR_BENCH_SKIP=$(sed -n 's/^> //p' "$logs/$part.err" 2>/dev/null) KVR_BENCH_LIMIT_S=${ROW_S:-25} \
+            ours timeout -k 1 $((end - $(date +%s))) "$@" 2>"$logs/now" >>"$logs/$part.jsonl"
+        rc=$?
+        cat "$logs/now" >>"$logs/$part.err"
+        # A line that a limit cut off is no row.
+        sed -i '/^{.*}$/!d' "$logs/$part.jsonl"
+        if [ "$rc" -ne 0 ]; then
+            printf '{"name": "%s", "device": "%s", "median": null, "unit": "", "missing": "exit %d: %s", "n": 0}\n' \
+                "$(sed -n 's/^> //p' "$logs/now" | tail -n 1)" "$backend" "$rc" "$(grep -v '^> ' "$logs/now" | tail -n 1 | tr -d '"\\')" >>"$logs/$part.jsonl"
+            say "$part: $(tail -n 1 "$logs/$part.jsonl")"
+        fi
+        cat "$logs"/*.jsonl >"$out/rows.jsonl"
+        [ "$rc" -lt 124 ] || answer || true
+        if [ "$rc" -eq 0 ] || ! grep -q '^> ' "$logs/now"; then break; fi
+    done
+    say "$part: $(wc -l <"$logs/$part.jsonl") rows ($*)"
 }
 forward() { # a forward of each method; the paths of the attention inside are the cache's
     local m model=models/wan-1.3b-random end=$(($(date +%s) + $(left "$1")))
@@ -208,9 +219,9 @@ forward() { # a forward of each method; the paths of the attention inside are th
     fi
     for m in ${METHODS:-BF16 RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4 QAQ_INT4}; do
         for path in ${PATHS:-staged fused}; do
-            [ "$m" != BF16 ] || [ "$path" = staged ] || continue
             [ "$(date +%s)" -lt "$end" ] || break 2
-            rows forward "$((check_s + 5))" bin/forward_main "$model" "$m" 4 "$([ "$backend" = cuda ] && echo 5 || echo 1)" "$path"
+            rows forward "$((check_s + 5))" bin/forward "$model" "$m" 4 "$([ "$backend" = cuda ] && echo 5 || echo 1)" "$path"
+            [ "$m" != BF16 ] || break # it is coded on neither path
         done
     done
 }
@@ -240,7 +251,7 @@ methods: [${list[*]}]
 device: $backend
 compute: bf16
 seed: 1
-timing: true
+timing: ${TIMING:-true}
 baselines: none
 timeout_s: ${CELL_S:-60}
 END
@@ -265,7 +276,7 @@ profile() {
         [ "$most" -ge 8 ] || return 0
         LD_LIBRARY_PATH=$KVR_LIBS timeout -k 1 "$most" "$ncu" --csv --page details --clock-control none --kill yes -k "regex:$kernel" -c 1 \
             --section SpeedOfLight --section SchedulerStats --section WarpStateStats --section ComputeWorkloadAnalysis \
-            --section MemoryWorkloadAnalysis bin/forward_main models/wan-1.3b-random BF16 4 1 2>>"$logs/profile.err" |
+            --section MemoryWorkloadAnalysis bin/forward models/wan-1.3b-random BF16 4 1 2>>"$logs/profile.err" |
             grep '^"' >"$logs/profile-$kernel.csv"
         say "profile: $kernel, $(wc -l <"$logs/profile-$kernel.csv") lines"
     done
@@ -313,11 +324,11 @@ for part in $parts; do
     [ "$(left)" -ge 3 ] || break
     case $part in
     tests) tests "${TESTS_S:-120}" ;;
-    attention) rows attention "${ATTENTION_S:-60}" bin/bench_main "$rounds" occupancy attention ;;
+    attention) rows attention "${ATTENTION_S:-60}" bin/bench "$rounds" occupancy attention ;;
     forward) forward "${FORWARD_S:-90}" ;;
     rollouts) rollouts "${ROLLOUTS_S:-200}" ;;
-    gemm) rows gemm "${GEMM_S:-20}" bin/bench_main "$rounds" gemm ;;
-    codecs) rows codecs "${CODECS_S:-40}" bin/bench_main "$rounds" codec ;;
+    gemm) rows gemm "${GEMM_S:-20}" bin/bench "$rounds" gemm ;;
+    codecs) rows codecs "${CODECS_S:-40}" bin/bench "$rounds" codec ;;
     profile) profile "${PROFILE_S:-40}" ;;
     *) say "no part '$part'" ;;
     esac
