@@ -1,4 +1,4 @@
-/* av.c - FFmpeg's messages kept for ours, and its file names. */
+/* av.c - captures FFmpeg's log messages, and forms its file names. */
 #include "harness/files/media/av.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { COMPLAINT_MAX = 256 };
-static _Thread_local char complaint[COMPLAINT_MAX]; /* of the call this thread is in */
+static _Thread_local char complaint[COMPLAINT_MAX]; /* last message of this thread's current call */
 
 static void keep_complaint(void *ctx, int level, const char *fmt, va_list ap)
 {
@@ -55,7 +55,7 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
-    const bool memory = errno == ENOMEM; /* encoders call that an external error */
+    const bool memory = errno == ENOMEM; /* encoders report that as an external error */
     const struct kvr_ffmpeg *ff;
 
     KVR_TRY(kvr_ffmpeg_open(&ff));

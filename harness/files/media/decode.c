@@ -1,4 +1,4 @@
-/* decode.c - demux, decode, convert to RGB24, and notice what is missing. */
+/* decode.c - demuxes, decodes, converts to RGB24, and detects missing frames. */
 #include "harness/files/media/decode.h"
 
 #include "harness/core/infile.h"
@@ -10,7 +10,7 @@
 
 struct reader {
     const struct kvr_ffmpeg *ff;
-    const char *path; /* for messages */
+    const char *path; /* used in messages */
     AVFormatContext *demux;
     AVStream *stream;
     AVCodecContext *dec;
@@ -31,7 +31,7 @@ static enum kvr_status open_file(struct reader *r)
 
     KVR_TRY(kvr_infile_check(r->path));
     url = kvr_av_url(r->path);
-    /* A playlist must not lead to other hosts. */
+    /* A playlist must not access other hosts. */
     r->ff->av_dict_set(&opts, "protocol_whitelist", "file", 0);
     if (url)
         err = r->ff->avformat_open_input(&r->demux, url, NULL, &opts);
@@ -66,14 +66,14 @@ static enum kvr_status open_decoder(struct reader *r)
     err = r->ff->avcodec_parameters_to_context(r->dec, r->stream->codecpar);
     if (err >= 0) {
         r->dec->thread_count = 1;
-        r->dec->err_recognition |= AV_EF_EXPLODE; /* damage is an error, not a guess */
+        r->dec->err_recognition |= AV_EF_EXPLODE; /* damage is an error, not concealed */
         r->dec->pkt_timebase = r->stream->time_base;
         err = r->ff->avcodec_open2(r->dec, codec, NULL);
     }
     return err < 0 ? kvr_av_fail(r->path, "decoder", err) : KVR_OK;
 }
 
-/* The container's word goes before the stream's, as in players. */
+/* The container's value takes precedence over the stream's, as in players. */
 static struct kvr_ratio pixel_of(const struct reader *r)
 {
     const AVRational file = r->stream->sample_aspect_ratio, own = r->frame->sample_aspect_ratio;
@@ -82,7 +82,7 @@ static struct kvr_ratio pixel_of(const struct reader *r)
     return x.num > 0 && x.den > 0 ? (struct kvr_ratio){ x.num, x.den } : (struct kvr_ratio){ 1, 1 };
 }
 
-/* Untagged video is taken as BT.601 limited range, as players do for small sizes. */
+/* Untagged video is treated as BT.601 limited range, as players do for small sizes. */
 static enum kvr_status open_scaler(struct reader *r)
 {
     const AVFrame *f = r->frame;
@@ -141,7 +141,7 @@ static enum kvr_status keep_frame(struct reader *r)
     return KVR_OK;
 }
 
-/* Hand a packet (NULL: the end) to the decoder and keep what comes out. */
+/* Sends a packet (NULL: the end) to the decoder and stores the decoded frames. */
 static enum kvr_status feed(struct reader *r, const AVPacket *pkt)
 {
     int err = r->ff->avcodec_send_packet(r->dec, pkt);
@@ -175,7 +175,7 @@ static enum kvr_status read_all(struct reader *r)
         r->ff->av_packet_unref(r->pkt);
         KVR_TRY(st);
     }
-    /* Containers with an index (MP4) say how many packets there should be. */
+    /* Containers with an index (MP4) give the expected number of packets. */
     expected = r->ff->avformat_index_get_entries_count(r->stream);
     if (r->n_packets < expected)
         return kvr_fail(KVR_EFORMAT, "%s: cut short: %d of %d frames", r->path, r->n_packets,

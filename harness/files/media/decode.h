@@ -4,8 +4,8 @@
 
 #include "harness/files/media/media.h"
 
-/* Every frame or an error: a file cut short (KVR_EFORMAT), a frame that does not decode, or a
- * size that changes on the way is refused. On failure `out` is empty. */
+/* All frames or an error: a truncated file (KVR_EFORMAT), an undecodable frame, or a change of size
+ * is refused. On failure `out` is empty. */
 enum kvr_status kvr_decode(struct kvr_video *out, const char *path);
 
 #endif

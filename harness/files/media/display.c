@@ -1,4 +1,4 @@
-/* display.c - the display matrix, by FFmpeg's headers of any version. */
+/* display.c - the display matrix, for any version of FFmpeg's headers. */
 #include "harness/files/media/display.h"
 
 #include <stdbool.h>
@@ -18,13 +18,13 @@ static const AVPacketSideData *side_data(const AVStream *s, int *n)
 #endif
 }
 
-/* -1, 0 or 1; another number is 2. */
+/* -1, 0 or 1; 2 for any other number. */
 static int unit(int32_t x)
 {
     return x == 0 ? 0 : x == ONE ? 1 : x == -ONE ? -1 : 2;
 }
 
-/* False: there is none. */
+/* False if there is none. */
 static bool find_matrix(const AVStream *stream, const AVFrame *frame, int32_t m[N_MATRIX])
 {
     const size_t size = N_MATRIX * sizeof *m;
@@ -53,7 +53,7 @@ enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
     *out = (struct kvr_display){ .xx = 1, .yy = 1 };
     if (!find_matrix(stream, frame, m))
         return KVR_OK;
-    /* (x', y', 1) = (x, y, 1) M, rows of M in m. */
+    /* (x', y', 1) = (x, y, 1) M, with the rows of M in m. */
     *out = (struct kvr_display){ unit(m[0]), unit(m[3]), unit(m[1]), unit(m[4]) };
     if (abs(out->xx) + abs(out->xy) == 1 && abs(out->yx) + abs(out->yy) == 1 &&
         abs(out->xx) == abs(out->yy))

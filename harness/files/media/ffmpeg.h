@@ -5,9 +5,8 @@
  *     KVR_TRY(kvr_ffmpeg_open(&ff));
  *     ff->avcodec_open2(...);
  *
- * With them come some 120 others, and binding all their symbols takes several times as long as the
- * rest of the program's start: what makes no video does not pay for it. The versions are those of
- * the headers this was compiled with. */
+ * They depend on some 120 other libraries, and binding their symbols takes several times as long as
+ * the rest of the program's start. The versions are those of the headers at compile time. */
 #ifndef KVR_MEDIA_FFMPEG_H
 #define KVR_MEDIA_FFMPEG_H
 
@@ -25,8 +24,8 @@ struct kvr_ffmpeg {
 #undef FFMPEG
 };
 
-/* One table for the whole process, never closed. KVR_EIO names the library that is not there; every
- * later call says the same. */
+/* One table per process, never closed. KVR_EIO names the missing library; later calls return the
+ * same error. */
 enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out);
 
 #endif

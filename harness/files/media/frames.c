@@ -1,4 +1,4 @@
-/* frames.c - raw frames in a safetensors file; which reader a path needs. */
+/* frames.c - raw frames in a safetensors file; chooses the reader for a path. */
 #include "harness/files/media/decode.h"
 #include "harness/files/media/media.h"
 
@@ -22,7 +22,7 @@ enum kvr_status kvr_frames_write(const char *path, const struct kvr_frames *f, d
     const char *metadata[] = { "fps", text, NULL };
     struct kvr_st_item item = {
         .name = "frames",
-        .t = { .data = (void *)(uintptr_t)f->rgb, /* only read */
+        .t = { .data = (void *)(uintptr_t)f->rgb, /* read-only */
                .dtype = KVR_U8,
                .n_dims = 4,
                .shape = { f->n, f->height, f->width, 3 } },

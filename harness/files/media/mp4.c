@@ -1,5 +1,5 @@
-/* mp4.c - H.264 in MP4, for looking. The same frames give the same bytes: one thread, no
- * dates, no version strings. */
+/* mp4.c - H.264 in MP4, for viewing. Equal frames give equal bytes: one thread, no dates, no
+ * version strings. */
 #include "harness/files/media/av.h"
 #include "harness/files/media/media.h"
 
@@ -13,24 +13,24 @@
 
 #include "harness/core/outfile.h"
 
-enum { MAX_EXTENT = 16384 }; /* what players and H.264 levels take */
+enum { MAX_EXTENT = 16384 }; /* limit of players and H.264 levels */
 
 struct writer {
     const struct kvr_ffmpeg *ff;
-    const char *path; /* for messages */
+    const char *path; /* used in messages */
     AVFormatContext *mux;
     AVStream *stream;
     AVCodecContext *enc;
     struct SwsContext *sws;
     AVFrame *frame;
     AVPacket *pkt;
-    uint8_t *big; /* one frame, repeated and padded: [enc->height, enc->width, 3] */
+    uint8_t *big; /* one enlarged and padded frame: [enc->height, enc->width, 3] */
 };
 
 /* --- the file ----------------------------------------------------------------------------- */
 
-/* Ours, by its descriptor: a name may lead elsewhere, and FFmpeg's own avio_open() frees twice where it
- * has no memory (5.1). The muxer opens it a second time, to read what it moves. */
+/* Our own I/O by descriptor: a name may be redirected, and FFmpeg's avio_open() has a double free
+ * without memory (5.1). The muxer opens it a second time to read the data it moves. */
 struct stream {
     const struct kvr_ffmpeg *ff;
     int fd;
@@ -100,7 +100,7 @@ static AVIOContext *open_stream(const struct kvr_ffmpeg *ff, int fd, bool writes
     return NULL;
 }
 
-/* What could not be written. */
+/* Returns the write error, if any. */
 static int close_stream(const struct kvr_ffmpeg *ff, AVIOContext **io)
 {
     int err = 0;
@@ -135,11 +135,11 @@ static int close_again(AVFormatContext *mux, AVIOContext *io)
 
 /* --- the writer --------------------------------------------------------------------------- */
 
-/* FFmpeg ends the process where it has no memory for an encoder's defaults: what is free in one piece
- * here, and below malloc's threshold for mappings, is there for them after. */
+/* FFmpeg aborts if it cannot allocate an encoder's defaults. This checks beforehand that a
+ * contiguous block below malloc's mmap threshold is free. */
 static bool has_room(void)
 {
-    void *volatile room = malloc(64 * 1024); /* else the pair would be optimised away */
+    void *volatile room = malloc(64 * 1024); /* volatile: the pair must not be optimised away */
     const bool yes = room != NULL;
 
     free(room);
@@ -169,10 +169,10 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
     w->enc->color_primaries = AVCOL_PRI_BT709;
     w->enc->color_trc = AVCOL_TRC_BT709;
     w->enc->flags |= AV_CODEC_FLAG_BITEXACT | AV_CODEC_FLAG_GLOBAL_HEADER;
-    /* Against "medium" a third of the time for half a decibel and 5 % of the bytes. */
+    /* A third of the time of "medium" for half a decibel and 5 % of the bytes. */
     w->ff->av_dict_set(&opts, "preset", "superfast", 0);
     w->ff->av_dict_set(&opts, "crf", "16", 0);
-    /* With it x264 164 gave other bytes for the same small frames, run by run; not without. */
+    /* With mbtree x264 164 gave different bytes for the same small frames in different runs. */
     w->ff->av_dict_set(&opts, "mbtree", "0", 0);
     err = w->ff->avcodec_open2(w->enc, codec, &opts);
     w->ff->av_dict_free(&opts);
@@ -190,7 +190,7 @@ static enum kvr_status open_scaler(struct writer *w)
         SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT, NULL, NULL, NULL);
     w->frame = w->ff->av_frame_alloc();
     w->pkt = w->ff->av_packet_alloc();
-    /* Its wide loads read past the last pixel. */
+    /* The encoder's wide loads read past the last pixel. */
     w->big = malloc((size_t)width * (size_t)height * 3 + AV_INPUT_BUFFER_PADDING_SIZE);
     if (!w->sws || !w->frame || !w->pkt || !w->big)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %dx%d", w->path, width, height);
@@ -230,7 +230,7 @@ static enum kvr_status open_muxer(struct writer *w, int fd)
     return err < 0 ? kvr_av_fail(w->path, "cannot write the header", err) : KVR_OK;
 }
 
-/* Hand a frame (NULL: the end) to the encoder and write what comes out. */
+/* Sends a frame (NULL: the end) to the encoder and writes the resulting packets. */
 static enum kvr_status push(struct writer *w, const AVFrame *frame)
 {
     int err = w->ff->avcodec_send_frame(w->enc, frame);
@@ -241,7 +241,7 @@ static enum kvr_status push(struct writer *w, const AVFrame *frame)
             return KVR_OK;
         if (err < 0)
             break;
-        w->pkt->duration = 1; /* in frames; else the last one would have none */
+        w->pkt->duration = 1; /* in frames; otherwise the last one would have none */
         w->ff->av_packet_rescale_ts(w->pkt, w->enc->time_base, w->stream->time_base);
         w->pkt->stream_index = w->stream->index;
         err = w->ff->av_interleaved_write_frame(w->mux, w->pkt);
@@ -249,7 +249,7 @@ static enum kvr_status push(struct writer *w, const AVFrame *frame)
     return kvr_av_fail(w->path, "cannot write a frame", err);
 }
 
-/* Repeat each pixel; what padding is needed repeats the last column and row. */
+/* Repeats each pixel; padding repeats the last column and row. */
 static void enlarge(const struct writer *w, const uint8_t *rgb, int height, int width, int scale)
 {
     for (int y = 0; y < w->enc->height; y++) {
@@ -316,7 +316,7 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
         return kvr_fail(KVR_EINVAL, "%s: %dx%d times %d, need 1..%d pixels a side", path, f->width,
                         f->height, scale, MAX_EXTENT);
     KVR_TRY(kvr_out_open(&out, path));
-    /* Chroma is kept for pairs of pixels, so both extents are rounded up to even. */
+    /* Chroma is stored per pixel pair, so both sizes are rounded up to even. */
     st = open_encoder(&w, (f->width * scale + 1) & ~1, (f->height * scale + 1) & ~1,
                       w.ff->av_d2q(fps, 100000));
     if (st == KVR_OK)

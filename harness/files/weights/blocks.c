@@ -1,4 +1,4 @@
-/* blocks.c - one dequantiser a type, in the order of the bytes. */
+/* blocks.c - one dequantizer per type, in byte order. */
 #include "harness/files/weights/blocks.h"
 
 #include <string.h>
@@ -56,8 +56,9 @@ static void q8_0(const unsigned char *b, int64_t n_blocks, float *to)
     }
 }
 
-/* Six-bit scale s[j] and minimum t[j] of twelve bytes: the first four of each are the low six bits
- * of bytes 0..3 and 4..7; the others have four bits in bytes 8..11 and two above those. */
+/* Six-bit scale s[j] and minimum t[j] from twelve bytes: the first four of each are the low six
+ * bits of bytes 0..3 and 4..7; the others have four bits in bytes 8..11 and two in the high bits of
+ * the former. */
 static void six_bits(const unsigned char *p, int j, int *s, int *t)
 {
     if (j < 4) {
@@ -100,7 +101,7 @@ static void q6_k(const unsigned char *b, int64_t n_blocks, float *to)
             const unsigned char *low = b + 64 * half, *high = b + 128 + 32 * half;
             const signed char *s = (const signed char *)b + 192 + 8 * half;
 
-            for (int j = 0; j < 128; j++) { /* four runs of 32 share 64 and 32 bytes */
+            for (int j = 0; j < 128; j++) { /* four runs of 32 elements share 64 and 32 bytes */
                 const int run = j / 32, k = j % 32;
                 const int q = (low[k + 32 * (run & 1)] >> 4 * (run >> 1) & 15) |
                               (high[k] >> 2 * run & 3) << 4;

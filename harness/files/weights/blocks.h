@@ -1,9 +1,9 @@
-/* blocks.h - the quantised tensor types of GGUF files, to float.
+/* blocks.h - dequantizes the block types of GGUF files.
  *
  *     const struct kvr_quant *b = kvr_quant_find("Q4_1");
  *     b->to_f32(bytes, n_blocks, rows);                        n_blocks x b->n floats
  *
- * Blocks (the format of ggml; d, m are F16, little-endian; q codes; x values):
+ * Block formats (of ggml; d, m are F16, little-endian; q codes; x values):
  *
  *     Q4_0  32: d, 16 bytes.          x = d (q - 8). Byte j: element j low, element j + 16 high
  *     Q4_1  32: d, m, 16 bytes.       x = d q + m
@@ -12,10 +12,10 @@
  *     Q4_K 256: d, m, 12 bytes of 8 six-bit scales s and 8 minima t, 128 bytes.
  *               Of each 64 elements the first 32 are the low nibbles of 32 bytes, the others the
  *               high ones; each 32 have one s and t.   x = (d s) q - (m t)
- *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one for 16
+ *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one per 16
  *               elements, d last.     x = (d s) (q - 32)
  *
- * Products are rounded to F32 from left to right, as brackets say. */
+ * Products are rounded to F32 from left to right, as bracketed. */
 #ifndef KVR_WEIGHTS_BLOCKS_H
 #define KVR_WEIGHTS_BLOCKS_H
 
@@ -31,15 +31,15 @@ struct kvr_quant {
     void (*to_f32)(const unsigned char *blocks, int64_t n_blocks, float *to);
 };
 
-/* What a GGUF tensor type number means. */
+/* Meaning of a GGUF tensor type number. */
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
     enum kvr_dtype dtype;           /* KVR_N_DTYPES: not plain */
-    const struct kvr_quant *blocks; /* NULL and not plain: known, not read */
+    const struct kvr_quant *blocks; /* NULL and not plain: known but not supported */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
-/* By name, "Q4_1"; NULL when it is not read. */
+/* By name, "Q4_1"; NULL if it is not supported. */
 const struct kvr_quant *kvr_quant_find(const char *name);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* folder.c - which files of a folder are weights. */
+/* folder.c - finds the weight files of a folder. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static int is_weights(const struct dirent *e)
            ends(e->d_name, ".pt") || ends(e->d_name, ".pth") || ends(e->d_name, ".gguf");
 }
 
-/* Does this index name the file? One that cannot be read names none: it is refused when opened. */
+/* Whether this index names the file. An unreadable index names none; opening it reports the
+ * error. */
 static enum kvr_status index_names(const char *dir, const char *index, const char *file, bool *hit)
 {
     char *path = kvr_path_join(dir, index);

@@ -1,4 +1,4 @@
-/* gguf.c - header, metadata, tensors: every length is held against what is left of the file. */
+/* gguf.c - header, metadata, tensors: every length is checked against the rest of the file. */
 #include "harness/files/weights/gguf.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ enum type { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64,
 
 static const struct {
     const char *name;
-    int n_bytes; /* 0: its length is its own */
+    int n_bytes; /* 0: variable length */
 } types[N_TYPES] = {
     { "uint8", 1 },  { "int8", 1 },    { "uint16", 2 },  { "int16", 2 },  { "uint32", 4 },
     { "int32", 4 },  { "float32", 4 }, { "bool", 1 },    { "string", 0 }, { "array", 0 },
@@ -23,8 +23,8 @@ static const struct {
 struct value {
     const unsigned char *key;
     size_t n_key;
-    enum type type, of;        /* of: an array's items */
-    uint64_t n;                /* items; 1 when it is no array */
+    enum type type, of;        /* of: element type of an array */
+    uint64_t n;                /* elements; 1 if it is not an array */
     const unsigned char *data; /* the value, the first item */
 };
 
@@ -106,7 +106,8 @@ static enum kvr_status skip_items(struct cursor *c, enum type t, uint64_t n)
         return skip(c, n_bytes);
     }
     for (uint64_t i = 0; i < n; i++)
-        KVR_TRY(take_string(c, &s, &len)); /* 8 bytes at least: n is bounded by the file */
+        KVR_TRY(take_string(c, &s, &len)); /* at least 8 bytes each, so n is bounded by the file's
+                                            * size */
     return KVR_OK;
 }
 
@@ -188,7 +189,7 @@ static enum kvr_status take_type(struct cursor *c, struct kvr_weight *w, const v
     return KVR_OK;
 }
 
-/* One tensor's description; its offset stays in *offset until the data's place is known. */
+/* One tensor's description; *offset is resolved once the data's start is known. */
 static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, uint64_t *offset)
 {
     const unsigned char *name;
@@ -382,7 +383,7 @@ static bool is_int(enum type t)
            t == I64;
 }
 
-/* Sign-extended where the type is signed; false: beyond int64. */
+/* Sign-extended for signed types; false: beyond int64. */
 static bool int_at(enum type t, const unsigned char *p, int64_t *out)
 {
     const int bits = 8 * types[t].n_bytes;

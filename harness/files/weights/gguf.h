@@ -1,4 +1,4 @@
-/* gguf.h - a GGUF file (versions 2 and 3): typed metadata and tensors.
+/* gguf.h - reads a GGUF file (versions 2 and 3): typed metadata and tensors.
  *
  *     struct kvr_gguf *g;
  *     struct kvr_weight_list l;
@@ -9,12 +9,12 @@
  *
  * Layout, little-endian: "GGUF", version u32, number of tensors u64, number of metadata u64; then
  * metadata: key, type u32, value; then tensors: name, number of dimensions u32, extents u64 (the
- * contiguous one first), type u32, offset u64; then the data, aligned to general.alignment (32).
- * A string is a u64 length and its bytes.
+ * contiguous one first), type u32, offset u64; then the data, aligned to general.alignment (32). A
+ * string is a u64 length and its bytes.
  *
- * Refused: keys or names that are not UTF-8, empty, too long or there twice; arrays in arrays;
- * unknown value types; tensors of an unknown type, or of one that blocks.def only names; extents
- * that overflow or do not fill blocks; data that is misaligned, overlaps or leaves the file. */
+ * Refused: keys or names that are not UTF-8, empty, too long or duplicated; nested arrays; unknown
+ * value types; tensors of an unknown or unsupported type; extents that overflow or do not fill
+ * blocks; data that is misaligned, overlaps or exceeds the file. */
 #ifndef KVR_WEIGHTS_GGUF_H
 #define KVR_WEIGHTS_GGUF_H
 
@@ -26,24 +26,24 @@ extern "C" {
 
 struct kvr_gguf; /* the metadata */
 
-/* `bytes` is borrowed for the life of both, `where` too. On failure both are empty. */
+/* `bytes` and `where` must outlive both. On failure both are empty. */
 enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, const char *where,
                               const unsigned char *bytes, size_t n);
-void kvr_gguf_free(struct kvr_gguf **g); /* copes with NULL */
+void kvr_gguf_free(struct kvr_gguf **g); /* accepts NULL */
 
 struct kvr_gguf_string {
     const char *text; /* in the file, not terminated, any bytes */
     size_t n;
 };
 
-/* KVR_ENOTFOUND: no such key; KVR_EFORMAT: another type, or an integer beyond int64. `out` is left
- * alone then. Any integer type serves _int, any number _real. */
+/* KVR_ENOTFOUND: no such key; KVR_EFORMAT: another type, or an integer beyond int64. `out` is then
+ * unchanged. _int accepts any integer type, _real any number. */
 enum kvr_status kvr_gguf_int(const struct kvr_gguf *g, const char *key, int64_t *out);
 enum kvr_status kvr_gguf_real(const struct kvr_gguf *g, const char *key, double *out);
 enum kvr_status kvr_gguf_bool(const struct kvr_gguf *g, const char *key, bool *out);
 enum kvr_status kvr_gguf_text(const struct kvr_gguf *g, const char *key,
                               struct kvr_gguf_string *out);
-/* Arrays. *out is malloc'd, [*n]; free() it. */
+/* Arrays. *out is malloc'd, [*n]; the caller frees it. */
 enum kvr_status kvr_gguf_texts(const struct kvr_gguf *g, const char *key,
                                struct kvr_gguf_string **out, size_t *n);
 enum kvr_status kvr_gguf_reals(const struct kvr_gguf *g, const char *key, double **out, size_t *n);

@@ -1,4 +1,4 @@
-/* kind.c - the rows of kinds.def against the names of a file. */
+/* kind.c - matches the rows of kinds.def with a file's names. */
 #include "harness/files/weights/kind.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static enum kind find_kind(const struct kvr_weights *w)
     return N_KINDS;
 }
 
-/* One more than the highest number behind the prefix. */
+/* Highest layer number after the prefix, plus one. */
 static int count_layers(const struct kvr_weights *w, const char *prefix)
 {
     const size_t n = strlen(prefix);
@@ -98,7 +98,7 @@ static enum kvr_status add_missing(struct kvr_kind_report *r, const struct kvr_w
     return KVR_OK;
 }
 
-/* The row with every layer's number, or once as it is. */
+/* Looks up the row for every layer, or once if it has no layer number. */
 static enum kvr_status look_for(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 const char *row)
 {

@@ -1,4 +1,4 @@
-/* mapped.c - open, look, map. */
+/* mapped.c - opens, checks and maps a file. */
 #include "harness/files/weights/mapped.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum kvr_status kvr_mapped_open(struct kvr_mapped *m, const char *path)
 {
-    /* O_NONBLOCK: a FIFO of this name must be refused, not waited for. */
+    /* O_NONBLOCK: a FIFO must be refused, not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     enum kvr_status st = KVR_OK;
     struct stat sb;

@@ -5,8 +5,8 @@
  *     ... m.bytes[0 .. m.n) ...
  *     kvr_mapped_close(&m);
  *
- * Only what is read becomes resident. Regular files alone: a FIFO or a device of that name is
- * KVR_EIO, a name that is not there KVR_ENOTFOUND. */
+ * Pages become resident when read. Regular files only: a FIFO or a device is KVR_EIO, a missing
+ * file KVR_ENOTFOUND. */
 #ifndef KVR_WEIGHTS_MAPPED_H
 #define KVR_WEIGHTS_MAPPED_H
 
@@ -24,7 +24,7 @@ struct kvr_mapped {
 };
 
 enum kvr_status kvr_mapped_open(struct kvr_mapped *m, const char *path);
-void kvr_mapped_close(struct kvr_mapped *m); /* leaves {0}, copes with {0} */
+void kvr_mapped_close(struct kvr_mapped *m); /* leaves {0}, accepts {0} */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* names.c - strip, then rename, at the beginnings of a name's parts. */
+/* names.c - strips and renames prefixes of a name's components. */
 #include "harness/files/weights/names.h"
 
 #include <stdlib.h>
@@ -86,7 +86,7 @@ void kvr_names_look(struct kvr_names *s, const char *(*name)(const void *of, int
         s->root = roots[best];
 }
 
-/* Replace the first n characters at `at` inside `s`, which has room. */
+/* Replaces the first n characters at `at` inside `s`, which has room. */
 static void replace(char *at, size_t n, const char *by)
 {
     size_t m = strlen(by);
@@ -110,7 +110,7 @@ static void strip(char *s)
         }
 }
 
-/* The first row that fits a part is taken, and what it wrote is not looked at again. */
+/* The first matching row is applied, and its result is not matched again. */
 static char *rename_part(const struct kvr_names *s, char *part)
 {
     for (size_t i = 0; i < COUNT(renames); i++)
@@ -132,7 +132,7 @@ static void rename_all(const struct kvr_names *s, char *name)
         char *after = rename_part(s, part);
 
         if (after > name && after != part && after[-1] == '.') {
-            part = after; /* the row ended a part */
+            part = after; /* the row ended a component */
             continue;
         }
         part = strchr(after, '.');
@@ -148,7 +148,7 @@ bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped)
     *mapped = NULL;
     if (!begins(name, s->root))
         return true;
-    /* No row more than doubles what it replaces, and each part is replaced once. */
+    /* A row at most doubles the length, and each component is replaced once. */
     *mapped = malloc(4 * n + 64);
     if (!*mapped)
         return false;

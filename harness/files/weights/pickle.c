@@ -1,4 +1,4 @@
-/* pickle.c - the stack machine: a dozen kinds of data, and four names that stand for something. */
+/* pickle.c - the stack machine: a dozen data types and four global names. */
 #include "harness/files/weights/pickle.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 enum {
     MAX_BYTES = 64 << 20,
     MAX_NODES = 1 << 20,
-    MAX_CELLS = 1 << 22, /* in bytes of pickle a cell is cheaper than a node */
+    MAX_CELLS = 1 << 22, /* per byte of pickle a cell is cheaper than a node */
     MAX_KEY = 255,
     PROTOCOL = 2,
 };
@@ -20,9 +20,9 @@ struct machine {
     struct kvr_pickle *p;
     const char *where;
     const unsigned char *bytes;
-    size_t n, at, op_at; /* op_at: of the instruction that runs */
+    size_t n, at, op_at; /* op_at: current instruction */
     uint32_t *stack, n_stack, cap_stack;
-    uint32_t *memo, n_memo, cap_memo; /* memo[i]: node + 1; 0: not set */
+    uint32_t *memo, n_memo, cap_memo; /* memo[i]: node + 1; 0: unset */
 };
 
 static const struct {
@@ -40,7 +40,7 @@ static enum kvr_status refuse(const struct machine *m, const char *why)
     return kvr_fail(KVR_EFORMAT, "%s: pickle: byte %zu: %s", m->where, m->op_at, why);
 }
 
-/* Room for one more element in an array that doubles. */
+/* Makes room for one more element in an array that doubles. */
 static enum kvr_status grow(const struct machine *m, void *array, uint32_t n, uint32_t *cap,
                             size_t size, uint32_t most, const char *what)
 {
@@ -126,7 +126,7 @@ static enum kvr_status top(const struct machine *m, uint32_t *node)
     return KVR_OK;
 }
 
-/* Items above the newest mark; the mark itself is stack[*base - 1]. */
+/* Items above the topmost mark, which is stack[*base - 1]. */
 static enum kvr_status above_mark(const struct machine *m, uint32_t *base)
 {
     *base = 0;
@@ -159,7 +159,7 @@ static enum kvr_status add_item(struct machine *m, uint32_t to, uint32_t item)
 
     KVR_TRY(grow(m, &p->cells, p->n_cells, &p->cap_cells, sizeof *p->cells, MAX_CELLS,
                  "items of containers"));
-    if (p->n_cells == 0) /* cell 0 is none; the first growth has room for both */
+    if (p->n_cells == 0) /* cell 0 is reserved; the first growth has room for both */
         p->cells[p->n_cells++] = (struct kvr_pk_cell){ 0 };
     x = &p->nodes[to];
     p->cells[p->n_cells] = (struct kvr_pk_cell){ .node = item };
@@ -267,7 +267,7 @@ static enum kvr_status set_above_mark(struct machine *m)
 
 /* --- Memo ---------------------------------------------------------------------------------- */
 
-/* Python numbers its puts 0, 1, 2, ...: an index beyond the number of objects is no writer's. */
+/* Python numbers its puts 0, 1, 2, ..., so an index beyond the number of objects is malformed. */
 static enum kvr_status put(struct machine *m, uint64_t i)
 {
     uint32_t node;
@@ -291,7 +291,7 @@ static enum kvr_status get(struct machine *m, uint64_t i)
     return push(m, m->memo[i] - 1);
 }
 
-/* --- The few names ------------------------------------------------------------------------- */
+/* --- Global names -------------------------------------------------------------------------- */
 
 static bool same(const unsigned char *s, size_t n, const char *name)
 {
@@ -345,7 +345,7 @@ static bool is_empty_dict(const struct kvr_pk_node *x)
     return x->kind == KVR_PK_DICT && x->n == 0;
 }
 
-/* storage, offset, shape, strides, requires_grad, backward hooks (none) and, of some versions,
+/* storage, offset, shape, strides, requires_grad, backward hooks (none) and, in some versions,
  * metadata (none). */
 static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
 {
@@ -398,7 +398,7 @@ static enum kvr_status reduce(struct machine *m)
     return refuse(m, "a call of a storage type");
 }
 
-/* An OrderedDict's attributes (a state_dict has _metadata: versions of modules). */
+/* Attributes of an OrderedDict (a state_dict's _metadata: module versions). */
 static enum kvr_status build(struct machine *m)
 {
     uint32_t state, target;
@@ -588,7 +588,7 @@ static enum kvr_status run(struct machine *m)
     return m->n_stack == 0 ? KVR_OK : refuse(m, "more than one object is left on the stack");
 }
 
-/* --- Keys that are there twice ------------------------------------------------------------- */
+/* --- Duplicate keys ------------------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b)
 {

@@ -1,4 +1,4 @@
-/* pickle.h - a pickle (protocol 2) of plain containers and tensors, read as data.
+/* pickle.h - reads a pickle (protocol 2) of plain containers and tensors as data.
  *
  *     struct kvr_pickle p;
  *     size_t used;
@@ -6,14 +6,14 @@
  *     const struct kvr_pk_node *root = &p.nodes[p.root];
  *     kvr_pickle_free(&p);
  *
- * A pickle is a program for a stack machine. This machine knows only the instructions that put
- * together None, bool, int, float, str, tuple, list and dict, and the names of
- * pickle_globals.def; a pickle with any other instruction or name is refused, wherever it stands.
- * Nothing is imported, called or opened. Bounds: 64 MiB of pickle, 2^20 objects, a memo no larger
- * than the number of objects. A dict with one key twice is refused.
+ * A pickle is a program for a stack machine. This machine supports only the instructions that build
+ * None, bool, int, float, str, tuple, list and dict, and the names in pickle_globals.def; any other
+ * instruction or name is refused. Nothing is imported, called or opened. Limits: 64 MiB of pickle,
+ * 2^20 objects, a memo no larger than the number of objects. A dict with a duplicate key is
+ * refused.
  *
- * The result is a graph, not a tree: a list may be reached in many ways, or from itself. Whoever
- * walks it must bound depth and visits. */
+ * The result is a graph, not a tree: a list may be reachable in several ways, or from itself. A
+ * traversal must bound its depth and visits. */
 #ifndef KVR_WEIGHTS_PICKLE_H
 #define KVR_WEIGHTS_PICKLE_H
 
@@ -29,7 +29,7 @@ enum kvr_pk_kind {
     KVR_PK_BOOL,  /* i: 0 or 1 */
     KVR_PK_INT,   /* i */
     KVR_PK_LONG,  /* text[n]: an integer beyond 64 bits, little-endian two's complement */
-    KVR_PK_REAL,  /* not kept: no weight is one */
+    KVR_PK_REAL,  /* value not stored: weights are never scalars */
     KVR_PK_STR,   /* text[n], UTF-8 without NUL */
     KVR_PK_TUPLE, /* first: n items */
     KVR_PK_LIST,
@@ -49,11 +49,11 @@ enum kvr_pk_global {
 struct kvr_pk_node {
     uint8_t kind;
     uint8_t dtype;   /* STORAGE: enum kvr_dtype */
-    uint8_t ordered; /* DICT: an OrderedDict, which may have attributes; they are dropped */
+    uint8_t ordered; /* DICT: an OrderedDict; its attributes are dropped */
     uint32_t n;
     union {
         int64_t i;
-        const unsigned char *text; /* in the pickle's bytes */
+        const unsigned char *text; /* points into the pickle's bytes */
         struct {
             uint32_t first, last; /* cells; 0: none */
         };
@@ -68,19 +68,19 @@ struct kvr_pk_cell {
 struct kvr_pickle {
     struct kvr_pk_node *nodes;
     uint32_t n_nodes, cap_nodes;
-    struct kvr_pk_cell *cells; /* cell 0 is none */
+    struct kvr_pk_cell *cells; /* cell 0 is reserved */
     uint32_t n_cells, cap_cells;
     uint32_t root;
 };
 
-/* Reads one pickle from the beginning of bytes[n]; *used: up to its STOP. `bytes` is borrowed until
- * kvr_pickle_free. KVR_EFORMAT says what is wrong at which byte; a refused name is shown escaped
- * and cut. On failure `p` is empty. */
+/* Reads one pickle from the start of bytes[n]; *used: length including its STOP. `bytes` is
+ * borrowed until kvr_pickle_free. KVR_EFORMAT gives the reason and the byte offset; a refused name
+ * is shown escaped and truncated. On failure `p` is empty. */
 enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const unsigned char *bytes,
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);
 
-/* The value under a key of ASCII letters; NULL when `dict` is no DICT or has no such key. */
+/* Value of a key of ASCII letters; NULL if `dict` is not a DICT or lacks the key. */
 const struct kvr_pk_node *kvr_pickle_get(const struct kvr_pickle *p, const struct kvr_pk_node *dict,
                                          const char *key);
 

@@ -59,7 +59,7 @@ static enum kvr_status open_beside(struct kvr_st **f, uint64_t *n_bytes, const c
     return st;
 }
 
-/* The shard of this name, opened when it is new. */
+/* The shard of this name; opened on first use. */
 static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, const char *index,
                              const char *name, int *out)
 {
@@ -67,7 +67,7 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
     uint64_t n_bytes = 0;
 
     *out = 0;
-    for (int i = s->n; i-- > 0;) /* neighbours in the index are neighbours in a shard */
+    for (int i = s->n; i-- > 0;) /* adjacent entries are usually in one shard */
         if (strcmp(s->names[i], name) == 0) {
             *out = i;
             return KVR_OK;

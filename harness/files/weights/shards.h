@@ -1,12 +1,11 @@
-/* shards.h - the tensors of safetensors files: one, or several named by an index.json.
+/* shards.h - the tensors of one safetensors file, or of several named by an index.json.
  *
  *     struct kvr_shards s;
  *     KVR_TRY(kvr_shards_read(&s, &list, "diffusion_pytorch_model.safetensors.index.json"));
  *     kvr_shards_free(&s);
  *
- * The index is {"weight_map": {tensor: file}}. A file is named without a folder and lies beside
- * the index; each tensor must be in the file that the index says. Tensors that the index does not
- * name are not the model's. */
+ * The index is {"weight_map": {tensor: file}}. File names have no folder and are relative to the
+ * index; each tensor must be in its named file. Tensors not in the index are ignored. */
 #ifndef KVR_WEIGHTS_SHARDS_H
 #define KVR_WEIGHTS_SHARDS_H
 
@@ -19,13 +18,13 @@ extern "C" {
 
 struct kvr_shards {
     struct kvr_st **files;
-    char **names; /* of the files, without folder */
+    char **names; /* file names without folder */
     int n;
 };
 
-/* The list borrows from `s`. On failure both are empty. list->where: `path`, borrowed. */
+/* The list borrows from `s`. On failure both are empty. list->where borrows `path`. */
 enum kvr_status kvr_shards_read(struct kvr_shards *s, struct kvr_weight_list *l, const char *path);
-/* One file that is in memory already; takes `f`, whatever is returned. */
+/* A single file already in memory; takes `f`, also on failure. */
 enum kvr_status kvr_shards_read_one(struct kvr_shards *s, struct kvr_weight_list *l,
                                     const char *path, uint64_t n_bytes, struct kvr_st *f);
 void kvr_shards_free(struct kvr_shards *s);

@@ -1,4 +1,4 @@
-/* text.c - what may be shown of a stranger's name. */
+/* text.c - sanitizes names from untrusted files. */
 #include "harness/files/weights/text.h"
 
 #include <stdint.h>
@@ -26,7 +26,7 @@ const char *kvr_shown_string(char buf[KVR_SHOWN], const char *text)
     return kvr_shown(buf, text, strlen(text));
 }
 
-/* Bytes of the character at s, 0 when it is none. */
+/* Bytes of the UTF-8 character at s; 0 if malformed. */
 static size_t utf8_length(const unsigned char *s, size_t n)
 {
     static const uint32_t least[] = { 0, 1, 0x80, 0x800, 0x10000 };

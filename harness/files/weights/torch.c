@@ -1,4 +1,4 @@
-/* torch.c - from a pickle's graph and its storages to tensors. */
+/* torch.c - builds tensors from a pickle's graph and its storages. */
 #include "harness/files/weights/torch.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum { MAX_DEPTH = 32, LEGACY_VERSION = 1001, KEY_ROOM = 512 };
 
-/* A storage of the legacy form. */
+/* A storage of the legacy format. */
 struct stored {
     const unsigned char *key;
     uint32_t n_key;
@@ -27,12 +27,12 @@ struct reader {
     size_t n;
     struct kvr_pickle p;
     struct kvr_zipfile zip;
-    const unsigned char *folder; /* of the zip's records, with its slash */
+    const unsigned char *folder; /* prefix of the zip's records, including the slash */
     size_t n_folder;
     struct stored *stored; /* legacy: sorted by key */
     size_t n_stored;
     struct kvr_weight_list *list;
-    char path[KVR_WEIGHT_NAME_MAX + 1]; /* of the object that is visited */
+    char path[KVR_WEIGHT_NAME_MAX + 1]; /* of the visited object */
     uint64_t visits, max_visits;
 };
 
@@ -187,7 +187,7 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
 static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size_t n_path,
                              int depth);
 
-/* Visits x with ".key" behind the path. */
+/* Visits x with ".key" appended to the path. */
 static enum kvr_status visit_under(struct reader *r, const void *key, size_t n_key, size_t n_path,
                                    const struct kvr_pk_node *x, int depth)
 {
@@ -259,8 +259,8 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
                                   : visit_items(r, x, n_path, depth + 1);
 }
 
-/* A container that is named twice (a model under two keys) is legal, so visits are bounded by
- * objects, with room to spare. */
+/* A container may be referenced twice (a model under two keys), so the number of visits is bounded
+ * by a multiple of the objects. */
 static enum kvr_status visit_all(struct reader *r)
 {
     r->max_visits = 1000 + 4 * (uint64_t)r->p.n_nodes;
@@ -378,7 +378,7 @@ static enum kvr_status read_small(struct reader *r, size_t *at,
     return st;
 }
 
-/* Type and length of a storage stand in the object's pickle, as often as tensors name it. */
+/* Types and lengths of storages are repeated in the object's pickle with every tensor. */
 static enum kvr_status collect_storages(struct reader *r)
 {
     size_t n = 0;

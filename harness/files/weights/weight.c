@@ -1,4 +1,4 @@
-/* weight.c - views made contiguous, piece by piece, and the list of tensors. */
+/* weight.c - makes views contiguous piece by piece, and keeps the list of tensors. */
 #include "harness/files/weights/weight.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static bool is_floating(enum kvr_dtype t)
            t == KVR_F8_E5M2;
 }
 
-/* One row of the last dimension, or what is asked of it, at a time. */
+/* One row of the last dimension, or part of it, at a time. */
 static void copy_strided(const struct kvr_weight *w, int64_t first, int64_t n, unsigned char *to)
 {
     const size_t size = kvr_dtype_size(w->dtype);
@@ -131,7 +131,7 @@ enum kvr_status kvr_weight_sha256(const struct kvr_weight *w, char *hex)
 
 enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n)
 {
-    enum { STEP = 1 << 12 }; /* a multiple of every block */
+    enum { STEP = 1 << 12 }; /* a multiple of every block size */
     float x[STEP];
 
     *n = 0;

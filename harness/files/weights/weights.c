@@ -1,4 +1,4 @@
-/* weights.c - which format it is, one reader for each, and the model's names over all of them. */
+/* weights.c - detects the format, calls its reader, and maps names to the model's. */
 #include "harness/files/weights/weights.h"
 
 #include <stdint.h>
@@ -25,12 +25,12 @@ struct kvr_weights {
     struct kvr_weight_list list;
     struct kvr_shards shards;
     struct kvr_gguf *gguf;
-    char **model_names;           /* [n], NULL where there is none */
-    struct by_model_name *sorted; /* those that there are */
+    char **model_names;           /* [n], NULL if unmapped */
+    struct by_model_name *sorted; /* the mapped ones */
     int n_sorted, n_collisions;
 };
 
-/* --- Which format -------------------------------------------------------------------------- */
+/* --- Format detection ---------------------------------------------------------------------- */
 
 static bool begins(const unsigned char *b, size_t n, const char *with)
 {
@@ -42,7 +42,7 @@ static bool is_safetensors(const unsigned char *b, size_t n)
     return n > 8 && b[8] == '{' && b[4] == 0 && b[5] == 0 && b[6] == 0 && b[7] == 0;
 }
 
-/* What it is instead, where that is plain to see. */
+/* Names the actual format if it is recognisable. */
 static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, size_t n)
 {
     const char *what = "neither torch (.pt, .pth), safetensors nor GGUF";
@@ -203,7 +203,7 @@ void kvr_weights_close(struct kvr_weights **pw)
     *pw = NULL;
 }
 
-/* --- Looking ------------------------------------------------------------------------------- */
+/* --- Lookup -------------------------------------------------------------------------------- */
 
 enum kvr_weights_format kvr_weights_format(const struct kvr_weights *w)
 {
@@ -258,7 +258,7 @@ void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
                     from = (uintptr_t)t->data / page * page;
 
-    /* Read-only pages of a file: what is dropped comes back as it was. */
+    /* Read-only file pages: dropped pages are read again on demand. */
     if (w->file.bytes && t->contiguous && t->n_bytes > 0)
         (void)madvise((void *)from, (uintptr_t)t->data + (size_t)t->n_bytes - from, MADV_DONTNEED);
 }

@@ -1,4 +1,4 @@
-/* weights.h - a file of weights, whatever its format.
+/* weights.h - a weight file in any supported format.
  *
  *     struct kvr_weights *w;
  *     struct kvr_array a = { 0 };
@@ -8,10 +8,10 @@
  *     kvr_array_free(&a);
  *     kvr_weights_close(&w);
  *
- * The format is told by the content, never by the name: torch (zip and legacy), safetensors, GGUF,
- * or the index.json of several safetensors shards. The file stays mapped until close; only what is
- * read becomes resident. A file that is refused says why: KVR_EFORMAT, KVR_EUNSUPPORTED,
- * KVR_ENOTFOUND, KVR_EIO. One reader may be used by several threads. */
+ * The format is detected from the content, not the name: torch (zip and legacy), safetensors, GGUF,
+ * or the index.json of safetensors shards. The file stays mapped until close; pages become resident
+ * when read. Errors state the reason: KVR_EFORMAT, KVR_EUNSUPPORTED, KVR_ENOTFOUND, KVR_EIO. A
+ * reader may be used by several threads. */
 #ifndef KVR_WEIGHTS_WEIGHTS_H
 #define KVR_WEIGHTS_WEIGHTS_H
 
@@ -37,39 +37,39 @@ enum kvr_status kvr_weights_open(struct kvr_weights **out, const char *path);
 /* The same from memory (fuzzing, tests), without shards. `bytes` must outlive the reader. */
 enum kvr_status kvr_weights_open_memory(struct kvr_weights **out, const void *bytes, size_t n,
                                         const char *name_for_messages);
-void kvr_weights_close(struct kvr_weights **w); /* copes with NULL */
+void kvr_weights_close(struct kvr_weights **w); /* accepts NULL */
 
 enum kvr_weights_format kvr_weights_format(const struct kvr_weights *w);
 /* "torch zip", "torch legacy", "safetensors", "safetensors shards", "GGUF" */
 const char *kvr_weights_format_name(enum kvr_weights_format f);
 const char *kvr_weights_path(const struct kvr_weights *w);
-uint64_t kvr_weights_file_bytes(const struct kvr_weights *w);         /* of all files together */
-const struct kvr_gguf *kvr_weights_gguf(const struct kvr_weights *w); /* NULL: no GGUF */
+uint64_t kvr_weights_file_bytes(const struct kvr_weights *w);         /* total over all files */
+const struct kvr_gguf *kvr_weights_gguf(const struct kvr_weights *w); /* NULL if not GGUF */
 
 int kvr_weights_count(const struct kvr_weights *w);
 const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* in file order */
 
-/* By its own name in the file, or by its model name (names.h) when the file's names could be
- * mapped; NULL: no such tensor. */
+/* By its name in the file, or by its model name (names.h) if it could be mapped; NULL: no such
+ * tensor. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
-/* The model's name of tensor i: prefixes removed, renamed as kvreel calls it. NULL: it belongs to
- * another part of the file (a critic, an optimiser), or two tensors would get one name. */
+/* Model name of tensor i: prefixes removed and renamed to kvreel's. NULL: it belongs to another
+ * part of the file (a critic, an optimizer), or its name would not be unique. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
-/* How many tensors share a model name with another: a loader must refuse such a file. */
+/* Number of tensors that share a model name with another: a loader must refuse such a file. */
 int kvr_weights_collisions(const struct kvr_weights *w);
-/* KVR_EFORMAT, with both names and the one they share, when there is such a pair. */
+/* KVR_EFORMAT with both names and the shared one, if there is such a pair. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
-/* Copies into a fresh array of floats on the host's side of `dev`'s books, from any floating type
- * and from blocks. shape [n_dims] is what is wanted, -1 matches any extent. KVR_ENOTFOUND: no such
- * tensor; KVR_EFORMAT: another shape, both are told; KVR_EUNSUPPORTED: integers. On failure `out`
- * stays empty. */
+/* Copies into a new float array in host memory, accounted by `dev`, from any floating or block
+ * type. shape [n_dims] is required, -1 matches any extent. KVR_ENOTFOUND: no such tensor;
+ * KVR_EFORMAT: another shape, with both; KVR_EUNSUPPORTED: integers. On failure `out` stays
+ * empty. */
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);
 
-/* The pages of the file that this tensor lies in leave memory until they are read again. Does
- * nothing to a reader of bytes in memory. */
+/* Drops the tensor's file pages from memory until they are read again. No effect for bytes in
+ * memory. */
 void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* zip.c - end record, directory, local headers: each is held against the others. */
+/* zip.c - end record, directory, local headers: each is checked against the others. */
 #include "harness/files/weights/zip.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ enum {
 
 struct end {
     uint64_t n_records, dir_bytes, dir_begin;
-    uint64_t dir_end; /* where the first end record begins */
+    uint64_t dir_end; /* start of the first end record */
 };
 
 static uint64_t little(const unsigned char *p, int n_bytes)
@@ -45,7 +45,7 @@ static enum kvr_status refuse(const char *where, const char *why)
     return kvr_fail(KVR_EFORMAT, "%s: zip: %s", where, why);
 }
 
-/* A field of the short end record repeats the long one or says "see there". */
+/* A field of the short end record repeats the long one or defers to it. */
 static bool agrees(uint64_t short_field, uint64_t beyond, uint64_t value)
 {
     return short_field == beyond || short_field == value;
@@ -103,7 +103,7 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
     return KVR_OK;
 }
 
-/* Fields of 0xffffffff stand in the extra field, in this order. */
+/* Fields of 0xffffffff are in the extra field, in this order. */
 static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
 {
     while (n >= 4) {

@@ -1,15 +1,15 @@
-/* zip.h - the central directory of a zip archive of stored records, as torch.save writes it.
+/* zip.h - the central directory of a zip archive of stored records, as written by torch.save.
  *
  *     struct kvr_zipfile z;
  *     KVR_TRY(kvr_zipfile_read(&z, "model.pt", bytes, n));
  *     const struct kvr_zipfile_record *r = kvr_zipfile_find(&z, "archive/data.pkl", 16);
  *     kvr_zipfile_free(&z);
  *
- * Sizes and offsets come from the central directory, with ZIP64 where it says so: torch leaves
- * them zero in the local headers. Of a local header only name and length count. Refused: an end
- * record that is not the file's last 22 bytes (so a comment, too), a directory that is not where
- * and as long as the end record says, compressed or encrypted records, several disks, records that
- * leave the file, overlap or have one name. */
+ * Sizes and offsets come from the central directory, including ZIP64: torch leaves them zero in the
+ * local headers, of which only name and length are used. Refused: an end record that is not the
+ * file's last 22 bytes (so also a comment), a directory whose position or length differs from the
+ * end record, compressed or encrypted records, several disks, and records that exceed the file,
+ * overlap or have duplicate names. */
 #ifndef KVR_WEIGHTS_ZIP_H
 #define KVR_WEIGHTS_ZIP_H
 
@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 struct kvr_zipfile_record {
-    const unsigned char *name; /* not terminated; in the archive's bytes */
+    const unsigned char *name; /* not terminated; points into the archive */
     size_t n_name;
     const unsigned char *data;
     size_t n;
