@@ -196,7 +196,7 @@ static void tick(struct kvr_stream *s, struct fiber *f)
     uint32_t *mine = &member_of(s, f)->view.seen[f->place.linear];
 
     if (*mine == MAX_CLOCK)
-        fail("more than %u barriers of a thread", MAX_CLOCK);
+        fail("more than %u synchronizations of a thread", MAX_CLOCK);
     f->epoch = *mine >> 11;
     f->warp_epoch = *mine & MAX_WARP_EPOCH;
     ++*mine;
@@ -250,7 +250,7 @@ static struct hopper *clock_block()
     if (s->clocked)
         return s->hopper;
     if (s->n_threads > MAX_CLOCKED)
-        fail("barriers of sm_90 in a block of %u threads: emulated are at most %d", s->n_threads,
+        fail("sm_90 barriers in a block of %u threads, emulated are at most %d", s->n_threads,
              MAX_CLOCKED);
     if (!begin_clocks(s))
         fail("the host has no memory for barriers of sm_90");
@@ -355,8 +355,8 @@ void barrier_init(struct region *r, uintptr_t at, unsigned count)
         i++;
     if (i < x->n_phased && cells_of(r, at - (uintptr_t)r->base, 8, &cell) &&
         cell->write == x->phased[i].init)
-        fail("mbarrier at byte %zu of '%s': initialised while it is one", at - (uintptr_t)r->base,
-             r->name);
+        fail("mbarrier at byte %zu of '%s': initialized again while in use",
+             at - (uintptr_t)r->base, r->name);
     touch_write(r, at, 8, 8);
     if (!r->shared)
         fail("mbarrier in '%s', which is not shared memory", r->name);
@@ -383,14 +383,14 @@ static struct phased *phased_at(struct region *r, uintptr_t at)
     while (b < end && b->at != at)
         b++;
     if (!r || !r->shared || b == end)
-        fail("mbarrier at byte %td of '%s': nobody has initialised it",
+        fail("mbarrier at byte %td of '%s': not initialized",
              (ptrdiff_t)(at - (uintptr_t)(r ? r->base : 0)), r ? r->name : "no memory");
     cells_of(r, at - (uintptr_t)r->base, 8, &cell);
     if (cell[0].write != b->init)
         fail("mbarrier at byte %zu of '%s': overwritten by %s", at - (uintptr_t)r->base, r->name,
              who(cell[0].write, text, sizeof text));
     if (unseen(running, b->init))
-        fail("mbarrier at byte %zu of '%s': used, initialised by %s without a barrier between",
+        fail("mbarrier at byte %zu of '%s': used, initialized by %s without a barrier between",
              at - (uintptr_t)r->base, r->name, who(b->init, text, sizeof text));
     return b;
 }
@@ -429,10 +429,9 @@ static void reach(unsigned rank, bool until, const char *how)
     while (j < end && !mine->seen[j])
         j++;
     if (j == end)
-        fail("%s in block %u of the cluster, of which the thread does not know that it has begun",
-             how, rank);
+        fail("%s in block %u of the cluster without a cluster barrier after its start", how, rank);
     if (s->block[rank].n_left == s->n_threads)
-        fail("%s in block %u of the cluster, which has ended", how, rank);
+        fail("%s in block %u of the cluster, which has exited", how, rank);
     if (until)
         x->reached[rank][here->linear] = mine->seen[here->linear];
 }
@@ -520,8 +519,7 @@ void cluster_arrive(const char *file, int line)
     struct member *m = member_of(running, self());
 
     if (m->came)
-        fail("%s:%d: the thread comes to the cluster's barrier again before it has waited", file,
-             line);
+        fail("%s:%d: the thread arrives at the cluster barrier twice without waiting", file, line);
     m->came = true;
     m->phase = c->phase;
     c->came++;
@@ -536,7 +534,7 @@ void cluster_wait(const char *file, int line)
     struct member *m = member_of(running, self());
 
     if (!m->came)
-        fail("%s:%d: waits at the cluster's barrier, to which it has not come", file, line);
+        fail("%s:%d: waits at the cluster barrier without having arrived", file, line);
     m->on = 0;
     while (c->phase == m->phase)
         wait_as(AT_CLUSTER, file, line);
@@ -560,8 +558,7 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
     n_cells = cells_of(r, at - (uintptr_t)r->base, n, &cell);
     for (size_t k = 0; k < n_cells; k++)
         if (unmet(running, cell[k].write))
-            fail("shared memory '%s', byte %zu: read, written by %s without a barrier of the "
-                 "cluster "
+            fail("shared memory '%s', byte %zu: read, written by %s without a cluster barrier "
                  "between",
                  r->name, at - (uintptr_t)r->base, who(cell[k].write, text, sizeof text));
     return (void *)at;
@@ -579,11 +576,11 @@ void remote_store(struct region *r, uintptr_t at, const void *bytes, struct regi
 
     reach(r->rank, false, "a store");
     if (barrier->rank != r->rank)
-        fail("a store in block %u of the cluster counts for an mbarrier of block %u", r->rank,
+        fail("a store to block %u of the cluster signals an mbarrier of block %u", r->rank,
              barrier->rank);
     b = phased_at(barrier, barrier_at);
     if (x->n_stores == MAX_STORES)
-        fail("more than %d stores to other blocks are under way", MAX_STORES);
+        fail("more than %d remote stores in flight", MAX_STORES);
     touch_write(r, at, STORE_BYTES, STORE_BYTES);
     n_cells = cells_of(r, at - (uintptr_t)r->base, STORE_BYTES, &cell);
     for (size_t k = 0; k < n_cells; k++)
@@ -630,8 +627,7 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
         fail("%s:%d: named barrier %d of %d threads, of %d for others", file, line, id, n_threads,
              b->expected);
     if (b->has[here->linear])
-        fail("%s:%d: named barrier %d: the thread comes again before it has opened", file, line,
-             id);
+        fail("%s:%d: named barrier %d: the thread arrives twice in one phase", file, line, id);
     b->expected = n_threads;
     b->has[here->linear] = true;
     b->came++;
@@ -646,7 +642,7 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
     /* The hardware counts whole warps. */
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (b->has[i] != b->has[i / 32 * 32])
-            fail("%s:%d: named barrier %d: thread %u comes without all lanes of its warp", file,
+            fail("%s:%d: named barrier %d: thread %u arrives without all lanes of its warp", file,
                  line, id, b->has[i] ? i : i / 32 * 32);
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (s->fibers[i].state == AT_NAMED && x->member[i].on == m->on)
@@ -685,9 +681,8 @@ static void record_registers(struct kvr_stream *s, const struct fiber *f)
     const struct warp_registers *r = &s->hopper->registers[f->place.linear / 32];
 
     record(s,
-           "setmaxnreg.inc to %d waits for ever: the launch allocated %d registers (%d x %u "
-           "threads), of which "
-           "warps have %d; a warp with %d lacks %d",
+           "setmaxnreg.inc to %d waits forever: the launch allocated %d registers (%d x %u "
+           "threads), warps hold %d; a warp with %d per thread lacks %d",
            r->wants, 32 * pool_of(s), kvr_launch_registers((int)s->n_threads), s->n_threads,
            32 * taken_of(s, f->place.rank), r->now,
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->place.rank)));
@@ -701,7 +696,7 @@ static void check_group(struct kvr_stream *s, struct warp_registers *mine, int s
     const unsigned group = first + (warp - first) / 4 * 4, end = first + n;
 
     if (mine->n_set == MAX_SETMAXNREG)
-        fail("more than %d setmaxnreg of a warp, emulated are so many", MAX_SETMAXNREG);
+        fail("more than %d setmaxnreg per warp are not emulated", MAX_SETMAXNREG);
     for (unsigned w = group; w < group + 4 && w < end; w++) {
         const struct warp_registers *r = &x->registers[w];
 
@@ -712,7 +707,7 @@ static void check_group(struct kvr_stream *s, struct warp_registers *mine, int s
         if (mine->n_set && w != warp &&
             (r->n_set < mine->n_set ||
              x->member[here->linear].view.seen[32 * w] <= r->at[mine->n_set - 1]))
-            fail("setmaxnreg: warp %u executes another one before the warps of its group have met",
+            fail("setmaxnreg: warp %u executes another one before its warp group has synchronized",
                  warp - first);
     }
     mine->set[mine->n_set] = set;
@@ -732,8 +727,8 @@ void set_registers(int n, bool more)
         fail("setmaxnreg: the lanes of a warp execute different ones");
     if (here->linear % 32 == 0) {
         if (more ? n < mine->now : n > mine->now)
-            fail("setmaxnreg.%s: to %d registers of the %d that a thread has", more ? "inc" : "dec",
-                 n, mine->now);
+            fail("setmaxnreg.%s: to %d registers, a thread has %d", more ? "inc" : "dec", n,
+                 mine->now);
         check_group(s, mine, more ? n : -n);
         mine->wants = n;
         member_of(s, self())->on = (int)here->rank;
@@ -768,12 +763,12 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
     const struct phased *b = s->hopper->phased + (f->state == AT_PHASE ? on : 0);
 
     if (f->state == AT_NAMED)
-        record(s, "%s:%d: waits at named barrier %d, where %d of %d threads have come", f->file,
+        record(s, "%s:%d: waits at named barrier %d, where %d of %d threads have arrived", f->file,
                f->line, on % MAX_NAMED, s->hopper->named[on].came, s->hopper->named[on].expected);
     else if (f->state == AT_REGISTERS)
         record_registers(s, f);
     else if (f->state == AT_CLUSTER)
-        record(s, "%s:%d: waits at the cluster's barrier, where %u of %u threads have come",
+        record(s, "%s:%d: waits at the cluster barrier, where %u of %u threads have arrived",
                f->file, f->line, s->hopper->meeting.came, s->n_fibers);
     else if (f->state == AT_PHASE)
         record(s,
@@ -782,7 +777,8 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
                f->file, f->line, b->phase, b->at - (uintptr_t)b->in->base, b->in->name, b->lacking,
                b->count, (long long)b->bytes);
     else
-        record(s, "waits for products (wgmma): %u of the %d threads of its warp group do",
+        record(s,
+               "waits for products (wgmma), where %u of %d threads of its warp group have arrived",
                s->hopper->in_group[f->place.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
 }
 
@@ -798,7 +794,8 @@ static void check_reached(struct kvr_stream *s, unsigned rank)
         join(s, &all, &x->member[i].view);
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (x->reached[rank][i] > all.seen[i])
-            record(s, "the block has ended while, for all it knows, %s reaches into it",
+            record(s,
+                   "the block has exited without being ordered after the last remote access by %s",
                    who((stamp)i << 2, text, sizeof text));
 }
 
@@ -812,17 +809,16 @@ void block_ended(struct kvr_stream *s)
         if (b->in->rank != rank)
             continue;
         if (b->copied > b->waited)
-            record(s, "the block has ended before anybody waited for an asynchronous copy to it");
+            record(s, "the block has exited without a wait for an asynchronous copy to it");
         if (b->stored > b->far_waited)
-            record(s, "the block has ended before anybody waited for another block's stores to it");
+            record(s, "the block has exited without a wait for remote stores to it");
     }
     if (s->n_blocks > 1)
         check_reached(s, rank);
     check_setmaxnreg(s, rank);
     for (unsigned i = first; i < first + s->n_threads; i++)
         if (s->hopper->member[i].n_products)
-            record(s, "thread %u has ended with products (wgmma) that it has not waited for",
-                   i - first);
+            record(s, "thread %u has exited without a wait for its products (wgmma)", i - first);
 }
 
 /* ---- bulk copies --------------------------------------------------------------------------- */
@@ -881,11 +877,11 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
     size_t n_cells;
 
     if (clock_of(b->init) >= mine->fenced[thread_of(b->init)])
-        fail("mbarrier at byte %zu of '%s': a copy counts for it, initialised without a "
-             "fence.proxy.async between",
+        fail("mbarrier at byte %zu of '%s': a bulk copy signals it without a fence.proxy.async "
+             "after its initialization",
              b->at - (uintptr_t)b->in->base, b->in->name);
     if (s->hopper->n_copies == MAX_COMING)
-        fail("more than %d bulk copies are under way", MAX_COMING);
+        fail("more than %d bulk copies in flight", MAX_COMING);
     if (!to->shared || offset > to->n || n > to->n - offset)
         fail("shared memory '%s': %zu bytes copied to byte %zu of %zu", to->name, n, offset, to->n);
     n_cells = cells_of(to, offset, n, &cell);
@@ -895,8 +891,8 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
 
         if (serial_of(cell[k].write) == s->serial) {
             if (cell[k].write & COMING)
-                fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is under "
-                     "way",
+                fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in "
+                     "flight",
                      to->name, byte, how);
             check_written(to, byte, mine, cell[k].write, how);
         }
@@ -924,9 +920,8 @@ static void read_row(struct region *from, uintptr_t at, size_t n)
     n_cells = cells_of(from, at - (uintptr_t)from->base, n, &cell);
     for (size_t k = 0; k < n_cells; k++)
         if (serial_of(cell[k].write) >= running->launch_serial)
-            fail("global memory '%s', byte %zu: read by a bulk copy, written in the same launch, "
-                 "of which the "
-                 "copy sees nothing without a fence.proxy.async of global memory",
+            fail("global memory '%s', byte %zu: read by a bulk copy, written in the same launch "
+                 "(fences of global memory are not emulated)",
                  from->name, at - (uintptr_t)from->base + k * from->unit);
 }
 
@@ -988,7 +983,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
 
     reach(to->rank, false, "a bulk copy");
     if (barrier->rank != to->rank)
-        fail("a copy to block %u of the cluster counts for an mbarrier of block %u", to->rank,
+        fail("a copy to block %u of the cluster signals an mbarrier of block %u", to->rank,
              barrier->rank);
     b = phased_at(barrier, barrier_at);
     if ((at | source | n) % STORE_BYTES)
@@ -1007,7 +1002,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
             fail("shared memory '%s', byte %zu: %s, but nobody has written it", from->name, byte,
                  how);
         if (cell[k].write & COMING)
-            fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
+            fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",
                  from->name, byte, how);
         check_written(from, byte, mine, cell[k].write, how);
         cell[k].read[1] = cell[k].read[0];
@@ -1083,7 +1078,7 @@ void arrives(struct kvr_stream *s, unsigned i)
 void use_registers(struct held *h)
 {
     if (h->lent)
-        fail("registers are used whose products (wgmma) have not been waited for");
+        fail("registers of a product (wgmma) in flight are accessed");
     h->fenced = false;
 }
 
@@ -1095,16 +1090,14 @@ void lend_registers(struct held *h)
 void return_registers(struct held *h, int pending)
 {
     if (h->under_way)
-        fail("a wait that leaves %d groups of products (wgmma) under way gives back registers of "
-             "theirs",
-             pending);
+        fail("wait_group %d (wgmma) names registers of products that stay in flight", pending);
     h->lent = false;
 }
 
 unsigned shared_address(struct region *r, uintptr_t at)
 {
     if (!r || !r->shared)
-        fail("'%s' is not shared memory, which an operand (wgmma) has to be in", r ? r->name : "");
+        fail("operand (wgmma) in '%s', which is not shared memory", r ? r->name : "");
     return r->rank << KVR_RANK_SHIFT | (unsigned)(at - (uintptr_t)running->block[r->rank].bytes);
 }
 
@@ -1147,13 +1140,13 @@ static struct matrix decode(uint64_t descriptor)
                         field_at(descriptor, 16), field_at(descriptor, 32) };
 
     if (descriptor & ~named)
-        fail("descriptor (wgmma) 0x%llx: bits that are no field's are set",
+        fail("descriptor (wgmma) 0x%llx: bits outside its fields are set",
              (unsigned long long)descriptor);
     if (descriptor >> 62 != KVR_SWIZZLE_128)
-        fail("descriptor (wgmma) 0x%llx: swizzle %u, emulated is 1 alone, of 128 bytes",
+        fail("descriptor (wgmma) 0x%llx: swizzle %u, emulated is only 1 (128 bytes)",
              (unsigned long long)descriptor, (unsigned)(descriptor >> 62));
     if (descriptor >> 49 & 7)
-        fail("descriptor (wgmma) 0x%llx: base offset %u, emulated is 0 alone",
+        fail("descriptor (wgmma) 0x%llx: base offset %u, emulated is only 0",
              (unsigned long long)descriptor, (unsigned)(descriptor >> 49 & 7));
     for (int i = 0; i < b->n_arrays && !m.in; i++)
         if (m.at >= (uintptr_t)b->array[i].base &&
@@ -1188,7 +1181,7 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
         fail("byte %td of shared memory: %s, where no array is",
              (ptrdiff_t)(m->at - (uintptr_t)s->block[here->rank].bytes), how);
     if (m->at & 0x380)
-        fail("%s: not a place in shared memory where rows of a tile begin", how);
+        fail("%s: does not start at a row group of a tile", how);
     for (int i = from; i < from + rows; i++)
         for (int c = 0; c < n_bytes; c += 16) {
             const uintptr_t p = place_of(m, turned, i, c);
@@ -1208,14 +1201,14 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
                     fail("shared memory '%s', byte %zu: %s, but nobody has written it", m->in->name,
                          byte, how);
                 if (then & COMING)
-                    fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is "
-                         "under way",
+                    fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in "
+                         "flight",
                          m->in->name, byte, how);
                 check_written(m->in, byte, mine, then, how);
                 if (thread_of(then) >= PHASED && thread_of(then) < STORED &&
                     s->hopper->swizzle[(p - (uintptr_t)s->shared_bytes) / 16] != KVR_SWIZZLE_128)
-                    fail("shared memory '%s', byte %zu: %s as swizzled by 128 bytes, which the "
-                         "copy to it was not",
+                    fail("shared memory '%s', byte %zu: %s with the 128-byte swizzle, copied "
+                         "without it",
                          m->in->name, byte, how);
                 if (core < 0)
                     continue;
@@ -1250,9 +1243,9 @@ void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const
         fail("products (wgmma) in a block of %u threads, need a multiple of %d", running->n_threads,
              KVR_WARP_GROUP);
     if (m->n_products == MAX_PRODUCTS)
-        fail("more than %d products (wgmma) have not been waited for", MAX_PRODUCTS);
+        fail("more than %d products (wgmma) in flight", MAX_PRODUCTS);
     if (!of_sums->fenced || (held_a && !held_a->fenced))
-        fail("a product (wgmma) of registers that were used since the last wgmma.fence");
+        fail("a product (wgmma) of registers accessed since the last wgmma.fence");
     *p = { sums, of_sums, held_a,  a ? *a : 0, b,      {},  decode(b),
            {},   numbers, columns, !a,         turned, add, m->group };
     if (a)
@@ -1375,7 +1368,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
         if (q->numbers != p->numbers || q->registers != p->registers || q->turned != p->turned ||
             q->add != p->add || q->columns != p->columns || q->group != p->group ||
             q->descriptor_a != p->descriptor_a || q->descriptor_b != p->descriptor_b)
-            fail("the threads of a warp group begin different products (wgmma)");
+            fail("the threads of a warp group issue different products (wgmma)");
     }
     if (p->numbers == BF16)
         multiply_bf16(x, group, at);

@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) void touch_cell(const struct region
     const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two atomics are ordered */
 
     if ((c->write & COMING) && serial_of(c->write) == serial_of(now))
-        fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
+        fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",
              r->shared ? "shared" : "global", r->name, i, done[how]);
     if (how != WRITE && (r->shared ? serial_of(c->write ^ now) != 0 : !c->write))
         fail("%s memory '%s', byte %zu: %s, but nobody has written it",
@@ -251,7 +251,7 @@ void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t 
     struct fiber *f = self();
 
     if (f->n_copies == MAX_COPIES)
-        fail("more than %d asynchronous copies of a thread are under way", MAX_COPIES);
+        fail("more than %d asynchronous copies of a thread in flight", MAX_COPIES);
     if (!zeros)
         source = (uintptr_t)touch_read(from, source, n, n);
     touch_write(to, at, n, n);

@@ -115,7 +115,7 @@ static __global__ void race_within_a_warp(kvr_global<float> x)
     x[global_index()] = tile[threadIdx.x ^ 1u];
 }
 
-/* A shuffle brings lanes together but orders no memory. */
+/* A shuffle converges lanes but orders no memory. */
 static __global__ void race_across_a_shuffle(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, SIN_THREADS);
@@ -208,7 +208,7 @@ static __global__ void too_many_warp_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* As many as can be told apart. */
+/* As many as the epochs of a stamp can count. */
 static __global__ void many_barriers(kvr_global<float> x)
 {
     for (int i = 0; i < MAX_EPOCH; i++)
@@ -218,7 +218,7 @@ static __global__ void many_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* A block's part of x into shared memory, asynchronously. */
+/* cp.async of a block's part of x into shared memory. */
 static __device__ void copy_mine(kvr_shared<float> tile, kvr_global<float> x)
 {
     if (threadIdx.x < SIN_THREADS / 4)
@@ -233,7 +233,7 @@ static __global__ void innocent_copy(kvr_global<float> x)
     KVR_SHARED(float, tile, SIN_THREADS);
 
     copy_mine(tile, x);
-    kvr_copy_commit(); /* of nothing */
+    kvr_copy_commit(); /* an empty group */
     kvr_copy_wait<1>();
     __syncthreads();
     x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
@@ -289,7 +289,7 @@ static __global__ void too_much_shared(kvr_global<float> x)
     tile[threadIdx.x] = x[global_index()];
 }
 
-/* 2,560 static bytes, and dynamic ones. */
+/* 2,560 bytes of static shared memory, and dynamic shared memory. */
 static __global__ void static_and_dynamic(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 640);
@@ -335,7 +335,7 @@ COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
 COMMIT(static_and_dynamic, 47744)
 
-/* A launch with so many dynamic bytes for which nobody has asked. */
+/* A launch with dynamic shared memory that the kernel did not ask for. */
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",
@@ -414,7 +414,7 @@ const struct sin sins[] = {
     SIN(barrier_some_left, "divergent __syncthreads: 1 of 64 threads have left"),
     SIN(barrier_elsewhere, "divergent __syncthreads: thread 0 waits at"),
     SIN(innocent_copy, NULL),
-    SIN(copy_not_awaited, "an asynchronous copy to it is under way"),
+    SIN(copy_not_awaited, "an asynchronous copy to it is in flight"),
     SIN(copy_not_shared, "shared memory 'tile'"),
     SIN(copy_over_readers, "shared memory 'tile'"),
     SIN(product_lane_left, "has left the kernel"),

@@ -1,5 +1,4 @@
-/* sins_cluster.cu - blocks that reach into one another's shared memory: see sins_hopper.h. Right, or
- * with one thing wrong. */
+/* sins_cluster.cu - clusters: remote shared memory, with one planted fault each or none; see sins_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -7,31 +6,31 @@
 
 enum sin_kind {
     NONE,
-    NOT_BEGUN, /* nobody knows that the other block has */
+    NOT_BEGUN, /* no cluster barrier before the first access */
     READS_EARLY,
-    WAITS_WITHIN, /* for stores, with the scope of its block */
-    FREES_WITHIN, /* for room likewise */
+    WAITS_WITHIN, /* for stores, with block scope */
+    FREES_WITHIN, /* for a free stage, with block scope */
     FREES_NOT,
-    ENDS_WHILE_REACHED, /* the last arrival is still to come */
+    ENDS_WHILE_REACHED, /* with an arrival pending */
     ENDS_BEFORE_STORES,
     ENDS_WHILE_READ,
     RANK_OUTSIDE,
-    WARP_MEETS_NOT, /* at the cluster's barrier */
+    WARP_MEETS_NOT, /* one warp misses the cluster barrier */
     MEETS_TWICE,
     WAITS_UNMET,
-    BARRIER_MISSING, /* in the other block */
+    BARRIER_MISSING, /* in the other block, not initialized */
     BARRIER_ELSEWHERE,
-    STORES_ODD, /* 8 bytes off */
+    STORES_ODD, /* misaligned by 8 bytes */
     BYTES_TOO_MANY,
-    GLOBAL_UNMET,  /* global memory of the other block, before a barrier */
-    READ_UNFENCED, /* stores reach products without a fence behind them */
+    GLOBAL_UNMET,  /* global memory that the other block wrote, without a cluster barrier */
+    READ_UNFENCED, /* wgmma reads remote stores without a fence after the wait */
     COPY_NOT_BEGUN,
-    READS_UNMET,    /* what another block wrote, told by a barrier in memory alone */
-    GIVES_UNFENCED, /* what it has written is copied to the other block without a fence */
-    GIVES_OTHERS,   /* and what others have, without a barrier */
-    GIVES_ODD,      /* and some bytes that are no 16 */
-    GIVES_NOTHING,  /* and what nobody has written */
-    WRITES_GIVEN,   /* and overwritten before it has come */
+    READS_UNMET,    /* a remote load of what an mbarrier alone does not order */
+    GIVES_UNFENCED, /* bulk copy of generic writes without a fence */
+    GIVES_OTHERS,   /* bulk copy of other threads' writes without a barrier */
+    GIVES_ODD,      /* bulk copy of a size that is no multiple of 16 */
+    GIVES_NOTHING,  /* bulk copy of uninitialized bytes */
+    WRITES_GIVEN,   /* the source is overwritten before the copy completes */
 };
 
 enum { ROUNDS = 3, PAIR = 2 };
@@ -42,7 +41,7 @@ static __device__ void meet()
     kvr_cluster_wait();
 }
 
-/* Each thread gives one of the other block a number, and takes one, three times over one place. */
+/* Each thread sends a number to a thread of the other block and receives one, three times through one stage. */
 template <int SIN> static __global__ void exchange(kvr_global<float> x)
 {
     KVR_SHARED(uint4, tile, SIN_THREADS);
@@ -104,7 +103,7 @@ template <int SIN> static __global__ void exchange(kvr_global<float> x)
             (float)(int)kvr_remote_load({ kvr_remote_of(kvr_as<unsigned>(tile), other) });
 }
 
-/* Global memory, of one block by the other. */
+/* Global memory written by one block and read by the other. */
 template <int SIN> static __global__ void hand_on(kvr_global<float> x)
 {
     const int first = (int)blockIdx.x / PAIR * PAIR * SIN_THREADS, i = (int)threadIdx.x;
@@ -117,7 +116,7 @@ template <int SIN> static __global__ void hand_on(kvr_global<float> x)
         x[first + SIN_THREADS + i] = (float)x[first + SIN_THREADS - 1 - i] + 1.0f;
 }
 
-/* Each block copies what it has to the other, by one thread, and takes what comes. */
+/* Each block sends its array to the other by one bulk copy and reads what it receives. */
 template <int SIN> static __global__ void give(kvr_global<float> x)
 {
     KVR_SHARED(uint4, mine, SIN_THREADS);
@@ -234,7 +233,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
     meet();
 }
 
-/* ---- on the host -------------------------------------------------------------------------- */
+/* ---- host ----------------------------------------------------------------------------------- */
 
 template <int SIN> static void commit_exchange(struct kvr_stream *s, float *x)
 {
@@ -276,7 +275,7 @@ void cluster_product(struct kvr_stream *s, const float *a, const void *b, float 
     run_multiply<NONE>(s, a, b, out);
 }
 
-/* On zeros of its own. */
+/* On buffers of zeros. */
 template <int SIN> static void commit_multiply(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 2 * 64 * 128 * 4 };
@@ -326,21 +325,21 @@ const struct sin cluster_sins[] = {
     EXCHANGE(WAITS_WITHIN, "written by a store of another block without a barrier between"),
     EXCHANGE(FREES_WITHIN, "by a store of another block without a barrier between"),
     EXCHANGE(FREES_NOT, "shared memory 'tile'"),
-    EXCHANGE(ENDS_WHILE_REACHED, "has ended"),
-    EXCHANGE(ENDS_BEFORE_STORES, "has ended"),
-    EXCHANGE(ENDS_WHILE_READ, "has ended"),
+    EXCHANGE(ENDS_WHILE_REACHED, "has exited"),
+    EXCHANGE(ENDS_BEFORE_STORES, "has exited"),
+    EXCHANGE(ENDS_WHILE_READ, "has exited"),
     EXCHANGE(RANK_OUTSIDE, "of block 2 of a cluster of 2"),
-    EXCHANGE(WARP_MEETS_NOT, "waits at the cluster's barrier, where 96 of 128 threads have come"),
-    EXCHANGE(MEETS_TWICE, "comes to the cluster's barrier again before it has waited"),
-    EXCHANGE(WAITS_UNMET, "to which it has not come"),
-    EXCHANGE(BARRIER_MISSING, "nobody has initialised it"),
-    EXCHANGE(BARRIER_ELSEWHERE, "counts for an mbarrier of block"),
+    EXCHANGE(WARP_MEETS_NOT, "waits at the cluster barrier, where 96 of 128 threads have arrived"),
+    EXCHANGE(MEETS_TWICE, "arrives at the cluster barrier twice without waiting"),
+    EXCHANGE(WAITS_UNMET, "without having arrived"),
+    EXCHANGE(BARRIER_MISSING, "not initialized"),
+    EXCHANGE(BARRIER_ELSEWHERE, "signals an mbarrier of block"),
     EXCHANGE(STORES_ODD, "not aligned"),
     EXCHANGE(BYTES_TOO_MANY, "lacks 0 of 1 arrivals and 16 bytes"),
     HAND_ON(NONE, NULL),
     HAND_ON(GLOBAL_UNMET, "global memory"),
     GIVE(NONE, NULL),
-    GIVE(READS_UNMET, "without a barrier of the cluster between"),
+    GIVE(READS_UNMET, "without a cluster barrier between"),
     GIVE(GIVES_UNFENCED, "read by an asynchronous copy, written by thread"),
     GIVE(GIVES_OTHERS, "shared memory 'mine'"),
     GIVE(GIVES_ODD, "a bulk copy of 1016 bytes is not aligned"),
@@ -348,7 +347,7 @@ const struct sin cluster_sins[] = {
     GIVE(WRITES_GIVEN, "written, read by an asynchronous copy without a barrier between"),
     MULTIPLY(NONE, NULL),
     MULTIPLY(READ_UNFENCED, "written by a store of another block without a fence.proxy.async"),
-    MULTIPLY(COPY_NOT_BEGUN, "of which the thread does not know that it has begun"),
+    MULTIPLY(COPY_NOT_BEGUN, "without a cluster barrier after its start"),
     { "a grid that clusters do not divide", commit_odd_grid, "3 blocks along x in clusters of 2" },
     { "too large a cluster", commit_large_cluster, "a cluster of 5 blocks" },
 };

@@ -1,5 +1,5 @@
-/* sins_hopper.cu - see sins_hopper.h. One pipeline of a producer and a consuming warp group, right
- * or with one thing wrong. */
+/* sins_hopper.cu - a pipeline of a producer and a consumer warp group, with one planted fault each or none; see
+ * sins_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -7,29 +7,29 @@
 
 enum sin_kind {
     NONE,
-    WRITES_UNFENCED,   /* queries reach the products without a fence */
-    BARRIERS_UNFENCED, /* copies count for barriers that were not fenced */
-    BARRIER_UNSYNCED,  /* or that nobody was told of */
-    BARRIER_MISSING,   /* or that are none */
+    WRITES_UNFENCED,   /* wgmma reads generic writes without a fence */
+    BARRIERS_UNFENCED, /* copies signal mbarriers whose initialization is not fenced */
+    BARRIER_UNSYNCED,  /* mbarriers used without __syncthreads after their initialization */
+    BARRIER_MISSING,   /* not initialized */
     BARRIER_OVERWRITTEN,
-    WAITS_OTHER_PARITY, /* for a tile */
-    FREES_OTHER_PARITY, /* for room */
+    WAITS_OTHER_PARITY, /* consumer */
+    FREES_OTHER_PARITY, /* producer */
     WAITS_NOT,
-    LOOKS_EARLY,    /* a thread reads a tile that is not awaited */
-    BARRIER_OF_TWO, /* room is free when two of four warps have left it */
+    LOOKS_EARLY,    /* a thread reads a tile without waiting */
+    BARRIER_OF_TWO, /* a stage counts as free after two of four warps */
     ONE_ARRIVES_NOT,
     BYTES_TOO_MANY,
-    FREED_EARLY, /* room is given back while products read */
-    OVERWRITES,  /* queries, while products read */
+    FREED_EARLY, /* a stage is released while wgmma reads it */
+    OVERWRITES,  /* an operand, while wgmma reads it */
     SUMS_EARLY,
-    OPERAND_EARLY, /* registers that products read are written */
-    GROUP_LEFT,    /* the last group is not waited for */
+    OPERAND_EARLY, /* writes register operands in flight */
+    GROUP_LEFT,    /* no wait for the last group */
     NOT_COMMITTED,
     REGISTERS_UNFENCED,
     NOT_SWIZZLED,
-    BETWEEN_ROWS, /* an operand begins where no 8 rows do */
+    BETWEEN_ROWS, /* an operand starts between groups of 8 rows */
     PAST_THE_END,
-    ANOTHER_OPERAND, /* one warp has */
+    ANOTHER_OPERAND, /* of one warp */
     A_THREAD_LEAVES,
     PRODUCTS_LEFT,
     COPY_LEFT,
@@ -37,7 +37,7 @@ enum sin_kind {
     COPY_PAST_THE_END,
     COPY_OTHER_CHANNELS,
     COPY_MISPLACED_PLAIN,
-    COPY_OF_THIS_LAUNCH, /* global memory that a thread has written in it */
+    COPY_OF_THIS_LAUNCH, /* bulk copy of global memory that a thread has written */
     BARRIER_OF_NONE,
     BARRIER_OF_TOO_MANY,
     BARRIER_OF_TOO_MANY_BYTES,
@@ -110,7 +110,7 @@ static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint
     }
 }
 
-/* The operand at `p`, whose fields are wrong. */
+/* The operand at `p`, with the planted fault in its descriptor. */
 template <int SIN> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
 {
     const kvr_operand right =
@@ -308,7 +308,7 @@ void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
     run_pipeline<NONE>(s, a, b, out);
 }
 
-/* On zeros of its own. */
+/* On buffers of zeros. */
 template <int SIN> static void commit(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 64 * 128 * 4 };
@@ -325,13 +325,13 @@ template <int SIN> static void commit(struct kvr_stream *s, float *)
     kvr_device_free(s, out);
 }
 
-/* ---- products of bytes --------------------------------------------------------------------- */
+/* ---- 8-bit products ------------------------------------------------------------------------- */
 
 enum bytes_sin {
     BYTES_RIGHT,
-    BYTES_UNFENCED, /* rows reach the products without a fence */
+    BYTES_UNFENCED, /* wgmma reads generic writes without a fence */
     BYTES_SUMS_EARLY,
-    BYTES_OPERAND_EARLY, /* registers that products read are written */
+    BYTES_OPERAND_EARLY, /* writes register operands in flight */
     BYTES_REGISTERS_UNFENCED,
     BYTES_OTHER_SIGNS, /* of one warp */
     BYTES_NOT_SWIZZLED,
@@ -340,7 +340,7 @@ enum bytes_sin {
     BYTES_LEFT,
 };
 
-/* a [64,128] in shared memory and then in registers, by b [128,128] in a tile. */
+/* a [64,128], from shared memory and then from registers, times b [128,128] in a tile. */
 template <int SIN>
 static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
                              kvr_global<const uint8_t> a, kvr_global<int> out)
@@ -389,7 +389,7 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
         kvr_wgmma_bytes(more, four, 4 * k, kvr_operand_from(of_b, 32 * k), k > 0);
     if (SIN == BYTES_OPERAND_EARLY)
         four[3] = 0;
-    kvr_wgmma_bytes(more, of_a, of_b, true); /* the first 32 once more */
+    kvr_wgmma_bytes(more, of_a, of_b, true); /* the first 32 columns again */
     kvr_wgmma_commit();
     if (SIN == BYTES_LEFT)
         return;
@@ -442,7 +442,7 @@ static __global__ void named_innocent(kvr_global<float> x)
     KVR_SHARED(float, tile, SIN_THREADS);
     const int i = (int)threadIdx.x;
 
-    if (i >= 32) { /* gives, and goes on */
+    if (i >= 32) { /* arrives without waiting */
         tile[i] = 2;
         kvr_named_arrive(1, 64);
         return;
@@ -480,7 +480,7 @@ static __global__ void named_sixteen(kvr_global<float> x)
     kvr_named_sync(16, 64);
 }
 
-/* Half of the lanes of four warps. */
+/* Half the lanes of each of four warps. */
 static __global__ void named_half_warps(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -504,7 +504,7 @@ static __global__ void named_comes_twice(kvr_global<float> x)
     }
 }
 
-/* Who arrives does not wait, and has seen nothing. */
+/* Arriving without waiting orders nothing for the arriving thread. */
 static __global__ void named_arrives_and_reads(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, SIN_THREADS);
@@ -518,7 +518,7 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* A barrier of one warp is none for the other. */
+/* A barrier of one warp does not order the other. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, SIN_THREADS);
@@ -529,7 +529,7 @@ static __global__ void named_of_others(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* What lay behind __syncthreads and __syncwarp is seen when other barriers come, the rest not. */
+/* Vector clocks continue the order of earlier __syncthreads and __syncwarp. */
 static __global__ void named_after_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 3 * SIN_THREADS);
@@ -539,7 +539,7 @@ static __global__ void named_after_others(kvr_global<float> x)
     __syncthreads();
     tile[SIN_THREADS + i] = 1;
     __syncwarp();
-    kvr_fence_async(); /* orders nobody */
+    kvr_fence_async(); /* orders no threads */
     x[i] = tile[63 - i] + tile[SIN_THREADS + (i ^ 1)];
     __syncthreads();
     tile[2 * SIN_THREADS + i] = tile[SIN_THREADS + 63 - i];
@@ -556,7 +556,7 @@ static __global__ void named_after_nothing(kvr_global<float> x)
     x[i] = tile[i ^ 1];
 }
 
-/* A producer warp group and two consumers of 384 threads, whose launch allocated 168 x 384 registers. */
+/* A producer and two consumer warp groups; the launch allocates 168 registers for each of 384 threads. */
 template <int PRODUCER, int CONSUMER> static __global__ void registers_split(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -574,7 +574,7 @@ static __global__ void registers_too_many(kvr_global<float> x)
     kvr_setmaxnreg_inc<240>();
 }
 
-/* Nobody gives any back. */
+/* No warp group releases registers. */
 static __global__ void registers_not_given(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -625,7 +625,7 @@ static __global__ void registers_of_warps(kvr_global<float> x)
         kvr_setmaxnreg_dec<32>();
 }
 
-/* Fewer and then more again, with a barrier of the group between the two or without. */
+/* dec, then inc, with or without a barrier of the warp group in between. */
 template <int MEETS> static __global__ void registers_again(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -693,11 +693,11 @@ template <int MEETS> static void commit_registers_again(struct kvr_stream *s, fl
 const struct sin hopper_sins[] = {
     PIPELINE(NONE, NULL),
     PIPELINE(WRITES_UNFENCED, "without a fence.proxy.async between"),
-    PIPELINE(BARRIERS_UNFENCED, "initialised without a fence.proxy.async between"),
+    PIPELINE(BARRIERS_UNFENCED, "without a fence.proxy.async after its initialization"),
     PIPELINE(BARRIER_UNSYNCED, "mbarrier at byte"),
-    PIPELINE(BARRIER_MISSING, "nobody has initialised it"),
+    PIPELINE(BARRIER_MISSING, "not initialized"),
     PIPELINE(BARRIER_OVERWRITTEN, "overwritten by thread 3"),
-    PIPELINE(WAITS_OTHER_PARITY, "byte"), /* it reads, or waits for ever */
+    PIPELINE(WAITS_OTHER_PARITY, "byte"), /* reads early, or deadlocks */
     PIPELINE(FREES_OTHER_PARITY, "waits for phase 0 of the mbarrier at byte 40976 of 'dynamic', "
                                  "which lacks 4 of 4 arrivals and 0 bytes"),
     PIPELINE(WAITS_NOT, "read by a product (wgmma)"),
@@ -707,18 +707,18 @@ const struct sin hopper_sins[] = {
     PIPELINE(BYTES_TOO_MANY, "lacks 0 of 1 arrivals and 8192 bytes"),
     PIPELINE(FREED_EARLY, "asynchronous copy"),
     PIPELINE(OVERWRITES, "shared memory 'dynamic'"),
-    PIPELINE(SUMS_EARLY, "have not been waited for"),
-    PIPELINE(OPERAND_EARLY, "have not been waited for"),
-    PIPELINE(GROUP_LEFT, "a wait that leaves 1 groups"),
-    PIPELINE(NOT_COMMITTED, "a wait that leaves 0 groups"),
+    PIPELINE(SUMS_EARLY, "in flight are accessed"),
+    PIPELINE(OPERAND_EARLY, "in flight are accessed"),
+    PIPELINE(GROUP_LEFT, "wait_group 1 (wgmma) names registers"),
+    PIPELINE(NOT_COMMITTED, "wait_group 0 (wgmma) names registers"),
     PIPELINE(REGISTERS_UNFENCED, "since the last wgmma.fence"),
-    PIPELINE(NOT_SWIZZLED, "which the copy to it was not"),
-    PIPELINE(BETWEEN_ROWS, "not a place in shared memory where rows of a tile begin"),
+    PIPELINE(NOT_SWIZZLED, "copied without it"),
+    PIPELINE(BETWEEN_ROWS, "does not start at a row group of a tile"),
     PIPELINE(PAST_THE_END, "read by a product (wgmma)"),
-    PIPELINE(ANOTHER_OPERAND, "begin different products"),
-    PIPELINE(A_THREAD_LEAVES, "127 of the 128 threads of its warp group"),
-    PIPELINE(PRODUCTS_LEFT, "that it has not waited for"),
-    PIPELINE(COPY_LEFT, "before anybody waited for an asynchronous copy"),
+    PIPELINE(ANOTHER_OPERAND, "issue different products"),
+    PIPELINE(A_THREAD_LEAVES, "127 of 128 threads of its warp group"),
+    PIPELINE(PRODUCTS_LEFT, "without a wait for its products"),
+    PIPELINE(COPY_LEFT, "without a wait for an asynchronous copy"),
     PIPELINE(COPY_MISPLACED, "a bulk copy's target is not aligned"),
     PIPELINE(COPY_PAST_THE_END, "16384 bytes copied to byte 40960 of 40992"),
     PIPELINE(COPY_OTHER_CHANNELS, "bulk copy of channels 8 to 72"),
@@ -727,7 +727,7 @@ const struct sin hopper_sins[] = {
     PIPELINE(BARRIER_OF_NONE, "mbarrier: 0 arrivals, need 1 to 1048575"),
     PIPELINE(BARRIER_OF_TOO_MANY, "mbarrier: 1048576 arrivals, need 1 to 1048575"),
     PIPELINE(BARRIER_OF_TOO_MANY_BYTES, "bytes to wait for, at most 1048575"),
-    PIPELINE(BARRIER_TWICE, "initialised while it is one"),
+    PIPELINE(BARRIER_TWICE, "initialized again while in use"),
     PIPELINE(BARRIER_ODD, "not aligned"),
     PIPELINE(BARRIER_GLOBAL, "which is not shared memory"),
     PIPELINE(STRIDE_ODD, "stride offset 1032: not multiples of 16"),
@@ -735,28 +735,28 @@ const struct sin hopper_sins[] = {
     PIPELINE(MOVED_ODD, "moved by 8 bytes, not a multiple of 16"),
     PIPELINE(MOVED_TOO_FAR, "moved by 262144 bytes carries into bit 14"),
     PIPELINE(MOVED_BEFORE, "moved by -262144 bytes carries into bit 14"),
-    PIPELINE(BITS_OF_NO_FIELD, "bits that are no field's are set"),
-    PIPELINE(BASE_OFFSET, "base offset 1, emulated is 0 alone"),
-    PIPELINE(OTHER_SWIZZLE, "swizzle 2, emulated is 1 alone"),
+    PIPELINE(BITS_OF_NO_FIELD, "bits outside its fields are set"),
+    PIPELINE(BASE_OFFSET, "base offset 1, emulated is only 0"),
+    PIPELINE(OTHER_SWIZZLE, "swizzle 2, emulated is only 1"),
     PIPELINE(NO_ARRAY, "read by a product (wgmma), where no array is"),
     OF_BYTES(BYTES_RIGHT, NULL),
     OF_BYTES(BYTES_UNFENCED, "without a fence.proxy.async between"),
-    OF_BYTES(BYTES_SUMS_EARLY, "have not been waited for"),
-    OF_BYTES(BYTES_OPERAND_EARLY, "have not been waited for"),
+    OF_BYTES(BYTES_SUMS_EARLY, "in flight are accessed"),
+    OF_BYTES(BYTES_OPERAND_EARLY, "in flight are accessed"),
     OF_BYTES(BYTES_REGISTERS_UNFENCED, "since the last wgmma.fence"),
-    OF_BYTES(BYTES_OTHER_SIGNS, "begin different products"),
-    OF_BYTES(BYTES_NOT_SWIZZLED, "which the copy to it was not"),
-    OF_BYTES(BYTES_BETWEEN_ROWS, "not a place in shared memory where rows of a tile begin"),
+    OF_BYTES(BYTES_OTHER_SIGNS, "issue different products"),
+    OF_BYTES(BYTES_NOT_SWIZZLED, "copied without it"),
+    OF_BYTES(BYTES_BETWEEN_ROWS, "does not start at a row group of a tile"),
     OF_BYTES(BYTES_PAST_THE_END, "read by a product (wgmma)"),
-    OF_BYTES(BYTES_LEFT, "that it has not waited for"),
+    OF_BYTES(BYTES_LEFT, "without a wait for its products"),
     NAMED(named_innocent, NULL),
-    NAMED(named_too_few, "waits at named barrier 3, where 32 of 64 threads have come"),
+    NAMED(named_too_few, "waits at named barrier 3, where 32 of 64 threads have arrived"),
     NAMED(named_other_counts, "named barrier 3"),
     NAMED(named_none, "named barrier 0"),
     NAMED(named_sixteen, "named barrier 16, there are 1 to 15"),
-    NAMED(named_half_warps, "comes without all lanes of its warp"),
+    NAMED(named_half_warps, "arrives without all lanes of its warp"),
     NAMED(named_odd_count, "named barrier 1 of 40 threads"),
-    NAMED(named_comes_twice, "comes again before it has opened"),
+    NAMED(named_comes_twice, "arrives twice in one phase"),
     NAMED(named_arrives_and_reads, "shared memory 'tile'"),
     NAMED(named_of_others, "shared memory 'tile'"),
     NAMED(named_after_others, NULL),
@@ -765,18 +765,18 @@ const struct sin hopper_sins[] = {
     SPLIT(104, 200, NULL),
     SPLIT(24, 240, NULL),
     SPLIT(128, 192,
-          "setmaxnreg.inc to 192 waits for ever: the launch allocated 64512 registers (168 x 384 "),
+          "setmaxnreg.inc to 192 waits forever: the launch allocated 64512 registers (168 x 384 "),
     SPLIT(112, 200,
-          "setmaxnreg.inc to 200 waits for ever: the launch allocated 64512 registers (168 x 384 "),
-    NAMED(registers_too_many, "setmaxnreg.inc to 240 waits for ever"),
-    NAMED(registers_not_given, "setmaxnreg.inc to 176 waits for ever"),
-    NAMED(registers_not_fewer, "setmaxnreg.dec: to 248 registers of the 168"),
-    NAMED(registers_not_more, "setmaxnreg.inc: to 160 registers of the 168"),
+          "setmaxnreg.inc to 200 waits forever: the launch allocated 64512 registers (168 x 384 "),
+    NAMED(registers_too_many, "setmaxnreg.inc to 240 waits forever"),
+    NAMED(registers_not_given, "setmaxnreg.inc to 176 waits forever"),
+    NAMED(registers_not_fewer, "setmaxnreg.dec: to 248 registers, a thread has 168"),
+    NAMED(registers_not_more, "setmaxnreg.inc: to 160 registers, a thread has 168"),
     NAMED(registers_of_a_warp, "warp 1 has executed 1, the first of its warp group 0"),
     NAMED(registers_of_lanes, "the lanes of a warp execute different ones"),
     NAMED(registers_of_warps, "another of its warp group"),
     { "registers_again", commit_registers_again<1>, NULL },
     { "registers_again_unmet", commit_registers_again<0>,
-      "before the warps of its group have met" },
+      "before its warp group has synchronized" },
 };
 const int n_hopper_sins = sizeof hopper_sins / sizeof hopper_sins[0];

@@ -1,4 +1,4 @@
-/* sins_hopper.h - the same of what sm_90 has besides (harness/device/hopper.cuh). */
+/* sins_hopper.h - the same for sm_90 (harness/device/hopper.cuh). */
 #ifndef KVR_TESTS_SINS_HOPPER_H
 #define KVR_TESTS_SINS_HOPPER_H
 
@@ -15,7 +15,7 @@ extern const int n_cluster_sins;
 
 enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS = 300 };
 
-/* Whether the emulated driver makes a tensor map of rows [n_tok,n_heads,head_dim] with boxes of box_tok. */
+/* Whether the emulated driver accepts a tensor map of [n_tok,n_heads,head_dim] with boxes of box_tok. */
 bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int box_tok);
 /* out [64,128] = sum over the tiles t of a b_t^T: a [64,64] in F32, b_t [128,64] the rows of BF16
  * `b` [300,2,64] of head 1 from 128 t on. */

@@ -1,4 +1,4 @@
-/* test_emu.c - what the emulated device must notice, what it must compute, what seeds change. */
+/* test_emu.c - faults the emulated device must report, results it must compute, effects of the seed. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ START_TEST(sin_is_caught)
         ck_assert_msg(strstr(kvr_error(), sin->expect) != NULL, "%s: %s", sin->name, kvr_error());
         ck_assert_int_eq(kvr_stream_launches(s, sin->name), 0);
     }
-    /* The device goes on after an error. */
+    /* The device is usable after an error. */
     sins[0].commit(s, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "after %s: %s", sin->name, kvr_error());
     ck_assert_int_ge(kvr_stream_launches(s, sins[0].name), 1);
@@ -54,7 +54,7 @@ START_TEST(sin_is_caught)
 }
 END_TEST
 
-/* An error stays until it is collected, and what follows it is not run. */
+/* An error stays until kvr_stream_sync; launches after it do not run. */
 START_TEST(errors_stay)
 {
     struct kvr_stream *s = open_stream(1);
@@ -103,7 +103,7 @@ START_TEST(atomics_add_up)
 }
 END_TEST
 
-/* Blocks are counted from the beginning again, and what is known of memory stays. */
+/* Block serials restart, and the shadow keeps which bytes are initialized. */
 START_TEST(old_streams_go_on)
 {
     struct kvr_stream *s = open_stream(1);
@@ -114,7 +114,7 @@ START_TEST(old_streams_go_on)
     ck_assert_int_eq(kvr_device_alloc(s, (void **)&d_y, sizeof y), KVR_OK);
     sin_sum(s, d, d_y);
     sin_age(s);
-    sins[0].commit(s, d); /* turns each block's numbers round */
+    sins[0].commit(s, d); /* reverses the floats of each block */
     sin_sum(s, d, d_y);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, y, d_y, sizeof y), KVR_OK);
@@ -140,7 +140,7 @@ static void order_of(uint64_t seed, int order[N])
     kvr_stream_close(&s);
 }
 
-/* A seed is an order of blocks and threads; the same one again is the same order. */
+/* A seed determines the order of blocks and threads. */
 START_TEST(seeds_are_orders)
 {
     int a[N], b[N], c[N], seen[N] = { 0 };
@@ -199,15 +199,14 @@ START_TEST(copies_stay_inside)
 }
 END_TEST
 
-/* Small whole numbers, whose sums are exact. */
+/* Small integers, whose sums are exact. */
 static int number(int i, int of)
 {
     return (i * 37 + i / 64 * 11 + of) % 7 - 3;
 }
 
-/* Bulk copies, K-major and transposed operands, from shared memory and registers: sums of what is there, and of
- * zeros behind the last row. A transposed operand's descriptor is that of either block of a cluster, whose
- * addresses have the block's rank in them. */
+/* Bulk copies with zero fill beyond the last row; K-major and transposed operands, from shared memory and registers.
+ * The transposed product runs in both blocks of a cluster, whose addresses contain the block's rank. */
 START_TEST(products_of_a_warp_group)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
@@ -246,11 +245,11 @@ START_TEST(products_of_a_warp_group)
 }
 END_TEST
 
-/* What cuTensorMapEncodeTiled refuses. */
+/* Tensor maps that cuTensorMapEncodeTiled refuses. */
 START_TEST(maps_are_refused)
 {
     static const struct {
-        int at; /* of the rows, bytes behind a multiple of 16 */
+        int at; /* offset of the address from a multiple of 16 */
         int64_t n_tok;
         int n_heads, head_dim, box_tok;
         bool taken;
@@ -272,7 +271,7 @@ START_TEST(maps_are_refused)
 }
 END_TEST
 
-/* Signed and unsigned, from shared memory and from registers: exact, at the ends of their range, too. */
+/* Signed and unsigned, from shared memory and registers; exact, at the ends of the range, too. */
 START_TEST(products_of_bytes)
 {
     enum { D = 128, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
@@ -309,7 +308,7 @@ START_TEST(products_of_bytes)
 }
 END_TEST
 
-/* Blocks of a cluster give one another numbers, in whichever order they run. */
+/* Blocks of a cluster exchange numbers, in any order of execution. */
 START_TEST(blocks_exchange)
 {
     struct kvr_stream *s = open_stream((uint64_t)_i);
@@ -328,13 +327,13 @@ START_TEST(blocks_exchange)
     cluster_give(s, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, x, d, sizeof x), KVR_OK);
-    for (int i = 0; i < N; i++) /* of a cluster two ranks */
+    for (int i = 0; i < N; i++) /* two ranks per cluster */
         ck_assert_float_eq(x[i], (float)(i % (2 * SIN_THREADS)));
     kvr_stream_close(&s);
 }
 END_TEST
 
-/* And operands of products: what each of two blocks stores and what one has copied into both. */
+/* wgmma on operands that both blocks store remotely and that one multicasts. */
 START_TEST(products_of_a_cluster)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
