@@ -11,11 +11,18 @@
 
 enum {
     MAX_KERNELS = 256,
+    MAX_GRANTED = 64,
     UNASKED_SHARED = 48 * 1024, /* shared memory of a block without opt-in, static plus dynamic */
 };
 
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
+
+/* Dynamic shared memory that launches of a kernel may have; a cache, since the driver is slow to ask. */
+struct granted {
+    const void *kernel;
+    size_t bytes;
+};
 
 struct launches {
     int n_kernels;
@@ -30,6 +37,7 @@ struct kvr_stream {
     cudaMemPool_t pool;
     cudaError_t error; /* first error since the last sync */
     size_t block_shared;
+    struct granted granted[MAX_GRANTED];
     bool was_full;
     int capability;
     void **live; /* live allocations, freed at close */
@@ -220,15 +228,22 @@ bool kvr_stream_may_launch(const struct kvr_stream *s)
 
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
+    struct granted *g = &s->granted[((uintptr_t)kernel >> 4) % MAX_GRANTED];
     struct cudaFuncAttributes code;
+    size_t most;
 
+    if (g->kernel == kernel && bytes <= g->bytes)
+        return true;
     s->error = cudaFuncGetAttributes(&code, kernel);
-    /* Never lowers a limit requested through another stream. */
-    if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED &&
-        (code.maxDynamicSharedSizeBytes < (int)bytes ||
-         code.maxDynamicSharedSizeBytes <= UNASKED_SHARED))
+    if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
+        /* The limit never goes down: another stream may rely on it. */
+        most = (size_t)code.maxDynamicSharedSizeBytes;
+        most = most > bytes ? most : bytes;
         s->error =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
+    }
+    if (s->error == cudaSuccess)
+        *g = { kernel, bytes };
     return s->error == cudaSuccess;
 }
 
