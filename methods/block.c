@@ -132,3 +132,15 @@ bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
 {
     return of(dev)->decode_chain(dev, c, data, t0, n, h0, nh, out);
 }
+
+bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,
+                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                                 int h0, int nh, kvr_bf16 *out)
+{
+    return kvr_chain_decode_bf16_cuda(kvr_dev_stream(dev), c, data, t0, n, h0, nh, out);
+}
+
+bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c)
+{
+    return kvr_chain_decodes_bf16(c);
+}

@@ -28,6 +28,11 @@ bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out);
+/* The same as BF16, on a device. */
+bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,
+                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                                 int h0, int nh, kvr_bf16 *out);
+bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
 
 #ifdef __cplusplus
 }

@@ -727,6 +727,17 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
     return st;
 }
 
+/* The buffers of a chain whose first stage is `first`, and its arithmetic when decoded. */
+static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_grid_chain *chain,
+                            const struct kvr_stage_data *data[2])
+{
+    for (int i = 0; i < chain->n; i++) {
+        data[i] = &p->stage[first + chain->rotate + i];
+        chain->job[i].compute = chain->n > 1 ? KVR_COMPUTE_F32 : chain->job[i].compute;
+    }
+    chain->round = chain->n > 1 && p->codec->compute == KVR_COMPUTE_BF16;
+}
+
 /* Decodes all grids in one kernel, and the transform before them if it is to be undone; *left is
  * the number of stages still to undo. False: nothing was done. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
@@ -744,11 +755,7 @@ static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t
         first--;
     if (!chain_of(c, first, p->dev, &p->shape, &chain) || !worth_chaining(&chain))
         return false;
-    for (int i = 0; i < chain.n; i++) {
-        data[i] = &p->stage[first + chain.rotate + i];
-        chain.job[i].compute = chain.n > 1 ? KVR_COMPUTE_F32 : chain.job[i].compute;
-    }
-    chain.round = chain.n > 1 && c->compute == KVR_COMPUTE_BF16;
+    chain_to_decode(p, first, &chain, data);
     *left = first;
     return kvr_block_decode_chain(p->dev, &chain, data, t0, n, h0, nh, out);
 }
@@ -814,6 +821,33 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
                               float *out)
 {
     decode_in_runs(p, kvr_codec_rotated(p->codec) ? 1 : 0, t0, n, h0, nh, out);
+}
+
+bool kvr_codec_is_bf16(const struct kvr_codec *c)
+{
+    return kvr_codec_is_raw(c) && any_layout(c, 0).type == KVR_BF16;
+}
+
+bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim)
+{
+    const struct kvr_block_shape shape = { 1, n_heads, head_dim };
+    struct kvr_grid_chain chain;
+
+    for (int i = 0; i < c->n_stages; i++)
+        if (!c->stage[i].stage->cuda)
+            return false;
+    return chain_of(c, 0, NULL, &shape, &chain) && kvr_block_decodes_bf16(&chain);
+}
+
+void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                           kvr_bf16 *out)
+{
+    const struct kvr_stage_data *data[2] = { NULL, NULL };
+    struct kvr_grid_chain chain;
+
+    chain_of(p->codec, 0, p->dev, &p->shape, &chain);
+    chain_to_decode(p, 0, &chain, data);
+    kvr_block_decode_chain_bf16(p->dev, &chain, data, t0, n, h0, nh, out);
 }
 
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)

@@ -318,6 +318,7 @@ enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* largest of the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
+bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* raw, stored as rows of BF16 */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* one stage codes keys and values jointly */
 /* Checks both pipelines of one tier: a joint stage must be the only stage of both. KVR_EINVAL or
@@ -390,6 +391,14 @@ void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0,
 /* The same without undoing a leading rotation: out is H x / sqrt(D). */
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
+
+/* True if a device decodes this codec to BF16 in one kernel, transform undone. Depends on the format and the
+ * head width alone, so plans can ask without a device. */
+bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
+/* kvr_codec_decode rounded to BF16: out [n,nh,D], device memory, 16-byte aligned. Requires
+ * kvr_codec_decodes_bf16. Neither waits nor allocates. */
+void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                           kvr_bf16 *out);
 
 /* Error model of a coded block: that of its LAST grid, since later stages code the residual of
  * earlier ones. Borrows from `p`: `scale` and `exact` are memory of p->dev. */

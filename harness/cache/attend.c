@@ -42,6 +42,8 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
                         KVR_ATTEND_MAX_D);
     if (need.tiles)
         KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
+    if (need.rows)
+        KVR_TRY(kvr_buf_reserve(&s->rows, dev, KVR_MEM_SCRATCH, need.rows));
     KVR_TRY(kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state));
     if (need.heads)
         KVR_TRY(kvr_buf_reserve(&s->heads, dev, KVR_MEM_SCRATCH, need.heads));
@@ -56,6 +58,7 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
 void kvr_attend_release(struct kvr_attend_scratch *s)
 {
     kvr_buf_free(&s->tiles);
+    kvr_buf_free(&s->rows);
     kvr_buf_free(&s->state);
     kvr_buf_free(&s->heads);
     kvr_buf_free(&s->parts);

@@ -18,7 +18,8 @@
 /* Scratch that lives as long as the cache; its device determines where attention runs. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* staged: one decoded piece */
+    struct kvr_buf tiles; /* staged: one decoded piece, F32 */
+    struct kvr_buf rows;  /* staged on a device, BF16 cache: K, then V, of all coded spans */
     struct kvr_buf state; /* per head and query: max, sum, output, query */
     int64_t max_query;    /* for devices with `heads` */
     struct kvr_buf heads; /* device, single-head spans: one head's slice of shared data */
@@ -61,6 +62,8 @@ struct kvr_attend_needs {
     enum kvr_dtype exact;                    /* type of uncoded tokens */
     bool staged;                             /* not fused */
     bool rotated;                            /* some codec has a rotation */
+    bool wide;      /* some codec has no decoder to BF16 (kvr_codec_decodes_bf16) */
+    int64_t staged_bytes; /* staged on a device: limit of the BF16 scratch; 0: all coded tokens */
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;
     int64_t max_coded;     /* maximum number of coded tokens */
@@ -69,7 +72,7 @@ struct kvr_attend_needs {
 
 /* What kvr_attend_reserve allocates. */
 struct kvr_attend_bytes {
-    size_t tiles, state, heads, parts, coded;
+    size_t tiles, state, heads, parts, coded, rows;
 };
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);

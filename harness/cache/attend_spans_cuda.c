@@ -1,22 +1,26 @@
 /* attend_spans_cuda.c - attention over spans on a CUDA stream.
  *
- * Spans are taken in order. `staged`: pieces of at most PIECE tokens are decoded into scratch, then
- * attended to. `fused`: the kernel decodes what it attends to. What is not coded is read where it
- * is on either path. What rotated values come to is kept apart and rotated back once, at the end.
+ * Spans are visited in order; uncoded spans are read in place on every path.
  *
- * Where spans hold single heads every head is a job of its own: its queries, and its part of what
- * all heads share, are copied out first, by lists of rows that are made once.
+ *   staged, BF16 cache   all coded spans are dequantized into BF16 scratch (`rows`), rotation undone, and
+ *                        attended to in the same launch as the uncoded spans. A smaller scratch is filled
+ *                        and attended to several times; the softmax states are merged in order.
+ *   staged, otherwise    an F32 cache, or a correction whose scores are F32: pieces of PIECE tokens are
+ *                        dequantized into F32 scratch, one launch each.
+ *   fused                the attention kernel dequantizes (attend_mma.h, attend_wgmma.h).
+ *   int8                 pieces are dequantized, requantized to bytes and attended to (attend_bytes.h).
  *
- * Columns (kvr_attend_columns) walk the keys twice with the F32 kernels: for what the queries come
- * to, then for the weights.
+ * Codecs that no kernel decodes to BF16 in one launch (needs.wide) go through a piece of F32, and keep
+ * their rotation: rotated queries meet rotated keys, and rotated values accumulate in a softmax state of
+ * their own that is rotated back once.
  *
- * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
- * what that kernel does not take, by the F32 kernel. The first launch begins, and the last one ends what
- * it comes to, where they are able to; else that takes passes of its own. Plain spans of BF16 are gathered and attended to
-  * in one launch; on sm_90 by warp groups, and coded ones of 2 or 4 bits with them (attend_wgmma.h).
+ * The first launch of a call initialises the softmax state (m, l, acc), the last one normalises it, where
+ * the kernels can; otherwise separate passes do. On sm_90 uncoded rows go to the warp-group kernel, on
+ * other devices to mma.sync.
  *
- * int8: what is coded is decoded a piece at a time and coded once more as bytes, as many as scratch
- * holds; a launch for each fill of it (attend_bytes.h). */
+ * Spans of single heads (by_head): each head is a job of its own over gathered rows.
+ * Columns (kvr_attend_columns): two passes of the F32 kernels over the keys, first the softmax state, then
+ * the weights. */
 #include "harness/cache/attend_bytes.h"
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
@@ -28,6 +32,7 @@
 
 enum {
     PIECE = 1024,
+    WIDE = 4096, /* tokens of the F32 piece on the way to BF16 scratch: 25 MB of 12 x 128, within L2 */
     BYTE_TILES = 128, /* of coded tokens, in scratch at once */
     PIECE_TILES = PIECE / KVR_BYTE_TILE,
 };
@@ -151,6 +156,25 @@ static enum kvr_status fuses(const struct kvr_dev *dev, const struct kvr_codec *
                     KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
 }
 
+/* Are coded spans staged as BF16? */
+static bool stages_bf16(const struct kvr_attend_needs *n)
+{
+    return n->staged && n->exact == KVR_BF16 && n->head_dim % 16 == 0 &&
+           n->head_dim <= KVR_ATTEND_MMA_MAX_D && !n->int8 && !n->correction;
+}
+
+/* Tokens that the BF16 scratch holds: all that may be coded, or as many as the limit lets, whole tiles. */
+static int64_t staged_tokens(const struct kvr_attend_needs *n)
+{
+    const int64_t heads = n->by_head ? 1 : n->n_heads, all = n->max_coded;
+    const int64_t row = 2 * heads * n->head_dim * (int64_t)sizeof(kvr_bf16);
+    const int64_t most = n->staged_bytes / row / KVR_ATTEND_LIST_KEYS * KVR_ATTEND_LIST_KEYS;
+
+    if (!n->staged_bytes || all <= most)
+        return all;
+    return most > KVR_ATTEND_LIST_KEYS ? most : KVR_ATTEND_LIST_KEYS;
+}
+
 /* Floats that the lists of rows take. */
 static size_t head_lists(const struct kvr_attend_needs *n)
 {
@@ -168,13 +192,18 @@ static int64_t byte_tiles(const struct kvr_attend_needs *n)
 static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
-    const size_t tiles = n->correction ? 3 : 2, wide = n->rotated ? 3 : n->columns ? 2 : 1;
+    const bool narrow = stages_bf16(n), rotated = n->rotated && (!narrow || n->wide || n->columns);
+    const size_t tiles = n->correction ? 3 : 2, wide = rotated ? 3 : n->columns ? 2 : 1;
+    const size_t row = (size_t)n->n_heads * d * sizeof(float), pieces = tiles * PIECE * row;
+    const size_t piece = narrow && n->wide ? WIDE * row : 0;
     const struct kvr_attend_shape shape = { n->max_query, n->by_head ? 1 : n->n_heads,
                                             n->head_dim };
 
     return (struct kvr_attend_bytes){
-        .tiles =
-            n->staged || n->columns ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
+        .tiles = n->columns || (n->staged && !narrow) ? (pieces > piece ? pieces : piece) : piece,
+        .rows = narrow ? 2 * (size_t)staged_tokens(n) * (size_t)(n->by_head ? 1 : n->n_heads) * d *
+                             sizeof(kvr_bf16)
+                       : 0,
         .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
         .heads = n->by_head ? (head_lists(n) + 4 * (size_t)n->max_query * d) * sizeof(float) : 0,
         .parts =
@@ -211,6 +240,30 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
                                             "bytes for bulk copies");
 }
 
+/* Do a device's tensor-core kernels take rows of BF16 this wide? */
+static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_dev *dev)
+{
+    const struct kvr_attend_shape shape = { 1, n->by_head ? 1 : n->n_heads, n->head_dim };
+    const struct kvr_attend_mma_span rows = { .k = { .raw = dev, .dtype = KVR_BF16 },
+                                              .v = { .raw = dev, .dtype = KVR_BF16 },
+                                              .n = 1 };
+
+    return kvr_attend_mma_can(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, &rows);
+}
+
+/* For a device with too little shared memory for those: F32 pieces instead of BF16 rows. */
+static enum kvr_status stage_as_f32(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
+{
+    struct kvr_attend_needs f32 = *n;
+    struct kvr_attend_bytes b;
+
+    f32.exact = KVR_F32;
+    b = bytes(&f32);
+    kvr_buf_free(&s->rows);
+    KVR_TRY(kvr_buf_reserve(&s->tiles, s->dev, KVR_MEM_SCRATCH, b.tiles));
+    return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH, b.state);
+}
+
 /* Rows of head h among [T,H]: t H + h. */
 static enum kvr_status prepare(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
 {
@@ -220,6 +273,8 @@ static enum kvr_status prepare(const struct kvr_attend_needs *n, struct kvr_atte
 
     if (n->int8)
         KVR_TRY(check_bytes(n, s));
+    if (s->rows.p && !multiplies_bf16(n, s->dev))
+        KVR_TRY(stage_as_f32(n, s));
     if (!n->by_head)
         return KVR_OK;
     list = malloc((size_t)rows * sizeof *list);
@@ -273,9 +328,16 @@ static bool span_of_head(const struct kvr_span *s, int h, const struct kvr_raw *
     return h < 0 || !s->seg || kvr_segment_has_head(s->seg, h);
 }
 
-static bool rotated(const struct kvr_packed *p)
+static bool decodes_bf16(const struct kvr_packed *p)
 {
-    return p->codec && kvr_codec_rotated(p->codec);
+    return kvr_codec_decodes_bf16(p->codec, p->shape.n_heads, p->shape.head_dim);
+}
+
+/* Is a block attended to in rotated space? bf16: what is coded is staged as BF16, which undoes the
+ * rotation of codecs that one launch decodes. */
+static bool rotated(const struct kvr_packed *p, bool bf16)
+{
+    return p->codec && kvr_codec_rotated(p->codec) && !(bf16 && decodes_bf16(p));
 }
 
 /* Tokens [t0, t0 + n) of a span, from its first on, as F32 [n,H,D]. */
@@ -311,6 +373,13 @@ static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
 static bool is_exact(const struct kvr_segment *seg)
 {
     return kvr_codec_is_raw(seg->k.codec) && kvr_codec_is_raw(seg->v.codec);
+}
+
+/* Is a span dequantized into BF16 scratch, where there is one? */
+static bool is_staged(const struct kvr_segment *seg)
+{
+    return seg && (seg->kind == KVR_SEG_ZERO ||
+                   !(kvr_codec_is_bf16(seg->k.codec) && kvr_codec_is_bf16(seg->v.codec)));
 }
 
 /* The span as tensor cores read it where it is; false: it has to be decoded first. */
@@ -406,16 +475,36 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Spans that wait for their launch: of one state, met by the same queries, of one kind. */
+/* Spans of the next launch: one softmax state, the same queries, one kernel. */
 struct gathered {
-    bool groups; /* the device multiplies by warp groups (attend_wgmma.h) */
-    bool rows;   /* what is gathered are rows for mma.sync */
+    bool groups; /* the device has the warp-group kernel (attend_wgmma.h) */
+    bool rows;   /* the launch is the mma.sync kernel's */
     int n;
     struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
     struct queries q;
     struct sums *into;
     const struct kvr_buf *parts;
+    /* BF16 scratch [room,H,D] of staged spans, of which `used` tokens belong to the next launch; k NULL:
+     * nothing is staged as BF16. A launch that another span forces leaves `used` alone. */
+    kvr_bf16 *k, *v;
+    int64_t room, used;
+    float *piece; /* [n_piece,H,D] for codecs that are decoded as F32 */
+    int64_t n_piece;
 };
+
+static void use_rows(struct gathered *list, const struct kvr_attend_job *job,
+                     const struct kvr_attend_scratch *s)
+{
+    const size_t row = row_floats(job);
+
+    if (!s->rows.p || job->fused || job->int8 || job->correction || !job->tensor_cores)
+        return;
+    list->room = (int64_t)(s->rows.n_bytes / (2 * row * sizeof(kvr_bf16)));
+    list->k = s->rows.p;
+    list->v = list->k + (size_t)list->room * row;
+    list->piece = s->tiles.p;
+    list->n_piece = (int64_t)(s->tiles.n_bytes / (row * sizeof(float)));
+}
 
 /* `ends`: the job, if this is the last of it; else NULL. */
 static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
@@ -452,6 +541,83 @@ static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *sha
     list->into = into;
     list->span[list->n++] = *span;
     return true;
+}
+
+/* Tokens [t0, t0 + n) of a span's keys or values as BF16 [n,H,D]. */
+static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
+                        const struct kvr_span *s, int64_t t0, int64_t n, bool values,
+                        const struct gathered *list, kvr_bf16 *out)
+{
+    const size_t row = row_floats(job);
+    const struct kvr_packed *p = values ? &s->seg->v : &s->seg->k;
+
+    if (s->seg->kind == KVR_SEG_ZERO) {
+        kvr_dev_zero(dev, out, (size_t)n * row * sizeof *out);
+        return;
+    }
+    if (kvr_codec_is_bf16(p->codec)) {
+        kvr_dev_copy(dev, out, (const kvr_bf16 *)p->stage[0].codes.p + (size_t)(s->t0 + t0) * row,
+                     (size_t)n * row * sizeof *out);
+        return;
+    }
+    if (decodes_bf16(p)) {
+        kvr_codec_decode_bf16(p, s->t0 + t0, n, 0, job->n_heads, out);
+        return;
+    }
+    for (int64_t t = 0, m; t < n; t += m) {
+        m = n - t < list->n_piece ? n - t : list->n_piece;
+        decode(job, dev, s, t0 + t, m, values, list->piece);
+        kvr_values_from_f32(dev, out + (size_t)t * row, KVR_BF16, list->piece, (size_t)m * row);
+    }
+}
+
+/* Does the new span continue the last one of the list, in memory and in the softmax? */
+static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span, size_t row,
+                      const struct queries *q, const struct sums *into)
+{
+    const struct kvr_attend_mma_span *last = &list->span[list->n - 1];
+
+    return list->n && last->k.raw && last->k.dtype == KVR_BF16 && !last->row_bias &&
+           (const kvr_bf16 *)last->k.raw >= list->k && (const kvr_bf16 *)last->k.raw < list->v &&
+           (const kvr_bf16 *)last->k.raw + (size_t)last->n * row == span->k.raw &&
+           last->log_m == span->log_m && list->q.f32 == q->f32 && list->q.bf16 == q->bf16 &&
+           list->into == into;
+}
+
+/* Dequantize a coded span into BF16 scratch and add it to the next launch. When the scratch is full, what it
+ * holds is attended to first. */
+static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
+                  const struct kvr_attend_shape *shape, const struct kvr_span *s,
+                  const struct queries *q, struct sums *into, struct gathered *list)
+{
+    struct kvr_stream *stream = kvr_dev_stream(dev);
+    const size_t row = row_floats(job);
+
+    for (int64_t t = 0, n; t < s->n; t += n) {
+        if (list->used == list->room) {
+            attend_gathered(stream, shape, NULL, list);
+            list->used = 0;
+        }
+        n = s->n - t < list->room - list->used ? s->n - t : list->room - list->used;
+        kvr_bf16 *k = list->k + (size_t)list->used * row, *v = list->v + (size_t)list->used * row;
+        const struct kvr_attend_mma_span plain = { .k = { .raw = k, .dtype = KVR_BF16 },
+                                                   .v = { .raw = v, .dtype = KVR_BF16 },
+                                                   .n = n,
+                                                   .log_m = s->log_m };
+
+        kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
+        decode_bf16(job, dev, s, t, n, false, list, k);
+        decode_bf16(job, dev, s, t, n, true, list, v);
+        kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
+        if (continues(list, &plain, row, q, into)) {
+            list->span[list->n - 1].n += n;
+        } else if (!gather(stream, shape, &plain, q, into, list)) {
+            const struct kvr_attend_io io = io_of(q, into);
+
+            kvr_attend_mma_cuda(stream, shape, &io, &plain);
+        }
+        list->used += n;
+    }
 }
 
 /* Coded tokens that wait for their launch as bytes, likewise of one state and met by the same queries. */
@@ -519,19 +685,21 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, s
                         struct gathered *list, struct as_bytes *as_bytes)
 {
     struct queries q = { job->q, job->q16, job->norm };
-    struct sums *into = s->seg && rotated(&s->seg->v) ? &at->rotated_v : &at->plain;
+    struct sums *into = s->seg && rotated(&s->seg->v, list->k) ? &at->rotated_v : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
     const float *row_bias = NULL;
     struct kvr_attend_mma_span in_place;
 
-    if (s->seg && rotated(&s->seg->k))
+    if (s->seg && rotated(&s->seg->k, list->k))
         q = (struct queries){ .f32 = at->q_rot };
     if (c && c->rows_cuda) {
         c->rows_cuda(kvr_dev_stream(dev), &s->seg->k.shape, s->seg->moments.p, q.f32, job->n_query,
                      at->row_bias);
         row_bias = at->row_bias;
     }
-    if (job->int8 && is_coded(s)) {
+    if (list->k && is_staged(s->seg)) {
+        stage(job, dev, shape, s, &q, into, list);
+    } else if (job->int8 && is_coded(s)) {
         stage_as_bytes(job, dev, at, shape, s, &q, into, as_bytes);
     } else if (read_in_place(job, kvr_stream_block_shared(kvr_dev_stream(dev)), shape, s,
                              &in_place)) {
@@ -547,22 +715,22 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, s
 }
 
 /* The codecs whose transforms lead to the spaces of keys and values that the job meets. */
-static void find_spaces(const struct kvr_attend_job *job, const struct kvr_codec **k,
+static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struct kvr_codec **k,
                         const struct kvr_codec **v)
 {
     *k = *v = NULL;
     for (int i = 0; i < job->n_spans; i++) {
         const struct kvr_segment *seg = job->spans[i].seg;
 
-        if (seg && rotated(&seg->k))
+        if (seg && rotated(&seg->k, bf16))
             *k = seg->k.codec;
-        if (seg && rotated(&seg->v))
+        if (seg && rotated(&seg->v, bf16))
             *v = seg->v.codec;
     }
 }
 
-/* Plain rows, all of which share launches: those load queries as they are, or normalise them. */
-static bool all_rows(const struct kvr_attend_job *job, struct kvr_stream *stream,
+/* Are all spans uncoded or staged rows of one launch? Its kernel can normalise the queries. */
+static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_stream *stream,
                      const struct kvr_attend_shape *shape)
 {
     const size_t shared = kvr_stream_block_shared(stream);
@@ -571,6 +739,11 @@ static bool all_rows(const struct kvr_attend_job *job, struct kvr_stream *stream
     for (int i = 0; i < job->n_spans; i++) {
         const struct kvr_segment *seg = job->spans[i].seg;
 
+        if (bf16 && is_staged(seg)) {
+            if (rotated(&seg->k, bf16) || rotated(&seg->v, bf16))
+                return false;
+            continue;
+        }
         if ((seg && (seg->kind == KVR_SEG_ZERO || !is_exact(seg))) ||
             !read_in_place(job, shared, shape, &job->spans[i], &span) ||
             !kvr_attend_rows_can(shared, shape, &span))
@@ -580,13 +753,14 @@ static bool all_rows(const struct kvr_attend_job *job, struct kvr_stream *stream
 }
 
 /* The job with queries that are normalised as they are loaded, or have been. */
-static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, struct kvr_stream *stream,
+static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf16,
+                                       struct kvr_stream *stream,
                                        const struct kvr_attend_shape *shape)
 {
     const struct kvr_attend_io io = { .q16 = job->q16, .norm = job->norm, .out16 = job->out16 };
     struct kvr_attend_job done = *job;
 
-    if (job->norm.inverses && !all_rows(job, stream, shape)) {
+    if (job->norm.inverses && !all_rows(job, bf16, stream, shape)) {
         done.q16 = kvr_attend_norm_cuda(stream, shape, &io).q16;
         done.norm = (struct kvr_query_norm){ .inverses = NULL };
     }
@@ -599,18 +773,20 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
 {
     struct kvr_stream *stream = kvr_dev_stream(s->dev);
     const struct kvr_attend_shape shape = { of->n_query, of->n_heads, of->head_dim };
-    const struct kvr_attend_job normed = with_norm(of, stream, &shape), *job = &normed;
-    const size_t n_q = (size_t)(job->n_query * job->n_heads) * (size_t)job->head_dim;
-    struct place at = place_of(job, s);
+    struct gathered list = { .parts = &s->parts };
+    const size_t n_q = (size_t)(of->n_query * of->n_heads) * (size_t)of->head_dim;
+    struct place at = place_of(of, s);
     const struct kvr_codec *k_space, *v_space;
     struct kvr_attend_io end;
-    struct gathered list = { .groups = job->tensor_cores && kvr_attend_list_here(stream),
-                             .parts = &s->parts };
     struct as_bytes as_bytes = { .parts = &s->parts };
+
+    list.groups = of->tensor_cores && kvr_attend_list_here(stream);
+    use_rows(&list, of, s);
+    const struct kvr_attend_job normed = with_norm(of, list.k, stream, &shape), *job = &normed;
 
     if (job->int8)
         as_bytes.rows = byte_rows(s, job->n_heads);
-    find_spaces(job, &k_space, &v_space);
+    find_spaces(job, list.k, &k_space, &v_space);
     if (k_space) {
         kvr_values_to_f32(s->dev, at.q_rot, job->q16 ? (const void *)job->q16 : job->q,
                           job->q16 ? KVR_BF16 : KVR_F32, n_q);
@@ -715,7 +891,7 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
 {
     const struct kvr_correction *c = corrects(w->attend, s);
     struct kvr_stream *stream = kvr_dev_stream(w->dev);
-    const float *q = s->seg && rotated(&s->seg->k) ? w->at.q_rot : w->attend->q;
+    const float *q = s->seg && rotated(&s->seg->k, false) ? w->at.q_rot : w->attend->q;
     struct kvr_attend_piece piece = {
         .k = w->at.k,
         .v = w->at.k, /* what they come to is not asked */
@@ -784,7 +960,7 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     }
     one.n_heads = heads;
     one.n_query = n;
-    find_spaces(&one, &k_space, &v_space);
+    find_spaces(&one, false, &k_space, &v_space);
     w.at = place_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
     q = w.at.rotated_v.state.acc; /* rotated values are not asked for */

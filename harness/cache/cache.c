@@ -134,6 +134,21 @@ static bool any_rotated(const struct kvr_scheme *p)
     return false;
 }
 
+/* True if some tier needs F32 scratch: it is neither BF16 rows nor decoded to BF16 in one kernel. */
+static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool by_head)
+{
+    const int heads = by_head ? 1 : n_heads;
+
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int v = 0; v < 2; v++) {
+            const struct kvr_codec *c = v ? p->v[t] : p->k[t];
+
+            if (!kvr_codec_is_bf16(c) && !kvr_codec_decodes_bf16(c, heads, head_dim))
+                return true;
+        }
+    return false;
+}
+
 /* Sizes of the working memory allocated by open. */
 struct buffer_sizes {
     size_t current, values, dense,
@@ -161,6 +176,7 @@ static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
         .exact = s->exact,
         .staged = path != KVR_PATH_FUSED,
         .rotated = any_rotated(scheme),
+        .wide = any_wide(scheme, kv_heads(s), s->head_dim, thin.by_head),
         .correction = kvr_correction_at(scheme->opts.correction),
         .int8 = s->attend == KVR_ATTEND_INT8,
         .max_coded = (int64_t)s->capacity_frames * s->tokens_per_frame,
@@ -221,7 +237,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
            b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
-           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded;
+           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded + b.attend.rows;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)

@@ -708,8 +708,33 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     }
 }
 
-/* Each thread decodes up to 8 tokens of its channels. With a transform or a second grid, mode is
- * SET. */
+/* What a thread stores of a token: floats, or BF16 in pairs. */
+template <class W> struct stored {
+    enum { V = sizeof(typename W::T) };
+    static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;
+    using type = typename std::conditional<
+        pairs, kvr_few<unsigned, (V + 1) / 2>,
+        typename std::conditional<narrow, kvr_bf16, kvr_few<float, V>>::type>::type;
+};
+
+template <int V> static __device__ __forceinline__ void store_as(kvr_few<float, V> &to, const kvr_few<float, V> &x)
+{
+    to = x;
+}
+template <int V, int P>
+static __device__ __forceinline__ void store_as(kvr_few<unsigned, P> &to, const kvr_few<float, V> &x)
+{
+#pragma unroll
+    for (int i = 0; i < P; i++)
+        to.v[i] = kvr_bf16_pair(x.v[2 * i], x.v[2 * i + 1]);
+}
+static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_few<float, 1> &x)
+{
+    to = (kvr_bf16)(kvr_bf16_pair(x.v[0], 0.0f) & 0xffffu);
+}
+
+/* Each thread decodes up to 8 tokens of its channels. With a transform, a second grid or BF16 output, mode
+ * is SET. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6
@@ -717,7 +742,7 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
     grid_decode(struct chain chain, struct part d, unsigned strips,
                 kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> meta,
                 kvr_global<const typename W::T> codes_2, kvr_global<const kvr_f16> meta_2,
-                kvr_global<values<typename W::T>> out)
+                kvr_global<typename stored<W>::type> out)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
@@ -741,21 +766,26 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
     }
     if (W::rotated)
         kvr_fwht_warp<V, 8, false>(x, 32 * V, !W::plain && chain.rotate_bf16);
-    const kvr_global<values<T>> to = out + ((8 * t8 - d.t0 + begin) * units + at);
+    const kvr_global<typename stored<W>::type> to = out + ((8 * t8 - d.t0 + begin) * units + at);
     const unsigned row = (unsigned)units;
 
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         if (i < begin || i >= end)
             continue;
-        if (!W::rotated && !W::pair && d.mode != KVR_DECODE_SET) {
-            const values<T> old = to[row * (unsigned)(i - begin)];
+        if constexpr (!stored<W>::narrow && !W::rotated && !W::pair)
+            if (d.mode != KVR_DECODE_SET) {
+                const values<T> old = to[row * (unsigned)(i - begin)];
 
 #pragma unroll
-            for (int j = 0; j < V; j++)
-                x[i].v[j] = d.mode == KVR_DECODE_ADD ? old.v[j] + x[i].v[j] : old.v[j] - x[i].v[j];
-        }
-        to[row * (unsigned)(i - begin)] = x[i];
+                for (int j = 0; j < V; j++)
+                    x[i].v[j] =
+                        d.mode == KVR_DECODE_ADD ? old.v[j] + x[i].v[j] : old.v[j] - x[i].v[j];
+            }
+        typename stored<W>::type all;
+
+        store_as(all, x[i]);
+        to[row * (unsigned)(i - begin)] = all;
     }
 }
 
@@ -904,7 +934,7 @@ static void encode_tokens(struct kvr_stream *s, const struct shape &g, const flo
 
 template <class W>
 static void decode(struct kvr_stream *s, struct chain c, const struct part &d,
-                   const struct bytes &b, float *out)
+                   const struct bytes &b, typename W::X *out)
 {
     using T = typename W::T;
     const unsigned strips = kvr_blocks(d.width / (int64_t)sizeof(T), THREADS);
@@ -915,7 +945,7 @@ static void decode(struct kvr_stream *s, struct chain c, const struct part &d,
             c.g[i].per_token == 1 && c.g[i].n_sets % 8 == 0 && kvr_aligned(b.meta[i], 16);
     KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, c, d, strips,
                (const T *)b.codes[0], (const kvr_f16 *)b.meta[0], (const T *)b.codes[1],
-               (const kvr_f16 *)b.meta[1], (values<T> *)out);
+               (const kvr_f16 *)b.meta[1], (typename stored<W>::type *)out);
 }
 
 template <bool PLAIN>
@@ -1022,28 +1052,29 @@ static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t 
     return { t0, n, h0 * d, nh * d, mode };
 }
 
-template <enum kind K, bool PLAIN>
+/* Out: float or kvr_bf16. */
+template <enum kind K, bool PLAIN, class Out>
 static void decode_by(struct kvr_stream *s, const struct chain &c, const struct part &d,
-                      const struct bytes &b, float *out)
+                      const struct bytes &b, Out *out)
 {
     if (!d.n || !d.width)
         return;
     if (all_by(4, &c, d.first, d.width, out, &b))
-        decode<way<uint32_t, K, PLAIN>>(s, c, d, b, out);
+        decode<way<uint32_t, K, PLAIN, Out>>(s, c, d, b, out);
     else
-        decode<way<uint8_t, K, PLAIN>>(s, c, d, b, out);
+        decode<way<uint8_t, K, PLAIN, Out>>(s, c, d, b, out);
 }
 
-template <bool PLAIN>
+template <bool PLAIN, class Out>
 static void decode_rotated(struct kvr_stream *s, int head_dim, const struct chain &c,
-                           const struct part &d, const struct bytes &b, float *out)
+                           const struct part &d, const struct bytes &b, Out *out)
 {
     if (head_dim == 32)
-        decode<way<uint8_t, ROTATED, PLAIN>>(s, c, d, b, out);
+        decode<way<uint8_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
     else if (head_dim == 64)
-        decode<way<uint16_t, ROTATED, PLAIN>>(s, c, d, b, out);
+        decode<way<uint16_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
     else
-        decode<way<uint32_t, ROTATED, PLAIN>>(s, c, d, b, out);
+        decode<way<uint32_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
 }
 
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
@@ -1060,21 +1091,29 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         decode_by<ALONE, false>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
 }
 
-bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
-                           const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
-                           int h0, int nh, float *out)
+template <class Out>
+static bool decode_chain(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                         const struct kvr_stage_data *const data[2], int64_t t0, int64_t n, int h0,
+                         int nh, Out *out)
 {
     const struct chain chain = chain_of(c);
     const struct bytes b = bytes_of(data, c->n);
     const struct part d = part_of(&c->job[0], t0, n, h0, nh, KVR_DECODE_SET);
     const int dim = c->job[0].shape.head_dim;
 
-    if (!c->rotate && plain(&chain))
-        decode_by<PAIR, true>(s, chain, d, b, out);
-    else if (!c->rotate)
-        decode_by<PAIR, false>(s, chain, d, b, out);
-    if (!c->rotate)
+    if (!c->rotate) {
+        const bool of_plain = plain(&chain);
+
+        if (c->n == 1 && of_plain)
+            decode_by<ALONE, true>(s, chain, d, b, out);
+        else if (c->n == 1)
+            decode_by<ALONE, false>(s, chain, d, b, out);
+        else if (of_plain)
+            decode_by<PAIR, true>(s, chain, d, b, out);
+        else
+            decode_by<PAIR, false>(s, chain, d, b, out);
         return true;
+    }
     if (c->n > 1 || dim < 32 || dim > 128 || !all_by(dim / 32, &chain, d.first, d.width, out, &b))
         return false;
     if (!n || !d.width)
@@ -1084,4 +1123,29 @@ bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
     else
         decode_rotated<false>(s, dim, chain, d, b, out);
     return true;
+}
+
+bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                           const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                           int h0, int nh, float *out)
+{
+    return decode_chain(s, c, data, t0, n, h0, nh, out);
+}
+
+bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                                const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                                int h0, int nh, kvr_bf16 *out)
+{
+    return decode_chain(s, c, data, t0, n, h0, nh, out);
+}
+
+bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c)
+{
+    const int d = c->job[0].shape.head_dim;
+    const struct kvr_grid *g = &c->grid[0];
+
+    if (!c->rotate)
+        return true;
+    return c->n == 1 && (d == 32 || d == 64 || d == 128) &&
+           (g->axis != KVR_AXIS_CHANNELS || g->group % (d / 32) == 0);
 }

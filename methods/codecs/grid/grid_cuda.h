@@ -34,6 +34,13 @@ bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                            int h0, int nh, float *out);
+/* The same as BF16, rounded to nearest even; also of one grid without a transform. `out` is aligned to 16
+ * bytes. False, and nothing launched, where kvr_chain_decodes_bf16 says so. */
+bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                                const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                                int h0, int nh, kvr_bf16 *out);
+/* By the chain's shape alone: heads of 32, 64 or 128 where it rotates. */
+bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c);
 
 #ifdef __cplusplus
 }
