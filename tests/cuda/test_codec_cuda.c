@@ -214,6 +214,39 @@ static void same_steps(struct side *a, struct side *b)
     ck_assert_uint_eq(one, other);
 }
 
+/* kvr_codec_decode_bf16 is kvr_codec_decode rounded once; guard values before and behind stay. */
+static void same_as_bf16(struct side *s, const struct part *d, const float *want, size_t n,
+                         const char *codec, const char *fill)
+{
+    enum { MARGIN = 8 };
+    const struct kvr_block_shape *shape = &s->packed.shape;
+    struct kvr_buf out;
+    kvr_bf16 *got;
+
+    if (!kvr_codec_decodes_bf16(s->packed.codec, shape->n_heads, shape->head_dim))
+        return;
+    got = malloc((n + 2 * MARGIN) * sizeof *got);
+    ck_assert_ptr_nonnull(got);
+    for (size_t i = 0; i < n + 2 * MARGIN; i++)
+        got[i] = 0x4321;
+    alloc(&out, s->dev, (n + 2 * MARGIN) * sizeof *got);
+    ck_assert_int_eq(kvr_dev_put(s->dev, out.p, got, (n + 2 * MARGIN) * sizeof *got), KVR_OK);
+    kvr_codec_decode_bf16(&s->packed, d->t0, d->n, d->h0, d->nh, (kvr_bf16 *)out.p + MARGIN);
+    ck_assert_msg(kvr_dev_sync(s->dev) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_dev_get(s->dev, got, out.p, (n + 2 * MARGIN) * sizeof *got), KVR_OK);
+    for (size_t i = 0; i < n; i++) {
+        const float x = kvr_bf16_to_f32(got[MARGIN + i]);
+
+        ck_assert_msg(got[MARGIN + i] == kvr_f32_to_bf16(want[i]) || (isnan(x) && isnan(want[i])),
+                      "%s, %s: %zu: %a as BF16, %a as F32", codec, fill, i, (double)x,
+                      (double)want[i]);
+    }
+    for (size_t i = 0; i < MARGIN; i++)
+        ck_assert(got[i] == 0x4321 && got[MARGIN + n + i] == 0x4321);
+    kvr_buf_free(&out);
+    free(got);
+}
+
 static void compare(const struct kvr_codec *c, const struct kvr_block_shape *shape, enum fill fill)
 {
     const struct part parts[] = {
@@ -237,6 +270,8 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
         decode(&a, &a.packed, d, want);
         decode(&b, &b.packed, d, got);
         same_bits(want, got, m, "decoded", c->text, fill_names[fill]);
+        if (!d->rotated)
+            same_as_bf16(&b, d, want, m, c->text, fill_names[fill]);
         if (i % 2 == 0)
             cross(&a, &b, d, want, got, m, c->text, fill_names[fill]);
     }
