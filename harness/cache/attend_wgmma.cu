@@ -459,7 +459,9 @@ hand_over(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full, bool pair, unsign
     }
 }
 
-/* A plain tile among coded ones, of a pair into both blocks: all four warps arrive. */
+/* An uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of the four warps
+ * arrives, once all lanes of its warp have passed the wait for `empty`: a lane that falls two phases behind
+ * would wait for a parity that has come and gone. */
 template <int FORM>
 static __device__ __forceinline__ void
 fetch_among(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
@@ -467,6 +469,7 @@ fetch_among(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, in
 {
     const int self = kvr_thread();
 
+    __syncwarp();
     if (self % 32)
         return;
     if (pair)
@@ -1078,12 +1081,13 @@ struct call {
     struct span_list list;
 };
 
-/* Blocks of one head that are neighbours share what they decode. Whatever is left without a neighbour
- * decodes for itself, in clusters with others of its kind; an odd number of blocks does so altogether, as
- * does one piece of queries to a head. */
+/* Two CTAs of a cluster share the tiles they dequantize: neighbouring query pieces of one head, over the
+ * same tiles. A piece without a neighbour dequantizes for itself. With an odd number of whole or of cut
+ * pieces a cluster would straddle two ranges of tiles, so that such a launch has no pairs. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
-    const bool pairs = form<FORM>::CODED && c.a->n_query > QUERIES && n_blocks % 2 == 0;
+    const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;
+    const bool pairs = form<FORM>::CODED && c.a->n_query > QUERIES && even;
 
     KVR_LAUNCH_CLUSTERS(attend_list<FORM>, pairs ? 2 : 1, n_blocks, THREADS, form<FORM>::N_SHARED,
                         c.s, *c.a, c.list, c.io, c.parts);

@@ -135,7 +135,6 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
         carve(a, N * (d->flow.narrow ? kvr_gemm_columns(d->flow.gemm, c->ffn_dim) : c->ffn_dim),
               kvr_flow_size(&d->flow));
     if (d->flow.fuses) {
-        d->flow.moments = carve_floats(a, kvr_linear_moments(N, c->dim));
         d->flow.squares = carve_floats(a, N * kvr_linear_squares(c->dim));
         d->inverses = carve_floats(a, N);
     }
@@ -664,7 +663,7 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
     const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
     const int64_t n = r->n * r->d;
-    const bool later = d->flow.known && !d->tap && kvr_cache_attends_bf16(cache);
+    const bool later = d->flow.fuses && !d->tap && kvr_cache_attends_bf16(cache);
     void *const q = d->flow.narrow && !later ? d->ctx : d->q; /* before it is rotated */
     void *k = d->k, *v = d->v;                                /* afterwards */
     kvr_bf16 *there[2];
@@ -844,7 +843,6 @@ static enum kvr_status reuse_skip(struct kvr_dit *d, const struct kvr_rows *r,
         return KVR_OK;
     KVR_TRY(wide_x(d, r, &x));
     KVR_TRY(kvr_reuse_skip(&d->reuse, pass, x, skip));
-    d->flow.known = d->flow.known && !*skip;
     if (*skip && d->flow.narrow)
         kvr_values_from_f32(d->dev, d->flow.x, KVR_BF16, x, n);
     else if (*skip && d->flow.rounds)

@@ -71,8 +71,6 @@ struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
         norm_floats(f, r, how); /* which the layer rounds */
         return (struct kvr_flow_in){ .x = f->y, .columns = r->d };
     }
-    if (f->known && !shown)
-        return (struct kvr_flow_in){ .x = f->x, .columns = r->d, .normed = true, .norm = *how };
     return norm_narrow(f, r, how, shown);
 }
 
@@ -89,35 +87,21 @@ static struct kvr_linear_in narrow_in(struct kvr_flow_in in)
     return (struct kvr_linear_in){ in.x, in.columns };
 }
 
-/* The norm that had not been worked out is. */
-static struct kvr_flow_in passed(struct kvr_flow *f, const struct kvr_rows *r,
-                                 struct kvr_flow_in in)
-{
-    return in.normed ? norm_narrow(f, r, &in.norm, false) : in;
-}
-
-/* Layers with what stands before and behind them; *done: or none was run. x has moments if it is what they
- * leave. */
+/* Layers with their epilogue in one launch; *done false: none was run. */
 static enum kvr_status fused(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              int n, const struct kvr_linear *const *l, enum kvr_linear_end end,
                              const struct kvr_linear_gate *gate, kvr_bf16 *const *y, bool *done)
 {
-    const struct kvr_linear_norm norm = { f->moments,     in.norm.factor,      in.norm.shift,
-                                          in.norm.stride, r->tokens_per_frame, f->eps };
     const struct kvr_linear_fused how = {
         .in = narrow_in(in),
-        .norm = in.normed ? &norm : NULL,
         .end = end,
         .gate = gate,
-        .moments = y[0] == f->x ? f->moments : NULL,
         .squares = y[0] != f->x && end == KVR_LINEAR_ROUNDED ? f->squares : NULL,
     };
 
     *done = false;
     if (f->fuses)
         KVR_TRY(kvr_linear_run_fused(f->gemm, r->n, &how, n, l, y, done));
-    if (y[0] == f->x)
-        f->known = *done;
     f->squared = *done && how.squares;
     return KVR_OK;
 }
@@ -138,8 +122,8 @@ enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, st
 
         KVR_TRY(fused(f, r, in, n, l, KVR_LINEAR_ROUNDED, NULL, narrow, &done));
         return done ? KVR_OK
-                    : kvr_linear_run_narrow(f->gemm, r->n, narrow_in(passed(f, r, in)), n, l,
-                                            KVR_LINEAR_ROUNDED, narrow);
+                    : kvr_linear_run_narrow(f->gemm, r->n, narrow_in(in), n, l, KVR_LINEAR_ROUNDED,
+                                            narrow);
     }
     KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, n, l, wide));
     for (int i = 0; i < n; i++)
@@ -160,8 +144,8 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
 
         KVR_TRY(fused(f, r, in, 1, &l, KVR_LINEAR_GELU, NULL, &narrow, &done));
         return done ? KVR_OK
-                    : kvr_linear_run_narrow(f->gemm, r->n, narrow_in(passed(f, r, in)), 1, &l,
-                                            KVR_LINEAR_GELU, &narrow);
+                    : kvr_linear_run_narrow(f->gemm, r->n, narrow_in(in), 1, &l, KVR_LINEAR_GELU,
+                                            &narrow);
     }
     KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &wide));
     f->ops->gelu(f->dev, r->n * n, wide); /* which the layer rounds */
@@ -171,7 +155,6 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y)
 {
-    in = passed(f, r, in);
     assert(!f->narrow || !in.x);
     return kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &y);
 }
@@ -180,10 +163,8 @@ enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struc
 
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r)
 {
-    if (f->left.y) {
+    if (f->left.y)
         f->ops->add_bf16(f->dev, r, &f->left, f->x);
-        f->known = false;
-    }
     f->left = (struct kvr_residual){ 0 };
 }
 
@@ -202,7 +183,6 @@ static enum kvr_status add_narrow(struct kvr_flow *f, const struct kvr_rows *r,
         if (done)
             return KVR_OK;
     }
-    f->known = false;
     if (shown)
         KVR_TRY(kvr_flow_layers(f, r, in, 1, &l, y));
     else

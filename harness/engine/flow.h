@@ -25,13 +25,9 @@ struct kvr_flow {
     void *x;                  /* [N,d]: what blocks add to */
     void *y;                  /* [N,d]: a norm of it, or what is to be added */
     struct kvr_residual left; /* still to be added to x; narrow alone */
-    /* Where a layer takes the norm before it, and the sum with x behind it, in one launch: */
-    bool fuses;
-    bool known;     /* moments are those of x; who writes x besides says that they are not */
-    float *moments; /* kvr_linear_moments of [N,d] */
-    /* And sums of squares of what the first of some layers left, [N, kvr_linear_squares(d)]; */
-    float *squares;
-    bool squared; /* those of the last kvr_flow_layers are there */
+    bool fuses;     /* a layer's epilogue adds to x, and leaves sums of squares, in one launch */
+    float *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers, */
+    bool squared;   /* if it left them */
 };
 
 /* The norm that half a block begins with: * (1 + factor) + shift of the row's frame, frames so many floats
@@ -41,13 +37,10 @@ struct kvr_flow_norm {
     int64_t stride; /* 0: the latter */
 };
 
-/* Rows that a layer takes, of so many columns; x NULL: they are where the gemm has its input. Or
- * (normed) the norm of x, which has not been worked out. */
+/* Input rows of a layer and their columns; x NULL: they are in the gemm's own input buffer. */
 struct kvr_flow_in {
     const void *x;
     int columns;
-    bool normed;
-    struct kvr_flow_norm norm;
 };
 
 /* Angles of every row's pairs, float64. */

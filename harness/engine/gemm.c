@@ -198,11 +198,6 @@ bool kvr_gemm_fuses(const struct kvr_gemm *g)
     return g->kind->fuses && g->kind->fuses(g);
 }
 
-int64_t kvr_linear_moments(int64_t m, int n)
-{
-    return m * kvr_product_blocks(n) * 2;
-}
-
 int kvr_linear_squares(int n)
 {
     return kvr_product_blocks(n);

@@ -116,28 +116,15 @@ enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_l
                                      const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                      kvr_bf16 *sum, kvr_bf16 *y, bool *left);
 
-/* A layer with what stands before and behind it in one launch, on devices that have such products. */
+/* Layers with their epilogue in one launch, on devices that have such products. */
 bool kvr_gemm_fuses(const struct kvr_gemm *g);
-/* Floats of moments of m rows of n columns, which one such product leaves for the norm of the next. */
-int64_t kvr_linear_moments(int64_t m, int n);
-/* And of sums of squares of a row. */
+/* Sums of squares that such a product leaves of a row of n columns, for an RMS norm. */
 int kvr_linear_squares(int n);
-/* LayerNorm of rows by their moments: * (1 + factor) + shift of a row's frame, frames so many floats
- * apart, or (stride 0) * factor + shift. */
-struct kvr_linear_norm {
-    const float *moments, *factor, *shift;
-    int64_t stride;
-    int tokens_per_frame;
-    double eps;
-};
 struct kvr_linear_fused {
     struct kvr_linear_in in;
-    const struct kvr_linear_norm *norm; /* NULL: none */
     enum kvr_linear_end end;
     const struct kvr_linear_gate *gate; /* of KVR_LINEAR_ADDED, to y[0] */
-    /* Of the first layer's result, for the norm of the next, or for an RMS norm sums of squares of
-     * blocks, kvr_linear_squares of them; one of them or neither. */
-    float *moments, *squares;
+    float *squares; /* [m, kvr_linear_squares(n)] of the first layer's result; NULL: not wanted */
 };
 /* *done: or nothing was run, since no such product takes these layers. */
 enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,

@@ -466,31 +466,23 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
                                                  [KVR_LINEAR_GELU] = KVR_PRODUCT_GELU,
                                                  [KVR_LINEAR_ADDED] = KVR_PRODUCT_RESIDUAL };
     struct gemm *g = (struct gemm *)base;
-    const struct kvr_linear_norm *n = how->norm;
     const struct kvr_linear_gate *gate = how->gate;
-    const struct kvr_product_norm norm =
-        n ? (struct kvr_product_norm){ n->moments, n->factor,      n->shift,
-                                       n->stride,  n->stride != 0, (float)n->eps }
-          : (struct kvr_product_norm){ 0 };
     struct kvr_product p = {
         .m = m,
         .k = kvr_linear_padded(l[0]->k),
         .x = how->in.x ? how->in.x : g->rounded.p,
-        .norm = n ? &norm : NULL,
-        .tokens_per_frame = n      ? n->tokens_per_frame
-                            : gate ? gate->tokens_per_frame
-                                   : 1,
+        .tokens_per_frame = gate ? gate->tokens_per_frame : 1,
         .end = ends[how->end],
         .gate = gate ? gate->gate : NULL,
         .gate_stride = gate ? gate->stride : 0,
         .n_layers = n_layers,
     };
 
-    if ((how->in.x && how->in.columns != p.k) || (n && l[0]->k != p.k))
+    if (how->in.x && how->in.columns != p.k)
         return KVR_OK;
     for (int i = 0; i < n_layers; i++) {
         const struct linear *mine = (const struct linear *)l[i];
-        float *const of_rows = i ? NULL : how->moments ? how->moments : how->squares;
+        float *const squares = i ? NULL : how->squares;
 
         p.layer[i] = (struct kvr_product_layer){
             .w = mine->w.p,
@@ -498,10 +490,7 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
             .y = y[i],
             .n = l[i]->n,
             .columns = how->end == KVR_LINEAR_GELU ? kvr_linear_padded(l[i]->n) : l[i]->n,
-            .left = !of_rows       ? KVR_LEFT_NOTHING
-                    : how->moments ? KVR_LEFT_MOMENTS
-                                   : KVR_LEFT_SQUARES,
-            .of_rows = of_rows,
+            .squares = squares,
         };
     }
     *done = kvr_product_can(&p) && kvr_product_cuda(kvr_dev_stream(base->dev), &p);

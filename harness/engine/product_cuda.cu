@@ -1,17 +1,13 @@
 /* product_cuda.cu - see product_cuda.h.
  *
- * A block takes tiles of ROWS rows by COLUMNS columns one after the other, with three warp groups: one
- * fetches DEPTH columns of A and W at a time into STAGES places, two have half of the rows each. Barriers
- * in memory say that a place is filled (`full`) and that the eight warps which read it are done with it
- * (`empty`). One thread has copies made in bulk. Where A is a norm, x is copied to where A will be
- * (`raw`, AHEAD places before it is needed) and all threads of the first group work the norm out in
- * place. While a tile is finished they are at the next one.
+ * A CTA computes tiles of 128 rows by 256 columns one after the other: one producer warp group, two consumer
+ * warp groups of 64 rows each. The producer, one thread of it, copies DEPTH = 64 columns of A and W per stage by
+ * TMA into a 4-stage shared-memory pipeline with full/empty mbarriers. It runs ahead into the next tile while
+ * the consumers are in their epilogue.
  *
- * A norm is worked out anew for each tile of columns, so that tiles are wide.
- *
- * Two blocks run together, with tiles one below the other: each has half of their weights copied to both,
- * so that a place is empty when both have read it, and of the L2 a block asks for 32 KB a step, not 48. Of
- * an odd row of tiles they have two side by side, and share nothing. */
+ * Two CTAs of a cluster compute tiles one below the other. Each multicasts half of the weights to both, so
+ * that a stage is empty when both have released it, and a CTA reads 32 KB per stage from L2 instead of 48. In an
+ * odd last row of tiles they compute two tiles side by side and share nothing. */
 #include "harness/engine/product_cuda.h"
 
 #include "harness/device/hopper.cuh"
@@ -26,48 +22,32 @@ enum {
     HALVES = COLUMNS / KVR_PRODUCT_BLOCK, /* sums of a group: [64,128] each */
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,
-    AHEAD = 2,
-    LINE = DEPTH * 2, /* bytes of a row in its place */
+    LINE = DEPTH * 2, /* bytes of a row of a stage */
     OCTET = 8 * LINE,
     A_BYTES = ROWS * LINE,
     W_BYTES = COLUMNS * LINE,
     STAGE_BYTES = A_BYTES + W_BYTES,
     AT_BARRIERS = STAGES * STAGE_BYTES,
-    AT_ROWS = AT_BARRIERS + 3 * STAGES * 8, /* mean and inverse deviation of each */
-    N_SHARED = AT_ROWS + ROWS * 8,
+    N_SHARED = AT_BARRIERS + 2 * STAGES * 8,
     MULTIPROCESSORS = 132,
-    GROUP_OF_PRODUCER = 1, /* a named barrier */
+    OF_PRODUCER = 24, /* setmaxnreg */
+    OF_CONSUMER = 240,
 };
-
-/* What a launch is compiled for. */
-enum { NORM = 4, END = 3 };
-
-template <int FORM> struct form {
-    enum {
-        NORMED = (FORM & NORM) != 0,
-        /* setmaxnreg: normalising needs registers, which the consumers give up. */
-        OF_PRODUCER = NORMED ? 104 : 24,
-        OF_CONSUMER = NORMED ? 200 : 240,
-        FILLERS = NORMED ? 1 + KVR_WARP_GROUP / 32 : 1, /* arrivals that fill a place */
-    };
-    static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
-};
+static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 
 struct layer {
     struct kvr_tensor_map w;
     const float *bias;
     kvr_bf16 *y;
-    float *of_rows;
-    int n, columns, left;
-    int blocks, across; /* of statistics; tiles of columns */
-    float share;        /* 1 / columns of the last block */
+    float *squares;
+    int n, columns;
+    int blocks, across; /* sums of squares of a row; tiles of columns */
 };
 
 /* What a launch is given. */
 struct work {
     struct kvr_tensor_map x;
     struct layer of[KVR_PRODUCT_LAYERS];
-    struct kvr_product_norm norm;
     const float *gate;
     int64_t gate_stride;
     int m, k, tokens_per_frame, across, tiles; /* of all layers; of pairs of blocks, */
@@ -111,7 +91,7 @@ static __device__ __forceinline__ int tile_step()
     return (int)gridDim.x / PAIR;
 }
 
-/* Barriers of a block, STAGES of each: filled, empty, raw. */
+/* Barriers of a CTA, STAGES of each: full, empty. */
 static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<uint8_t> shared)
 {
     return kvr_as<uint64_t>(shared + AT_BARRIERS);
@@ -131,22 +111,17 @@ static __device__ __forceinline__ struct fetch first_fetch(const struct work &w)
     return { tile, 0, 0, spot_of(w, tile) };
 }
 
-/* A counts for `raw` or, with W, for the place that is full then. */
-template <bool NORMED>
 static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_shared<uint8_t> shared,
                                                  struct fetch &f)
 {
     const int at = (int)(f.i % STAGES), rank = (int)kvr_cluster_rank();
     const kvr_shared<uint8_t> stage = shared + at * STAGE_BYTES;
     const kvr_shared<uint64_t> full = barriers_at(shared) + at;
-    const kvr_shared<uint64_t> of_a = NORMED ? full + 2 * STAGES : full;
 
-    /* The i-th place filled is free when the one STAGES before has been read, in both blocks. */
+    /* Refill i waits until both CTAs have released refill i - STAGES. */
     kvr_barrier_wait_cluster(full + STAGES, (f.i / STAGES + 1) % 2);
-    kvr_barrier_expect(full, NORMED ? W_BYTES : STAGE_BYTES);
-    if (NORMED)
-        kvr_barrier_expect(of_a, A_BYTES);
-    kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, of_a);
+    kvr_barrier_expect(full, STAGE_BYTES);
+    kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, full);
 #pragma unroll 1
     for (int h = 0; h < PAIR; h++) {
         const kvr_shared<kvr_bf16> to = kvr_as<kvr_bf16>(stage + (A_BYTES + h * (W_BYTES / PAIR)));
@@ -166,7 +141,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     }
 }
 
-/* Plain rows: one thread's. */
+/* The producer: one thread. */
 [[maybe_unused]] static __device__ __forceinline__ void produce(const struct work &w,
                                                                 kvr_shared<uint8_t> shared)
 {
@@ -174,181 +149,10 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
 
 #pragma unroll 1
     while (f.tile < w.tiles)
-        fetch_one<false>(w, shared, f);
+        fetch_one(w, shared, f);
 }
 
-/* ---- norms: all threads of the group -------------------------------------------------------- */
-
-/* A thread has 8 columns of every 16th row. */
-enum { PIECE = 8, PIECES = DEPTH / PIECE, EVERY = KVR_WARP_GROUP / PIECES, OWN = ROWS / EVERY };
-
-/* Mean and inverse deviation of a row, its blocks merged in order. Some are asked for at once: one waits
- * for memory but once for all. */
-enum { AT_ONCE = 6 };
-static __device__ __forceinline__ float2 merged(const struct work &w, int row)
-{
-    const int blocks = (w.k + KVR_PRODUCT_BLOCK - 1) / KVR_PRODUCT_BLOCK;
-    const kvr_global<const float2> of =
-        kvr_as<const float2>(kvr_global<const float>(w.norm.moments) + (int64_t)row * blocks * 2);
-    float2 all = { 0, 0 };
-
-#pragma unroll 1
-    for (int first = 0; first < blocks; first += AT_ONCE) {
-        float2 some[AT_ONCE];
-
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            some[i] = of[first + i < blocks ? first + i : first];
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            const int before = (first + i) * KVR_PRODUCT_BLOCK, left = w.k - before;
-            const int n = left < KVR_PRODUCT_BLOCK ? left : KVR_PRODUCT_BLOCK;
-            const float share = (float)n / (float)(before + n), apart = some[i].x - all.x;
-
-            if (!before) {
-                all = some[i];
-            } else if (left > 0) {
-                all.x = fmaf(apart, share, all.x);
-                all.y = all.y + fmaf(apart * apart, (float)before * share, some[i].y);
-            }
-        }
-    }
-    return float2{ all.x, 1.0f / sqrtf(all.y / (float)w.k + w.norm.eps) };
-}
-
-/* What 8 columns are multiplied by and what is added, of a frame. */
-struct vectors {
-    float4 by[2], add[2];
-};
-
-static __device__ __forceinline__ float of_four(const float4 *v, int e)
-{
-    const float4 &x = v[e / 4];
-
-    return e % 4 == 0 ? x.x : e % 4 == 1 ? x.y : e % 4 == 2 ? x.z : x.w;
-}
-
-static __device__ __forceinline__ void load_vectors(const struct work &w, int64_t at,
-                                                    struct vectors &v)
-{
-    const kvr_global<const float> by = kvr_global<const float>(w.norm.factor) + at;
-    const kvr_global<const float> add = kvr_global<const float>(w.norm.add) + at;
-
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        v.by[i] = kvr_as<const float4>(by)[i];
-        v.add[i] = kvr_as<const float4>(add)[i];
-    }
-}
-
-/* They are used as they come out of this. */
-static __device__ __forceinline__ void modulate(const struct work &w, struct vectors &v)
-{
-    if (w.norm.modulated)
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            v.by[i] =
-                float4{ 1.0f + v.by[i].x, 1.0f + v.by[i].y, 1.0f + v.by[i].z, 1.0f + v.by[i].w };
-}
-
-static __device__ __forceinline__ unsigned normed(unsigned pair, float2 of_row,
-                                                  const struct vectors &v, int e)
-{
-    const float low = (kvr_bf16_low(pair) - of_row.x) * of_row.y;
-    const float high = (kvr_bf16_high(pair) - of_row.x) * of_row.y;
-
-    return kvr_bf16_pair(fmaf(low, of_four(v.by, e), of_four(v.add, e)),
-                         fmaf(high, of_four(v.by, e + 1), of_four(v.add, e + 1)));
-}
-
-static __device__ __forceinline__ uint4 normed_piece(const uint4 &x, float2 of_row,
-                                                     const struct vectors &v)
-{
-    return uint4{ normed(x.x, of_row, v, 0), normed(x.y, of_row, v, 2), normed(x.z, of_row, v, 4),
-                  normed(x.w, of_row, v, 6) };
-}
-
-/* Rows of a thread that are of more than one frame, `left` of them of the first. */
-static __device__ __forceinline__ void norm_of_frames(const struct work &w, int row, int64_t at,
-                                                      int left, kvr_shared<const float2> of_rows,
-                                                      kvr_shared<uint8_t> mine)
-{
-#pragma unroll 1
-    for (int j = 0; j < ROWS && row + j < w.m; j += EVERY) {
-        struct vectors v;
-
-        for (; j >= left; left += w.tokens_per_frame)
-            at += w.norm.stride;
-        load_vectors(w, at, v);
-        modulate(w, v);
-        kvr_as<uint4>(mine + j * LINE)[0] =
-            normed_piece(kvr_as<uint4>(mine + j * LINE)[0], of_rows[j], v);
-    }
-}
-
-static __device__ __forceinline__ void produce_normed(const struct work &w,
-                                                      kvr_shared<uint8_t> shared)
-{
-    const kvr_shared<uint64_t> full = barriers_at(shared), raw = full + 2 * STAGES;
-    const kvr_shared<float2> of_rows = kvr_as<float2>(shared + AT_ROWS);
-    const int self = kvr_thread(), first = self / PIECES, c = self % PIECES * PIECE;
-    const int place = first * LINE + (self % PIECES ^ first % 8) * 16;
-    struct fetch f = first_fetch(w);
-    unsigned i = 0;
-
-#pragma unroll 1
-    for (int tile = first_tile(); tile < w.tiles; tile += tile_step()) {
-        const int m0 = spot_of(w, tile).m0, row = m0 + first, last = w.m - 1;
-        const int frame = (row < last ? row : last) / w.tokens_per_frame;
-        const int64_t vectors_at = frame * w.norm.stride;
-        const int left = (frame + 1) * w.tokens_per_frame - row; /* rows of that frame */
-        const int own = last - row < ROWS - EVERY ? last - row : ROWS - EVERY; /* to the last */
-        float2 norm[OWN];
-        struct vectors next;
-
-        load_vectors(w, vectors_at + (c < w.k ? c : 0), next);
-        __syncwarp(); /* the thread that fetches is here, too */
-        kvr_named_sync(GROUP_OF_PRODUCER,
-                       KVR_WARP_GROUP); /* those of the tile before are done with */
-        if (m0 + self < w.m)
-            of_rows[self] = merged(w, m0 + self);
-        else
-            of_rows[self] = float2{ 0, 0 };
-        kvr_named_sync(GROUP_OF_PRODUCER, KVR_WARP_GROUP);
-#pragma unroll
-        for (int j = 0; j < OWN; j++)
-            norm[j] = of_rows[first + j * EVERY];
-#pragma unroll 1
-        for (int k0 = 0; k0 < w.k; k0 += DEPTH, i++) {
-            const int stage = (int)(i % STAGES), after = k0 + DEPTH + c;
-            const kvr_shared<uint8_t> mine = shared + (stage * STAGE_BYTES + place);
-            struct vectors v = next;
-
-            if (!self)
-#pragma unroll 1
-                while (f.tile < w.tiles && f.i < i + AHEAD)
-                    fetch_one<true>(w, shared, f);
-            modulate(w, v);
-            load_vectors(w, vectors_at + (after < w.k ? after : 0), next);
-            kvr_barrier_wait(raw + stage, i / STAGES % 2);
-            if (k0 + c >= w.k) { /* behind k there stay zeros */
-            } else if (own >= left) {
-                norm_of_frames(w, row, vectors_at + k0 + c, left, of_rows + first, mine);
-            } else {
-#pragma unroll
-                for (int j = 0; j < OWN; j++)
-                    kvr_as<uint4>(mine + j * EVERY * LINE)[0] =
-                        normed_piece(kvr_as<uint4>(mine + j * EVERY * LINE)[0], norm[j], v);
-            }
-            kvr_fence_async();
-            __syncwarp();
-            if (self % 32 == 0)
-                kvr_barrier_arrive(full + stage);
-        }
-    }
-}
-
-/* ---- who multiplies ------------------------------------------------------------------------- */
+/* ---- consumer warp groups ------------------------------------------------------------------- */
 
 /* This warp has read a place: both blocks are told. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> full, unsigned i)
@@ -384,35 +188,20 @@ static __device__ __forceinline__ float gelu(float u)
 /* 16 pairs of a row in each of four lanes: columns 8 i + 2 t and the next of `count`. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
-template <bool WHOLE>
-static __device__ __forceinline__ void leave(const struct layer &l, const unsigned *pair, int count,
-                                             bool there, int64_t entry)
+static __device__ __forceinline__ void leave_squares(const struct layer &l, const unsigned *pair, bool there,
+                                                     int64_t entry)
 {
-    const int t = kvr_thread() % 4;
-    const kvr_global<float> out = kvr_global<float>(l.of_rows);
-    float mean = 0, sum = 0;
+    float sum = 0;
 
-    if (l.left == KVR_LEFT_MOMENTS) {
 #pragma unroll
-        for (int i = 0; i < PAIRS; i++)
-            mean += kvr_bf16_low(pair[i]) + kvr_bf16_high(pair[i]); /* zeros behind `count` */
-        mean = sum_of_four(mean) *
-               (WHOLE || count == KVR_PRODUCT_BLOCK ? 1.0f / KVR_PRODUCT_BLOCK : l.share);
-    }
-#pragma unroll
-    for (int i = 0; i < PAIRS; i++) {
-        const float from = WHOLE || 8 * i < count ? mean : 0.0f;
-        const float low = kvr_bf16_low(pair[i]) - from, high = kvr_bf16_high(pair[i]) - from;
+    for (int i = 0; i < PAIRS; i++) { /* zeros behind the last column */
+        const float low = kvr_bf16_low(pair[i]), high = kvr_bf16_high(pair[i]);
 
         sum = fmaf(high, high, fmaf(low, low, sum));
     }
     sum = sum_of_four(sum);
-    if (!there || t)
-        return;
-    if (l.left == KVR_LEFT_MOMENTS)
-        kvr_as<float2>(out + 2 * entry)[0] = float2{ mean, sum };
-    else
-        out[entry] = sum;
+    if (there && kvr_thread() % 4 == 0)
+        kvr_global<float>(l.squares)[entry] = sum;
 }
 
 /* A row's part of KVR_PRODUCT_BLOCK columns from n0 on; of sums 4 i + 2 r and the next, i < PAIRS. WHOLE:
@@ -469,8 +258,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
         if (!WHOLE && 8 * i >= count)
             pair[i] = 0;
     }
-    if (l.left)
-        leave<WHOLE>(l, pair, count, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
+    if (l.squares)
+        leave_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
         __syncwarp(); /* what neighbours write has been read */
     const kvr_global<uint2> to = kvr_as<uint2>(y + 8 * odd + 2 * (t - odd));
@@ -562,12 +351,11 @@ static __device__ __forceinline__ void meet()
 }
 
 /* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
-template <int FORM>
+template <int END>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     linear_wgmma(const __grid_constant__ struct work w)
 {
 #if KVR_HAS_WGMMA
-    typedef form<FORM> of;
     KVR_SHARED_TILES(uint8_t, shared);
     /* The same for all lanes, as the compiler does not see of a quotient. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
@@ -576,22 +364,19 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         const kvr_shared<uint64_t> full = barriers_at(shared);
 
         for (int i = 0; i < STAGES; i++) {
-            kvr_barrier_init(full + i, of::FILLERS);
+            kvr_barrier_init(full + i, 1);
             kvr_barrier_init(full + (STAGES + i), PAIR * CONSUMERS * KVR_WARP_GROUP / 32);
-            kvr_barrier_init(full + (2 * STAGES + i), 1);
         }
         kvr_fence_async();
     }
     meet();
     if (group == 0) {
-        kvr_setmaxnreg_dec<of::OF_PRODUCER>();
-        if constexpr (of::NORMED)
-            produce_normed(w, shared);
-        else if (!threadIdx.x)
+        kvr_setmaxnreg_dec<OF_PRODUCER>();
+        if (!threadIdx.x)
             produce(w, shared);
     } else {
-        kvr_setmaxnreg_inc<of::OF_CONSUMER>();
-        consume<FORM & END>(w, group - 1, shared);
+        kvr_setmaxnreg_inc<OF_CONSUMER>();
+        consume<END>(w, group - 1, shared);
     }
     meet(); /* until the other has no more for this one */
 #endif
@@ -610,21 +395,14 @@ static bool can_layer(const struct kvr_product *p, const struct kvr_product_laye
            (p->end != KVR_PRODUCT_RESIDUAL || l->columns == l->n) &&
            l->columns < INT32_MAX - COLUMNS && p->m < INT32_MAX / l->columns &&
            kvr_aligned(l->w, 16) && kvr_aligned(l->y, 16) && kvr_aligned(l->bias, 8) &&
-           (l->left == KVR_LEFT_NOTHING || (l->of_rows && kvr_aligned(l->of_rows, 8)));
-}
-
-static bool can_norm(const struct kvr_product_norm *n)
-{
-    return kvr_aligned(n->moments, 8) && kvr_aligned(n->factor, 16) && kvr_aligned(n->add, 16) &&
-           n->stride % 4 == 0;
+           kvr_aligned(l->squares, 8);
 }
 
 bool kvr_product_can(const struct kvr_product *p)
 {
     if (p->m < 0 || p->m >= INT32_MAX - ROWS || p->k <= 0 || p->k % 32 ||
         p->k >= INT32_MAX - DEPTH || p->tokens_per_frame <= 0 || !kvr_aligned(p->x, 16) ||
-        p->n_layers < 1 || p->n_layers > KVR_PRODUCT_LAYERS || (p->norm && !can_norm(p->norm)) ||
-        (p->norm && p->end == KVR_PRODUCT_RESIDUAL) || !kvr_aligned(p->gate, 8) ||
+        p->n_layers < 1 || p->n_layers > KVR_PRODUCT_LAYERS || !kvr_aligned(p->gate, 8) ||
         p->gate_stride % 2)
         return false;
     for (int i = 0; i < p->n_layers; i++)
@@ -639,11 +417,11 @@ static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, i
     return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);
 }
 
-template <int FORM> static void launch(struct kvr_stream *s, const struct work &w, int blocks)
+template <int END> static void launch(struct kvr_stream *s, const struct work &w, int blocks)
 {
     const int pairs = blocks / PAIR > 1 ? blocks / PAIR : 1;
 
-    KVR_LAUNCH_CLUSTERS(linear_wgmma<FORM>, PAIR,
+    KVR_LAUNCH_CLUSTERS(linear_wgmma<END>, PAIR,
                         (unsigned)(PAIR * (w.tiles < pairs ? w.tiles : pairs)), THREADS, N_SHARED,
                         s, w);
 }
@@ -665,12 +443,10 @@ bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
             return false;
         w.of[i].bias = l->bias;
         w.of[i].y = l->y;
-        w.of[i].of_rows = l->of_rows;
+        w.of[i].squares = l->squares;
         w.of[i].n = l->n;
         w.of[i].columns = l->columns;
-        w.of[i].left = l->left;
         w.of[i].blocks = kvr_product_blocks(l->n);
-        w.of[i].share = 1.0f / (float)(l->n - (w.of[i].blocks - 1) * KVR_PRODUCT_BLOCK);
         w.of[i].across = (l->columns + COLUMNS - 1) / COLUMNS;
         w.across += w.of[i].across;
     }
@@ -681,16 +457,7 @@ bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
     w.tokens_per_frame = p->tokens_per_frame;
     w.shared = rows / PAIR * w.across;
     w.tiles = w.shared + rows % PAIR * (w.across + PAIR - 1) / PAIR;
-    if (p->norm) {
-        w.norm = *p->norm;
-        if (!w.norm.modulated)
-            w.norm.stride = 0;
-    }
-    if (p->norm && p->end == KVR_PRODUCT_GELU)
-        launch<NORM + KVR_PRODUCT_GELU>(s, w, blocks);
-    else if (p->norm)
-        launch<NORM + KVR_PRODUCT_STORE>(s, w, blocks);
-    else if (p->end == KVR_PRODUCT_GELU)
+    if (p->end == KVR_PRODUCT_GELU)
         launch<KVR_PRODUCT_GELU>(s, w, blocks);
     else if (p->end == KVR_PRODUCT_RESIDUAL)
         launch<KVR_PRODUCT_RESIDUAL>(s, w, blocks);

@@ -1001,6 +1001,7 @@ static const struct list_queries {
     int n, heads;
 } list_queries[] = { { 300, 2 }, { 200, 2 }, { 67, 2 }, { 300, 1 } };
 
+enum { LONG = 1600 };
 static const struct coded_list {
     const char *k, *v;
     int n_tok;
@@ -1020,6 +1021,7 @@ static const struct coded_list {
     { "sym(bits=4) + asym(bits=4)", "sym(bits=4) + sym(bits=4)", 168, false },
     { "sym(bits=4) + sym(bits=4)", "sym(bits=4)", 168, false },
     { "outliers(sigma=2) | sym(bits=4)", "sym(bits=4)", 168, false },
+    { "sym(bits=4)", "sym(bits=4)", LONG, true }, /* split along keys: three pieces, four parts each */
 };
 
 /* What is held as BF16 rows of device memory. */
@@ -1041,7 +1043,9 @@ static void run_coded_list(const struct coded_list *c, enum fill fill,
     enum { D = 128, SPANS = 3, SLOTS = 24 };
     const int T = of_q->n, H = of_q->heads;
     const size_t N = (size_t)(T * H * D), n_held = (size_t)(c->n_tok * H * D);
-    static const struct list_span at[SPANS] = { { 16, 149, 0.5f }, { 3, 40, 0 }, { 0, 9, -1 } };
+    const struct list_span at[SPANS] = { { 16, c->n_tok == LONG ? 1501 : 149, 0.5f },
+                                         { 3, 40, 0 },
+                                         { 0, 9, -1 } };
     const struct mma_case of = { c->k, c->v, 0, { T, H, D }, c->n_tok, 0, c->n_tok, .log_m = 0 };
     struct kvr_attend_mma_span coded[SPANS], plain[SPANS];
     struct kvr_dev *dev = open_dev();
@@ -1101,7 +1105,10 @@ START_TEST(coded_spans_of_a_list)
     const bool all = _i == 0 || _i == 2 || _i == 8;
 
     for (int f = 0; f < (all ? 4 : 1); f++)
-        run_coded_list(&coded_lists[_i], hostile[f % 3], &list_queries[all ? f : _i % 4]);
+        run_coded_list(&coded_lists[_i], hostile[f % 3],
+                       &list_queries[all                              ? f
+                                     : coded_lists[_i].n_tok == LONG ? 3
+                                                                      : _i % 4]);
 }
 END_TEST
 
