@@ -67,6 +67,7 @@ struct kvr_attend_needs {
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;
     int64_t max_coded;     /* maximum number of coded tokens */
+    int64_t max_staged;    /* maximum number of tokens of one call that are not rows of `exact` */
     bool by_head, columns; /* single-head spans; kvr_attend_columns is used */
 };
 

@@ -159,14 +159,14 @@ static enum kvr_status fuses(const struct kvr_dev *dev, const struct kvr_codec *
 /* Are coded spans staged as BF16? */
 static bool stages_bf16(const struct kvr_attend_needs *n)
 {
-    return n->staged && n->exact == KVR_BF16 && n->head_dim % 16 == 0 &&
+    return n->staged && n->max_staged && n->exact == KVR_BF16 && n->head_dim % 16 == 0 &&
            n->head_dim <= KVR_ATTEND_MMA_MAX_D && !n->int8 && !n->correction;
 }
 
-/* Tokens that the BF16 scratch holds: all that may be coded, or as many as the limit lets, whole tiles. */
+/* Tokens of the BF16 scratch: all staged tokens, or whole tiles within the limit. */
 static int64_t staged_tokens(const struct kvr_attend_needs *n)
 {
-    const int64_t heads = n->by_head ? 1 : n->n_heads, all = n->max_coded;
+    const int64_t heads = n->by_head ? 1 : n->n_heads, all = n->max_staged;
     const int64_t row = 2 * heads * n->head_dim * (int64_t)sizeof(kvr_bf16);
     const int64_t most = n->staged_bytes / row / KVR_ATTEND_LIST_KEYS * KVR_ATTEND_LIST_KEYS;
 

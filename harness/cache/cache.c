@@ -160,6 +160,22 @@ struct buffer_sizes {
     struct kvr_attend_bytes attend;
 };
 
+/* Coded tokens that one call can see: those of the window, unless the method bounds what it keeps. */
+static int64_t max_staged(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
+{
+    const bool cut = s->window_frames && s->window_frames < s->capacity_frames;
+    struct kvr_thin_needs thin;
+    bool coded = p->retention.part != NULL;
+
+    for (int t = 0; t < p->n_tiers; t++)
+        coded = coded || !kvr_codec_is_bf16(p->k[t]) || !kvr_codec_is_bf16(p->v[t]);
+    if (!coded)
+        return 0;
+    if (kvr_retention_thins(&p->retention, &thin) && thin.beyond_window)
+        return (int64_t)s->capacity_frames * s->tokens_per_frame;
+    return (int64_t)(cut ? s->window_frames : s->capacity_frames) * s->tokens_per_frame;
+}
+
 static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
                                             const struct kvr_cache_shape *s, enum kvr_path path)
 {
@@ -180,6 +196,7 @@ static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
         .correction = kvr_correction_at(scheme->opts.correction),
         .int8 = s->attend == KVR_ATTEND_INT8,
         .max_coded = (int64_t)s->capacity_frames * s->tokens_per_frame,
+        .max_staged = path == KVR_PATH_STAGED ? max_staged(scheme, s) : 0,
         .by_head = thin.by_head,
         .columns = thin.columns,
     };
