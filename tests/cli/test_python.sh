@@ -24,6 +24,19 @@ x = numpy.ones((16, 1, 64), numpy.float32)
 assert kvreel.encode(\"RTN_INT4\", x, x).bytes()[\"resident\"] > 0'"
 fi
 
+# Either may be first: both bring threads, and torch most of the static TLS.
+if python_has torch "beside torch"; then
+    for order in "torch, kvreel" "kvreel, torch"; do
+        check "import $order" env KVREEL_LIB="$library" OMP_NUM_THREADS=4 "$python" -c "
+import $order
+k, v = torch.randn(512, 4, 64), torch.randn(512, 4, 64)
+(k.flatten(1) @ v.flatten(1).T).sum().item()
+a = kvreel.Method('TURBOQUANT_PROD_4BIT').encode(k, v)
+(k.flatten(1) @ v.flatten(1).T).sum().item()
+assert a.hash() == kvreel.Method('TURBOQUANT_PROD_4BIT').encode(k, v).hash()"
+    done
+fi
+
 # As caches of others' pipelines.
 export KVREEL_LIB=$library
 runs_python tests/python/test_caches.py "$root/examples"
