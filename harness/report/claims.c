@@ -119,3 +119,18 @@ enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **
         kvr_table_close(out);
     return st;
 }
+
+enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path)
+{
+    struct kvr_ledger l = { 0 };
+    enum kvr_status st;
+
+    *out = NULL;
+    st = kvr_claims(&l, NULL, db_path, &(struct kvr_claims_options){ .elsewhere = true });
+    for (int i = 0; i < l.n_claims; i++)
+        l.claim[i].hidden = !l.claim[i].tested;
+    if (st == KVR_OK)
+        st = kvr_ledger_table(&l, out);
+    kvr_ledger_free(&l);
+    return st;
+}

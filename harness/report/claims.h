@@ -118,6 +118,9 @@ void kvr_ledger_free(struct kvr_ledger *l); /* copes with {0} */
 
 enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **out);
 
+/* The claims of the installed ledger that the database has cells of. KVR_ENOTFOUND: no ledger. */
+enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
+
 /* The options of a label of `methods`: {method, options}; NULL: a row of the registry. */
 const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const char *label);
 
@@ -138,6 +141,8 @@ enum kvr_status kvr_claim_elsewhere(struct kvr_claim *c, struct kvr_claim_values
 /* The method in its other reading, NAME@study for NAME and back; the same where there is none. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
 bool kvr_claim_has_reading(const char *name); /* a method with that reading exists */
+/* What nobody sees of a metric, unless a ledger says otherwise; 0: not known. */
+double kvr_usual_margin(const char *metric);
 /* 0: metric without a margin. */
 double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "harness/core/memtext.h"
+#include "harness/report/claims.h"
 #include "harness/report/escape.h"
 #include "harness/report/palette.h"
 #include "harness/report/reproduce.h"
@@ -190,6 +191,20 @@ static enum kvr_status put_published(FILE *to, const char *db_path)
     return KVR_OK;
 }
 
+/* The claims that it has cells of; null without a ledger. */
+static enum kvr_status put_claims(FILE *to, const char *db_path)
+{
+    struct kvr_table *t = NULL;
+    enum kvr_status st = kvr_report_claims(&t, db_path);
+
+    if (st == KVR_ENOTFOUND)
+        fputs("null", to);
+    else if (st == KVR_OK)
+        put_table(to, t);
+    kvr_table_close(&t);
+    return st == KVR_ENOTFOUND ? KVR_OK : st;
+}
+
 /* '<' stands only inside strings; as an escape it can neither end the element nor open a comment.
  */
 static void put_safely(FILE *to, const char *json, size_t n)
@@ -266,7 +281,11 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
         fputs(",\n\"published\":[", plain);
         st = put_published(plain, db_path);
     }
-    fputs("]}\n", plain);
+    if (st == KVR_OK) {
+        fputs("],\n\"claims\":", plain);
+        st = put_claims(plain, db_path);
+    }
+    fputs("}\n", plain);
     if (!kvr_text_close(plain, &json) && st == KVR_OK)
         st = kvr_fail(KVR_ENOMEM, "report: no memory for the data");
     if (st == KVR_OK)

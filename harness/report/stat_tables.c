@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/report/claims.h"
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
 #include "harness/report/stats.h"
@@ -196,9 +197,12 @@ struct method {
     struct kvr_sample *s; /* one per seed, of the race's */
     int n_seeds, n;       /* n: units */
     double mean, se, score;
-    struct kvr_comparison c; /* with `against` */
-    double holm;             /* c.p, adjusted for all methods of the table */
-    double p_next;           /* that it is better than the one below it */
+    struct kvr_comparison c;  /* with `against` */
+    struct kvr_sequence gain; /* by how much it is better than that, unit by unit */
+    double log_e;
+    bool told;
+    double holm;   /* c.p, adjusted for all methods of the table */
+    double p_next; /* that it is better than the one below it */
     int group;
     double jitter;               /* of one cell, over its draws; NaN: it has none */
     struct kvr_comparison chaos; /* with BF16's draws */
@@ -212,6 +216,7 @@ struct race {
     int n;
     struct kvr_sample *s, *d; /* cells of all methods; room for differences */
     double *x;                /* room for values */
+    double threshold;         /* log E of a verdict */
     bool distance;            /* the metric is one from BF16 */
     bool control;             /* BF16 has draws */
 };
@@ -302,6 +307,55 @@ static enum kvr_status group(struct race *r)
     return KVR_OK;
 }
 
+/* Is it better than `against`? In the four words of claims.h, e-BH over the methods of the table. */
+static enum kvr_status judge(struct race *r, const struct method *base)
+{
+    const double margin = kvr_usual_margin(r->o->metric);
+    double *log_e = calloc((size_t)r->n + 1, sizeof *log_e);
+    bool *told = calloc((size_t)r->n + 1, sizeof *told);
+    enum kvr_status st = log_e && told ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_region region;
+
+    for (int i = 0; st == KVR_OK && i < r->n; i++) {
+        struct method *m = &r->m[i];
+        int n = kvr_nest_pairs(m->s, m->n_seeds, base->s, base->n_seeds, r->d);
+
+        n = kvr_nest(r->d, n, r->o->unit);
+        for (int k = 0; k < n; k++)
+            kvr_sequence_add(&m->gain, r->sign * r->d[k].x);
+        kvr_sequence_tell(&m->gain, margin, &region, &log_e[i]);
+        log_e[i] = m == base ? NAN : log_e[i];
+    }
+    if (st == KVR_OK)
+        st = kvr_e_bh(log_e, r->n, 1 - r->o->level, told, &r->threshold);
+    for (int i = 0; st == KVR_OK && i < r->n; i++)
+        r->m[i].told = told[i];
+    free(log_e);
+    free(told);
+    return st;
+}
+
+static const char *verdict_of(const struct race *r, const struct method *m, char *room, size_t size)
+{
+    const double margin = kvr_usual_margin(r->o->metric);
+    const double needed = kvr_sequence_needed(&m->gain, margin, r->threshold);
+    enum kvr_region region;
+    double log_e;
+
+    kvr_sequence_tell(&m->gain, margin, &region, &log_e);
+    if (m->told)
+        return kvr_claim_verdict_names[region == KVR_ABOVE   ? KVR_CLAIM_HOLDS
+                                       : region == KVR_BELOW ? KVR_CLAIM_NOT
+                                                             : KVR_CLAIM_EQUAL];
+    if (m->gain.n < KVR_SEQUENCE_MIN)
+        snprintf(room, size, "needs %d more", KVR_SEQUENCE_MIN - m->gain.n);
+    else if (needed > KVR_CLAIMS_MOST && m->gain.n >= KVR_CLAIMS_FUTILE_AFTER)
+        return kvr_claim_verdict_names[KVR_CLAIM_FUTILE];
+    else
+        snprintf(room, size, "needs about %.0f more", needed - m->gain.n);
+    return room;
+}
+
 /* For all methods of the table, `base` apart; of the comparisons with the floor, or the others. */
 static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
@@ -354,29 +408,32 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
 {
     const bool self = strcmp(m->name, r->o->against) == 0;
     const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->c.n;
-    char verdict[64] = "", room[64];
+    char verdict[64] = "", room[64], words[64];
 
     if (!self && missing > 0)
         snprintf(verdict, sizeof verdict, "needs %d more", missing);
     else if (!self)
         snprintf(verdict, sizeof verdict, "%s", kvr_separable(&m->c, m->holm) ? "yes" : "no");
     {
-        const struct kvr_value row[] = { kvr_value_text(m->name),
-                                         kvr_value_count(m->n),
-                                         kvr_value_number(m->mean),
-                                         kvr_value_number(m->se),
-                                         kvr_value_number(m->p_next),
-                                         kvr_value_count(m->c.n),
-                                         kvr_value_number(self ? NAN : m->c.mean),
-                                         kvr_value_number(self ? NAN : m->c.ci.lo),
-                                         kvr_value_number(self ? NAN : m->c.ci.hi),
-                                         kvr_value_number(self ? NAN : p_better(r, &m->c)),
-                                         kvr_value_number(self ? NAN : m->c.p),
-                                         kvr_value_number(self ? NAN : m->holm),
-                                         kvr_value_text(verdict),
-                                         kvr_value_count(m->group),
-                                         kvr_value_number(m->jitter),
-                                         kvr_value_text(beyond_chaos(r, m, room, sizeof room)) };
+        const struct kvr_value row[] = {
+            kvr_value_text(m->name),
+            kvr_value_count(m->n),
+            kvr_value_number(m->mean),
+            kvr_value_number(m->se),
+            kvr_value_number(m->p_next),
+            kvr_value_count(m->c.n),
+            kvr_value_number(self ? NAN : m->c.mean),
+            kvr_value_number(self ? NAN : m->c.ci.lo),
+            kvr_value_number(self ? NAN : m->c.ci.hi),
+            kvr_value_number(self ? NAN : p_better(r, &m->c)),
+            kvr_value_number(self ? NAN : m->c.p),
+            kvr_value_number(self ? NAN : m->holm),
+            kvr_value_text(verdict),
+            kvr_value_count(m->group),
+            kvr_value_number(m->jitter),
+            kvr_value_text(beyond_chaos(r, m, room, sizeof room)),
+            self ? kvr_value_none() : kvr_value_text(verdict_of(r, m, words, sizeof words))
+        };
 
         return kvr_table_add(t, row);
     }
@@ -414,9 +471,10 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         { .name = "tie_group", .head = "group" },
         { .name = "jitter", .digits = -1 },
         { .name = "beyond_chaos", .head = "beyond chaos" },
+        { .name = "better" },
     };
     struct method *base = NULL;
-    char note[512];
+    char note[768];
 
     for (int i = 0; i < r->n; i++) {
         summarise(r, &r->m[i]);
@@ -435,6 +493,7 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
     for (int i = 0; i < r->n; i++)
         KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
     KVR_TRY(adjust(r, base, false));
+    KVR_TRY(judge(r, base));
     KVR_TRY(compare_with_floor(r));
     qsort(r->m, (size_t)r->n, sizeof *r->m, by_mean);
     KVR_TRY(group(r));
@@ -445,10 +504,12 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         note, sizeof note,
         "%s, %s is better, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
         "transformation); separable: sign-flip test, Holm over %d comparisons, and 0 outside "
-        "of the interval, from %d pairs on; one group: not separable from its best",
+        "of the interval, from %d pairs on; one group: not separable from its best; better: by "
+        "more "
+        "than %g, by the always-valid test of `kvreel claims`",
         r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
         r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
-        kvr_pairs_needed(r->n - 1, r->o->level));
+        kvr_pairs_needed(r->n - 1, r->o->level), kvr_usual_margin(r->o->metric));
     KVR_TRY(kvr_table_note(*out, note));
     return is_score(r->o->metric) ? note_chaos(*out, r) : KVR_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "harness/core/opts.h"
 #include "harness/report/chaos.h"
+#include "harness/report/claims.h"
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
 #include "harness/report/prefill.h"
@@ -158,6 +159,10 @@ const struct kvr_report kvr_reports[] = {
       .make = kvr_report_sensitivity,
       .empty = "no two methods are separable (that takes six prompts or more)",
       .fold = settings },
+    { .name = "claims",
+      .title = "Claims of papers that this database has cells of",
+      .make = kvr_report_claims,
+      .empty = "no claim of the ledger has cells here (kvreel settle all)" },
     { .name = "cost",
       .title =
           "Cost: peak memory by tag, compression and time by phase, beside arithmetic and what "

@@ -58,3 +58,22 @@ for (const id of ["u-suite", "u-quantity", "u-verdict"]) $(id).onchange = drawPu
 $("u-text").oninput = drawPublished;
 $("u-box").addEventListener("toggle", drawPublished);
 choosePaper();
+
+// Claims that the database has cells of, by verdict.
+const CLAIMS = D.claims ? D.claims.r.map(r => Object.fromEntries(D.claims.c.map((c, i) => [c, r[i]]))) : [];
+const CLAIM_COLUMNS = [
+  { head: "claim", left: true, of: c => h("td", { class: "left", title: c.says }, c.id) },
+  { head: "verdict", left: true, of: c => h("td", { class: "left verdict" + (c.verdict === "does not hold" ? " out" : "") }, c.verdict) },
+  { head: "difference", of: c => h("td", {}, signed(c.figure)) },
+  { head: "from", of: c => h("td", {}, c.lo === null ? "\u2013" : signed(c.lo)) },
+  { head: "to", of: c => h("td", {}, c.hi === null ? "\u2013" : signed(c.hi)) },
+  { head: "margin", of: c => h("td", {}, small(c.margin)) },
+  { head: "n", of: c => h("td", {}, String(c.n)) },
+  { head: "says; why", left: true, of: c => h("td", { class: "why" }, [c.says, c.where_else, c.why].filter(Boolean).join("; ")) },
+];
+$("k-box").hidden = !CLAIMS.length;
+$("k-said").textContent = ["holds", "does not hold", "equal", "futile", "cannot be told here"]
+  .map(v => [v, CLAIMS.filter(c => c.verdict === v).length]).filter(([, n]) => n).map(([v, n]) => n + " " + v).join("; ");
+$("k-box").addEventListener("toggle", () => put($("k-table"), $("k-box").open ? [
+  h("thead", {}, h("tr", {}, CLAIM_COLUMNS.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
+  h("tbody", {}, CLAIMS.map(r => h("tr", {}, CLAIM_COLUMNS.map(c => c.of(r)))))] : []));
