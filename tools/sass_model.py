@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""sass_model.py - what the machine code of the attention kernels says of their speed.
+"""sass_model.py - speed of attention and GEMM kernels, modelled from their machine code.
 
     nvcc -cubin -arch=sm_90 ... -o k.cubin
     nvdisasm -hex k.cubin >k.hex
     tools/sass_model.py k.hex [--limits tools/sass-limits.txt] [--markdown | --rows]
 
-Of every kernel with a loop of tensor products: the loop that has the most of them, and through it
-the path with the most products and copies and, among those, the fewest instructions - what a tile
-inside a long span takes. Counted are instructions, fixed stalls, synchronous loads from global
-memory, local memory, divisions (reciprocals and integers made floats), bytes of code and
-registers. The rest is a model: one scheduler of an SM with the warps that launch bounds give it,
-each instruction issued when its operands' scoreboards, its fixed stall and its pipe allow.
+For each kernel with a loop of tensor-core products, take the loop with the most products and, through it, the path
+with the most products and copies and the fewest instructions: a tile inside a long span. Facts are its
+instructions, fixed stalls, synchronous global loads, local memory, divisions (reciprocals and integer to float
+conversions), code bytes and registers. The rest is a model: one scheduler of an SM with the warps that the
+launch bounds allow. It issues an instruction when scoreboards, fixed stall and pipe permit.
 
-Calibration, of warp groups' kernels: one H100 80GB HBM3 (132 multiprocessors, 700 W), 26 November 2026,
+Calibration of the warp-group kernels: one H100 80GB HBM3 (132 multiprocessors, 700 W), 26 November 2026,
 commit 8175306 with its register pools corrected. Five constants are fitted to eight measurements (TFLOP/s where nothing else is said). Kernels of a
 whole forward take 14 to 23 % longer than the model, which has one clock for all loads:
 
@@ -28,11 +27,11 @@ whole forward take 14 to 23 % longer than the model, which has one clock for all
     not fitted: attention of a forward over 5 chunks, ms                  33.0      29.0
     not fitted: linear layers of a forward, ms                            33.6      27.3
 
-tests/cli/test_sass.sh holds what follows from the constants alone. Of 8-bit products nothing was measured.
-mma.sync: a kernel with FlashAttention-2's mix of instructions came out at 332 to 396 TFLOP/s where 388 were
-published on an H100 (T. Dao, arXiv 2307.08691, and its benchmarks): good to 20 %. The instruction cache, bank
-conflicts and the memory behind the L2 are in none of this. With --limits (tools/sass-limits.txt says what its
-lines are) a kernel beyond a limit fails the program. --rows prints the lines of tools/device/model.tsv.
+tests/cli/test_sass.sh checks what follows from the constants alone. No 8-bit kernel has been measured. mma.sync: a
+kernel with FlashAttention-2's instruction mix was modelled at 332 to 396 TFLOP/s where 388 are published for an
+H100 (T. Dao, arXiv 2307.08691, and its benchmarks), which is good to 20 %. Instruction cache, bank conflicts and
+memory behind the L2 are not modelled. With --limits (tools/sass-limits.txt describes its lines) a kernel above a
+limit fails the program. --rows prints the lines of tools/device/model.tsv.
 """
 import argparse
 import collections
@@ -41,36 +40,35 @@ import sys
 
 SCHEDULERS, SMS = 4, 132
 CLOCK = 1.72e9  # ncu saw 1.66 GHz during linear_wgmma<2>, 1.78 during linear_wgmma<4> and attention
-COPY_RATE = 2.955e12  # bytes that a large copy within the H100 reads and writes in a second
-# Cycles that a block of attention takes before its first tile and after its last one; those of a launch.
+COPY_RATE = 2.955e12  # bytes per second read and written by a large copy within the H100
+# Cycles of an attention CTA before its first tile and after its last one; cycles of a launch.
 BLOCK, LAUNCH = 16500, 7000
-# Bytes of a cycle that a multiprocessor sends to another of its cluster, and gets: 3.27 TB/s were measured
-# of all on an H800, in clusters of two (W. Luo et al., arXiv 2402.13499).
+# Bytes per cycle that an SM sends to another one of its cluster, and receives: 3.27 TB/s in total were measured on an
+# H800 with clusters of two (W. Luo et al., arXiv 2402.13499).
 LINK = 3.27e12 / SMS / CLOCK
-FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
-# Linear layers of that chunk, rows by columns by what is summed over, in tiles of so many of each, of two
-# multiprocessors together.
+FLOP = 4096  # of one m16n8k16 product, the unit in which wgmma is counted, too
+# Linear layers of a chunk as M, N, K; the tile of a cluster of two SMs.
 LAYERS = ((4680, 1536, 1536), (4680, 4608, 1536), (4680, 8960, 1536), (4680, 1536, 8960))
 TILE = (128, 256, 64)
-# Of a forward's block: a layer and the form of linear_wgmma that it is.
+# Layers of one transformer block: index in LAYERS, form of linear_wgmma.
 BLOCK_LAYERS = ((1, 4), (0, 2), (0, 4), (0, 2), (2, 5), (3, 2))
 QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
           "VOTE IABS HSETP2 IMNMX".split())
 FMA = set("FFMA FADD FMUL HADD2 HFMA2 HMUL2".split())
-GROUPED = ("HGMMA", "IGMMA")  # products of warp groups: of BF16, of bytes
+GROUPED = ("HGMMA", "IGMMA")  # wgmma: BF16, 8-bit
 SLOW = set("MUFU I2F F2I F2F I2FP".split())
 MEMORY = set("LDSM LDS STS LDGSTS LDG STG SHFL STL LDL".split())
-# Cycles that a pipe is held, and until a result is there. Shared memory serves four schedulers,
-# so that 512 bytes of a warp hold a scheduler's share of it for 16 cycles.
-# A product of warp groups would hold its tensor core for 4 cycles at the peak rate; 4.4 are measured.
+# Cycles that an instruction occupies its pipe, and its latency. Four schedulers share shared memory, so 512
+# bytes of a warp occupy a scheduler's share for 16 cycles. A wgmma product takes 4 cycles of its tensor core at the
+# peak rate; 4.4 are measured.
 HELD = {"tensor": 6.0, "group": 4.4, "bytes": 2.2, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
 HELD_MEMORY = {"LDSM": 16, "LDGSTS": 16, "STS": 8}
 LATENCY = {"LDSM": 33, "LDS": 29, "LDGSTS": 40, "SHFL": 24, "MUFU": 22, "S2R": 30, "LDC": 40,
            "LDG": 500, "S2UR": 30, "I2F": 22, "F2I": 22, "VOTE": 12, "LDGDEPBAR": 10}
-# What a producer's stage takes besides its instructions: the fence before it hands the stage on (MEMBAR and
-# FENCE.VIEW.ASYNC) with the wait for loads that are under way, and the wait for the stage.
+# Latency of a producer's stage besides its instructions: the fence before it publishes the stage (MEMBAR,
+# FENCE.VIEW.ASYNC), which also waits for loads in flight, and the mbarrier wait.
 LATENCY["MEMBAR"] = 1500
 
 
@@ -132,7 +130,7 @@ def read(lines):
         for x in k.code:
             m = re.search(r"`\((\.L_\S+?)\)", x.text) if x.base == "BRA" else None
             x.to = k.labels.get(m.group(1)) if m else None
-        # Who asks a barrier in memory again does so behind the kernel's end: to go on is no loop.
+        # The retry of an mbarrier wait is behind the kernel's end; its branch back is no loop.
         for before, x in zip(k.code, k.code[2:]):
             if before.name.startswith("SYNCS.PHASECHK") and x.to is not None and x.to < x.at:
                 x.to = None
@@ -144,18 +142,18 @@ def tensor(x):
 
 
 def products(x):
-    """In m16n8k16: HGMMA.64x128x16 is 16 of them for each of its four warps, IGMMA.64x128x32 is 32."""
+    """Products in units of m16n8k16: HGMMA.64x128x16 has 16 for each of its four warps, IGMMA.64x128x32 has 32."""
     m = re.match(r"[HI]GMMA\.64x(\d+)x(\d+)\.", x.name)
     return int(m.group(1)) * int(m.group(2)) // 128 if m else int(tensor(x))
 
 
 def held_by(x):
-    """Cycles that products of a warp group hold the tensor core: of bytes twice as many in the time."""
+    """Cycles that a wgmma occupies the tensor core; 8-bit products take half the time."""
     return products(x) * HELD["bytes" if x.base == "IGMMA" else "group"]
 
 
 def hot_loop(k):
-    """First and last address of the smallest loop with the most products; None without any."""
+    """First and last address of the smallest loop with the most products, or None."""
     best = None
     for x in k.code:
         if x.to is None or x.to > x.at:
@@ -167,11 +165,10 @@ def hot_loop(k):
 
 
 def hot_path(k, loop, needs=(), rounds=1):
-    """From the loop's head to its end, the path with the most products and among those the fewest
-    instructions; products of loops within are a correction's, which a tile without one does not
-    meet. `needs`: (name, n) of instructions that there have to be, as a tile's copies and stores,
-    STS or STS.128 alone: without them the shortest way would leave the decoding out. The innermost
-    loops on the way are gone through `rounds` times."""
+    """The path from the loop's head to its end with the most products and then the fewest instructions. Products of
+    inner loops belong to a correction, which most tiles do not have. `needs`: (name, n) of instructions that the
+    path must contain, such as a tile's copies and stores; a name is a base (STS) or complete (STS.128). Without
+    them the shortest path would skip decoding. The innermost loops on the path are repeated `rounds` times."""
     code = [x for x in k.code if loop[0] <= x.at <= loop[1]]
     index = {x.at: i for i, x in enumerate(code)}
     within = [(x.to, x.at) for x in code if x.to is not None and loop[0] < x.to <= x.at]
@@ -219,8 +216,8 @@ def hot_path(k, loop, needs=(), rounds=1):
 
 
 def decoding_loop(k, hot, needs):
-    """First and last address of the smallest loop that has these instructions and no products: what a
-    warp goes through that decodes tiles for those which multiply. None without."""
+    """First and last address of the smallest loop with these instructions and no products, or None: the loop of a
+    producer warp that decodes tiles for the consumers."""
     best = None
     for x in k.code:
         if x.to is None or x.to > x.at or (x.to <= hot[1] and hot[0] <= x.at):
@@ -242,12 +239,10 @@ def pipe(x):
 
 
 def cycles(path, warps, rounds=4, beside=None, pair=False):
-    """Of one round of all warps of a scheduler, and of one more that goes through `beside` meanwhile,
-    in the steady state of several. Products of a warp
-    group run behind the warp's back, one after the other, and one can be waiting; a group of them
-    ends with the one that names gsb0. Named barriers pass a turn from warp to warp; the others are of
-    a block, whose warps are each on another scheduler and alike. What one of a `pair` stores is read once
-    more, to be sent, and as much comes from the other."""
+    """Steady-state cycles of one round of all warps of a scheduler, with another warp that runs `beside` meanwhile.
+    wgmma runs asynchronously, in order, with one more queued; a group ends at the instruction that names gsb0.
+    Named barriers pass a turn between warps; other barriers synchronize a block whose warps are on different
+    schedulers and alike. In a `pair` each stored tile is read again to be sent, and as much is received."""
     traces = [path * rounds] * warps + ([beside * rounds] if beside else [])
     multiply, warps = warps, len(traces)
     at, ready = [0] * warps, [0.0] * warps
@@ -311,8 +306,7 @@ def cycles(path, warps, rounds=4, beside=None, pair=False):
 
 
 def cut(blocks, tiles):
-    """What blocks have to do, in tiles, in their order: as harness/cache/attend_split.c cuts them, with
-    the 4 tiles that a part costs besides."""
+    """Tiles of each block in launch order, split as harness/cache/attend_split.c does, with 4 tiles of cost per part."""
     over, slots = blocks % SMS, 2 * SMS
 
     def took(n, each):
@@ -331,8 +325,8 @@ def cut(blocks, tiles):
 
 
 def makespan(lengths, pace):
-    """Cycles until all blocks are done. A multiprocessor takes len(pace) at once, each of which has
-    pace[n - 1] cycles to a tile while there are n; the next block goes where fewest are."""
+    """Cycles until all blocks are done. An SM runs len(pace) blocks at once, at pace[n - 1] cycles per tile while it
+    has n; the next block goes to the SM with the fewest."""
     running = [[] for _ in range(SMS)]
     waiting, now, left = list(reversed(lengths)), 0.0, len(lengths)
     while left:
@@ -364,8 +358,8 @@ def plain(name):
 
 
 def finish_path(k, loop, needs):
-    """What follows the loop of products until the next tile's begins, by a way that has these
-    instructions; of the loops on it the innermost are gone through twice, once for each half of a tile."""
+    """The path from the product loop to the next tile's, with these instructions; its innermost loops run twice, once
+    per half of a tile."""
     outer = min(((x.to, x.at) for x in k.code if x.to is not None and x.to <= loop[0] and loop[1] < x.at),
                 key=lambda l: l[1] - l[0], default=None)
     after = [x.at for x in k.code if x.at > loop[1]]
@@ -373,7 +367,7 @@ def finish_path(k, loop, needs):
 
 
 def layer_cycles(layer, took, finish):
-    """Of a layer, whose tiles are laid out on multiprocessors one after the other."""
+    """Cycles of a layer, whose tiles go to pairs of SMs in turn."""
     m, n, k = layer
     rows, across = -(-m // TILE[0]), -(-n // TILE[1])
     tiles = rows // 2 * across + rows % 2 * -(-across // 2)
@@ -387,7 +381,7 @@ def layer_rates(took, finish):
 
 
 def attention_cycles(keys, took, cuts):
-    """Of QUERIES by so many keys, by warp groups: each block is alone on its multiprocessor."""
+    """Cycles of QUERIES by `keys` with warp groups, one block per SM."""
     blocks, tiles = HEADS * -(-QUERIES // PER_BLOCK), -(-keys // 128)
     lengths = cut(blocks, tiles) if cuts else [tiles] * blocks
     return makespan([x + BLOCK / took for x in lengths], [took]) + LAUNCH
@@ -417,7 +411,7 @@ def judge(k, warps, limits):
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
     pair = bool(limit and limit.pair)
     took = cycles(path, warps, beside=beside, pair=pair)
-    if pair:  # a store is 512 bytes of a warp, and there are as many warps as schedulers
+    if pair:  # a store is 512 bytes per warp, with one warp per scheduler
         sent = SCHEDULERS * 512 * sum(x.name == "STS.128" for x in beside)
         took = max(took, sent / LINK)
     if limit and limit.finish:
@@ -429,8 +423,8 @@ def judge(k, warps, limits):
     else:
         layers = {}
     blocks = HEADS * -(-QUERIES // PER_BLOCK)
-    # A block has a warp on every scheduler, and there are as many blocks as warps; of two warp groups
-    # that multiply it has two, is alone, and its tiles are twice as long.
+    # mma.sync: a block has one warp per scheduler, and as many blocks run as warps. Two consumer warp groups: one
+    # block runs, with two warps per scheduler, and its tiles are twice as long.
     tiles = -(-KEYS // (128 if grouped else 64))
     pace = [took] if grouped else [cycles(path, w) for w in range(1, warps)] + [took]
     lengths = cut(blocks, tiles) if limit and limit.cut else [tiles] * blocks
@@ -461,18 +455,18 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-# Rows of benchmarks: the kernel, and what it runs there.
+# Benchmark rows: kernel, name, numbers of keys.
 ATTENTION = (("attend_list<128>", "dense.BF16", (4680, 9360, 65520)),
              ("attend_list<132>", "fused.RTN_INT4", (9360, 65520)),
              ("attend_list<132>", "fused.QUAROT_KV_INT4", (65520,)),
              ("attend_list<138>", "fused.KIVI_INT2", (9360, 65520)),
              ("attend_list<148>", "fused.PRQ_INT4", (9360, 65520)),
              ("attend_bytes", "int8.RTN_INT4", (65520,)))
-FORWARD = 23400, 30, 512, 1.1e9, 130  # keys of 5 chunks, blocks, keys of a prompt, bytes and launches of passes
+FORWARD = 23400, 30, 512, 1.1e9, 130  # keys, blocks, prompt keys, bytes and launches of passes
 
 
 def model_rows(rows):
-    """Lines of tools/device/model.tsv. 8-bit rows are staged first, which moves 1.8 GB for KEYS tokens."""
+    """Lines of tools/device/model.tsv. 8-bit attention stages its rows first, which moves 1.8 GB for KEYS tokens."""
     took = {r["kernel"]: r["cycles"] for r in rows}
     for kernel, name, of in ATTENTION:
         for keys in of:

@@ -1,25 +1,23 @@
 #!/usr/bin/env python3
-"""sass_stream.py - what the machine code of streaming kernels says of their speed beside a copy.
+"""sass_stream.py - speed of streaming kernels beside a copy, modelled from their machine code.
 
     nvcc -cubin -arch=sm_90 ... -o k.cubin
     nvdisasm -hex k.cubin >k.hex
     tools/sass_stream.py k.hex --limits tools/sass-streams.txt [--markdown]
 
-A line of the limits names a kernel (a regular expression of its mangled name), what a thread of it
-moves and what it may be: tabs apart, what it is called; the name; threads of a block; bytes that a
-thread moves through the device's memory; how often its innermost loops are gone through; the least
-share of a copy's speed; instructions that its way has to have, as LDG.E.128>=16. Of a kernel that no
-line names its code alone is looked at.
+A line of the limits names a kernel and its bounds, tabs apart: a title; a regular expression of the mangled
+name; threads per block; bytes that a thread moves through device memory; iterations of its innermost loops; the
+least share of a copy's speed; instructions that its path contains, such as LDG.E.128>=16. For kernels without a
+line only the code size is checked.
 
-The way is the one from the first instruction to an EXIT that has those instructions and, among those,
-the fewest. It is counted, and put through a model of one scheduler: warps as registers and threads let
-an SM have, each going the way again and again; an instruction is issued when its operands' scoreboards,
-its fixed stall and its pipe allow (sass_model.py). Loads and stores of global memory also take their
-turn at the scheduler's share of what a copy has of the device's memory. The share of a copy's speed is how
-busy that is. Of shared memory a scheduler has 32 bytes a cycle. No conflicts, caches or pages are in it.
+The path is the shortest one from the first instruction to an EXIT that contains these instructions. A model of one
+scheduler runs it on as many warps as registers and threads allow, each repeating it. An instruction is issued
+when scoreboards, fixed stall and pipe permit (sass_model.py). Global loads and stores also queue for the
+scheduler's share of a copy's bandwidth, whose utilization is the share of a copy's speed. A scheduler has 32
+bytes per cycle of shared memory. Bank conflicts, caches and DRAM pages are not modelled.
 
-CLOCK and COPY are of one H100 80GB HBM3, 26 November 2026; nothing else is fitted. Against a copy of as many
-bytes, coding and decoding, by the model and there (a part of what decoding writes stays in the L2 there):
+CLOCK and COPY are those of one H100 80GB HBM3, 26 November 2026; nothing else is fitted. Encode and decode beside
+a copy of the same bytes (on the H100 a part of what decode writes stays in the L2):
 
                                                      model        H100
     INT4 by 16 tokens                                1.00 .99    1.03 1.14
@@ -36,11 +34,11 @@ import sys
 import sass_model
 from sass_model import ALU, COPY_RATE, HELD, HELD_MEMORY, LATENCY, SCHEDULERS, SMS
 
-ALU.update(["VIMNMX3", "R2UR", "HMNMX2", "VHMNMX"])  # which attention does not meet
-CLOCK = 1.98e9  # of the H100 during these kernels, which leave it its power
-COPY = COPY_RATE / (SMS * SCHEDULERS * CLOCK)  # bytes of a cycle that are a scheduler's
-ARRIVES = 600  # cycles until what was loaded from the device's memory is there, when it is idle
-CODE, REGISTERS, THREADS, BLOCKS = 65536, 65536, 2048, 32  # an SM's
+ALU.update(["VIMNMX3", "R2UR", "HMNMX2", "VHMNMX"])  # not in attention kernels
+CLOCK = 1.98e9  # of the H100 during memory-bound kernels
+COPY = COPY_RATE / (SMS * SCHEDULERS * CLOCK)  # bytes per cycle and scheduler
+ARRIVES = 600  # latency of idle device memory
+CODE, REGISTERS, THREADS, BLOCKS = 65536, 65536, 2048, 32  # limits of an SM
 
 
 Limit = collections.namedtuple("Limit", "title kernel threads bytes rounds share needs")
@@ -55,7 +53,7 @@ def limits_of(path):
 
 
 def way(k, needs, rounds):
-    """The instructions of the fewest that lead from the first to an EXIT, with what is needed."""
+    """The shortest path from the first instruction to an EXIT that contains `needs`."""
     index = {x.at: i for i, x in enumerate(k.code)}
     best = [{} for _ in k.code]  # best[i][what is met from there]: (instructions, next, its key)
     for i in reversed(range(len(k.code))):
@@ -95,22 +93,21 @@ def way(k, needs, rounds):
 
 
 def registers_of(listing):
-    """Of a thread, by kernel: what nvinfo notes."""
+    """Registers per thread by kernel, from nvinfo."""
     note = r"EIATTR_REGCOUNT\n(?:[^/\n].*\n|\s+/\*.*\n)*?\s*/\*\w+\*/\s+\.word\s+index@\((\S+?)\)\n" \
            r"(?:\.L_\S+:\n)?\s*/\*\w+\*/\s+\.word\s+0x(\w+)"
     return {name: int(n, 16) for name, n in re.findall(note, listing)}
 
 
 def width(x):
-    """Bytes that a lane moves."""
+    """Bytes per lane."""
     m = re.search(r"\.(64|128|U8|S8|U16|S16)\b", x.name)
     return {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}[m.group(1)] if m else 4
 
 
 def cycles(path, warps, moved, rounds=6):
-    """Of a round of all warps in the steady state; `moved` bytes of a warp go to the device's memory,
-    shared among its loads and stores as they are wide. Warps begin one after another, as that memory
-    would have them."""
+    """Steady-state cycles of one round of all warps. `moved` bytes per warp go to device memory, divided among its
+    loads and stores by their width. Warps start staggered, at the pace of that memory."""
     asked = sum(32 * width(x) for x in path if x.base in ("LDG", "STG"))
     trace = [(x, sass_model.pipe(x)) for x in path] * rounds
     at, ready, boards = [0] * warps, [w * moved / COPY for w in range(warps)], [[0.0] * 6 for _ in range(warps)]
