@@ -11,6 +11,7 @@
 #include "harness/report/intervals.h"
 #include "harness/report/prefill.h"
 #include "harness/report/stat_tables.h"
+#include "harness/report/variance.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(beside);
@@ -131,6 +132,8 @@ static const char *const drawn[] = { "psnr_floor",  "psnr_jitter",  "ssim_floor"
                                      "ssim_jitter", "varying_bits", "max_varying_bits",
                                      NULL };
 
+static const char *const no_settings[] = { NULL };
+
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
     { .name = "summary",
@@ -162,7 +165,13 @@ const struct kvr_report kvr_reports[] = {
     { .name = "claims",
       .title = "Claims of papers that this database has cells of",
       .make = kvr_report_claims,
-      .empty = "no claim of the ledger has cells here (kvreel settle all)" },
+      .empty = "no claim of the ledger has cells here (kvreel settle all)",
+      .fold = no_settings },
+    { .name = "variance",
+      .title = "Share of prompts that each way of making variance small saves a claim",
+      .make = kvr_report_variance,
+      .empty = "no claim has 12 prompts here (kvreel settle all)",
+      .fold = no_settings },
     { .name = "cost",
       .title =
           "Cost: peak memory by tag, compression and time by phase, beside arithmetic and what "

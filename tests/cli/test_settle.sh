@@ -51,6 +51,11 @@ json "what no cell can tell is left" '.[] | select(.id == "far") | .verdict == "
 exits 0 "no prompt with a word that the model has not learnt" query --db t.db \
     "SELECT count(*) AS n FROM cell WHERE prompt_id = 'odd'" --json
 json "was run" '.[0].n == 0'
+exits 0 "the same verdicts as a table of the report" report --db t.db --table claims -f json
+exits 0 "what saves prompts" report --db t.db --table variance -f json
+exits 0 "the forest plot" plot claims --ledger mine.yaml --db t.db -o figures
+prints "one figure" "claims: 1 figure"
+check "and whom it has" grep -q "	sure	holds	" figures/claims.tsv
 sed -i 's/^settle:.*//' mine.yaml
 exits 2 "a ledger that does not say how" settle all --ledger mine.yaml --db t.db
 says "says so" "no 'settle'"
