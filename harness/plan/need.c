@@ -8,7 +8,7 @@
 #include "harness/core/path.h"
 #include "harness/cache/predict.h"
 #include "harness/engine/dit.h"
-#include "harness/plan/effort.h"
+#include "harness/plan/flops.h"
 #include "harness/plan/find.h"
 #include "harness/engine/text/umt5.h"
 #include "harness/engine/vae/decoder.h"

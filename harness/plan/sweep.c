@@ -9,7 +9,7 @@
 #include "harness/core/json.h"
 #include "harness/core/sha256.h"
 #include "harness/plan/baselines.h"
-#include "harness/plan/effort.h"
+#include "harness/plan/flops.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/geometry.h"
 #include "harness/plan/given.h"

@@ -64,7 +64,7 @@ struct kvr_cell {
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
     int repeat;
-    double cost; /* operations by arithmetic (effort.h): what shards and estimates weigh cells by */
+    double cost; /* operations by arithmetic (flops.h): what shards and estimates weigh cells by */
     /* Index of the cell it is compared with, which stands before it: the group's BF16 cell; for
      * that one itself, or with moved noise the BF16 cell without. */
     int baseline;

@@ -4,7 +4,7 @@
 
 #include "harness/run/choose.h"
 
-/* For the waiting jobs: operations of all networks (harness/plan/effort.h), memory of the largest
+/* For the waiting jobs: operations of all networks (harness/plan/flops.h), memory of the largest
  * (harness/cache/predict.h), both by phase, size of the stored raw frames, and the operations per
  * second of a linear layer of Wan's width on the CPU with the plan's threads. The rate is the best
  * this machine has reached (core/remember.h), including a tenth of a second measured now. A time

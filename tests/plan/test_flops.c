@@ -1,6 +1,6 @@
-/* test_effort.c - the arithmetic of a rollout: by hand for a tiny network, and Wan's as published.
+/* test_flops.c - the arithmetic of a rollout: by hand for a tiny network, and Wan's as published.
  */
-#include "harness/plan/effort.h"
+#include "harness/plan/flops.h"
 
 #include <check.h>
 #include <math.h>
@@ -49,8 +49,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("effort");
-    TCase *tc = tcase_create("effort");
+    Suite *s = suite_create("flops");
+    TCase *tc = tcase_create("flops");
 
     tcase_add_test(tc, by_hand);
     tcase_add_test(tc, wan);

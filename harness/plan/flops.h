@@ -1,10 +1,10 @@
-/* effort.h - the arithmetic of a rollout, for what is planned and not yet measured.
+/* flops.h - the arithmetic of a rollout, for what is planned and not yet measured.
  *
  *     double flop = kvr_rollout_flop(config, 42, 0);     2.97e15 for Wan 1.3B
  *
  * Of the network alone: no decoder, and nothing that a method adds. */
-#ifndef KVR_PLAN_EFFORT_H
-#define KVR_PLAN_EFFORT_H
+#ifndef KVR_PLAN_FLOPS_H
+#define KVR_PLAN_FLOPS_H
 
 #include "harness/engine/model.h"
 #include "harness/workload/trace/trace.h"

@@ -1,5 +1,5 @@
-/* effort.c - multiply-adds of linear layers and attention; norms and the like are left out. */
-#include "harness/plan/effort.h"
+/* flops.c - multiply-adds of linear layers and attention; norms and the like are left out. */
+#include "harness/plan/flops.h"
 
 #include "harness/workload/text.h"
 
