@@ -10,7 +10,7 @@
 #include "harness/engine/model.h"
 #include "harness/files/media/media.h"
 #include "harness/plan/find.h"
-#include "harness/run/said.h"
+#include "harness/run/prompt_words.h"
 #include "harness/run/score.h"
 #include "harness/run/scored.h"
 #include "harness/store/record.h"
@@ -237,7 +237,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
 {
     const int n = in->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
     struct kvr_model_config config;
-    struct kvr_said said = { 0 };
+    struct kvr_prompt_words said = { 0 };
     char dir[1024];
     enum kvr_status st = KVR_OK;
     int chunk;
@@ -245,7 +245,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     KVR_TRY(look_up(c->model, dir, sizeof dir, &config));
     chunk = config.frames_per_chunk;
     if (chunk && c->prompt)
-        st = kvr_said_open(&said, dir, &config, c->prompt, c->n_latent / chunk);
+        st = kvr_prompt_words_open(&said, dir, &config, c->prompt, c->n_latent / chunk);
     in->prompt = said.prompt.n_chunks ? &said.prompt : NULL;
 
     in->given = c->given * stride;
@@ -257,7 +257,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     in->reference = at->reference;
     if (st == KVR_OK)
         st = kvr_score(in, list);
-    kvr_said_close(&said);
+    kvr_prompt_words_close(&said);
     kvr_model_config_free(&config);
     return st;
 }

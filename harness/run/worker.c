@@ -49,7 +49,7 @@
 #include "harness/files/media/media.h"
 #include "harness/plan/parts.h"
 #include "harness/run/run.h"
-#include "harness/run/said.h"
+#include "harness/run/prompt_words.h"
 #include "harness/run/score.h"
 #include "harness/run/spawn.h"
 #include "harness/run/worker_encode.h"
@@ -469,20 +469,21 @@ static enum kvr_status compare(struct job *j, const struct kvr_model_config *c,
         .frames = frames,
         .reference = j->reference ? j->reference : frames,
     };
-    struct kvr_said said = { 0 };
+    struct kvr_prompt_words said = { 0 };
     json_t *wanted, *list;
     enum kvr_status st = frames && (video || !j->video)
                              ? kvr_json_object(j->spec, where, "metrics", &wanted)
                              : kvr_fail(KVR_ENOMEM, "worker: no memory");
 
     if (st == KVR_OK)
-        st = kvr_said_open(&said, j->model_dir, c, j->prompt, n_latent / c->frames_per_chunk);
+        st = kvr_prompt_words_open(&said, j->model_dir, c, j->prompt,
+                                   n_latent / c->frames_per_chunk);
     if (st == KVR_OK) {
         in.prompt = said.prompt.n_chunks ? &said.prompt : NULL;
         in.metrics = wanted;
         st = kvr_score(&in, &list);
     }
-    kvr_said_close(&said);
+    kvr_prompt_words_close(&said);
     if (st == KVR_OK)
         st = add(j, "metrics", list);
     free(frames);

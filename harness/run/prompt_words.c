@@ -1,5 +1,5 @@
-/* said.c - see said.h. */
-#include "harness/run/said.h"
+/* prompt_words.c - see prompt_words.h. */
+#include "harness/run/prompt_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +7,14 @@
 
 #include "harness/workload/prompt.h"
 
-enum kvr_status kvr_said_open(struct kvr_said *s, const char *model_dir,
-                              const struct kvr_model_config *config, const char *text, int n_chunks)
+enum kvr_status kvr_prompt_words_open(struct kvr_prompt_words *s, const char *model_dir,
+                                      const struct kvr_model_config *config, const char *text,
+                                      int n_chunks)
 {
     struct kvr_prompt parsed;
     enum kvr_status st;
 
-    *s = (struct kvr_said){ 0 };
+    *s = (struct kvr_prompt_words){ 0 };
     if (config->n_vocabulary == 0)
         return KVR_OK;
     st = kvr_prompt_parse(config, text, n_chunks, &parsed);
@@ -36,8 +37,8 @@ enum kvr_status kvr_said_open(struct kvr_said *s, const char *model_dir,
     return KVR_OK;
 }
 
-void kvr_said_close(struct kvr_said *s)
+void kvr_prompt_words_close(struct kvr_prompt_words *s)
 {
     free(s->word);
-    *s = (struct kvr_said){ 0 };
+    *s = (struct kvr_prompt_words){ 0 };
 }
