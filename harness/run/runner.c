@@ -38,7 +38,7 @@
 #include "harness/run/order.h"
 #include "harness/run/progress.h"
 #include "harness/run/rescore.h"
-#include "harness/run/spare.h"
+#include "harness/run/priority.h"
 #include "harness/run/spawn.h"
 #include "harness/workload/shots.h"
 #include "harness/store/history.h"

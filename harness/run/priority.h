@@ -1,6 +1,6 @@
-/* spare.h - partial runs: the most informative cells first, and cells that can be left out. */
-#ifndef KVR_RUN_SPARE_H
-#define KVR_RUN_SPARE_H
+/* priority.h - partial runs: the most informative cells first, and cells that can be left out. */
+#ifndef KVR_RUN_PRIORITY_H
+#define KVR_RUN_PRIORITY_H
 
 #include "harness/run/choose.h"
 

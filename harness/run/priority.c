@@ -1,5 +1,5 @@
-/* spare.c - see spare.h. */
-#include "harness/run/spare.h"
+/* priority.c - see priority.h. */
+#include "harness/run/priority.h"
 
 #include <stdlib.h>
 #include <string.h>
