@@ -29,7 +29,7 @@
 #include "harness/device/names.h"
 #include "harness/plan/files.h"
 #include "harness/run/answer.h"
-#include "harness/run/beside.h"
+#include "harness/run/disturbance.h"
 #include "harness/run/by_name.h"
 #include "harness/run/choose.h"
 #include "harness/run/estimate.h"
@@ -59,7 +59,7 @@ struct worker {
     bool timed_out, stopped, drift; /* drift: a repeated baseline, not a cell */
     int64_t oom_kills;              /* the host's counter at the start */
     int gpu;                        /* -1: none */
-    struct kvr_beside beside;
+    struct kvr_disturbance beside;
     char started[32];
 };
 
@@ -333,7 +333,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
         return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's request");
     memset(w, 0, sizeof *w);
     w->gpu = gpu;
-    kvr_beside_begin(&w->beside, &r->machine, kvr_gpus_uuid(&r->gpus, gpu));
+    kvr_disturbance_begin(&w->beside, &r->machine, kvr_gpus_uuid(&r->gpus, gpu));
     st = kvr_child_start(&w->child, request, strlen(request), j->cell->set.threads,
                          r->gpus.n > 1 ? kvr_gpus_uuid(&r->gpus, gpu) : "");
     free(request);
@@ -571,7 +571,7 @@ static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_ve
 static enum kvr_status finish(struct runner *r, struct worker *w, int wait_status)
 {
     struct kvr_job *j = w->job;
-    struct kvr_beside *beside = &w->beside;
+    struct kvr_disturbance *beside = &w->beside;
     struct kvr_attempt a = {
         .started = w->started,
         .answer = w->child.answer ? w->child.answer : "",
@@ -591,7 +591,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
     struct kvr_verdict v;
     enum kvr_status st = KVR_OK;
 
-    kvr_beside_end(beside, &r->machine, w->child.cpu_ns);
+    kvr_disturbance_end(beside, &r->machine, w->child.cpu_ns);
     a.n_watch = beside->n_watch;
     if (w->drift) {
         st = finish_drift(r, w);
@@ -691,7 +691,7 @@ static void look_beside(struct runner *r)
 {
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
-            kvr_beside_look(&r->workers[i].beside, &r->machine, kvr_now_ns());
+            kvr_disturbance_look(&r->workers[i].beside, &r->machine, kvr_now_ns());
 }
 
 static enum kvr_status wait_for_something(struct runner *r)

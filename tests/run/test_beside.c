@@ -6,7 +6,7 @@
 
 #include "harness/core/clock.h"
 #include "harness/core/hostmem.h"
-#include "harness/run/beside.h"
+#include "harness/run/disturbance.h"
 #include "tests/built.h"
 #include "tests/suite.h"
 
@@ -30,31 +30,31 @@ static void tear_down(void)
 }
 
 /* A cell in three looks: before its worker is there, while it computes, and after it. */
-static struct kvr_beside cell_on(const char *uuid, const char *before, const char *during,
-                                 const char *after)
+static struct kvr_disturbance cell_on(const char *uuid, const char *before, const char *during,
+                                      const char *after)
 {
-    struct kvr_beside b;
+    struct kvr_disturbance b;
 
     setenv("KVR_TEST_GPU", before, 1);
-    kvr_beside_begin(&b, &machine, uuid);
+    kvr_disturbance_begin(&b, &machine, uuid);
     setenv("KVR_TEST_GPU", during, 1);
-    kvr_beside_look(&b, &machine, b.start_ns + 1000000000);
+    kvr_disturbance_look(&b, &machine, b.start_ns + 1000000000);
     setenv("KVR_TEST_GPU", after, 1);
-    kvr_beside_end(&b, &machine, 0);
+    kvr_disturbance_end(&b, &machine, 0);
     return b;
 }
 
-static struct kvr_beside cell(const char *before, const char *during, const char *after)
+static struct kvr_disturbance cell(const char *before, const char *during, const char *after)
 {
     return cell_on("emulated-0", before, during, after);
 }
 
-static bool has(const struct kvr_beside *b, const char *code)
+static bool has(const struct kvr_disturbance *b, const char *code)
 {
     return strstr(b->codes, code) != NULL;
 }
 
-static double watched(const struct kvr_beside *b, const char *name)
+static double watched(const struct kvr_disturbance *b, const char *name)
 {
     for (int i = 0; i < b->n_watch; i++)
         if (strcmp(b->watch[i].name, name) == 0)
@@ -65,7 +65,7 @@ static double watched(const struct kvr_beside *b, const char *name)
 
 START_TEST(a_quiet_gpu)
 {
-    const struct kvr_beside b = cell("210 35 0 0 0", "1980 60 4 90 1", "1980 55 0 50 0");
+    const struct kvr_disturbance b = cell("210 35 0 0 0", "1980 60 4 90 1", "1980 55 0 50 0");
 
     ck_assert_msg(!has(&b, "GPU"), "%s", b.codes); /* its own limit of power is no trouble */
     ck_assert(watched(&b, "gpu_mhz") == 1980 && watched(&b, "gpu_celsius") == 60);
@@ -77,7 +77,7 @@ END_TEST
 
 START_TEST(somebody_else_on_it)
 {
-    struct kvr_beside b = cell("1980 40 0 80 1", "1980 40 0 90 2", "1980 40 0 0 0");
+    struct kvr_disturbance b = cell("1980 40 0 80 1", "1980 40 0 90 2", "1980 40 0 0 0");
 
     ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes); /* before the cell began */
     ck_assert(watched(&b, "gpu_busy_before") == 0.8);
@@ -90,7 +90,7 @@ END_TEST
 /* Held back by heat for a moment, and slow for the whole of a cell. */
 START_TEST(a_slow_one)
 {
-    struct kvr_beside b = cell("1980 40 0 0 0", "1900 90 40 90 1", "1980 80 0 0 0");
+    struct kvr_disturbance b = cell("1980 40 0 0 0", "1900 90 40 90 1", "1980 80 0 0 0");
 
     ck_assert_msg(has(&b, "GPU_SLOWED") && !has(&b, "GPU_CLOCK"), "%s", b.codes);
     b = cell("1800 40 0 0 0", "1800 50 0 90 1", "1800 50 0 0 0");
@@ -105,7 +105,7 @@ END_TEST
 START_TEST(another_one)
 {
     const char *slow = "1200 40 0 0 0";
-    struct kvr_beside b = cell("1980 40 0 0 0", "1980 40 0 90 1", "1980 40 0 0 0");
+    struct kvr_disturbance b = cell("1980 40 0 0 0", "1980 40 0 90 1", "1980 40 0 0 0");
 
     b = cell_on("emulated-1", slow, slow, slow);
     ck_assert_msg(!has(&b, "GPU_CLOCK"), "%s", b.codes);
@@ -116,15 +116,15 @@ START_TEST(another_one)
 END_TEST
 
 /* Computes for a fifth of a second, which is a tenth of two processors at the least. */
-static struct kvr_beside busy_cell(int64_t ours_ns)
+static struct kvr_disturbance busy_cell(int64_t ours_ns)
 {
-    struct kvr_beside b;
+    struct kvr_disturbance b;
     const int64_t from_ns = kvr_now_ns();
 
-    kvr_beside_begin(&b, &machine, "");
+    kvr_disturbance_begin(&b, &machine, "");
     while (kvr_now_ns() - from_ns < 200000000)
         ;
-    kvr_beside_end(&b, &machine, ours_ns);
+    kvr_disturbance_end(&b, &machine, ours_ns);
     return b;
 }
 
@@ -132,7 +132,7 @@ static struct kvr_beside busy_cell(int64_t ours_ns)
  * against the fastest that was seen; and so are cells side by side. */
 START_TEST(a_busy_host)
 {
-    struct kvr_beside b = busy_cell(0);
+    struct kvr_disturbance b = busy_cell(0);
 
     /* Where the kernel does not say how busy it is, nobody can be told of. */
     ck_assert_msg(has(&b, "LOAD") == (kvr_host_busy_ns() > 0), "%s", b.codes);
@@ -152,17 +152,17 @@ END_TEST
 START_TEST(nobody_to_ask)
 {
     struct kvr_machine none;
-    struct kvr_beside b;
+    struct kvr_disturbance b;
 
-    kvr_beside_begin(&b, &machine, "");
-    kvr_beside_end(&b, &machine, 0);
+    kvr_disturbance_begin(&b, &machine, "");
+    kvr_disturbance_end(&b, &machine, 0);
     ck_assert_int_eq(b.n_watch, 4);
     setenv("KVREEL_NVML", "/nowhere/x.so", 1);
     ck_assert_int_eq(kvr_machine_open(&none, 2, 1, true), KVR_OK);
     ck_assert_msg(strstr(none.nvml, "no NVML: ") == none.nvml, "%s", none.nvml);
-    kvr_beside_begin(&b, &none, "emulated-0");
-    kvr_beside_look(&b, &none, b.start_ns + 1000000000);
-    kvr_beside_end(&b, &none, 0);
+    kvr_disturbance_begin(&b, &none, "emulated-0");
+    kvr_disturbance_look(&b, &none, b.start_ns + 1000000000);
+    kvr_disturbance_end(&b, &none, 0);
     ck_assert_int_eq(b.n_watch, 4);
     ck_assert_msg(!has(&b, "GPU"), "%s", b.codes);
     ck_assert_int_eq(kvr_machine_open(&none, 2, 1, false), KVR_OK);

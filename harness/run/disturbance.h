@@ -1,17 +1,17 @@
-/* beside.h - disturbances while a cell runs: other programs, a hypervisor, clocks, and the GPU.
+/* disturbance.h - disturbances while a cell runs: other programs, a hypervisor, clocks, and the GPU.
  *
  *     KVR_TRY(kvr_machine_open(&m, n_cpus, jobs, asks_gpus));           once for a session
- *     kvr_beside_begin(&b, &m, uuid);                        when a cell's worker starts
- *     kvr_beside_look(&b, &m, now_ns);                       periodically while it runs
- *     kvr_beside_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
+ *     kvr_disturbance_begin(&b, &m, uuid);                        when a cell's worker starts
+ *     kvr_disturbance_look(&b, &m, now_ns);                       periodically while it runs
+ *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
  * Every cell is observed, timed or not. A code says why its time does not count (docs/sweeps.md);
  * the numbers go into the table `watch`. CPU clocks are compared with the fastest of the session, a
  * GPU's with its own fastest; the cell's value is its maximum, since the GPU idles while the host
  * computes. */
-#ifndef KVR_RUN_BESIDE_H
-#define KVR_RUN_BESIDE_H
+#ifndef KVR_RUN_DISTURBANCE_H
+#define KVR_RUN_DISTURBANCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ struct kvr_machine {
 
 enum { KVR_N_WATCH = 11 };
 
-struct kvr_beside {
+struct kvr_disturbance {
     int64_t start_ns, busy_ns, stolen_ns, looked_ns; /* the host's counters at the start */
     char uuid[KVR_UUID_LEN];                         /* "": no GPU */
     double busy_before, others; /* GPU utilisation before the cell; maximum number of other
@@ -52,9 +52,9 @@ void kvr_machine_close(struct kvr_machine *m);
  * malloc'd; NULL: no memory. */
 char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus);
 
-void kvr_beside_begin(struct kvr_beside *b, struct kvr_machine *m, const char *uuid);
-void kvr_beside_look(struct kvr_beside *b, const struct kvr_machine *m, int64_t now_ns);
+void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid);
+void kvr_disturbance_look(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
 /* worker_cpu_ns: processor time of the worker and its children. */
-void kvr_beside_end(struct kvr_beside *b, struct kvr_machine *m, int64_t worker_cpu_ns);
+void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns);
 
 #endif

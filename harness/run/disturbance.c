@@ -1,5 +1,5 @@
-/* beside.c - see beside.h. */
-#include "harness/run/beside.h"
+/* disturbance.c - see disturbance.h. */
+#include "harness/run/disturbance.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static double most(double a, double b)
     return a > b || b != b ? a : b;
 }
 
-void kvr_beside_begin(struct kvr_beside *b, struct kvr_machine *m, const char *uuid)
+void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid)
 {
     memset(b, 0, sizeof *b);
     snprintf(b->uuid, sizeof b->uuid, "%s", uuid);
@@ -77,7 +77,7 @@ void kvr_beside_begin(struct kvr_beside *b, struct kvr_machine *m, const char *u
     b->start_ns = b->looked_ns = kvr_now_ns();
 }
 
-static void look_again(struct kvr_beside *b, const struct kvr_machine *m)
+static void look_again(struct kvr_disturbance *b, const struct kvr_machine *m)
 {
     struct kvr_gpu_state s;
 
@@ -92,7 +92,7 @@ static void look_again(struct kvr_beside *b, const struct kvr_machine *m)
     b->others = most(b->others, s.processes > 0 ? s.processes - 1 : s.processes);
 }
 
-void kvr_beside_look(struct kvr_beside *b, const struct kvr_machine *m, int64_t now_ns)
+void kvr_disturbance_look(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns)
 {
     if (now_ns - b->looked_ns < LOOK_EVERY_NS)
         return;
@@ -100,14 +100,14 @@ void kvr_beside_look(struct kvr_beside *b, const struct kvr_machine *m, int64_t 
     look_again(b, m);
 }
 
-static void tell(struct kvr_beside *b, const char *name, double value)
+static void tell(struct kvr_disturbance *b, const char *name, double value)
 {
     b->watch[b->n_watch++] = (struct kvr_row_watch){ name, value };
 }
 
 /* The final sample follows the worker's end, while its GPU is not idle yet; for a short cell it is
  * the only one. */
-static void end_gpu(struct kvr_beside *b, struct kvr_machine *m)
+static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
 {
     const double others = b->others;
 
@@ -145,7 +145,7 @@ static bool gpu_is_slow(struct kvr_machine *m, const char *uuid, double mhz)
     return slow;
 }
 
-void kvr_beside_end(struct kvr_beside *b, struct kvr_machine *m, int64_t worker_cpu_ns)
+void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns)
 {
     const double wall = (double)(kvr_now_ns() - b->start_ns) * m->n_cpus, mhz = kvr_machine_mhz();
     const double busy = (double)(kvr_host_busy_ns() - b->busy_ns - worker_cpu_ns) / wall;
