@@ -34,7 +34,7 @@
 #include "harness/run/choose.h"
 #include "harness/run/estimate.h"
 #include "harness/run/gpus.h"
-#include "harness/run/lines.h"
+#include "harness/run/plan_by_method.h"
 #include "harness/run/order.h"
 #include "harness/run/progress.h"
 #include "harness/run/rescore.h"

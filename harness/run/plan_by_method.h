@@ -1,6 +1,6 @@
-/* lines.h - a plan by method: cells to run, done, and impossible, with reasons. */
-#ifndef KVR_RUN_LINES_H
-#define KVR_RUN_LINES_H
+/* plan_by_method.h - a plan by method: cells to run, done, and impossible, with reasons. */
+#ifndef KVR_RUN_PLAN_BY_METHOD_H
+#define KVR_RUN_PLAN_BY_METHOD_H
 
 #include "harness/run/choose.h"
 

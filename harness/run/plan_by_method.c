@@ -1,5 +1,5 @@
-/* lines.c - counting. */
-#include "harness/run/lines.h"
+/* plan_by_method.c - counting. */
+#include "harness/run/plan_by_method.h"
 
 #include <stdlib.h>
 #include <string.h>
