@@ -8,7 +8,7 @@
 #include "harness/core/path.h"
 #include "harness/device/names.h"
 #include "harness/plan/find.h"
-#include "harness/plan/lines.h"
+#include "harness/plan/prompt_list.h"
 #include "harness/plan/suite.h"
 #include "harness/engine/text/embed.h"
 #include "harness/workload/shots.h"
@@ -22,7 +22,7 @@ struct embed_opts {
 /* The prompts of a file, a suite or a text with one on each line. */
 struct list {
     struct kvr_suite suite;
-    struct kvr_lines lines;
+    struct kvr_prompt_list lines;
     struct kvr_embed_prompt *prompt;
     int n;
     char **owned; /* ids and texts of shots */
@@ -87,7 +87,7 @@ static enum kvr_status read_suite(struct list *l, const char *path)
 
 static enum kvr_status read_lines(struct list *l, const char *path)
 {
-    KVR_TRY(kvr_lines_read(&l->lines, path));
+    KVR_TRY(kvr_prompt_list_read(&l->lines, path));
     l->n = l->lines.n;
     l->prompt = calloc((size_t)l->n, sizeof *l->prompt);
     if (!l->prompt)
@@ -103,7 +103,7 @@ static void list_free(struct list *l)
         free(l->owned[i]);
     free(l->owned);
     free(l->prompt);
-    kvr_lines_free(&l->lines);
+    kvr_prompt_list_free(&l->lines);
     kvr_suite_free(&l->suite);
 }
 

@@ -93,7 +93,7 @@ enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
 /* Of s->doc, which is freed on failure; `path` is for messages. */
 enum kvr_status kvr_suite_read_doc(struct kvr_suite *s, const char *path);
 
-/* A text with a prompt on each line (lines.h) as a suite of this name. n > 0: the first so many.
+/* A text with a prompt on each line (prompt_list.h) as a suite of this name. n > 0: the first so many.
  * embeddings: as in a suite, from here; may be NULL. */
 struct kvr_suite_list {
     const char *name, *path, *embeddings;

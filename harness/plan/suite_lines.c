@@ -6,7 +6,7 @@
 
 #include "harness/core/memtext.h"
 #include "harness/core/path.h"
-#include "harness/plan/lines.h"
+#include "harness/plan/prompt_list.h"
 #include "harness/plan/suite.h"
 
 /* Line breaks of Unicode would be breaks to YAML too, and control characters are refused. */
@@ -46,7 +46,8 @@ static void write_prompt(FILE *to, bool first, const char *id, const char *text)
     fputc('}', to);
 }
 
-static void write_lines(FILE *to, const struct kvr_suite_list *list, const struct kvr_lines *l)
+static void write_lines(FILE *to, const struct kvr_suite_list *list,
+                        const struct kvr_prompt_list *l)
 {
     const int n = list->n && list->n < l->n ? list->n : l->n;
     int at = 1;
@@ -77,17 +78,17 @@ static void write_places(FILE *to, const struct kvr_suite_list *list)
 static enum kvr_status yaml_of(const struct kvr_suite_list *list, bool absent, char **text,
                                size_t *size)
 {
-    struct kvr_lines l = { 0 };
+    struct kvr_prompt_list l = { 0 };
     FILE *to;
 
     if (!absent)
-        KVR_TRY(kvr_lines_read(&l, list->path));
+        KVR_TRY(kvr_prompt_list_read(&l, list->path));
     to = kvr_text_open(text, size);
     if (to && absent)
         write_places(to, list);
     else if (to)
         write_lines(to, list, &l);
-    kvr_lines_free(&l);
+    kvr_prompt_list_free(&l);
     if (kvr_text_close(to, text))
         return KVR_OK;
     return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", list->path);

@@ -1,5 +1,5 @@
-/* lines.c - see lines.h. */
-#include "harness/plan/lines.h"
+/* prompt_list.c - see prompt_list.h. */
+#include "harness/plan/prompt_list.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@ static enum kvr_status no_memory(const char *path)
     return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", path);
 }
 
-static enum kvr_status split(struct kvr_lines *l, const char *path)
+static enum kvr_status split(struct kvr_prompt_list *l, const char *path)
 {
     size_t lines = 1;
     int number = 0;
@@ -42,7 +42,7 @@ static enum kvr_status split(struct kvr_lines *l, const char *path)
     return l->n ? KVR_OK : kvr_fail(KVR_EINVAL, "%s: no prompt is in it", path);
 }
 
-enum kvr_status kvr_lines_read(struct kvr_lines *l, const char *path)
+enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path)
 {
     size_t size = 0;
     enum kvr_status st;
@@ -61,11 +61,11 @@ enum kvr_status kvr_lines_read(struct kvr_lines *l, const char *path)
     else
         st = n < 0 ? kvr_fail(KVR_EINVAL, "%s: empty", path) : split(l, path);
     if (st != KVR_OK)
-        kvr_lines_free(l);
+        kvr_prompt_list_free(l);
     return st;
 }
 
-void kvr_lines_free(struct kvr_lines *l)
+void kvr_prompt_list_free(struct kvr_prompt_list *l)
 {
     free(l->all);
     free(l->line);

@@ -1,12 +1,12 @@
-/* lines.h - a text file with a prompt on each line, as other programs keep their lists.
+/* prompt_list.h - a text file with a prompt on each line, as other programs keep their lists.
  *
- *     KVR_TRY(kvr_lines_read(&l, "MovieGenVideoBench.txt"));
+ *     KVR_TRY(kvr_prompt_list_read(&l, "MovieGenVideoBench.txt"));
  *     ... l.line[i].id ("p0001"), l.line[i].text, l.line[i].number ...
- *     kvr_lines_free(&l);
+ *     kvr_prompt_list_free(&l);
  *
  * Line i, counted from 1 without those of blanks alone, is prompt p000i. */
-#ifndef KVR_PLAN_LINES_H
-#define KVR_PLAN_LINES_H
+#ifndef KVR_PLAN_PROMPT_LIST_H
+#define KVR_PLAN_PROMPT_LIST_H
 
 #include "harness/core/status.h"
 
@@ -18,7 +18,7 @@ struct kvr_line {
     int number; /* in the file, from 1 */
 };
 
-struct kvr_lines {
+struct kvr_prompt_list {
     char *all; /* what the texts are in */
     struct kvr_line *line;
     int n;
@@ -26,7 +26,7 @@ struct kvr_lines {
 
 /* KVR_ENOTFOUND: no such file; KVR_EINVAL: no prompt in it, or too many. On failure there is
  * nothing to free. */
-enum kvr_status kvr_lines_read(struct kvr_lines *l, const char *path);
-void kvr_lines_free(struct kvr_lines *l); /* copes with {0} */
+enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path);
+void kvr_prompt_list_free(struct kvr_prompt_list *l); /* copes with {0} */
 
 #endif
