@@ -314,8 +314,8 @@ static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const str
         return KVR_OK;
     if (c->is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: budgets are solved for video models", spec);
-    return kvr_fits_solve(&s->fits, m, p->model, p->set.model_layers, p->set.frames,
-                          s->config->stopped, &cell->fit);
+    return kvr_fit_cache_solve(&s->fits, m, p->model, p->set.model_layers, p->set.frames,
+                               s->config->stopped, &cell->fit);
 }
 
 /* What to mind when the numbers of this method on this model are read. */
@@ -1097,7 +1097,7 @@ void kvr_sweep_free(struct kvr_sweep *s)
         free_cell(&s->cell[i]);
     free(s->cell);
     free(s->unasked);
-    kvr_fits_free(&s->fits);
+    kvr_fit_cache_free(&s->fits);
     kvr_given_free(&s->given);
     memset(s, 0, sizeof *s);
 }

@@ -19,7 +19,7 @@
 #include "harness/engine/model.h"
 #include "harness/plan/baselines.h"
 #include "harness/plan/config.h"
-#include "harness/plan/fits.h"
+#include "harness/plan/fit_cache.h"
 #include "harness/plan/given.h"
 #include "harness/store/store.h"
 
@@ -81,7 +81,7 @@ struct kvr_cell {
 struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked; /* methods that no config lists (baselines.h); owned */
-    struct kvr_fits fits;          /* budgets that were solved for it */
+    struct kvr_fit_cache fits;     /* budgets that were solved for it */
     struct kvr_given given;        /* options of its methods that count */
     int n_cells;
     struct kvr_cell *cell; /* groups together, each with its baseline first */

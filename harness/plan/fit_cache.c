@@ -1,5 +1,5 @@
-/* fits.c - see fits.h. */
-#include "harness/plan/fits.h"
+/* fit_cache.c - see fit_cache.h. */
+#include "harness/plan/fit_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct kvr_solved {
 };
 
 /* Groups ask in one order: the next answer stands behind the last one. */
-static struct kvr_solved *find(struct kvr_fits *f, const struct kvr_solved *like)
+static struct kvr_solved *find(struct kvr_fit_cache *f, const struct kvr_solved *like)
 {
     for (int i = 1; i <= f->n; i++) {
         const int at = (f->at + i) % f->n;
@@ -32,7 +32,7 @@ static struct kvr_solved *find(struct kvr_fits *f, const struct kvr_solved *like
     return NULL;
 }
 
-static enum kvr_status add(struct kvr_fits *f, const struct kvr_solved *s)
+static enum kvr_status add(struct kvr_fit_cache *f, const struct kvr_solved *s)
 {
     struct kvr_solved *more = realloc(f->solved, ((size_t)f->n + 1) * sizeof *more);
 
@@ -44,9 +44,9 @@ static enum kvr_status add(struct kvr_fits *f, const struct kvr_solved *s)
     return KVR_OK;
 }
 
-enum kvr_status kvr_fits_solve(struct kvr_fits *f, const struct kvr_config_method *m,
-                               const struct kvr_config_model *model, int model_layers, int frames,
-                               bool (*stopped)(void), struct kvr_fit *out)
+enum kvr_status kvr_fit_cache_solve(struct kvr_fit_cache *f, const struct kvr_config_method *m,
+                                    const struct kvr_config_model *model, int model_layers,
+                                    int frames, bool (*stopped)(void), struct kvr_fit *out)
 {
     struct kvr_solved s = {
         .method = m, .model = model, .model_layers = model_layers, .frames = frames
@@ -69,8 +69,8 @@ enum kvr_status kvr_fits_solve(struct kvr_fits *f, const struct kvr_config_metho
     return s.st == KVR_OK ? KVR_OK : kvr_fail(s.st, "%s", s.why);
 }
 
-void kvr_fits_free(struct kvr_fits *f)
+void kvr_fit_cache_free(struct kvr_fit_cache *f)
 {
     free(f->solved);
-    *f = (struct kvr_fits){ 0 };
+    *f = (struct kvr_fit_cache){ 0 };
 }
