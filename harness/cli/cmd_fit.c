@@ -7,7 +7,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
-#include "harness/plan/need.h"
+#include "harness/plan/resources.h"
 
 struct fit_opts {
     const char *memory, *geometry, *size, *path, *device, *compute, *decoder;
@@ -52,11 +52,11 @@ static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *sch
                                struct kvr_prediction *p, double *peak)
 {
     struct kvr_predict_run run = j->run;
-    struct kvr_need need;
+    struct kvr_resources need;
 
     run.latent_frames = frames;
     KVR_TRY(kvr_predict_peak(scheme, &j->geo, &run, p));
-    kvr_need_of(&j->config, p, 0, j->decoder_kind, &need);
+    kvr_resources_of(&j->config, p, 0, j->decoder_kind, &need);
     *peak = (double)need.peak;
     return KVR_OK;
 }
@@ -124,13 +124,13 @@ static enum kvr_status add_all(const struct job *j, json_t *rows)
 static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
 {
     enum kvr_dtype compute;
-    struct kvr_need need;
+    struct kvr_resources need;
     int height = 0, width = 0;
 
     j->o = o;
     KVR_TRY(parse_memory(o->memory, &j->budget));
     if (o->size)
-        KVR_TRY(kvr_need_size(o->size, &height, &width));
+        KVR_TRY(kvr_resources_size(o->size, &height, &width));
     if (!kvr_path_find(o->path, &j->run.path))
         return kvr_fail(KVR_EINVAL, "fit: no attention path '%s'", o->path);
     if (!kvr_device_backend(o->device, &j->run.backend))
@@ -139,13 +139,13 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     KVR_TRY(kvr_geometry_find(o->geometry, &j->geo));
     kvr_geometry_compute(&j->geo, j->run.backend, compute);
     KVR_TRY(kvr_latent_frames(&j->geo, o->frames, &j->run.latent_frames));
-    KVR_TRY(kvr_need_config(o->geometry, height, width, &j->config));
+    KVR_TRY(kvr_resources_config(o->geometry, height, width, &j->config));
     if (j->config.is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "fit: %s is a language model", o->geometry);
-    kvr_need_resize(&j->geo, &j->config);
+    kvr_resources_resize(&j->geo, &j->config);
     KVR_TRY(kvr_decoder_parse(o->decoder, &j->decoder_kind));
-    kvr_need_of(&j->config, &(struct kvr_prediction){ .latent_frames = j->run.latent_frames }, 0,
-                j->decoder_kind, &need);
+    kvr_resources_of(&j->config, &(struct kvr_prediction){ .latent_frames = j->run.latent_frames },
+                     0, j->decoder_kind, &need);
     j->decoder = (double)(need.decoder_weights + need.decoder_states + need.decoder_frames);
     return KVR_OK;
 }

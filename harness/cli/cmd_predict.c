@@ -8,7 +8,7 @@
 #include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
 #include "harness/plan/geometry.h"
-#include "harness/plan/need.h"
+#include "harness/plan/resources.h"
 
 struct predict_opts {
     const char *method, *geometry, *path, *as_stored, *device, *compute, *size, *decoder;
@@ -126,7 +126,7 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                                   const struct kvr_prediction *p, const struct predict_opts *o)
 {
     enum kvr_decoder_kind kind;
-    struct kvr_need n;
+    struct kvr_resources n;
     json_t *text, *network, *decoder;
 
     if (!c)
@@ -134,7 +134,7 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                    ? kvr_fail(KVR_ENOMEM, "predict: no memory")
                    : KVR_OK;
     KVR_TRY(kvr_decoder_parse(o->decoder, &kind));
-    kvr_need_of(c, p, o->window, kind, &n);
+    kvr_resources_of(c, p, o->window, kind, &n);
     text = n.text_file ? json_pack("{s:o, s:o, s:f}", "file_bytes", bytes_json(n.text_file),
                                    "memory_bytes", bytes_json(n.text_bytes), "flop", n.text_flop)
                        : json_null();
@@ -270,8 +270,8 @@ static enum kvr_status read_config(const struct predict_opts *o, struct kvr_mode
 
     *known = false;
     if (o->size)
-        KVR_TRY(kvr_need_size(o->size, &height, &width));
-    st = kvr_need_config(o->geometry, height, width, c);
+        KVR_TRY(kvr_resources_size(o->size, &height, &width));
+    st = kvr_resources_config(o->geometry, height, width, c);
     if (st != KVR_OK)
         return o->size ? st : KVR_OK;
     *known = !c->is_lm;
@@ -309,7 +309,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     kvr_geometry_compute(&geo, backend, compute);
     KVR_TRY(read_config(o, &config, &known));
     if (known)
-        kvr_need_resize(&geo, &config);
+        kvr_resources_resize(&geo, &config);
     st = kvr_predict(*scheme, &geo,
                      &(struct kvr_predict_run){
                          .latent_frames = latent_frames, .path = path, .backend = backend },

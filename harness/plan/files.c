@@ -7,7 +7,7 @@
 
 #include "harness/core/path.h"
 #include "harness/plan/geometry.h"
-#include "harness/plan/need.h"
+#include "harness/plan/resources.h"
 #include "harness/engine/text/embed.h"
 
 struct lister {
@@ -57,11 +57,11 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
                                      const struct kvr_model_config *c)
 {
     static const char without[] = "only prompts with embeddings";
-    struct kvr_need_files n;
+    struct kvr_resources_files n;
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
 
-    kvr_need_files_of(c, KVR_DECODER_VAE, &n);
+    kvr_resources_files_of(c, KVR_DECODER_VAE, &n);
     if (st == KVR_OK)
         st = tell_or_name(l, "text encoder", encoder, dir, "models_t5_umt5-xxl-enc-bf16.pth",
                           n.encoder, without);
@@ -82,7 +82,7 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
     struct kvr_model_paths p = { 0 };
     struct kvr_geometry geo = { 0 };
     enum kvr_decoder_kind decoder = KVR_DECODER_VAE;
-    struct kvr_need_files n;
+    struct kvr_resources_files n;
     enum kvr_status st =
         path ? kvr_model_config_read(&c, path) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
 
@@ -90,7 +90,7 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
     KVR_TRY(st);
     if (all)
         st = kvr_decoder_parse(all->set.decoder, &decoder);
-    kvr_need_files_of(&c, decoder, &n);
+    kvr_resources_files_of(&c, decoder, &n);
     if (st == KVR_OK)
         st = kvr_model_paths(dir, &c, decoder, &p);
     if (st == KVR_OK && !c.is_lm)

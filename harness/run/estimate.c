@@ -16,7 +16,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
-#include "harness/plan/need.h"
+#include "harness/plan/resources.h"
 
 enum { ROWS = 1560, WIDTH = 1536, ROUNDS = 3 };
 
@@ -68,7 +68,7 @@ static bool is_new(struct seen *s, uint64_t h)
 struct part {
     const struct kvr_config_model *model;
     int frames, window;
-    struct kvr_need need; /* without the cache's peak */
+    struct kvr_resources need; /* without the cache's peak */
 };
 
 static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
@@ -80,8 +80,8 @@ static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
     if (p->model == cell->model && p->frames == cell->set.frames && p->window == cell->set.window)
         return KVR_OK;
     KVR_TRY(kvr_decoder_parse(cell->set.decoder, &decoder));
-    KVR_TRY(kvr_need_config(cell->model->dir, 0, 0, &c));
-    kvr_need_of(&c, &frames, cell->set.window, decoder, &p->need);
+    KVR_TRY(kvr_resources_config(cell->model->dir, 0, 0, &c));
+    kvr_resources_of(&c, &frames, cell->set.window, decoder, &p->need);
     kvr_model_config_free(&c);
     p->model = cell->model;
     p->frames = cell->set.frames;
@@ -125,8 +125,8 @@ static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr
 }
 
 /* Phases besides the network: each text is encoded once, each rollout's frames are decoded once. */
-static void add_phases(const struct kvr_cell *cell, const struct kvr_need *n, struct seen *seen,
-                       struct kvr_run_summary *out)
+static void add_phases(const struct kvr_cell *cell, const struct kvr_resources *n,
+                       struct seen *seen, struct kvr_run_summary *out)
 {
     out->network.n++;
     out->network.flop += cell->cost;

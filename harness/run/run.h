@@ -28,7 +28,7 @@ typedef double kvr_width_fn(const double *x, int n);
 struct kvr_plan_file; /* harness/plan/files.h */
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* One of the three phases of a plan, which do not overlap (harness/plan/need.h), predicted. */
+/* One of the three phases of a plan, which do not overlap (harness/plan/resources.h), predicted. */
 struct kvr_run_phase {
     int n;                /* encoded prompts, rollouts, or decoded videos */
     double flop;          /* in total */

@@ -1,5 +1,5 @@
-/* need.c - sizes of Wan's parts, put together. */
-#include "harness/plan/need.h"
+/* resources.c - sizes of Wan's parts, put together. */
+#include "harness/plan/resources.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,8 @@ static int scale_of(const struct kvr_model_config *c)
     return c->latent_is_rgb ? 1 : kvr_decoder_scale_of(c->in_dim);
 }
 
-enum kvr_status kvr_need_config(const char *name, int height, int width, struct kvr_model_config *c)
+enum kvr_status kvr_resources_config(const char *name, int height, int width,
+                                     struct kvr_model_config *c)
 {
     int sy, sx;
 
@@ -92,7 +93,7 @@ enum kvr_status kvr_need_config(const char *name, int height, int width, struct 
     return KVR_OK;
 }
 
-enum kvr_status kvr_need_size(const char *text, int *height, int *width)
+enum kvr_status kvr_resources_size(const char *text, int *height, int *width)
 {
     int end = 0;
 
@@ -102,12 +103,12 @@ enum kvr_status kvr_need_size(const char *text, int *height, int *width)
     return kvr_fail(KVR_EINVAL, "size '%s': need HEIGHTxWIDTH in pixels, as 480x832", text);
 }
 
-void kvr_need_resize(struct kvr_geometry *g, const struct kvr_model_config *c)
+void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c)
 {
     g->tokens_per_frame = c->latent_h / c->patch_h * (c->latent_w / c->patch_w);
 }
 
-static void need_text(const struct kvr_model_config *c, struct kvr_need *n)
+static void need_text(const struct kvr_model_config *c, struct kvr_resources *n)
 {
     const double layer = 4.0 * xxl.dim * xxl.attention + 3.0 * xxl.dim * xxl.ffn;
     const double t = c->text_len;
@@ -120,7 +121,7 @@ static void need_text(const struct kvr_model_config *c, struct kvr_need *n)
 }
 
 static void need_decoder(const struct kvr_model_config *c, int latent_frames,
-                         enum kvr_decoder_kind decoder, struct kvr_need *n)
+                         enum kvr_decoder_kind decoder, struct kvr_resources *n)
 {
     struct kvr_vae_cost v;
 
@@ -132,22 +133,22 @@ static void need_decoder(const struct kvr_model_config *c, int latent_frames,
     n->decoder_flop = v.flop_first + v.flop_next * (latent_frames - 1);
 }
 
-void kvr_need_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
-                       struct kvr_need_files *out)
+void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
+                            struct kvr_resources_files *out)
 {
     const bool umt5 = !c->n_vocabulary && !c->is_lm && c->text_dim == xxl.dim;
     struct kvr_vae_cost cost;
     const bool vae = !c->latent_is_rgb && !c->is_lm &&
                      kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, &cost);
 
-    *out =
-        (struct kvr_need_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
-                                 .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
-                                 .decoder = vae ? kvr_decoder_file_bytes(decoder, c->in_dim) : 0 };
+    *out = (struct kvr_resources_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
+                                         .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
+                                         .decoder =
+                                             vae ? kvr_decoder_file_bytes(decoder, c->in_dim) : 0 };
 }
 
-void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
-                 enum kvr_decoder_kind decoder, struct kvr_need *out)
+void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
+                      enum kvr_decoder_kind decoder, struct kvr_resources *out)
 {
     memset(out, 0, sizeof *out);
     if (c->is_lm)
