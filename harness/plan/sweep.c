@@ -12,7 +12,7 @@
 #include "harness/plan/flops.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/geometry.h"
-#include "harness/plan/given.h"
+#include "harness/plan/key_options.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/shots.h"
@@ -169,11 +169,13 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
 
 /* The method's part of a cell's spec. *former: the same with all options that were given; NULL when
  * all of them count. */
-static enum kvr_status add_method(json_t *j, struct kvr_given *given, const struct kvr_cell *cell,
-                                  const struct kvr_scheme *scheme, json_t **former)
+static enum kvr_status add_method(json_t *j, struct kvr_key_options *given,
+                                  const struct kvr_cell *cell, const struct kvr_scheme *scheme,
+                                  json_t **former)
 {
     json_t *parts = scheme ? kvr_parts_json(scheme) : json_null(), *options = NULL, *all = NULL;
-    enum kvr_status st = parts ? kvr_given_json(given, cell, parts, &options, &all) : no_memory();
+    enum kvr_status st =
+        parts ? kvr_key_options_json(given, cell, parts, &options, &all) : no_memory();
 
     if (st == KVR_OK &&
         (json_object_set_new(j, "method", json_string(cell->name)) ||
@@ -222,7 +224,7 @@ static enum kvr_status name_former(json_t *j, const struct kvr_config *config,
 
 /* Keys of a cell: the group's part, the method's, then what is done with the frames. */
 static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
-                                 struct kvr_given *given, const struct point *p,
+                                 struct kvr_key_options *given, const struct point *p,
                                  const struct kvr_scheme *scheme)
 {
     json_t *j = NULL, *former = NULL;
@@ -1098,7 +1100,7 @@ void kvr_sweep_free(struct kvr_sweep *s)
     free(s->cell);
     free(s->unasked);
     kvr_fit_cache_free(&s->fits);
-    kvr_given_free(&s->given);
+    kvr_key_options_free(&s->given);
     memset(s, 0, sizeof *s);
 }
 

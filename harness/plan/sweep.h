@@ -8,7 +8,7 @@
  *
  * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that defines its
  * number; its key is a hash of that. Same key, same result: that is what resuming rests on. An
- * option that is what it would be anyway is not in it (given.h).
+ * option that is what it would be anyway is not in it (key_options.h).
  * Cells that share all but the method form a group and are compared with the group's BF16
  * cell, which is added when it is not listed; so are, in large sweeps, the baselines of
  * baselines.h. Draws of moved noise (`jitter`) are groups of their own, whose BF16 cells are
@@ -20,7 +20,7 @@
 #include "harness/plan/baselines.h"
 #include "harness/plan/config.h"
 #include "harness/plan/fit_cache.h"
-#include "harness/plan/given.h"
+#include "harness/plan/key_options.h"
 #include "harness/store/store.h"
 
 /* Part of every key. Raise it when the same spec means another number: a change of the
@@ -82,7 +82,7 @@ struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked; /* methods that no config lists (baselines.h); owned */
     struct kvr_fit_cache fits;     /* budgets that were solved for it */
-    struct kvr_given given;        /* options of its methods that count */
+    struct kvr_key_options given;  /* options of its methods that count */
     int n_cells;
     struct kvr_cell *cell; /* groups together, each with its baseline first */
 };

@@ -59,7 +59,7 @@ frames: 3
 YAML
 plan=(run plan.yaml --dry-run --json)
 # An option whose codec there was no memory for counted, and its cell had another key.
-told "options that count" kvr_given_json 10 11 14 15 -- "${plan[@]}"
+told "options that count" kvr_key_options_json 10 11 14 15 -- "${plan[@]}"
 told "budgets of the windows beside" kvr_baselines_make 9 11 -- "${plan[@]}"
 told "what a cell would take" kvr_estimate 1 3 5 7 -- "${plan[@]}"
 told "a codec's options" kvr_opts_parse 1 2 -- show RTN_INT4

@@ -1,5 +1,5 @@
-/* given.c - see given.h. */
-#include "harness/plan/given.h"
+/* key_options.c - see key_options.h. */
+#include "harness/plan/key_options.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,7 +76,7 @@ static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts
 }
 
 /* Groups ask in one order: the next answer stands behind the last one. */
-static bool is_known(struct kvr_given *g, const struct kvr_cell *cell)
+static bool is_known(struct kvr_key_options *g, const struct kvr_cell *cell)
 {
     for (int i = 1; i <= g->n; i++) {
         const int at = (g->at + i) % g->n;
@@ -90,7 +90,8 @@ static bool is_known(struct kvr_given *g, const struct kvr_cell *cell)
     return false;
 }
 
-static enum kvr_status learn(struct kvr_given *g, const struct kvr_cell *cell, const json_t *parts)
+static enum kvr_status learn(struct kvr_key_options *g, const struct kvr_cell *cell,
+                             const json_t *parts)
 {
     struct kvr_counts *more = realloc(g->counts, ((size_t)g->n + 1) * sizeof *more);
     struct kvr_counts c = { .method = cell->method };
@@ -120,8 +121,8 @@ static json_t *options_json(const struct kvr_cell *cell, uint64_t which)
     return o;
 }
 
-enum kvr_status kvr_given_json(struct kvr_given *g, const struct kvr_cell *cell,
-                               const json_t *parts, json_t **out, json_t **all)
+enum kvr_status kvr_key_options_json(struct kvr_key_options *g, const struct kvr_cell *cell,
+                                     const json_t *parts, json_t **out, json_t **all)
 {
     uint64_t which = ~(uint64_t)0;
 
@@ -136,8 +137,8 @@ enum kvr_status kvr_given_json(struct kvr_given *g, const struct kvr_cell *cell,
     return *out && (*all || !~which) ? KVR_OK : no_memory();
 }
 
-void kvr_given_free(struct kvr_given *g)
+void kvr_key_options_free(struct kvr_key_options *g)
 {
     free(g->counts);
-    *g = (struct kvr_given){ 0 };
+    *g = (struct kvr_key_options){ 0 };
 }
