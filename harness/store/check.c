@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
 struct check {
@@ -121,7 +121,7 @@ static void check_common(struct check *c)
 
 /* Keys of a group, as far as they are readable: from both ends of the table, to skip damage in
  * between, and from the checksums. */
-static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
+static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
 {
     static const char *const from[] = { "SELECT %2$s FROM main.%1$s ORDER BY %2$s",
                                         "SELECT %2$s FROM main.%1$s ORDER BY %2$s DESC",
@@ -137,8 +137,8 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
         sqlite3_stmt *q = NULL, *put = NULL;
         char sql[128];
 
-        snprintf(sql, sizeof sql, from[i], kvr_seal_tables[what][0][0],
-                 kvr_seal_tables[what][0][1]);
+        snprintf(sql, sizeof sql, from[i], kvr_checksum_tables[what][0][0],
+                 kvr_checksum_tables[what][0][1]);
         if (sqlite3_prepare_v2(c->db, sql, -1, &q, NULL) == SQLITE_OK &&
             sqlite3_prepare_v2(c->db, "INSERT OR IGNORE INTO temp.found VALUES(?)", -1, &put,
                                NULL) == SQLITE_OK)
@@ -156,19 +156,19 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
     return short_of_memory ? no_memory(c) : KVR_OK;
 }
 
-typedef enum kvr_status whole_fn(struct check *c, enum kvr_seal_what what, const char *key,
+typedef enum kvr_status whole_fn(struct check *c, enum kvr_checksum_what what, const char *key,
                                  void *ctx);
 
 /* Visits every group; calls `fn` (may be NULL) for intact ones. */
-static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *fn, void *ctx)
+static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_fn *fn, void *ctx)
 {
     int64_t *const good[] = { &c->out->cells, &c->out->sessions, &c->out->sweeps };
     int64_t *const lost[] = { &c->out->lost_cells, &c->out->lost_sessions, &c->out->lost_sweeps };
-    struct kvr_sealer sealer = { .db = c->db, .path = c->path, .schema = "main" };
+    struct kvr_checksums sealer = { .db = c->db, .path = c->path, .schema = "main" };
     sqlite3_stmt *q = NULL;
     enum kvr_status st = KVR_OK;
 
-    if (c->version < kvr_seal_since[what])
+    if (c->version < kvr_checksum_since[what])
         return KVR_OK;
     KVR_TRY(list_keys(c, what));
     if (sqlite3_prepare_v2(c->db, "SELECT key FROM temp.found ORDER BY key", -1, &q, NULL) !=
@@ -177,7 +177,7 @@ static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *
     while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(q, 0);
 
-        st = key ? kvr_sealer_check(&sealer, what, key) : no_memory(c);
+        st = key ? kvr_checksums_check(&sealer, what, key) : no_memory(c);
         if (st == KVR_OK) {
             ++*good[what];
             if (fn)
@@ -188,7 +188,7 @@ static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *
             st = KVR_OK;
         }
     }
-    kvr_sealer_close(&sealer);
+    kvr_checksums_close(&sealer);
     return sqlite3_finalize(q) == SQLITE_NOMEM && st == KVR_OK ? no_memory(c) : st;
 }
 
@@ -229,13 +229,13 @@ static enum kvr_status check_open(struct check *c)
     KVR_TRY(st);
     if (form == KVR_FORM_OURS)
         check_made(c);
-    else if (c->version >= KVR_STORE_SEALED)
+    else if (c->version >= KVR_STORE_CHECKSUMS)
         check_common(c);
     c->out->sealed = has_seals(c);
-    if (!c->out->sealed && !c->no_memory && c->version >= KVR_STORE_SEALED)
+    if (!c->out->sealed && !c->no_memory && c->version >= KVR_STORE_CHECKSUMS)
         say(c, "structure: the table of checksums cannot be read");
-    for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_SEALS; w++)
-        st = walk(c, (enum kvr_seal_what)w, NULL, NULL);
+    for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_CHECKSUMS; w++)
+        st = walk(c, (enum kvr_checksum_what)w, NULL, NULL);
     return st == KVR_OK && c->no_memory ? no_memory(c) : st;
 }
 
@@ -335,19 +335,20 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
 }
 
 /* Copies the checksum with the group and verifies it against the copy. */
-static enum kvr_status save_group(struct check *c, enum kvr_seal_what what, const char *key,
+static enum kvr_status save_group(struct check *c, enum kvr_checksum_what what, const char *key,
                                   void *ctx)
 {
     struct kvr_store *to = ctx;
 
-    for (int i = 0; kvr_seal_tables[what][i][0]; i++) {
+    for (int i = 0; kvr_checksum_tables[what][i][0]; i++) {
         char where[64];
 
-        snprintf(where, sizeof where, "%s = ?1", kvr_seal_tables[what][i][1]);
-        KVR_TRY(copy_rows(c, to, kvr_seal_tables[what][i][0], where, kvr_seal_names[what], key));
+        snprintf(where, sizeof where, "%s = ?1", kvr_checksum_tables[what][i][1]);
+        KVR_TRY(copy_rows(c, to, kvr_checksum_tables[what][i][0], where, kvr_checksum_names[what],
+                          key));
     }
-    KVR_TRY(copy_rows(c, to, "seal", "key = ?1 AND what = ?2", kvr_seal_names[what], key));
-    return kvr_seal_check(to, what, key);
+    KVR_TRY(copy_rows(c, to, "seal", "key = ?1 AND what = ?2", kvr_checksum_names[what], key));
+    return kvr_checksum_check(to, what, key);
 }
 
 /* Sessions first, since cells refer to them. A cell with a lost session is kept, and the loss is
@@ -362,11 +363,11 @@ static enum kvr_status save_all(struct check *c, struct kvr_store *to)
                         "merge` brings a database of an earlier version to this one",
                         c->path);
     KVR_TRY(kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving"));
-    st = walk(c, KVR_SEAL_SESSION, save_group, to);
+    st = walk(c, KVR_CHECKSUM_SESSION, save_group, to);
     if (st == KVR_OK)
-        st = walk(c, KVR_SEAL_SWEEP, save_group, to);
+        st = walk(c, KVR_CHECKSUM_SWEEP, save_group, to);
     if (st == KVR_OK)
-        st = walk(c, KVR_SEAL_CELL, save_group, to);
+        st = walk(c, KVR_CHECKSUM_CELL, save_group, to);
     return kvr_sql_end(to, st, "saving");
 }
 

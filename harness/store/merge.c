@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "harness/store/check.h"
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
 /* Whether `x` is better than `y`; a total order, since a session makes a cell's n-th attempt
@@ -153,21 +153,21 @@ static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
     enum kvr_status st = KVR_OK;
 
-    for (int w = 0; st == KVR_OK && w < KVR_N_SEALS; w++) {
+    for (int w = 0; st == KVR_OK && w < KVR_N_CHECKSUMS; w++) {
         char sql[64];
         sqlite3_stmt *q;
         int rc = SQLITE_DONE;
 
-        snprintf(sql, sizeof sql, "SELECT %s FROM shard.%s", kvr_seal_tables[w][0][1],
-                 kvr_seal_tables[w][0][0]);
+        snprintf(sql, sizeof sql, "SELECT %s FROM shard.%s", kvr_checksum_tables[w][0][1],
+                 kvr_checksum_tables[w][0][0]);
         st = kvr_sql_prepare(s, &q, sql);
         while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
             const char *key;
 
             st = kvr_sql_text(q, 0, &key);
             if (st == KVR_OK)
-                st = after ? kvr_seal(s, (enum kvr_seal_what)w, key)
-                           : kvr_seal_check(s, (enum kvr_seal_what)w, key);
+                st = after ? kvr_checksum_write(s, (enum kvr_checksum_what)w, key)
+                           : kvr_checksum_check(s, (enum kvr_checksum_what)w, key);
         }
         if (st == KVR_OK && rc != SQLITE_DONE)
             st = kvr_sql_fail(s->db, s->path, "merging");

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
 
@@ -206,7 +206,7 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
                              "changing the seals"));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
-    KVR_TRY(kvr_seal_since_version(s, from));
+    KVR_TRY(kvr_checksum_add_missing(s, from));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
     return kvr_sql_exec(s, version, "changing the cells");
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
 static enum kvr_status put_sweep(struct kvr_store *s, const struct kvr_plan *p)
@@ -43,13 +43,13 @@ enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan)
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a plan"));
-    st = kvr_seal_check(s, KVR_SEAL_SWEEP, plan->id);
+    st = kvr_checksum_check(s, KVR_CHECKSUM_SWEEP, plan->id);
     if (st == KVR_OK)
         st = put_sweep(s, plan);
     if (st == KVR_OK)
         st = put_cells(s, plan);
     if (st == KVR_OK)
-        st = kvr_seal(s, KVR_SEAL_SWEEP, plan->id);
+        st = kvr_checksum_write(s, KVR_CHECKSUM_SWEEP, plan->id);
     return kvr_sql_end(s, st, "writing a plan");
 }
 
@@ -72,17 +72,17 @@ static enum kvr_status put(struct kvr_store *s, const char *sql, const char *wha
 
 /* The same for a row of a checksummed group, inside or outside of a transaction; text[0] is the
  * group's key. */
-static enum kvr_status put_sealed(struct kvr_store *s, enum kvr_seal_what group, const char *sql,
-                                  const char *what, const char *const text[4])
+static enum kvr_status put_sealed(struct kvr_store *s, enum kvr_checksum_what group,
+                                  const char *sql, const char *what, const char *const text[4])
 {
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "SAVEPOINT sealed", what));
-    st = kvr_seal_check(s, group, text[0]);
+    st = kvr_checksum_check(s, group, text[0]);
     if (st == KVR_OK)
         st = put(s, sql, what, text);
     if (st == KVR_OK)
-        st = kvr_seal(s, group, text[0]);
+        st = kvr_checksum_write(s, group, text[0]);
     if (st != KVR_OK)
         sqlite3_exec(s->db, "ROLLBACK TO sealed", NULL, NULL, NULL);
     sqlite3_exec(s->db, "RELEASE sealed", NULL, NULL, NULL);
@@ -91,7 +91,7 @@ static enum kvr_status put_sealed(struct kvr_store *s, enum kvr_seal_what group,
 
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell, bool yes)
 {
-    return put_sealed(s, KVR_SEAL_SWEEP,
+    return put_sealed(s, KVR_CHECKSUM_SWEEP,
                       "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2", "writing a plan",
                       (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
 }
@@ -99,7 +99,7 @@ enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const c
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value)
 {
-    return put_sealed(s, KVR_SEAL_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
+    return put_sealed(s, KVR_CHECKSUM_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
                       "writing about the session", (const char *const[4]){ session, name, value });
 }
 

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "harness/store/insert.h"
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/plan.h"
 #include "harness/store/sql.h"
 
@@ -31,7 +31,7 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing the session"));
     st = kvr_insert(s, "session", parts, 2, 0, 1, "writing the session");
     if (st == KVR_OK)
-        st = kvr_seal(s, KVR_SEAL_SESSION, x->id);
+        st = kvr_checksum_write(s, KVR_CHECKSUM_SESSION, x->id);
     for (int i = 0; st == KVR_OK && i < x->n_facts; i++)
         st = kvr_store_about(s, x->id, x->fact[i].name, x->fact[i].value);
     return kvr_sql_end(s, st, "writing the session");
@@ -172,7 +172,7 @@ static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r,
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
     /* A damaged cell must not get a valid checksum. */
-    const enum kvr_status checked = kvr_seal_check(s, KVR_SEAL_CELL, r->key);
+    const enum kvr_status checked = kvr_checksum_check(s, KVR_CHECKSUM_CELL, r->key);
     const bool whole = checked == KVR_OK;
     int64_t attempt = 1;
     bool ok = false;
@@ -183,7 +183,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     KVR_TRY(look_back(s, r->key, &ok, &attempt));
     KVR_TRY(put_attempt(s, r, attempt));
     if (ok && r->outcome != KVR_OUT_OK)
-        return whole ? kvr_seal(s, KVR_SEAL_CELL, r->key) : KVR_OK;
+        return whole ? kvr_checksum_write(s, KVR_CHECKSUM_CELL, r->key) : KVR_OK;
     KVR_TRY(drop_earlier(s, r->key));
     KVR_TRY(put_cell(s, r, attempt));
     KVR_TRY(put_metrics(s, r));
@@ -196,7 +196,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     KVR_TRY(put_list(s, r->key, "watch", KVR_RECORD_watch, r->watch, sizeof *r->watch, r->n_watch));
     KVR_TRY(put_list(s, r->key, "artifact", KVR_RECORD_artifact, r->artifact, sizeof *r->artifact,
                      r->n_artifacts));
-    return kvr_seal(s, KVR_SEAL_CELL, r->key);
+    return kvr_checksum_write(s, KVR_CHECKSUM_CELL, r->key);
 }
 
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
@@ -216,11 +216,11 @@ enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int id
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a drift sample"));
-    st = kvr_seal_check(s, KVR_SEAL_SESSION, session);
+    st = kvr_checksum_check(s, KVR_CHECKSUM_SESSION, session);
     if (st == KVR_OK)
         st = kvr_insert(s, "drift", &part, 1, 0, 1, "writing a drift sample");
     if (st == KVR_OK)
-        st = kvr_seal(s, KVR_SEAL_SESSION, session);
+        st = kvr_checksum_write(s, KVR_CHECKSUM_SESSION, session);
     return kvr_sql_end(s, st, "writing a drift sample");
 }
 
@@ -228,12 +228,12 @@ typedef enum kvr_status cell_fn(struct kvr_store *s, const char *key);
 
 static enum kvr_status check_cell(struct kvr_store *s, const char *key)
 {
-    return kvr_seal_check(s, KVR_SEAL_CELL, key);
+    return kvr_checksum_check(s, KVR_CHECKSUM_CELL, key);
 }
 
 static enum kvr_status seal_cell(struct kvr_store *s, const char *key)
 {
-    return kvr_seal(s, KVR_SEAL_CELL, key);
+    return kvr_checksum_write(s, KVR_CHECKSUM_CELL, key);
 }
 
 static enum kvr_status each_ok_cell(struct kvr_store *s, const char *session, cell_fn *fn)

@@ -5,7 +5,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/store.h"
 
 struct kvr_store {
@@ -15,7 +15,7 @@ struct kvr_store {
     char *copy; /* backup made before migration; NULL: none */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
-    struct kvr_sealer sealer;
+    struct kvr_checksums sealer;
 };
 
 /* State of a file: empty; of an earlier version, or of this one before a setting existed;

@@ -297,7 +297,7 @@ void kvr_store_close(struct kvr_store **s)
 {
     if (!*s)
         return;
-    kvr_sealer_close(&(*s)->sealer);
+    kvr_checksums_close(&(*s)->sealer);
     sqlite3_close((*s)->db);
     free((*s)->path);
     free((*s)->copy);

@@ -21,8 +21,8 @@
 enum {
     KVR_STORE_VERSION = 8,         /* PRAGMA user_version */
     KVR_STORE_OLDEST = 3,          /* oldest readable version, migrated on opening */
-    KVR_STORE_SEALED = 6,          /* first version with checksums */
-    KVR_STORE_SEALED_PLANS = 7,    /* first version with checksums of plans */
+    KVR_STORE_CHECKSUMS = 6,       /* first version with checksums */
+    KVR_STORE_PLAN_CHECKSUMS = 7,  /* first version with checksums of plans */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 

@@ -7,7 +7,7 @@
 
 #include "harness/core/json.h"
 #include "harness/core/path.h"
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
 /* Averages of the same numbers agree up to rounding; some files have four digits. */
@@ -234,11 +234,11 @@ static enum kvr_status put_cells(struct import *im, const struct dimension *d, c
             st = kvr_fail(KVR_EINVAL, "%s: '%s' is the video of several rollouts", im->path, path);
         sqlite3_snprintf(sizeof rollout, rollout, "%s", its);
         if (st == KVR_OK)
-            st = kvr_seal_check(im->store, KVR_SEAL_CELL, cell);
+            st = kvr_checksum_check(im->store, KVR_CHECKSUM_CELL, cell);
         if (st == KVR_OK)
             st = put(im, cell, d, video);
         if (st == KVR_OK)
-            st = kvr_seal(im->store, KVR_SEAL_CELL, cell);
+            st = kvr_checksum_write(im->store, KVR_CHECKSUM_CELL, cell);
         ++*n;
     }
     if (sqlite3_reset(im->find) != SQLITE_OK && st == KVR_OK)

@@ -80,7 +80,7 @@ common_config "$work/p.yaml"
 shared_sweep "$work/p.yaml" "$work/a.db" "$work/out"
 cd "$work" || exit 1
 told "checking a database" kvr_store_check 20 300 1000 -- fsck a.db
-told "and its checksums" kvr_sealer_check 2 10 100 -- fsck a.db
+told "and its checksums" kvr_checksums_check 2 10 100 -- fsck a.db
 told "where a sweep's files are" kvr_html_media 1 2 3 -- sheet s.png --db a.db --media out -m RTN_INT4
 told "what a cell would have taken" kvr_scheme_open 1 2 3 -- report --db a.db --table cost
 told "who writes to a database" kvr_store_locked 1 2 -- status --db a.db

@@ -16,7 +16,7 @@
 #include "harness/store/check.h"
 #include "harness/store/merge.h"
 #include "harness/store/plan.h"
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "tests/rows.h"
 #include "tests/suite.h"
 
@@ -373,9 +373,9 @@ START_TEST(every_table_is_sealed_or_said)
 
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             known = known || strcmp(others[i], name) == 0;
-        for (int w = 0; w < KVR_N_SEALS; w++)
-            for (int i = 0; kvr_seal_tables[w][i][0]; i++)
-                known = known || strcmp(kvr_seal_tables[w][i][0], name) == 0;
+        for (int w = 0; w < KVR_N_CHECKSUMS; w++)
+            for (int i = 0; kvr_checksum_tables[w][i][0]; i++)
+                known = known || strcmp(kvr_checksum_tables[w][i][0], name) == 0;
         ck_assert_msg(known, "the table %s is in no checksum", name);
     }
     sqlite3_finalize(q);

@@ -1,5 +1,5 @@
 -- Checksums of a cell with all its rows, of a session with its facts, and of a sweep with its plan
--- (seal.h).
+-- (checksum.h).
 (
   what TEXT NOT NULL CHECK(what IN ('cell', 'session', 'sweep')),
   key TEXT NOT NULL,

@@ -1,5 +1,5 @@
-/* seal.c - hashes rows as canonical text. */
-#include "harness/store/seal.h"
+/* checksum.c - hashes rows as canonical text. */
+#include "harness/store/checksum.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -8,11 +8,11 @@
 
 #include "harness/store/sql.h"
 
-const char *const kvr_seal_names[KVR_N_SEALS] = { "cell", "session", "sweep" };
-const int kvr_seal_since[KVR_N_SEALS] = { KVR_STORE_SEALED, KVR_STORE_SEALED,
-                                          KVR_STORE_SEALED_PLANS };
+const char *const kvr_checksum_names[KVR_N_CHECKSUMS] = { "cell", "session", "sweep" };
+const int kvr_checksum_since[KVR_N_CHECKSUMS] = { KVR_STORE_CHECKSUMS, KVR_STORE_CHECKSUMS,
+                                                  KVR_STORE_PLAN_CHECKSUMS };
 
-const char *const kvr_seal_tables[KVR_N_SEALS][12][2] = {
+const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2] = {
     { { "cell", "key" },
       { "metric", "cell" },
       { "series", "cell" },
@@ -88,10 +88,10 @@ static enum kvr_status add_value(struct kvr_sha256 *h, sqlite3_stmt *q, int c)
     return text ? kvr_sha256_add(h, text, (size_t)sqlite3_column_bytes(q, c)) : KVR_OK;
 }
 
-static enum kvr_status add_table(struct kvr_sealer *s, struct kvr_sha256 *h,
-                                 enum kvr_seal_what what, int i, const char *key, int *rows)
+static enum kvr_status add_table(struct kvr_checksums *s, struct kvr_sha256 *h,
+                                 enum kvr_checksum_what what, int i, const char *key, int *rows)
 {
-    const char *const *table = kvr_seal_tables[what][i];
+    const char *const *table = kvr_checksum_tables[what][i];
     enum kvr_status st = KVR_OK;
     sqlite3_stmt *q;
     int rc;
@@ -112,14 +112,14 @@ static enum kvr_status add_table(struct kvr_sealer *s, struct kvr_sha256 *h,
 }
 
 /* `rows`: statements of the group. */
-static enum kvr_status make(struct kvr_sealer *s, enum kvr_seal_what what, const char *key,
+static enum kvr_status make(struct kvr_checksums *s, enum kvr_checksum_what what, const char *key,
                             char hex[KVR_SHA256_HEX], int *rows)
 {
     struct kvr_sha256 h = { 0 };
     enum kvr_status st = kvr_sha256_open(&h);
 
     *rows = 0;
-    for (int i = 0; st == KVR_OK && kvr_seal_tables[what][i][0]; i++)
+    for (int i = 0; st == KVR_OK && kvr_checksum_tables[what][i][0]; i++)
         st = add_table(s, &h, what, i, key, rows);
     if (st == KVR_OK)
         return kvr_sha256_close(&h, hex);
@@ -127,7 +127,7 @@ static enum kvr_status make(struct kvr_sealer *s, enum kvr_seal_what what, const
     return st;
 }
 
-static enum kvr_status prepare(struct kvr_sealer *s, sqlite3_stmt **q, const char *sql)
+static enum kvr_status prepare(struct kvr_checksums *s, sqlite3_stmt **q, const char *sql)
 {
     char *text = *q ? NULL : sqlite3_mprintf(sql, s->schema);
     const int rc = *q     ? SQLITE_OK
@@ -138,7 +138,8 @@ static enum kvr_status prepare(struct kvr_sealer *s, sqlite3_stmt **q, const cha
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(s->db, s->path, "reading a checksum");
 }
 
-enum kvr_status kvr_sealer_write(struct kvr_sealer *s, enum kvr_seal_what what, const char *key)
+enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_what what,
+                                    const char *key)
 {
     char hex[KVR_SHA256_HEX];
     enum kvr_status st = KVR_OK;
@@ -147,7 +148,7 @@ enum kvr_status kvr_sealer_write(struct kvr_sealer *s, enum kvr_seal_what what, 
     KVR_TRY(make(s, what, key, hex, &rows));
     KVR_TRY(
         prepare(s, &s->write, "INSERT OR REPLACE INTO %s.seal(what, key, sha256) VALUES(?, ?, ?)"));
-    kvr_sql_bind(s->write, "ttt", kvr_seal_names[what], key, hex);
+    kvr_sql_bind(s->write, "ttt", kvr_checksum_names[what], key, hex);
     if (sqlite3_step(s->write) != SQLITE_DONE)
         st = kvr_sql_fail(s->db, s->path, "writing a checksum");
     sqlite3_reset(s->write);
@@ -155,8 +156,8 @@ enum kvr_status kvr_sealer_write(struct kvr_sealer *s, enum kvr_seal_what what, 
 }
 
 /* "" if there is none. */
-static enum kvr_status read_seal(struct kvr_sealer *s, enum kvr_seal_what what, const char *key,
-                                 char hex[KVR_SHA256_HEX])
+static enum kvr_status read_seal(struct kvr_checksums *s, enum kvr_checksum_what what,
+                                 const char *key, char hex[KVR_SHA256_HEX])
 {
     enum kvr_status st = KVR_OK;
     const char *text = NULL;
@@ -164,7 +165,7 @@ static enum kvr_status read_seal(struct kvr_sealer *s, enum kvr_seal_what what, 
 
     hex[0] = 0;
     KVR_TRY(prepare(s, &s->read, "SELECT sha256 FROM %s.seal WHERE what = ? AND key = ?"));
-    kvr_sql_bind(s->read, "tt", kvr_seal_names[what], key);
+    kvr_sql_bind(s->read, "tt", kvr_checksum_names[what], key);
     rc = sqlite3_step(s->read);
     if (rc == SQLITE_ROW)
         st = kvr_sql_text(s->read, 0, &text);
@@ -175,9 +176,10 @@ static enum kvr_status read_seal(struct kvr_sealer *s, enum kvr_seal_what what, 
     return st;
 }
 
-enum kvr_status kvr_sealer_check(struct kvr_sealer *s, enum kvr_seal_what what, const char *key)
+enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_what what,
+                                    const char *key)
 {
-    const char *name = kvr_seal_names[what];
+    const char *name = kvr_checksum_names[what];
     char now[KVR_SHA256_HEX], sealed[KVR_SHA256_HEX];
     int rows;
 
@@ -197,16 +199,16 @@ enum kvr_status kvr_sealer_check(struct kvr_sealer *s, enum kvr_seal_what what, 
                           s->path, name, key);
 }
 
-void kvr_sealer_close(struct kvr_sealer *s)
+void kvr_checksums_close(struct kvr_checksums *s)
 {
-    for (int w = 0; w < KVR_N_SEALS; w++)
-        for (int i = 0; kvr_seal_tables[w][i][0]; i++)
+    for (int w = 0; w < KVR_N_CHECKSUMS; w++)
+        for (int i = 0; kvr_checksum_tables[w][i][0]; i++)
             sqlite3_finalize(s->rows[w][i]);
     sqlite3_finalize(s->read);
     sqlite3_finalize(s->write);
 }
 
-static struct kvr_sealer *sealer_of(struct kvr_store *s)
+static struct kvr_checksums *sealer_of(struct kvr_store *s)
 {
     s->sealer.db = s->db;
     s->sealer.path = s->path;
@@ -214,20 +216,22 @@ static struct kvr_sealer *sealer_of(struct kvr_store *s)
     return &s->sealer;
 }
 
-enum kvr_status kvr_seal(struct kvr_store *s, enum kvr_seal_what what, const char *key)
+enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what what,
+                                   const char *key)
 {
-    return kvr_sealer_write(sealer_of(s), what, key);
+    return kvr_checksums_write(sealer_of(s), what, key);
 }
 
-enum kvr_status kvr_seal_check(struct kvr_store *s, enum kvr_seal_what what, const char *key)
+enum kvr_status kvr_checksum_check(struct kvr_store *s, enum kvr_checksum_what what,
+                                   const char *key)
 {
-    return kvr_sealer_check(sealer_of(s), what, key);
+    return kvr_checksums_check(sealer_of(s), what, key);
 }
 
-static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
+static enum kvr_status seal_each(struct kvr_checksums *s, enum kvr_checksum_what what)
 {
-    char *sql = sqlite3_mprintf("SELECT %s FROM main.%s", kvr_seal_tables[what][0][1],
-                                kvr_seal_tables[what][0][0]);
+    char *sql = sqlite3_mprintf("SELECT %s FROM main.%s", kvr_checksum_tables[what][0][1],
+                                kvr_checksum_tables[what][0][0]);
     sqlite3_stmt *q = NULL;
     int rc = sql ? sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) : SQLITE_NOMEM;
     enum kvr_status st = KVR_OK;
@@ -240,7 +244,7 @@ static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
 
         st = kvr_sql_text(q, 0, &key);
         if (st == KVR_OK)
-            st = kvr_sealer_write(s, what, key);
+            st = kvr_checksums_write(s, what, key);
     }
     if (st == KVR_OK && rc != SQLITE_DONE)
         st = kvr_sql_fail(s->db, s->path, "writing checksums");
@@ -248,12 +252,12 @@ static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
     return st;
 }
 
-enum kvr_status kvr_seal_since_version(struct kvr_store *s, int64_t version)
+enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version)
 {
     enum kvr_status st = KVR_OK;
 
-    for (int w = 0; st == KVR_OK && w < KVR_N_SEALS; w++)
-        if (version < kvr_seal_since[w])
-            st = seal_each(sealer_of(s), (enum kvr_seal_what)w);
+    for (int w = 0; st == KVR_OK && w < KVR_N_CHECKSUMS; w++)
+        if (version < kvr_checksum_since[w])
+            st = seal_each(sealer_of(s), (enum kvr_checksum_what)w);
     return st;
 }
