@@ -1,12 +1,12 @@
 /* emu_ledger.cc - see ledger.h. The shadow memory already has the launch of each byte's last access. */
 #include "harness/device/emu_machine.cuh"
-#include "harness/device/ledger.h"
+#include "harness/device/traffic.h"
 
 #include <cstdlib>
 #include <cstring>
 
 struct kvr_emu::ledger {
-    struct kvr_ledger_line line[MAX_KERNELS + 2];
+    struct kvr_traffic_line line[MAX_KERNELS + 2];
     int n;
 };
 
@@ -14,7 +14,7 @@ namespace kvr_emu
 {
 
 /* The name without template arguments. */
-static struct kvr_ledger_line *line_of(struct ledger *l, const char *what)
+static struct kvr_traffic_line *line_of(struct ledger *l, const char *what)
 {
     const size_t n = strcspn(what, "<");
 
@@ -29,7 +29,7 @@ static struct kvr_ledger_line *line_of(struct ledger *l, const char *what)
 
 void account_launch(struct kvr_stream *s, const char *kernel)
 {
-    struct kvr_ledger_line *line = line_of(s->ledger, kernel);
+    struct kvr_traffic_line *line = line_of(s->ledger, kernel);
 
     line->launches++;
     for (const struct region *r = s->regions; r; r = r->next)
@@ -47,7 +47,7 @@ void account_launch(struct kvr_stream *s, const char *kernel)
 
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written)
 {
-    struct kvr_ledger_line *line = line_of(s->ledger, what);
+    struct kvr_traffic_line *line = line_of(s->ledger, what);
 
     line->launches++;
     line->read += read;
@@ -64,7 +64,7 @@ void kvr_stream_account(struct kvr_stream *s, bool on)
         abort();
 }
 
-int kvr_stream_ledger(const struct kvr_stream *s, struct kvr_ledger_line *lines, int most)
+int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most)
 {
     const int n = s->ledger ? s->ledger->n : 0;
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "harness/core/clock.h"
-#include "harness/device/ledger.h"
+#include "harness/device/traffic.h"
 
 /* Value of an environment variable, at most `most`; *bytes is unchanged if it is unset. */
 static enum kvr_status told(const char *variable, size_t most, size_t *bytes)

@@ -10,7 +10,7 @@
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/core/rng.h"
-#include "harness/device/ledger.h"
+#include "harness/device/traffic.h"
 #include "harness/engine/dit.h"
 #include "harness/engine/linear_cuda.h"
 #include "tests/suite.h"
@@ -48,7 +48,7 @@ enum { MOST = 128 };
 
 /* The ledger of a forward that stores nothing, over `past` chunks that are stored; groups: on a device of
  * compute capability 9.0, which has products of warp groups. */
-static int count(const struct size *s, bool groups, struct kvr_ledger_line *lines)
+static int count(const struct size *s, bool groups, struct kvr_traffic_line *lines)
 {
     const struct kvr_model_use use = { .compute = KVR_BF16 };
     static float x[3 * 16 * 64 * 64], prompt[64 * 128];
@@ -95,7 +95,7 @@ static int count(const struct size *s, bool groups, struct kvr_ledger_line *line
         ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
         ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
     }
-    n_lines = kvr_stream_ledger(kvr_dev_stream(dev), lines, MOST);
+    n_lines = kvr_stream_traffic(kvr_dev_stream(dev), lines, MOST);
     kvr_buf_free(&in);
     kvr_buf_free(&out);
     kvr_dit_close(&d);
@@ -273,8 +273,8 @@ static struct least least_of(const struct size *s, bool fused)
 
 /* ---- tests ------------------------------------------------------------------------------- */
 
-static const struct kvr_ledger_line *find(const struct kvr_ledger_line *lines, int n,
-                                          const char *what)
+static const struct kvr_traffic_line *find(const struct kvr_traffic_line *lines, int n,
+                                           const char *what)
 {
     for (int i = 0; i < n; i++)
         if (strcmp(lines[i].what, what) == 0)
@@ -288,14 +288,14 @@ START_TEST(counted_as_predicted)
     static const struct size sizes[] = { { 64, 2, 96, 32, 32, 16, 4, 8, 8, 2, 1 },
                                          { 32, 2, 80, 32, 48, 24, 2, 4, 12, 3, 2 },
                                          { 128, 2, 96, 32, 32, 16, 4, 16, 24, 1, 2 } };
-    struct kvr_ledger_line lines[MOST];
+    struct kvr_traffic_line lines[MOST];
     struct prediction p[MOST];
     const bool groups = _i / 3;
     const struct size *s = &sizes[_i % 3];
     const int n = count(s, groups, lines), n_predicted = predict(s, groups, p);
 
     for (int i = 0; i < n_predicted; i++) {
-        const struct kvr_ledger_line *l = find(lines, n, p[i].what);
+        const struct kvr_traffic_line *l = find(lines, n, p[i].what);
 
         ck_assert_msg(l != NULL, "%s was not launched", p[i].what);
         ck_assert_msg(l->launches == p[i].launches && l->read == p[i].read &&
@@ -312,7 +312,7 @@ END_TEST
 /* What the device counts is what its kernels touch: a fill writes, a copy reads and writes. */
 START_TEST(the_account_itself)
 {
-    struct kvr_ledger_line lines[4];
+    struct kvr_traffic_line lines[4];
     struct kvr_stream *s;
     void *a, *b;
 
@@ -320,18 +320,18 @@ START_TEST(the_account_itself)
     ck_assert_int_eq(kvr_device_alloc(s, &a, 100), KVR_OK);
     ck_assert_int_eq(kvr_device_alloc(s, &b, 100), KVR_OK);
     kvr_device_fill(s, a, 0, 100);
-    ck_assert_int_eq(kvr_stream_ledger(s, lines, 4), 0);
+    ck_assert_int_eq(kvr_stream_traffic(s, lines, 4), 0);
     kvr_stream_account(s, true);
     kvr_device_fill(s, a, 1, 60);
     kvr_device_copy(s, b, a, 40);
     kvr_device_copy(s, b, a, 8);
-    ck_assert_int_eq(kvr_stream_ledger(s, lines, 4), 2);
+    ck_assert_int_eq(kvr_stream_traffic(s, lines, 4), 2);
     ck_assert_str_eq(lines[0].what, "fill");
     ck_assert(lines[0].launches == 1 && lines[0].read == 0 && lines[0].written == 60);
     ck_assert_str_eq(lines[1].what, "copy");
     ck_assert(lines[1].launches == 2 && lines[1].read == 48 && lines[1].written == 48);
     kvr_stream_account(s, true);
-    ck_assert_int_eq(kvr_stream_ledger(s, lines, 4), 0);
+    ck_assert_int_eq(kvr_stream_traffic(s, lines, 4), 0);
     kvr_stream_close(&s);
 }
 END_TEST

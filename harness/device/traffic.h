@@ -1,15 +1,15 @@
-/* ledger.h - memory traffic of launches on the emulated device: distinct bytes of global memory
+/* traffic.h - memory traffic of launches on the emulated device: distinct bytes of global memory
  * read and written per launch. This is the minimum traffic of a device whose cache keeps all reused
  * data.
  *
  *     kvr_stream_account(s, true);
  *     ... launches, kvr_device_copy, kvr_device_fill ...
- *     n = kvr_stream_ledger(s, lines, MOST);
+ *     n = kvr_stream_traffic(s, lines, MOST);
  *     kvr_stream_account(s, false);
  *
  * Emulated streams only (emu_ledger.cc). */
-#ifndef KVR_DEVICE_LEDGER_H
-#define KVR_DEVICE_LEDGER_H
+#ifndef KVR_DEVICE_TRAFFIC_H
+#define KVR_DEVICE_TRAFFIC_H
 
 #include "harness/device/stream.h"
 
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-struct kvr_ledger_line {
+struct kvr_traffic_line {
     char what[64];         /* kernel name without template arguments; "copy", "fill" */
     int64_t launches;      /* since accounting was enabled */
     int64_t read, written; /* bytes */
@@ -27,7 +27,7 @@ struct kvr_ledger_line {
  * memory. */
 void kvr_stream_account(struct kvr_stream *s, bool on);
 /* Writes at most `most` lines; returns the number of lines. */
-int kvr_stream_ledger(const struct kvr_stream *s, struct kvr_ledger_line *lines, int most);
+int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most);
 
 #ifdef __cplusplus
 }
