@@ -1,4 +1,4 @@
-/* test_beside.c - what a GPU and other programs do beside a cell, and which of it makes a time not
+/* test_disturbance.c - what a GPU and other programs do beside a cell, and which of it makes a time not
  * count. */
 #include <math.h>
 #include <stdio.h>
