@@ -285,7 +285,7 @@ $(PACKED): %: %.o $(PACKED_HELP) $(PACKED_CASES) $(BUILD)/libkvreel.a $(KERNELS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TEST_LD) -o $@ $< $(if $(findstring /tests/,$@),$(PACKED_HELP)) $(if $(filter %/test_kernels,$@),$(PACKED_CASES)) \
 		-Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive $(KERNELS) $(LDFLAGS) $(LDLIBS) $(KERNEL_LIBS)
-packed: $(BUILD)/kvreel $(PACKED)
+packed: $(BUILD)/kvreel $(PACKED) $(BUILD)/examples/plugin/center.so
 .PHONY: packed
 
 ## cuda: compile the CUDA kernels for sm_80, sm_90, sm_100 and PTX, where there is nvcc

@@ -456,6 +456,8 @@ START_TEST(with_little_shared_memory)
     struct kvr_scheme *scheme;
     struct kvr_cache *cache = NULL;
 
+    if (!kvr_stream_emulated()) /* a device has what it has */
+        return;
     D = 64;
     setenv("KVREEL_EMULATED_SHARED", "50000", 1); /* rows ask for 57344, codes for 38912 and more */
     compare_bf16(spec, KVR_PATH_STAGED, 0);

@@ -109,6 +109,40 @@ static inline bool same(float a, float b)
     return a == b || (isnan(a) && isnan(b));
 }
 
+/* Is the element of `size` bytes at p a NaN: FP32; BF16 or FP16; E4M3? */
+static inline bool holds_nan(const unsigned char *p, size_t size)
+{
+    uint32_t u = 0;
+
+    memcpy(&u, p, size);
+    if (size == 4)
+        return (u & 0x7fffffff) > 0x7f800000;
+    if (size == 2)
+        return (u & 0x7fff) > 0x7f80 || (u & 0x7fff) > 0x7c00;
+    return (u & 0x7f) == 0x7f;
+}
+
+/* Equal bytes of codes or side information. IEEE 754 leaves sign and payload of a NaN that arithmetic gives to
+ * the machine: a GPU gives 0x7fffffff, x86 0xffc00000. With nan_may_differ, of a device and a block that
+ * has no finite result everywhere, bytes may differ where an aligned element is NaN on both sides. */
+static inline bool same_coded(const void *want, const void *got, size_t n, bool nan_may_differ)
+{
+    const unsigned char *a = want, *b = got;
+
+    for (size_t i = 0; i < n; i++) {
+        bool same_element = a[i] == b[i];
+
+        for (size_t size = 1; size <= 4 && nan_may_differ && !same_element; size *= 2) {
+            const size_t at = i / size * size;
+
+            same_element = at + size <= n && holds_nan(a + at, size) && holds_nan(b + at, size);
+        }
+        if (!same_element)
+            return false;
+    }
+    return true;
+}
+
 static inline struct kvr_dev *open_dev(void)
 {
     struct kvr_dev *dev;

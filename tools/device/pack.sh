@@ -33,14 +33,16 @@ if [ -z "${PROGRAMS:-}" ]; then
     make "${how[@]}" packed
     PROGRAMS="bin/kvreel=$build/kvreel bin/bench=$build/device/tools/device/bench_main bin/forward=$build/device/tools/device/forward_main"
     for f in "$build"/device/tests/*/test_*[!.]?; do
-        [ ! -x "$f" ] || PROGRAMS+=" bin/tests/$(basename "$(dirname "$f")")_$(basename "$f")=$f"
+        [ ! -x "$f" ] || PROGRAMS+=" bin/${f#"$build/device/"}=$f"
     done
+    PROGRAMS+=" bin/examples/plugin/center.so=$build/examples/plugin/center.so" # of a test, beside it
 fi
 
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir -p "$place/bin/tests" "$place/lib" "$place/gcc"
 for program in $PROGRAMS; do
+    mkdir -p "$(dirname "$place/${program%%=*}")"
     cp "${program#*=}" "$place/${program%%=*}"
     strip "$place/${program%%=*}" 2>/dev/null || true # or it is a script
 done

@@ -29,7 +29,7 @@ ours() { LD_LIBRARY_PATH=$KVR_LIBS "$@"; }
 
 if [ "${1:-}" = --case ]; then
     out=$2 program=$3 part=$4 parts=$5 case=$6
-    name=$program-${case//[^A-Za-z0-9]/_}-$part
+    name=${program//\//_}-${case//[^A-Za-z0-9]/_}-$part
     log=$out/logs/$name.log
     from=0 fresh=1 tries=0
     while :; do
@@ -136,19 +136,19 @@ answer() {
 # In the order of what they tell: first what was wrong on a device once.
 first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
 cases() { # PROGRAM PART PARTS CASE, a line each
-    local program case n per
-    for program in bin/tests/*; do
-        program=$(basename "$program")
+    local program case n per programs
+    programs=$(cd bin/tests && find . -type f | sed 's|^\./||' | sort)
+    for program in $programs; do
         KVR_TEST_LIST=1 ours timeout -k 1 20 "bin/tests/$program" 2>/dev/null </dev/null |
-            awk -F'\t' -v p="$program" 'NF == 2 && $2 > 0 && $1 != "all" { print p "\t" $1 "\t" $2 }' >"$logs/list.$program" &
+            awk -F'\t' -v p="$program" 'NF == 2 && $2 > 0 && $1 != "all" { print p "\t" $1 "\t" $2 }' >"$logs/list.${program//\//_}" &
     done
     wait
-    for program in cuda_test_kernels cache_test_device engine_test_device $(ls bin/tests); do
-        cat "$logs/list.$program" 2>/dev/null && rm "$logs/list.$program"
+    for program in cuda/test_kernels cache/test_device engine/test_device $programs; do
+        cat "$logs/list.${program//\//_}" 2>/dev/null && rm "$logs/list.${program//\//_}"
     done | while IFS=$'\t' read -r program case n; do
         case $program in
-        engine_*) per=2 ;;
-        cuda_test_kernels | cache_test_rows) per=32 ;;
+        engine/*) per=2 ;;
+        cuda/test_kernels | cache/test_rows) per=32 ;;
         *) per=8 ;;
         esac
         for ((i = 0; i < (n + per - 1) / per; i++)); do
@@ -253,6 +253,7 @@ compute: bf16
 seed: 1
 timing: ${TIMING:-true}
 baselines: none
+videos: false
 timeout_s: ${CELL_S:-60}
 END
     KVREEL_DATA=${CONFIG_DATA:-$PWD} ours timeout -s INT -k 8 "$most" bin/kvreel run "${CONFIG:-$logs/rollouts.yaml}" \
