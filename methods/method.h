@@ -35,6 +35,8 @@ struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
+    bool every_pass;     /* commit=every_pass by default */
+    bool demeans;        /* current=demean by default */
     const char *source;  /* file and commit */
     const char *differs; /* difference from the row, and from the shipped code if any */
 };
@@ -81,14 +83,20 @@ struct kvr_setting {
     const char *name, *value;
 };
 
-/* The pass whose keys and values the cache keeps. LAST_STEP: the last denoising step, without a
+/* The pass whose keys and values the cache keeps. EVERY_PASS: each pass stores them and the next one
+ * replaces them, so that what stays is the clean pass's at several times the cost. LAST_STEP: the last denoising step, without a
  * clean pass; K and V then come from a still noisy input. This is a rule of the sampler: the cache
  * keeps whatever is appended as the clean pass. */
-enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP };
+enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
+
+/* What attention reads of the current chunk's keys: as appended, or without each head's mean over its
+ * own channels, as the stage `demean` leaves the past. */
+enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
 struct kvr_scheme_opts {
     int compute;                           /* enum kvr_compute */
     int commit;                            /* enum kvr_commit */
+    int current;                           /* enum kvr_current */
     int correction;                        /* index into kvr_correction_names */
     char layer_budget[KVR_OPT_STRING_MAX]; /* see kvr_layer_budget() */
     double budget_min, budget_max;

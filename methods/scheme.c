@@ -6,13 +6,16 @@
 #include "methods/method.h"
 
 static const char *const compute_names[] = { "f32", "bf16", NULL };
-static const char *const commit_names[] = { "clean_pass", "last_step", NULL };
+static const char *const commit_names[] = { "clean_pass", "last_step", "every_pass", NULL };
+static const char *const current_names[] = { "plain", "demean", NULL };
 
 const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
                  "arithmetic of the grid fit"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
                  "pass whose keys and values are stored; last_step: no clean pass"),
+    KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
+                 "keys of the current chunk: plain, or without each head's mean over its channels"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
                  "correction subtracted from the scores of coded keys"),
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
@@ -291,6 +294,12 @@ static enum kvr_status settle(struct kvr_scheme *p)
         return kvr_fail(KVR_EINVAL,
                         "%s: commit last_step: the study's sampler always made a clean pass",
                         p->name);
+    if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
+        return kvr_fail(KVR_EINVAL, "%s: commit every_pass: the study has a cadence of its own",
+                        p->name);
+    if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
+        return kvr_fail(KVR_EINVAL, "%s: current demean: the study attends to what it has coded",
+                        p->name);
     if (p->opts.budget_min > p->opts.budget_max)
         return kvr_fail(KVR_EINVAL, "budget_min %g is above budget_max %g", p->opts.budget_min,
                         p->opts.budget_max);
@@ -406,7 +415,10 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
         p->opts.budget_min = p->method->budget_min;
         p->opts.budget_max = p->method->budget_max;
     }
-    p->opts.commit = p->method->last_step ? KVR_COMMIT_LAST_STEP : KVR_COMMIT_CLEAN_PASS;
+    p->opts.commit = p->method->last_step                   ? KVR_COMMIT_LAST_STEP
+                     : p->shipped && p->shipped->every_pass ? KVR_COMMIT_EVERY_PASS
+                                                            : KVR_COMMIT_CLEAN_PASS;
+    p->opts.current = p->shipped && p->shipped->demeans ? KVR_CURRENT_DEMEAN : KVR_CURRENT_PLAIN;
     st = open_tiers(p, &given);
     if (st == KVR_OK)
         st = open_retention(p, &given);
@@ -572,6 +584,7 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
                          : "all");
     fn(ctx, "cadence",
        p->opts.commit == KVR_COMMIT_LAST_STEP                 ? "last step"
+       : p->opts.commit == KVR_COMMIT_EVERY_PASS              ? "every pass"
        : !study || p->method->study_cadence == KVR_CLEAN_PASS ? "clean pass"
                                                               : "every pass");
     fn(ctx, "recode", study ? "all" : "never");
@@ -583,7 +596,8 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
        p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
                  : "none");
     for (const struct kvr_opt *o = kvr_scheme_options; o->name; o++)
-        if (strcmp(o->name, "commit") != 0) /* "commit" is shown as the cadence */
+        if (strcmp(o->name, "commit") != 0 && /* shown as the cadence */
+            (strcmp(o->name, "current") != 0 || p->opts.current != KVR_CURRENT_PLAIN))
             fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 

@@ -10,6 +10,7 @@
 #include "harness/cache/moments.h"
 #include "harness/cache/rows.h"
 #include "harness/core/clock.h"
+#include "methods/codecs/mean/demean.h"
 
 /* Timed phases besides attention's own; STORE includes STORE_DECODE. */
 enum { STORE = KVR_ATTEND_PHASES, STORE_DECODE, DENSE_DECODE, PHASES };
@@ -30,10 +31,12 @@ struct kvr_cache {
     int appended; /* layer whose k, v are in `current`; -1: none */
 
     struct kvr_buf current_k, current_v; /* [T,H,D] in shape.exact */
-    struct kvr_buf values_k, values_v;   /* F32: [T,H,D], or [capacity,H,D] in the study reading */
-    struct kvr_buf dense_k, dense_v;     /* path dense: [capacity,H,D] in shape.exact */
-    struct kvr_buf held;                 /* path dense: [capacity] */
-    struct kvr_buf columns;              /* [capacity,H] sums, then maxima; host memory */
+    struct kvr_buf
+        demeaned; /* [T,H,D] in shape.exact: keys, if the method demeans the current chunk's */
+    struct kvr_buf values_k, values_v; /* F32: [T,H,D], or [capacity,H,D] in the study reading */
+    struct kvr_buf dense_k, dense_v;   /* path dense: [capacity,H,D] in shape.exact */
+    struct kvr_buf held;               /* path dense: [capacity] */
+    struct kvr_buf columns;            /* [capacity,H] sums, then maxima; host memory */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t watch_ns;
@@ -151,6 +154,7 @@ static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool
 
 /* Sizes of the working memory allocated by open. */
 struct buffer_sizes {
+    size_t demeaned; /* keys of the current chunk without their means */
     size_t current, values, dense,
         held;                       /* `current`, `values`, `dense`: once for K and once for V */
     size_t map, work, gather, back; /* for coding, so that passes do not allocate */
@@ -224,6 +228,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
     const size_t picked = thins ? chunk / (size_t)s->head_dim * sizeof(int32_t) : 0;
 
     return (struct buffer_sizes){
+        .demeaned = scheme->opts.current == KVR_CURRENT_DEMEAN ? chunk * size : 0,
         .current = chunk * size,
         .values = (dense || study ? all : chunk) * sizeof(float),
         .dense = dense ? all * size : 0,
@@ -253,8 +258,9 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
         b.held + b.map + b.keep + b.weights + b.columns; /* the device, but for a CPU */
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
-           b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
-           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded + b.attend.rows;
+           b.demeaned + b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
+           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded +
+           b.attend.rows;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
@@ -269,6 +275,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },
+        { &c->demeaned, b.demeaned, false },
         { &c->values_k, b.values, false },
         { &c->values_v, b.values, false },
         { &c->dense_k, b.dense, false },
@@ -402,6 +409,7 @@ void kvr_cache_close(struct kvr_cache **pc)
     kvr_layer_scratch_free(&c->layer_scratch);
     kvr_buf_free(&c->current_k);
     kvr_buf_free(&c->current_v);
+    kvr_buf_free(&c->demeaned);
     kvr_buf_free(&c->values_k);
     kvr_buf_free(&c->values_v);
     kvr_buf_free(&c->dense_k);
@@ -658,7 +666,7 @@ static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 
 static bool stores(const struct kvr_cache *c)
 {
-    return c->pass.clean ||
+    return c->pass.clean || c->scheme->opts.commit == KVR_COMMIT_EVERY_PASS ||
            (kvr_scheme_is_study(c->scheme) && c->scheme->method->study_cadence != KVR_CLEAN_PASS);
 }
 
@@ -809,6 +817,20 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
+/* Keys of the current chunk as attention reads them. Storing and the watcher read them as appended. */
+static const void *current_keys(struct kvr_cache *c)
+{
+    const int64_t rows = pass_tokens(c) * kv_heads(&c->shape);
+    const size_t n = (size_t)(rows * c->shape.head_dim);
+
+    if (c->scheme->opts.current != KVR_CURRENT_DEMEAN)
+        return c->current_k.p;
+    kvr_values_to_f32(c->dev, c->values_k.p, c->current_k.p, c->shape.exact, n);
+    kvr_demean(c->dev, c->values_k.p, rows, c->shape.head_dim);
+    kvr_values_from_f32(c->dev, c->demeaned.p, c->shape.exact, c->values_k.p, n);
+    return c->demeaned.p;
+}
+
 static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_by *by)
 {
     struct kvr_thin_needs thin;
@@ -823,7 +845,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     l = &c->layer[layer];
     KVR_TRY(past_spans(c, l, &n_spans));
     c->spans[n_spans++] =
-        (struct kvr_span){ .raw = { c->current_k.p, c->current_v.p, c->shape.exact },
+        (struct kvr_span){ .raw = { current_keys(c), c->current_v.p, c->shape.exact },
                            .n = pass_tokens(c),
                            .causal = c->shape.causal };
 

@@ -33,6 +33,19 @@ const struct kvr_geometry kvr_wan_14b = {
     .weight_bytes = 2,
 };
 
+const struct kvr_geometry kvr_wan_5b = {
+    .name = "wan-5b",
+    .n_layers = 30,
+    .n_heads = 24,
+    .head_dim = 128,
+    .tokens_per_frame = 880,
+    .frames_per_chunk = 8,
+    .pixel_frames = 4,
+    .window_frames = 32,
+    .n_params = 4999787712,
+    .weight_bytes = 2,
+};
+
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out)
 {
     const int each = geo->pixel_frames, below = n - (n - 1) % each;

@@ -19,13 +19,16 @@ struct kvr_geometry {
     char name[64];
     int n_layers, n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
-    int pixel_frames; /* pixel frames per latent frame after the first; 1: for all */
-    int64_t n_params; /* 0: unknown */
-    int weight_bytes; /* per parameter */
+    int pixel_frames;  /* pixel frames per latent frame after the first; 1: for all */
+    int window_frames; /* the model's own, in latent frames; 0: none */
+    int64_t n_params;  /* 0: unknown */
+    int weight_bytes;  /* per parameter */
 };
 
 /* Wan 2.1 at 480x832, three frames at a time (Self-Forcing). */
 extern const struct kvr_geometry kvr_wan_1_3b, kvr_wan_14b;
+/* Wan2.2-TI2V-5B at 704x1280, eight frames at a time (LongLive 2.0). */
+extern const struct kvr_geometry kvr_wan_5b;
 
 struct kvr_prediction {
     int latent_frames;

@@ -43,12 +43,13 @@ static json_t *tags_json(const struct kvr_prediction *p)
 static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                const struct predict_opts *o, const struct kvr_prediction *p)
 {
-    json_t *doc = json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:b}", "method",
-                            scheme->name, "geometry", geo->name, "layers", geo->n_layers, "path",
-                            o->path, "frames", o->frames, "latent_frames", p->latent_frames,
-                            "tokens", (json_int_t)p->tokens, "bf16_bytes", bytes_json(p->bf16),
-                            "nominal_bytes", bytes_json(p->nominal), "compression",
-                            ratio_json(p->bf16, p->nominal), "data_dependent", p->data_dependent);
+    json_t *doc =
+        json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:b}", "method", scheme->name,
+                  "geometry", geo->name, "layers", geo->n_layers, "path", o->path, "frames",
+                  1 + geo->pixel_frames * (p->latent_frames - 1), "latent_frames", p->latent_frames,
+                  "tokens", (json_int_t)p->tokens, "bf16_bytes", bytes_json(p->bf16),
+                  "nominal_bytes", bytes_json(p->nominal), "compression",
+                  ratio_json(p->bf16, p->nominal), "data_dependent", p->data_dependent);
 
     if (p->data_dependent) {
         json_object_set_new(doc, "nominal_bytes_min", bytes_json(p->nominal_min));
@@ -297,12 +298,17 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     int latent_frames;
     bool known;
 
-    if (!o->method || !o->geometry || !o->frames)
-        return kvr_fail(KVR_EINVAL, "predict: needs --method, --geometry and --frames");
+    if (!o->method || !o->geometry)
+        return kvr_fail(KVR_EINVAL, "predict: needs --method and --geometry");
     KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
     KVR_TRY(kvr_scheme_open(scheme, o->method, set, o->set.n));
     KVR_TRY(kvr_geometry_find_part(o->geometry, o->layers, &geo));
-    KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
+    if (!o->frames && !geo.window_frames)
+        return kvr_fail(KVR_EINVAL, "predict: needs --frames: geometry %s has no window of its own",
+                        geo.name);
+    latent_frames = geo.window_frames;
+    if (o->frames)
+        KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
     KVR_TRY(path_of(o->path, &path));
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
@@ -345,9 +351,9 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
     KVR_ARG_TEXT(struct predict_opts, geometry, "geometry", 'g', "NAME|FILE", NULL,
-                 "wan-1.3b, wan-14b, a model, or a config.json"),
+                 "wan-1.3b, wan-14b, wan-5b, a model, or a config.json"),
     KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
-                "pixel frames of the video"),
+                "pixel frames of the video; default: the model's window"),
     KVR_ARG_TEXT(struct predict_opts, size, "size", 0, "HxW", NULL,
                  "video size in pixels, such as 720x1280; default: the model's"),
     KVR_ARG_INT(struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,

@@ -16,6 +16,7 @@ struct sizes {
     int dim, heads, layers, h, w, ph, pw, frames_per_chunk;
     int ffn, freq, text_dim, text_len, in; /* 0: absent */
     int vocabulary;
+    int window;
 };
 
 /* Weights of the causal Wan DiT: linear layers with biases, RMS norms of q and k, the affine
@@ -73,6 +74,7 @@ static enum kvr_status read_sizes(const json_t *root, const char *path, struct s
     KVR_TRY(kvr_json_int_in_opt(root, path, "text_dim", 1, 1 << 16, &s->text_dim));
     KVR_TRY(kvr_json_int_in_opt(root, path, "text_len", 1, 1 << 16, &s->text_len));
     KVR_TRY(kvr_json_int_in_opt(root, path, "in_dim", 1, 1024, &s->in));
+    KVR_TRY(kvr_json_int_in_opt(root, path, "window_frames", 0, 1024, &s->window));
     KVR_TRY(kvr_json_array_opt(root, path, "vocabulary", &words));
     s->vocabulary = (int)json_array_size(words);
     if (s->dim % s->heads)
@@ -104,6 +106,7 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
         .tokens_per_frame = (s.h / s.ph) * (s.w / s.pw),
         .frames_per_chunk = s.frames_per_chunk,
         .pixel_frames = strcmp(space, "rgb") == 0 ? 1 : 4,
+        .window_frames = s.window,
         .n_params = count_params(&s),
         .weight_bytes = 4, /* as the CPU engine holds them */
     };
@@ -118,8 +121,8 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out)
 
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out)
 {
-    const struct kvr_geometry *const built_in[] = { &kvr_wan_1_3b, &kvr_wan_14b };
-    const char *const names[] = { "wan-1.3b", "wan-14b", NULL };
+    const struct kvr_geometry *const built_in[] = { &kvr_wan_1_3b, &kvr_wan_14b, &kvr_wan_5b };
+    const char *const names[] = { "wan-1.3b", "wan-14b", "wan-5b", NULL };
     char path[1024], file[1100];
     json_t *root = NULL;
     enum kvr_status st;
@@ -128,7 +131,7 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (!strcmp(name, built_in[i]->name)) {
             if (n_layers && n_layers != built_in[i]->n_layers)
                 return kvr_fail(KVR_EINVAL,
-                                "geometry %s: only whole; wan-1.3b-random has its sizes in parts",
+                                "geometry %s: only whole; %s-random has its sizes in parts", name,
                                 name);
             *out = *built_in[i];
             return KVR_OK;
@@ -142,7 +145,8 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (st == KVR_ENOTFOUND && near)
             return kvr_fail(st, "no geometry '%s'; did you mean '%s'?", name, near);
         if (st != KVR_OK)
-            return kvr_fail_prefix(st, "geometry '%s' is neither wan-1.3b nor wan-14b", name);
+            return kvr_fail_prefix(st, "geometry '%s' is none of wan-1.3b, wan-14b and wan-5b",
+                                   name);
         snprintf(file, sizeof file, "%s/config.json", path);
     }
     KVR_TRY(kvr_json_load(&root, file));

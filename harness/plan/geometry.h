@@ -1,4 +1,4 @@
-/* geometry.h - a model's sizes by name: wan-1.3b, wan-14b, a model folder, or a JSON file. */
+/* geometry.h - a model's sizes by name: wan-1.3b, wan-14b, wan-5b, a model folder, or a JSON file. */
 #ifndef KVR_PLAN_GEOMETRY_H
 #define KVR_PLAN_GEOMETRY_H
 

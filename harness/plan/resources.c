@@ -39,10 +39,33 @@ static const struct kvr_model_config wan = { .freq_dim = 256,
                                              .latent_hi = 1,
                                              .window_frames = 21 };
 
+static const struct kvr_model_config wan_2_2 = { .freq_dim = 256,
+                                                 .text_dim = 4096,
+                                                 .text_len = 512,
+                                                 .in_dim = 48,
+                                                 .out_dim = 48,
+                                                 .patch_h = 2,
+                                                 .patch_w = 2,
+                                                 .eps = 1e-6,
+                                                 .latent_h = 44,
+                                                 .latent_w = 80,
+                                                 .frames_per_chunk = 8,
+                                                 .sampler = KVR_SAMPLER_UNIPC,
+                                                 .timestep_shift = 5,
+                                                 .n_steps = 4,
+                                                 .latent_lo = -1,
+                                                 .latent_hi = 1,
+                                                 .window_frames = 32,
+                                                 .sink_frames = 8,
+                                                 .shot_offset = 8 };
+
 static const struct {
     const struct kvr_geometry *geometry;
+    const struct kvr_model_config *config;
     int ffn;
-} built_in[] = { { &kvr_wan_1_3b, 8960 }, { &kvr_wan_14b, 13824 } };
+} built_in[] = { { &kvr_wan_1_3b, &wan, 8960 },
+                 { &kvr_wan_14b, &wan, 13824 },
+                 { &kvr_wan_5b, &wan_2_2, 14336 } };
 
 static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
 {
@@ -52,7 +75,7 @@ static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
         const struct kvr_geometry *g = built_in[i].geometry;
 
         if (strcmp(name, g->name) == 0) {
-            *c = wan;
+            *c = *built_in[i].config;
             c->dim = g->n_heads * g->head_dim;
             c->ffn_dim = built_in[i].ffn;
             c->n_heads = g->n_heads;

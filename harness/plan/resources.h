@@ -14,7 +14,7 @@
 #include "harness/cache/predict.h"
 #include "harness/engine/model.h"
 
-/* Of wan-1.3b, wan-14b, a model or a file, as kvr_geometry_find has them. height and width in
+/* Of wan-1.3b, wan-14b, wan-5b, a model or a file, as kvr_geometry_find has them. height and width in
  * pixels, 0: its own. KVR_ENOTFOUND, KVR_EFORMAT: no such thing, or it does not say all of it;
  * KVR_EINVAL: a size that is not whole patches of the latent. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,

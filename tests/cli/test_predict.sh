@@ -73,7 +73,15 @@ exits 2 "an unknown path" predict -m RTN_INT4 -g nano -n 42 --path stagd
 says "names the nearest path" 'staged'
 exits 2 "a head width a codec cannot" predict -m QUAROT_KV_INT4 -g <(sed 's/"dim": 64/"dim": 48/' my.json) -n 21
 says "names it" 'head_dim 24'
-exits 2 "no frames" predict -m RTN_INT4 -g nano
+exits 0 "the window of LongLive 2.0" predict -m NVFP4_4OVER6@longlive -g wan-5b --json
+json "takes 9.67 GiB in BF16 and 2.72 in NVFP4" '.latent_frames == 32 and .tokens == 28160 and
+    (.bf16_bytes / 1073741824 * 100 | round) == 967 and (.nominal_bytes / 1073741824 * 100 | round) == 272'
+json "and is decoded to 704x1280" '.frames == 125 and .phases.height == 704 and .phases.width == 1280 and .phases.decoder.flop > 1e15'
+exits 0 "a folder of its sizes" predict -m BF16 -g longlive-2 --json
+json "is the same" '.bf16_bytes == 10380902400'
+exits 0 "LongLive 1.0" predict -m BF16 -g longlive-1 --json
+json "has a window of 12" '.latent_frames == 12 and .frames == 45'
+exits 2 "no frames" predict -m RTN_INT4 -g wan-1.3b
 # shellcheck disable=SC2086
 for f in staged fused dense; do
     exits 0 "path $f" predict -m KIVI_INT4 -g nano -n 42 --path $f --json

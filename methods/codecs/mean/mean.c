@@ -5,6 +5,7 @@
  * mean of all keys would cancel in the softmax (SageAttention, arXiv:2410.02367, section 4.2);
  * blocks have different means, so they are added back. `demean` exists because LongLive-2 ships it:
  * it changes a score by -mean(k) sum q / sqrt(D), which nothing undoes. */
+#include "methods/codecs/mean/demean.h"
 #include "methods/codecs/mean/mean_cuda.h"
 
 static int64_t n_channels(const struct kvr_stage_job *job)
@@ -86,13 +87,9 @@ const struct kvr_stage kvr_stage_mean = {
     .cuda = &mean_cuda,
 };
 
-static enum kvr_status demean_encode(const struct kvr_stage_job *job, float *x,
-                                     struct kvr_stage_data *out)
+static void demean_cpu(struct kvr_dev *dev, float *x, int64_t rows, int d)
 {
-    const int64_t rows = job->shape.n_tok * job->shape.n_heads;
-    const int d = job->shape.head_dim;
-
-    (void)out;
+    (void)dev;
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         float sum = 0, m;
@@ -103,6 +100,28 @@ static enum kvr_status demean_encode(const struct kvr_stage_job *job, float *x,
         for (int c = 0; c < d; c++)
             x[r * d + c] -= m;
     }
+}
+
+static void demean_on_stream(struct kvr_dev *dev, float *x, int64_t rows, int d)
+{
+    kvr_demean_cuda(kvr_dev_stream(dev), x, rows, d);
+}
+
+void kvr_demean(struct kvr_dev *dev, float *x, int64_t rows, int d)
+{
+    static void (*const on[KVR_N_BACKENDS])(struct kvr_dev *, float *, int64_t, int) = {
+        [KVR_CPU] = demean_cpu,
+        [KVR_CUDA] = demean_on_stream,
+    };
+
+    on[kvr_dev_backend(dev)](dev, x, rows, d);
+}
+
+static enum kvr_status demean_encode(const struct kvr_stage_job *job, float *x,
+                                     struct kvr_stage_data *out)
+{
+    (void)out;
+    demean_cpu(job->dev, x, job->shape.n_tok * job->shape.n_heads, job->shape.head_dim);
     return KVR_OK;
 }
 
@@ -125,8 +144,7 @@ static enum kvr_status demean_encode_cuda(const struct kvr_stage_job *job, float
                                           struct kvr_stage_data *out)
 {
     (void)out;
-    kvr_demean_cuda(kvr_dev_stream(job->dev), x, job->shape.n_tok * job->shape.n_heads,
-                    job->shape.head_dim);
+    demean_on_stream(job->dev, x, job->shape.n_tok * job->shape.n_heads, job->shape.head_dim);
     return KVR_OK;
 }
 
