@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# claims.sh - write docs/claims.md: what the ledger's claims come to in a database.
+# claims.sh - write docs/claims.md and docs/img/claims.png: what the ledger's claims come to in a database.
 #
 #     tools/claims.sh build/kvreel out/settle.db     several databases: kvreel merge them first
 set -euo pipefail
 
 kvreel=${1:-build/kvreel}
 db=${2:-out/settle.db}
-page=$(mktemp)
-trap 'rm -f "$page"' EXIT
+work=$(mktemp -d)
+page=$work/claims.md
+trap 'rm -rf "$work"' EXIT
 {
     cat <<'END'
 # What the papers say, and what of it is seen here
@@ -20,6 +21,8 @@ measurement of the paper's model. Ratios are arithmetic on the paper's own model
 
 Its database is made by `kvreel settle all --elsewhere 6`; times are of `configs/claims-time.yaml` on a quiet
 machine with `--jobs 1`, claims of language models of `configs/partial-prefill.yaml`, joined with `kvreel merge`.
+
+![Mean difference, interval, margin and published value of each claim](img/claims.png)
 
 END
     if [ -e "$db" ]; then
@@ -35,3 +38,7 @@ END
     fi
 } >"$page"
 cp "$page" docs/claims.md
+if [ -e "$db" ] && "$kvreel" plot claims --db "$db" -o "$work" --format png >&2; then
+    mkdir -p docs/img
+    cp "$work/claims.png" docs/img/claims.png
+fi

@@ -7,6 +7,7 @@
  *
  * A ledger is a YAML file: `sources`, by a short name the paper; `margins`, by metric the difference
  * that counts as none; `methods`, by label {method, options} of those that are no row of the registry;
+ * `settle`, what `kvreel settle` runs (settle.h);
  * `claims`, each with
  *
  *     id, says, source, at    what is said, and where it stands
@@ -14,7 +15,7 @@
  *
  * and one of
  *
- *     more: {metric, of, than, by, kind, forcing, suite, margin}    of's metric is above than's (above
+ *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    of's metric is above than's (above
  *                                0 without one) by more than `by`, over the prompts that both have
  *     less: {...}                the other way round
  *     alike: {metric, of, than, within}    the two are within that of each other
@@ -69,8 +70,8 @@ enum { KVR_CLAIM_NEEDS = 8 };
 struct kvr_claim {
     const char *id, *says, *source, *at;
     enum kvr_claim_relation relation;
-    const char *metric, *of, *than, *kind, *forcing, *suite, *sql; /* "": none */
-    const char *needs[KVR_CLAIM_NEEDS + 1];                        /* methods; ends with NULL */
+    const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": none */
+    const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods; ends with NULL */
     double by, within, fixed; /* fixed: the margin that the ledger says; within: of `alike` */
     double published;         /* NaN: none, or of another unit */
     char shown[320];          /* what would show it */

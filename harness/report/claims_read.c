@@ -107,8 +107,8 @@ static enum kvr_status margin_of(const struct kvr_ledger *l, struct kvr_claim *c
 static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c,
                                  const struct kvr_yaml_node *n)
 {
-    static const char *const keys[] = { "metric", "of",      "than",  "by",     "kind",
-                                        "within", "forcing", "suite", "margin", NULL };
+    static const char *const keys[] = { "metric",  "of",    "than",  "by",     "kind", "within",
+                                        "forcing", "suite", "model", "margin", NULL };
     const bool alike = c->relation == KVR_CLAIM_ALIKE;
     char by[48];
 
@@ -119,6 +119,7 @@ static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c
     KVR_TRY(text_of(n, "kind", "bench", &c->kind));
     KVR_TRY(text_of(n, "forcing", "none", &c->forcing));
     KVR_TRY(text_of(n, "suite", "", &c->suite));
+    KVR_TRY(text_of(n, "model", "", &c->model));
     KVR_TRY(number_of(n, "by", 0, &c->by));
     KVR_TRY(margin_of(l, c, n));
     c->needs[0] = c->of;
@@ -137,6 +138,9 @@ static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c
                  c->than[0] && c->by > 0 ? " by more than " : "",
                  c->than[0] && c->by > 0 ? by : "");
     }
+    if (c->model[0])
+        snprintf(c->shown + strlen(c->shown), sizeof c->shown - strlen(c->shown), ", %.60s",
+                 c->model);
     if (c->suite[0])
         snprintf(c->shown + strlen(c->shown), sizeof c->shown - strlen(c->shown), ", %.60s",
                  c->suite);
@@ -221,7 +225,7 @@ static enum kvr_status read_claim(struct kvr_ledger *l, struct kvr_claim *c,
     c->figure = c->lo = c->hi = c->within = c->n_needed = c->cost_s = NAN;
     c->level_a = c->level_b = NAN;
     c->verdict = KVR_CLAIM_OPEN;
-    c->metric = c->of = c->than = c->suite = c->sql = "";
+    c->metric = c->of = c->than = c->suite = c->model = c->sql = "";
     c->kind = "bench";
     c->forcing = "none";
     KVR_TRY(kvr_yaml_keys(n, keys));

@@ -202,7 +202,9 @@ static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_s
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **values,
                                  const char *db, const char *model)
 {
-    const struct variant v = { c->of, c->than, c->forcing, c->metric, model, 1 };
+    const struct variant v = {
+        c->of, c->than, c->forcing, c->metric, c->model[0] ? c->model : model, 1
+    };
     struct pair_sums p;
 
     if (c->relation > KVR_CLAIM_SQL)
@@ -287,7 +289,7 @@ enum kvr_status kvr_claim_elsewhere(struct kvr_claim *c, struct kvr_claim_values
     struct variant v = { c->of, c->than, c->forcing, c->metric, model, 1 };
     char of[96], than[96];
 
-    if (c->relation > KVR_CLAIM_ALIKE || strcmp(c->kind, "bench") != 0)
+    if (c->relation > KVR_CLAIM_ALIKE || strcmp(c->kind, "bench") != 0 || c->model[0])
         return KVR_OK;
     kvr_claim_other_reading(c->of, of, sizeof of);
     kvr_claim_other_reading(c->than, than, sizeof than);

@@ -17,9 +17,9 @@
 
 KVR_STATEMENT(settle_prompts);
 
-enum { SUITES = 8, METHODS = 128, TOGETHER = 8 };
+enum { SUITES = 8, METHODS = 128, TOGETHER = 8, PLANS = 4 };
 
-/* What the ledger's `settle` says. */
+/* What the ledger's `settle` says, for one model. */
 struct plan {
     const char *model;
     int n_suites, most;       /* prompts of each suite that may be used */
@@ -27,13 +27,15 @@ struct plan {
     char suite[SUITES][80];   /* its name, as the database has it */
     long long frames, window, control;
     const struct kvr_yaml_node *metrics;
+    const struct kvr_yaml_node *set; /* other settings; NULL: none */
 };
 
 struct settle {
     const struct kvr_settle_options *o;
     struct kvr_settle_summary *sum;
     struct kvr_ledger l;
-    struct plan plan;
+    struct plan plan[PLANS];
+    int n_plans;
     int64_t begun_ns;
     const char **stuck; /* ids, [n_stuck], owned texts */
     int n_stuck;
@@ -41,6 +43,7 @@ struct settle {
 
 /* One sweep: methods over the first `prompts` of suites. */
 struct round {
+    const struct plan *plan;
     const char *kind, *forcing, *suite; /* suite: prefix of those that are run, "": all */
     int prompts, n_methods, n_claims;
     const char *method[METHODS];
@@ -76,16 +79,13 @@ static enum kvr_status int_of(const struct kvr_yaml_node *map, const char *key, 
     return n ? kvr_yaml_int(n, 0, 100000, out) : KVR_OK;
 }
 
-static enum kvr_status read_plan(struct plan *p, const struct kvr_ledger *l, const char *ledger)
+static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, const char *ledger)
 {
     static const char *const keys[] = { "model",   "suites",  "frames", "window",
-                                        "control", "metrics", NULL };
-    const struct kvr_yaml_node *n = l->settle, *suites;
+                                        "control", "metrics", "set",    NULL };
+    const struct kvr_yaml_node *suites;
 
     *p = (struct plan){ .most = INT_MAX };
-    if (!n)
-        return kvr_fail(KVR_EINVAL,
-                        "settle: the ledger has no 'settle', which says model and suites");
     KVR_TRY(kvr_yaml_keys(n, keys));
     suites = kvr_yaml_get(n, "suites");
     if (!kvr_yaml_get(n, "model") || !suites || kvr_yaml_count(suites) > SUITES)
@@ -95,6 +95,9 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_ledger *l, con
     KVR_TRY(int_of(n, "window", 21, &p->window));
     KVR_TRY(int_of(n, "control", 2, &p->control));
     p->metrics = kvr_yaml_get(n, "metrics");
+    p->set = kvr_yaml_get(n, "set");
+    if (p->set && p->set->kind != KVR_YAML_MAP)
+        return kvr_yaml_fail(p->set, "settle: need 'set' as a map of settings");
     for (int i = 0; i < kvr_yaml_count(suites); i++) {
         int here;
 
@@ -104,6 +107,31 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_ledger *l, con
         p->most = here < p->most ? here : p->most;
     }
     return KVR_OK;
+}
+
+/* One map, or a list of them; the first is of the claims that name no model. */
+static enum kvr_status read_plans(struct settle *s)
+{
+    const struct kvr_yaml_node *n = s->l.settle;
+
+    if (!n)
+        return kvr_fail(KVR_EINVAL,
+                        "settle: the ledger has no 'settle', which says model and suites");
+    if (kvr_yaml_count(n) > PLANS)
+        return kvr_yaml_fail(n, "settle: at most %d models", PLANS);
+    s->n_plans = 0;
+    for (int i = 0; i < kvr_yaml_count(n); i++)
+        KVR_TRY(read_plan(&s->plan[s->n_plans++], kvr_yaml_at(n, i), s->o->ledger));
+    return KVR_OK;
+}
+
+/* NULL: the ledger does not say how its model is run. */
+static const struct plan *plan_of(const struct settle *s, const struct kvr_claim *c)
+{
+    for (int i = 0; i < s->n_plans; i++)
+        if (strcmp(s->plan[i].model, c->model[0] ? c->model : s->plan[0].model) == 0)
+            return &s->plan[i];
+    return NULL;
 }
 
 /* --- how far a claim is ----------------------------------------------------------------- */
@@ -125,21 +153,23 @@ static int suites_of(const struct plan *p, const char *prefix)
 /* Prompts per suite that every method of the claim has. */
 static enum kvr_status prompts_now(const struct settle *s, const struct kvr_claim *c, int *out)
 {
+    const struct plan *p = plan_of(s, c);
+
     *out = INT_MAX;
     if (!kvr_path_exists(s->o->db))
         *out = 0;
     for (int i = 0; c->needs[i] && *out > 0; i++)
-        for (int k = 0; k < s->plan.n_suites; k++) {
+        for (int k = 0; k < p->n_suites; k++) {
             struct kvr_table *t;
             int n;
 
-            if (!in_suite(&s->plan, k, c->suite))
+            if (!in_suite(p, k, c->suite))
                 continue;
-            KVR_TRY(kvr_table_query_with(&t, s->o->db, kvr_statement_settle_prompts,
-                                         KVR_WITH("method", c->needs[i], "suite", s->plan.suite[k],
-                                                  "kind", c->kind, "forcing", c->forcing, "model",
-                                                  s->plan.model),
-                                         NULL));
+            KVR_TRY(
+                kvr_table_query_with(&t, s->o->db, kvr_statement_settle_prompts,
+                                     KVR_WITH("method", c->needs[i], "suite", p->suite[k], "kind",
+                                              c->kind, "forcing", c->forcing, "model", p->model),
+                                     NULL));
             n = (int)kvr_table_number(t, 0, 0);
             *out = n < *out ? n : *out;
             kvr_table_close(&t);
@@ -169,7 +199,8 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
 static bool is_open(const struct settle *s, const struct kvr_claim *c)
 {
     if (c->hidden || c->verdict != KVR_CLAIM_OPEN || c->relation > KVR_CLAIM_SQL || !c->needs[0] ||
-        strcmp(c->metric, "runtime_s") == 0 || suites_of(&s->plan, c->suite) == 0)
+        strcmp(c->metric, "runtime_s") == 0 || !plan_of(s, c) ||
+        suites_of(plan_of(s, c), c->suite) == 0)
         return false;
     for (int i = 0; i < s->n_stuck; i++)
         if (strcmp(s->stuck[i], c->id) == 0)
@@ -215,8 +246,8 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
         if (!is_open(s, c))
             continue;
         KVR_TRY(prompts_now(s, c, &now));
-        c->next =
-            kvr_settle_next(c->n_needed, c->s.n, now, suites_of(&s->plan, c->suite), s->plan.most);
+        c->next = kvr_settle_next(c->n_needed, c->s.n, now, suites_of(plan_of(s, c), c->suite),
+                                  plan_of(s, c)->most);
         if (c->next <= now)
             continue;
         s->sum->open++;
@@ -226,6 +257,7 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
     }
     if (!first)
         return KVR_OK;
+    r->plan = plan_of(s, first);
     r->kind = first->kind;
     r->forcing = first->forcing;
     r->suite = first->suite;
@@ -233,9 +265,9 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
     for (int i = 0; i < s->l.n_claims && r->n_claims < TOGETHER; i++) {
         struct kvr_claim *c = &s->l.claim[i];
 
-        if (!is_open(s, c) || c->next != first->next || strcmp(c->kind, r->kind) != 0 ||
-            strcmp(c->forcing, r->forcing) != 0 || strcmp(c->suite, r->suite) != 0 ||
-            to_pay(c) > 1.5 * to_pay(first))
+        if (!is_open(s, c) || plan_of(s, c) != r->plan || c->next != first->next ||
+            strcmp(c->kind, r->kind) != 0 || strcmp(c->forcing, r->forcing) != 0 ||
+            strcmp(c->suite, r->suite) != 0 || to_pay(c) > 1.5 * to_pay(first))
             continue;
         r->claim[r->n_claims++] = c;
         add_methods(r, c);
@@ -277,9 +309,9 @@ static void put_method(FILE *f, const struct settle *s, const char *label)
     fputs("}\n", f);
 }
 
-static bool is_wanted(const struct settle *s, const char *metric)
+static bool is_wanted(const struct settle *s, const struct plan *p, const char *metric)
 {
-    const struct kvr_yaml_node *more = s->plan.metrics;
+    const struct kvr_yaml_node *more = p->metrics;
 
     if (strcmp(metric, "psnr") == 0) /* tells prompts with two videos */
         return true;
@@ -287,18 +319,18 @@ static bool is_wanted(const struct settle *s, const char *metric)
         if (strcmp(kvr_yaml_at(more, i)->text, metric) == 0)
             return true;
     for (int i = 0; i < s->l.n_claims; i++)
-        if (strcmp(s->l.claim[i].metric, metric) == 0)
+        if (plan_of(s, &s->l.claim[i]) == p && strcmp(s->l.claim[i].metric, metric) == 0)
             return true;
     return false;
 }
 
 /* Those of the whole ledger, so that every round's cells have the same. */
-static void put_metrics(FILE *f, const struct settle *s)
+static void put_metrics(FILE *f, const struct settle *s, const struct plan *p)
 {
     const char *between = "";
 
     for (int i = 0; kvr_metrics[i]; i++)
-        if (is_wanted(s, kvr_metrics[i]->name)) {
+        if (is_wanted(s, p, kvr_metrics[i]->name)) {
             fprintf(f, "%s%s", between, kvr_metrics[i]->name);
             between = ", ";
         }
@@ -306,7 +338,7 @@ static void put_metrics(FILE *f, const struct settle *s)
 
 static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
 {
-    const struct plan *p = &s->plan;
+    const struct plan *p = r->plan;
 
     fprintf(f, "question: what do the papers' claims come to?\nname: settle\nmodel: %s\nsuite:\n",
             p->model);
@@ -318,8 +350,11 @@ static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
         "frames: %lld\nwindow: %lld\ncontrol: %lld\nbaselines: none\nkind: [%s]\nforcing: [%s]\n"
         "probe_every: 4\nvideos: false\ntimeout_s: 1800\nmetrics: [",
         p->frames, p->window, p->control, r->kind, r->forcing);
-    put_metrics(f, s);
-    fputs("]\nmethods:\n  - BF16\n", f);
+    put_metrics(f, s, p);
+    fputs("]\n", f);
+    for (int i = 0; p->set && i < p->set->n; i++)
+        fprintf(f, "%s: %s\n", p->set->key[i]->text, p->set->item[i]->text);
+    fputs("methods:\n  - BF16\n", f);
     for (int i = 0; i < r->n_methods; i++)
         if (strcmp(r->method[i], "BF16") != 0)
             put_method(f, s, r->method[i]);
@@ -405,7 +440,7 @@ static enum kvr_status judge(struct settle *s)
     KVR_TRY(
         kvr_claims(&s->l, s->o->ledger, db, &(struct kvr_claims_options){ .most = s->o->most }));
     KVR_TRY(kvr_settle_choose(&s->l, s->o->ids));
-    return read_plan(&s->plan, &s->l, s->o->ledger);
+    return read_plans(s);
 }
 
 /* Methods of the claims that have cells, in their other reading or under a teacher. */
@@ -413,14 +448,15 @@ static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
 {
     static struct round r;
 
-    r = (struct round){ .kind = "bench",
+    r = (struct round){ .plan = &s->plan[0],
+                        .kind = "bench",
                         .forcing = teacher ? "teacher" : "none",
                         .suite = "",
                         .prompts = s->o->elsewhere };
     for (int i = 0; i < s->l.n_claims; i++) {
         const struct kvr_claim *c = &s->l.claim[i];
 
-        if (c->hidden || !c->tested || c->relation > KVR_CLAIM_ALIKE ||
+        if (c->hidden || !c->tested || plan_of(s, c) != r.plan || c->relation > KVR_CLAIM_ALIKE ||
             strcmp(c->kind, "bench") != 0)
             continue;
         for (int k = 0; c->needs[k] && r.n_methods < METHODS; k++) {

@@ -10,6 +10,9 @@
  * early variance does not decide how much is measured. Everything is in the database: the same call goes
  * on where an earlier one was stopped.
  *
+ * `settle` in a ledger is {model, suites, frames, window, control, metrics, set}, `set` a map of other
+ * settings of the sweep, or a list of those: one per model. Claims that name no model are of the first.
+ *
  * A further prompt lowers the variance of a mean by at least what a second seed of an old one does,
  * since (p + s / k) / n falls faster in n than in k, and costs the same; so seeds and draws are not
  * added while there are prompts. Draws of BF16 (`control`) tell which prompts have two videos. */
