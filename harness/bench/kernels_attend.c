@@ -108,7 +108,7 @@ static double values_size(const struct kvr_case_kit *k, const struct kvr_case_ar
 /* Shapes: m rows, n scores; m at most KVR_ATTEND_ROWS. */
 static const int soften_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
 
-/* s [m, n], max, sum, shrink [m], bias [n] */
+/* s [m, n], max, sum, rescale [m], bias [n] */
 static enum kvr_status soften_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];

@@ -387,7 +387,7 @@ static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *
 /* Shapes: m rows, n scores. */
 static const int soften_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
 
-/* s [m, n]; max, sum, shrink, weight [m]; p [m, TILE]; bias [n] */
+/* s [m, n]; max, sum, rescale, weight [m]; p [m, TILE]; bias [n] */
 static enum kvr_status soften_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];

@@ -79,7 +79,7 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     const float *bias = tile->biased ? kv.bias : NULL;
     float *acc = (tile->rot_v ? st->acc_rot : st->acc) + at * dp;
     const int64_t r0 = at - h * rows_of(job);
-    float s[QBLOCK * TILE], shrink[QBLOCK], weight[QBLOCK];
+    float s[QBLOCK * TILE], rescale[QBLOCK], weight[QBLOCK];
     uint8_t p[QBLOCK * TILE];
 
     if (tile->causal && job->past && tile->part[0].t0 == 0)
@@ -95,15 +95,15 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     if (tile->causal)
         hide(job, tile, r0, m, s);
     if (tile->bytes)
-        kvr_dot_kernels()->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, shrink, p,
+        kvr_dot_kernels()->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, rescale, p,
                                   weight);
     else
-        f->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, shrink);
+        f->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, rescale);
     for (int i = 0; i < m; i++) /* rescale to the new maximum */
-        if (shrink[i] != 1.0f) {
-            f->scale(st->acc + (at + i) * dp, dp, shrink[i]);
+        if (rescale[i] != 1.0f) {
+            f->scale(st->acc + (at + i) * dp, dp, rescale[i]);
             if (st->acc_rot)
-                f->scale(st->acc_rot + (at + i) * dp, dp, shrink[i]);
+                f->scale(st->acc_rot + (at + i) * dp, dp, rescale[i]);
         }
     if (tile->bytes)
         kvr_int8_add_values(tile, kv, p, weight, m, d, acc);

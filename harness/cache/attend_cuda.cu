@@ -184,12 +184,12 @@ static __global__ void __launch_bounds__(THREADS, 4)
             top[r] = warp_max(s, old);
             p[r] = expf(s - top[r]);
             /* Rescale at a new maximum; NaN propagates. */
-            const float shrink = top[r] == old ? 1.0f : expf(old - top[r]);
+            const float rescale = top[r] == old ? 1.0f : expf(old - top[r]);
 
-            total[r] *= shrink;
+            total[r] *= rescale;
 #pragma unroll
             for (int j = 0; j < J; j++)
-                out[r][j] *= shrink;
+                out[r][j] *= rescale;
             total[r] += warp_sum(p[r]);
         }
 #pragma unroll 2
@@ -276,20 +276,20 @@ static __global__ void __launch_bounds__(THREADS)
     const kvr_global<float> mx(io.state.mx), sum(io.state.sum), acc(io.state.acc);
     const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
-    float a, b, top, shrink_a, shrink_b;
+    float a, b, top, rescale_a, rescale_b;
 
     if (row >= n_rows)
         return;
     a = mx[row];
     b = mx2[row];
     top = a != a || b != b ? NAN : a > b ? a : b;
-    shrink_a = a == top ? 1.0f : expf(a - top);
-    shrink_b = b == top ? 1.0f : expf(b - top);
-    const float all = sum[row] * shrink_a + sum2[row] * shrink_b, inv = 1.0f / all;
+    rescale_a = a == top ? 1.0f : expf(a - top);
+    rescale_b = b == top ? 1.0f : expf(b - top);
+    const float all = sum[row] * rescale_a + sum2[row] * rescale_b, inv = 1.0f / all;
     const bool ends = io.out || io.out16;
 
     for (int c = lane; c < d; c += 32) {
-        const float x = acc[row * d + c] * shrink_a + acc2[row * d + c] * shrink_b;
+        const float x = acc[row * d + c] * rescale_a + acc2[row * d + c] * rescale_b;
 
         if (ends)
             put_out(io, row * d + c, x * inv);

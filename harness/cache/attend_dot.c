@@ -369,7 +369,7 @@ static inline vec weights(const float *row, int n, float top, uint8_t *p)
 }
 
 static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *shrink, uint8_t *p, float *weight)
+                   float *sum, float *rescale, uint8_t *p, float *weight)
 {
     float low[QUERIES], old[QUERIES] = { 0 }, top[QUERIES] = { 0 }, part[QUERIES] = { 0 };
     float now[QUERIES], less[QUERIES], worth[QUERIES];
@@ -394,8 +394,8 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
         const vec t = *(const vec *)(top + i), o = *(const vec *)(old + i), most = vec_max(t, o);
 
         *(vec *)(now + i) = most;
-        *(vec *)(less + i) = shrink_of(o, most);
-        *(vec *)(worth + i) = shrink_of(t, most) * (1.0f / P_TOP);
+        *(vec *)(less + i) = rescale_of(o, most);
+        *(vec *)(worth + i) = rescale_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
         /* A NaN score becomes an integer outside the range of weights. */
@@ -403,7 +403,7 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * worth[i] : NAN);
         max[i] = now[i];
-        shrink[i] = less[i];
+        rescale[i] = less[i];
         weight[i] = worth[i];
     }
 }

@@ -93,7 +93,7 @@ static void add_values(const float *p, int64_t stride, const float *values, floa
 }
 
 static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *shrink)
+                   float *sum, float *rescale)
 {
     float old[ROWS] = { 0 }, top[ROWS] = { 0 }, part[ROWS] = { 0 }, less[ROWS];
 
@@ -120,10 +120,10 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
         i += rows;
     }
     for (int i = 0; i < m; i += VLEN)
-        *(vec *)(less + i) = shrink_of(*(const vec *)(old + i), *(const vec *)(top + i));
+        *(vec *)(less + i) = rescale_of(*(const vec *)(old + i), *(const vec *)(top + i));
     for (int i = 0; i < m; i++) {
         sum[i] = sum[i] * less[i] + part[i];
-        shrink[i] = less[i];
+        rescale[i] = less[i];
         max[i] = top[i];
     }
 }

@@ -4,7 +4,7 @@
  *     f->pack_keys(k, n, d, pk);
  *     f->pack_values(v, n, d, pv);
  *     f->scores(q, d, pk, s, lds, m, n);                     s = q k
- *     f->soften(s, lds, NULL, m, n, max, sum, shrink);       s <- e^(s - max), sums updated
+ *     f->soften(s, lds, NULL, m, n, max, sum, rescale);       s <- e^(s - max), sums updated
  *     f->add_values(s, lds, pv, out, ldo, n, m, d);          out += s v
  *
  * Both products have the form C[m][n] = A[m][k] B[k][n]. B is in panels of PAD columns, each
@@ -35,12 +35,12 @@ struct kvr_attend_kernels {
     /* Online softmax of m <= KVR_ATTEND_ROWS rows of n scores (n <= KVR_ATTEND_TILE, a multiple of
      * PAD), after adding bias[n] (NULL: none). With M = max(max_i, max_j s_ij)
      *
-     *     s_ij <- e^(s_ij - M), shrink_i <- e^(max_i - M), sum_i <- sum_i shrink_i + sum_j s_ij
+     *     s_ij <- e^(s_ij - M), rescale_i <- e^(max_i - M), sum_i <- sum_i rescale_i + sum_j s_ij
      *
-     * and max_i <- M. shrink, the rescaling factor, is exactly 1 if the maximum is unchanged. e^x
+     * and max_i <- M. rescale, the rescaling factor, is exactly 1 if the maximum is unchanged. e^x
      * has an error of 2e-7 + 6e-8 |x| and is 0 below -87. A NaN score makes its row's sum NaN. */
     void (*soften)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *shrink);
+                   float *sum, float *rescale);
 
     /* x[n] *= factor; n a multiple of KVR_ATTEND_PAD. */
     void (*scale)(float *x, int n, float factor);

@@ -34,13 +34,13 @@ static __global__ void __launch_bounds__(PART_QUERIES)
 
         top = fmaxf(before, other);
         const float zero = top == -INFINITY ? 0.0f : top;
-        const float shrink = expf(before - zero), grow = expf(other - zero);
+        const float rescale = expf(before - zero), grow = expf(other - zero);
 
-        all = all * shrink + parts[n_rows + from] * grow;
-        x.x = x.x * shrink + y.x * grow;
-        x.y = x.y * shrink + y.y * grow;
-        x.z = x.z * shrink + y.z * grow;
-        x.w = x.w * shrink + y.w * grow;
+        all = all * rescale + parts[n_rows + from] * grow;
+        x.x = x.x * rescale + y.x * grow;
+        x.y = x.y * rescale + y.y * grow;
+        x.z = x.z * rescale + y.z * grow;
+        x.w = x.w * rescale + y.w * grow;
     }
     __syncthreads(); /* all threads have read the state */
     if (!there)

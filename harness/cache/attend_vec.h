@@ -122,7 +122,7 @@ static inline vec exp_of(vec x)
 }
 
 /* Rescaling factor e^(old - top); 1 if they are equal, including infinities. */
-static inline vec shrink_of(vec old, vec top)
+static inline vec rescale_of(vec old, vec top)
 {
     const ivec same = old == top;
 

@@ -27,7 +27,7 @@ struct kit {
     float q[MAX_M * MAX_D], k[MAX_N * MAX_D], v[MAX_N * MAX_D], bias[MAX_N];
     float pk[MAX_N * MAX_D + GUARD], pv[MAX_N * MAX_D + GUARD];
     float score[MAX_M * MAX_N + GUARD], out[MAX_M * MAX_D + GUARD];
-    float max[MAX_M + GUARD], sum[MAX_M + GUARD], shrink[MAX_M + GUARD], weight[MAX_M + GUARD];
+    float max[MAX_M + GUARD], sum[MAX_M + GUARD], rescale[MAX_M + GUARD], weight[MAX_M + GUARD];
     uint8_t p[MAX_M * MAX_N + GUARD];
     uint8_t kq[MAX_N * MAX_D + GUARD];
     int8_t vq[MAX_N * MAX_D + GUARD], qq[MAX_M * MAX_D + GUARD];
@@ -71,9 +71,9 @@ static void add_tile_f32(struct kit *t)
     f->pack_keys(t->k, n, d, t->pk);
     f->pack_values(t->v, n, d, t->pv);
     f->scores(t->q, d, t->pk, t->score, MAX_N, m, padded(n));
-    f->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->shrink);
+    f->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->rescale);
     for (int i = 0; i < m; i++)
-        f->scale(t->out + i * dp, dp, t->shrink[i]);
+        f->scale(t->out + i * dp, dp, t->rescale[i]);
     f->add_values(t->score, MAX_N, t->pv, t->out, dp, n, m, dp);
 }
 
@@ -88,9 +88,9 @@ static void add_tile_int8(struct kit *t)
     b->pack_keys(t->k, t->mu, n, d, t->kq, t->ks);
     b->pack_values(t->v, n, d, t->vq, t->vs);
     b->scores(&q, 0, d, t->kq, t->ks, t->score, MAX_N, m, padded(n));
-    b->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->shrink, t->p, t->weight);
+    b->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->rescale, t->p, t->weight);
     for (int i = 0; i < m; i++)
-        f->scale(t->out + i * dp, dp, t->shrink[i]);
+        f->scale(t->out + i * dp, dp, t->rescale[i]);
     b->add_values(t->p, t->weight, t->vq, t->vs, t->out, dp, n, m, dp);
 }
 
@@ -135,7 +135,7 @@ static void guards_stand(const struct kit *t)
         { "score", t->score + (t->s.m - 1) * MAX_N + padded(t->s.n) },
         { "out", t->out + MAX_M * MAX_D },
         { "max", t->max + MAX_M },
-        { "shrink", t->shrink + t->s.m },
+        { "rescale", t->rescale + t->s.m },
         { "kq", t->kq + padded(t->s.n) * kvr_round4(t->s.d) },
         { "vq", t->vq + padded(t->s.d) * kvr_round4(t->s.n) },
         { "qq", t->qq + t->s.m * kvr_round4(t->s.d) },
