@@ -50,7 +50,7 @@ static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_gro
 
     if (axis == KVR_AXIS_CHANNELS && channels % 64 == 0)
         b.grid.group = 64;
-    b.n_sets = axis == KVR_AXIS_TOKENS ? (n + 15) / 16 * channels : n * channels / b.grid.group;
+    b.n_groups = axis == KVR_AXIS_TOKENS ? (n + 15) / 16 * channels : n * channels / b.grid.group;
     if (k->n_args == 3) {
         b.codes = at(k, 1);
         b.meta = at(k, 2);
@@ -66,7 +66,7 @@ static enum kvr_status grid_args(struct kvr_case_kit *k, enum kvr_group_axis axi
 
     KVR_TRY(kvr_case_arg(k, values, KVR_F32, (size_t)(b.n_tok * b.channels), (size_t)b.channels));
     KVR_TRY(kvr_case_arg(k, stored, KVR_U8, kvr_pack_bytes(b.stored, b.channels, b.grid.bits), 1));
-    return kvr_case_arg(k, stored, KVR_F16, (size_t)b.n_sets * (b.grid.asym ? 2 : 1), 1);
+    return kvr_case_arg(k, stored, KVR_F16, (size_t)b.n_groups * (b.grid.asym ? 2 : 1), 1);
 }
 
 static enum kvr_status encode_tokens_args(struct kvr_case_kit *k)

@@ -805,7 +805,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->n_tok = (int)l.n_tok;
     out->bits = l.bits;
     out->axis = l.axis;
-    out->n_sets = l.n_groups;
+    out->n_groups = l.n_groups;
     if (l.axis == KVR_AXIS_TOKEN) { /* of a head, as far as sums of squares go */
         out->shift = 30;
         out->per = out->of_token = 1;
@@ -825,7 +825,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
         out->scales = TILE * out->per;
     }
     out->eights = l.axis != KVR_AXIS_TOKENS && (uintptr_t)out->meta % 16 == 0 &&
-                  (!out->asym || out->n_sets % 8 == 0) && (out->of_token == 1 || out->per % 8 == 0);
+                  (!out->asym || out->n_groups % 8 == 0) &&
+                  (out->of_token == 1 || out->per % 8 == 0);
     return true;
 }
 

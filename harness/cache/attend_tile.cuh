@@ -24,7 +24,7 @@ enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *meta;
-    int64_t n_sets; /* as stored */
+    int64_t n_groups; /* as stored */
     int n_tok;
     int bits, axis;
     int shift;    /* log2 of the group; for whole-token groups a shift that makes any channel 0 */
@@ -126,7 +126,8 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
 
     kvr_copy_begin(kvr_as<uint4>(out), kvr_as<const uint4>(from), there);
     if (g.asym)
-        kvr_copy_begin(kvr_as<uint4>(out + g.scales), kvr_as<const uint4>(from + g.n_sets), there);
+        kvr_copy_begin(kvr_as<uint4>(out + g.scales), kvr_as<const uint4>(from + g.n_groups),
+                       there);
 }
 
 /* Scales of groups of 8 or more tokens: rows of W. */
@@ -179,7 +180,7 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
 
         out[i] = there ? (kvr_f16)meta[at] : (kvr_f16)0;
         if (g.asym)
-            out[g.scales + i] = there ? (kvr_f16)meta[g.n_sets + at] : (kvr_f16)0;
+            out[g.scales + i] = there ? (kvr_f16)meta[g.n_groups + at] : (kvr_f16)0;
     }
 }
 

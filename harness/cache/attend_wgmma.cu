@@ -84,7 +84,7 @@ enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
 struct coded_rows {
     const uint8_t *codes;
     const kvr_f16 *meta;
-    int64_t n_sets;
+    int64_t n_groups;
     int n_tok, t0, shift;
     unsigned zero, minimum, middle;
     bool asym;
@@ -227,7 +227,7 @@ static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &
         out.scale[i] = kvr_as<const uint4>(meta + to)[0];
         out.behind[i] = uint4{ 0, 0, 0, 0 };
         if (g.asym)
-            out.behind[i] = kvr_as<const uint4>(meta + g.n_sets + to)[0];
+            out.behind[i] = kvr_as<const uint4>(meta + g.n_groups + to)[0];
     }
 }
 
@@ -989,7 +989,8 @@ static bool aligned(const void *p)
 /* Whether a producer reads this grid, of those bits: over tokens, or of whole tokens. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
-    if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->meta) || g->n_sets % 8)
+    if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->meta) ||
+        g->n_groups % 8)
         return false;
     /* Scales of 8 tokens are read at once; or UNIT tokens have one. */
     return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
@@ -1065,8 +1066,8 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     for (int i = 0; i < of.n_grids; i++) {
         const struct tile_grid &g = of.grid[i];
 
-        out[i] = { g.codes, g.meta, g.n_sets,  g.n_tok,  (int)t0,
-                   g.shift, g.zero, g.minimum, g.middle, g.asym };
+        out[i] = { g.codes, g.meta, g.n_groups, g.n_tok,  (int)t0,
+                   g.shift, g.zero, g.minimum,  g.middle, g.asym };
     }
 }
 

@@ -78,7 +78,7 @@ struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct k
         .n_tok = job->shape.n_tok,
         .stored = stored_tokens(job),
         .channels = n_channels(job),
-        .n_sets = n_groups(g, job),
+        .n_groups = n_groups(g, job),
         .codes = data->codes.p,
         .meta = data->meta.p,
     };

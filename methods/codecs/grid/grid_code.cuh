@@ -8,9 +8,9 @@
 
 /* A grid and a block of tokens, as seen by kernels. */
 struct shape {
-    struct kvr_planes planes;     /* n_tok: stored tokens, padding included */
-    int64_t n_tok, n_sets, width; /* width: elements of a group along channels */
-    int64_t per_token;            /* groups per token, for axes within a token */
+    struct kvr_planes planes;       /* n_tok: stored tokens, padding included */
+    int64_t n_tok, n_groups, width; /* width: elements of a group along channels */
+    int64_t per_token;              /* groups per token, for axes within a token */
     int axis, group;
     bool asym, study, bf16;
     float most, least;   /* clamp range before conversion to a code; symmetric grids encode 0 as

@@ -21,10 +21,10 @@
 enum {
     THREADS = 128,
     WARPS = THREADS / 32,
-    KEPT = 16,           /* tokens whose values a thread of grid_encode_16 keeps in registers */
-    SPAN = 256,          /* channels that a CTA of encode_rows encodes at a time */
-    SETS = 8 * SPAN / 8, /* 8 tokens; the shortest group is 8 */
-    TOKEN_UNITS = 512    /* at most this many threads per CTA of encode_token */
+    KEPT = 16,             /* tokens whose values a thread of grid_encode_16 keeps in registers */
+    SPAN = 256,            /* channels that a CTA of encode_rows encodes at a time */
+    GROUPS = 8 * SPAN / 8, /* 8 tokens; the shortest group is 8 */
+    TOKEN_UNITS = 512      /* at most this many threads per CTA of encode_token */
 };
 
 /* One grid, or two with the second for the residual of the first. */
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(THREADS)
     f = fit<PLAIN>(g, low, high);
     meta[b * channels + c] = f.step;
     if (g.asym)
-        meta[g.n_sets + b * channels + c] = f.zero;
+        meta[g.n_groups + b * channels + c] = f.zero;
     for (int64_t t = t0; t < end; t += 8) {
         unsigned code[8];
 
@@ -198,10 +198,10 @@ template <int P> static __device__ __forceinline__ void leave(kvr_few<unsigned, 
 /* Codes of a group x of channel j, one byte of each of `code`. With `next`, v becomes the
  * residual. */
 template <bool PLAIN, bool CLIPS, class Values>
-static __device__ __forceinline__ void encode_set(const struct shape &g, const struct fitted &f,
-                                                  const struct level &l, unsigned put, bool next,
-                                                  int given, int j, const float (&x)[KEPT],
-                                                  Values (&v)[KEPT], unsigned (&code)[KEPT])
+static __device__ __forceinline__ void encode_group(const struct shape &g, const struct fitted &f,
+                                                    const struct level &l, unsigned put, bool next,
+                                                    int given, int j, const float (&x)[KEPT],
+                                                    Values (&v)[KEPT], unsigned (&code)[KEPT])
 {
     const float z = PLAIN || !g.asym ? 0 : l.z;
 
@@ -321,9 +321,9 @@ static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_
         steps |= (unsigned long long)f.step << 16 * j;
         zeros |= (unsigned long long)f.zero << 16 * j;
         if (PLAIN && !f.clips)
-            encode_set<PLAIN, false>(g, f, l, put, next, given, j, x, v, code);
+            encode_group<PLAIN, false>(g, f, l, put, next, given, j, x, v, code);
         else
-            encode_set<PLAIN, true>(g, f, l, put, next, given, j, x, v, code);
+            encode_group<PLAIN, true>(g, f, l, put, next, given, j, x, v, code);
     }
 #pragma unroll
     for (int j = 0; j < V; j++) {
@@ -332,7 +332,7 @@ static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_
     }
     meta[set] = step;
     if (g.asym)
-        meta[g.n_sets / V + set] = zero;
+        meta[g.n_groups / V + set] = zero;
     if (PLAIN && left == KEPT && store_full<T>(g, t0, c, code, codes))
         return;
     store_left(g, left, t0, c, code, codes);
@@ -532,7 +532,7 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
             fits[threadIdx.x] = f;
             meta[t0 + threadIdx.x] = f.step;
             if (g.asym)
-                meta[g.n_sets + t0 + threadIdx.x] = f.zero;
+                meta[g.n_groups + t0 + threadIdx.x] = f.zero;
         }
         const int any = __any_sync(~0u, f.clips);
 
@@ -560,9 +560,9 @@ static __global__ void __launch_bounds__(THREADS, 5)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
-    KVR_SHARED(int, low, SETS);
-    KVR_SHARED(int, high, SETS);
-    KVR_SHARED(struct fitted, fits, SETS);
+    KVR_SHARED(int, low, GROUPS);
+    KVR_SHARED(int, high, GROUPS);
+    KVR_SHARED(struct fitted, fits, GROUPS);
     const int64_t channels = g.planes.channels;
     const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
@@ -603,7 +603,7 @@ static __global__ void __launch_bounds__(THREADS, 5)
         fits[i] = f;
         meta[set] = f.step;
         if (g.asym)
-            meta[g.n_sets + set] = f.zero;
+            meta[g.n_groups + set] = f.zero;
     }
     __syncthreads();
     for (int64_t c = first / V + threadIdx.x; c < last / V; c += THREADS) {
@@ -658,7 +658,7 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
         struct level l[V];
 
         if (g.asym)
-            zero = all[(g.n_sets + set) / V];
+            zero = all[(g.n_groups + set) / V];
         kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
         for (int j = 0; j < V; j++)
@@ -673,25 +673,25 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
             }
         return;
     }
-    const kvr_global<const kvr_f16> sets =
+    const kvr_global<const kvr_f16> groups =
         meta + ((8 * t8 + begin) * g.per_token + (unsigned)c / (unsigned)g.width);
     const unsigned per = (unsigned)g.per_token;
     kvr_few<kvr_f16, 8> step = {}, zero = {};
 
     if (g.eights && end - begin == 8) {
-        step = kvr_as<const kvr_few<kvr_f16, 8>>(sets)[0];
+        step = kvr_as<const kvr_few<kvr_f16, 8>>(groups)[0];
         if (g.asym)
-            zero = kvr_as<const kvr_few<kvr_f16, 8>>(sets + g.n_sets)[0];
+            zero = kvr_as<const kvr_few<kvr_f16, 8>>(groups + g.n_groups)[0];
     } else {
 #pragma unroll
         for (int i = 0; i < 8; i++)
             if (i >= begin && i < end)
-                step.v[i] = sets[per * (unsigned)(i - begin)];
+                step.v[i] = groups[per * (unsigned)(i - begin)];
         if (g.asym) {
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 if (i >= begin && i < end)
-                    zero.v[i] = sets[g.n_sets + per * (unsigned)(i - begin)];
+                    zero.v[i] = groups[g.n_groups + per * (unsigned)(i - begin)];
         }
     }
     kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
@@ -717,12 +717,14 @@ template <class W> struct stored {
         typename std::conditional<narrow, kvr_bf16, kvr_few<float, V>>::type>::type;
 };
 
-template <int V> static __device__ __forceinline__ void store_as(kvr_few<float, V> &to, const kvr_few<float, V> &x)
+template <int V>
+static __device__ __forceinline__ void store_as(kvr_few<float, V> &to, const kvr_few<float, V> &x)
 {
     to = x;
 }
 template <int V, int P>
-static __device__ __forceinline__ void store_as(kvr_few<unsigned, P> &to, const kvr_few<float, V> &x)
+static __device__ __forceinline__ void store_as(kvr_few<unsigned, P> &to,
+                                                const kvr_few<float, V> &x)
 {
 #pragma unroll
     for (int i = 0; i < P; i++)
@@ -806,8 +808,8 @@ static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_jo
     s.asym = g->asym;
     s.study = job->study;
     s.bf16 = job->compute == KVR_COMPUTE_BF16;
-    s.n_sets = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
-                                          : s.planes.n_tok * s.per_token;
+    s.n_groups = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
+                                            : s.planes.n_tok * s.per_token;
     s.halved = 1.0f / (float)(1 << (g->bits - 1));
     s.middle = g->asym ? 0 : (float)(1 << (g->bits - 1));
     s.most = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
@@ -822,9 +824,9 @@ static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_jo
 static bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
                const void *codes, const void *meta)
 {
-    const bool sets = g->axis == KVR_AXIS_TOKENS || g->width % n == 0;
+    const bool groups = g->axis == KVR_AXIS_TOKENS || g->width % n == 0;
 
-    return sets && g->planes.channels % n == 0 && first % n == 0 && width % n == 0 &&
+    return groups && g->planes.channels % n == 0 && first % n == 0 && width % n == 0 &&
            kvr_aligned(x, (size_t)n * 4) && kvr_aligned(codes, (size_t)n) &&
            kvr_aligned(meta, (size_t)n * 2);
 }
@@ -942,7 +944,7 @@ static void decode(struct kvr_stream *s, struct chain c, const struct part &d,
 
     for (int i = 0; i < c.n; i++)
         c.g[i].eights =
-            c.g[i].per_token == 1 && c.g[i].n_sets % 8 == 0 && kvr_aligned(b.meta[i], 16);
+            c.g[i].per_token == 1 && c.g[i].n_groups % 8 == 0 && kvr_aligned(b.meta[i], 16);
     KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, c, d, strips,
                (const T *)b.codes[0], (const kvr_f16 *)b.meta[0], (const T *)b.codes[1],
                (const kvr_f16 *)b.meta[1], (typename stored<W>::type *)out);

@@ -26,7 +26,7 @@ static void load_levels(const struct kvr_grid_block *b, int64_t at, int n, struc
         v->off[c] = 0;
     }
     if (b->grid.asym)
-        kvr_to_f32(b->study ? v->z : v->off, b->meta + b->n_sets + at, KVR_F16, (size_t)n);
+        kvr_to_f32(b->study ? v->z : v->off, b->meta + b->n_groups + at, KVR_F16, (size_t)n);
 }
 
 /* Packed codes of one token: start, and the bit field of each byte. */

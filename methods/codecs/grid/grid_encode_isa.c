@@ -33,7 +33,7 @@ static float post_of(const struct kvr_grid *g)
 #ifdef KVR_SIMD
 /* Largest value of k vector columns as signed and as unsigned integers; x points at column c of the
  * first row. Prefetches every other row of the next tile; the rest is prefetched while encoding. */
-static inline __attribute__((always_inline)) void extremes(struct sets *restrict r,
+static inline __attribute__((always_inline)) void extremes(struct groups *restrict r,
                                                            const float *restrict x, int64_t stride,
                                                            int n, int c, int k,
                                                            const struct kvr_grid_soon *soon)
@@ -90,7 +90,7 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
 /* Reinterpreting floats as integers, the largest signed value is the maximum if any element is
  * positive, and the largest unsigned value is the minimum if any is negative; most columns have
  * both signs. m is a multiple of VL. */
-static void range_of_vectors(struct sets *restrict r, const float *restrict x, int64_t stride,
+static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_soon *soon)
 {
     enum { SIDE = 4 }; /* independent vectors, to hide latency */
@@ -112,7 +112,7 @@ static void range_of_vectors(struct sets *restrict r, const float *restrict x, i
 #endif
 
 /* One group per column: rows [n][m] of x. */
-static void range_across(struct sets *restrict r, const float *restrict x, int64_t stride, int n,
+static void range_across(struct groups *restrict r, const float *restrict x, int64_t stride, int n,
                          int m, const struct kvr_grid_soon *soon)
 {
     int c = 0;
@@ -173,7 +173,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 #endif
 
 /* One group of n values in a row. */
-static void range_along(struct sets *r, int set, const float *x, int64_t n)
+static void range_along(struct groups *r, int set, const float *x, int64_t n)
 {
     int32_t low = INT32_MAX, high = INT32_MIN;
     int64_t i = 0;
@@ -213,7 +213,7 @@ static inline uint8_t code_of(float x, float s, float m, float pre, float post, 
 
 /* A row in which every element has its own group. */
 static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
-                        const float *restrict x, const struct sets *restrict r, int from, int n)
+                        const float *restrict x, const struct groups *restrict r, int from, int n)
 {
     const float top = (float)((1 << b->grid.bits) - 1), post = post_of(&b->grid);
     const float *s = r->s + from, *m = r->m + from, *pre = r->pre + from;
@@ -228,7 +228,7 @@ static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
 
 /* A row of one group. */
 static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
-                       const float *restrict x, const struct sets *r, int set, int n)
+                       const float *restrict x, const struct groups *r, int set, int n)
 {
     const float top = (float)((1 << b->grid.bits) - 1), post = post_of(&b->grid);
     const float s = r->s[set], m = r->m[set], pre = r->pre[set];
@@ -255,7 +255,7 @@ struct rows {
 };
 
 static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
-                         int64_t c0, int m, const struct sets *r)
+                         int64_t c0, int m, const struct groups *r)
 {
     uint8_t codes[ROWS * STRIP];
 
@@ -317,7 +317,7 @@ static inline __attribute__((always_inline)) vf left_of(vf given, vi code, const
 /* Packs `n` rows into one row of bytes, row i at bit i * bits; m is a multiple of QUAD. Pointers
  * are computed once, since stores may alias them for the compiler. */
 static inline __attribute__((always_inline)) void
-code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct sets *r,
+code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct groups *r,
            const struct reciprocals *inv, uint8_t *out)
 {
     enum { MOST = 4 }; /* rows; wider codes have fewer per byte */
@@ -377,7 +377,7 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
 /* All rows into the plane of a code that has a single field. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
-           struct way way, const struct sets *r, const struct reciprocals *inv)
+           struct way way, const struct groups *r, const struct reciprocals *inv)
 {
     const int per = 8 / way.bits;
 
@@ -393,7 +393,7 @@ code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int
 
 static inline __attribute__((always_inline)) void
 code_some_way(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
-              int bits, bool asym, const struct sets *r, const struct reciprocals *inv)
+              int bits, bool asym, const struct groups *r, const struct reciprocals *inv)
 {
     const bool clip = inv->clip;
 
@@ -412,7 +412,7 @@ code_some_way(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, 
 }
 
 static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
-                         int64_t c0, int m, const struct sets *r, const struct reciprocals *inv)
+                         int64_t c0, int m, const struct groups *r, const struct reciprocals *inv)
 {
     switch (b->grid.bits * 2 + b->grid.asym) {
     case 4:
@@ -438,7 +438,7 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
 
 /* Scales and minima within FP16 never clip: the scale is at least range / Q, so the quotient rounds
  * to the last code at most. */
-static bool clips(const struct sets *restrict r, int n, bool asym)
+static bool clips(const struct groups *restrict r, int n, bool asym)
 {
     const unsigned size = 0x7fff, largest = 0x7bff; /* non-finite values are larger */
     unsigned most = 0;
@@ -450,7 +450,7 @@ static bool clips(const struct sets *restrict r, int n, bool asym)
     return most >= largest;
 }
 
-static void invert(struct reciprocals *restrict inv, const struct sets *restrict r, int n,
+static void invert(struct reciprocals *restrict inv, const struct groups *restrict r, int n,
                    bool asym)
 {
     int i = 0;
@@ -479,9 +479,9 @@ static bool by_vectors(const struct kvr_grid_block *b)
 #endif
 }
 
-/* Codes of the rows, channels [c0, c0 + m); groups [0, n_sets) are fitted. */
+/* Codes of the rows, channels [c0, c0 + m); groups [0, n_groups) are fitted. */
 static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
-                 int m, const struct sets *r, const void *inv)
+                 int m, const struct groups *r, const void *inv)
 {
     struct rows rest = *w;
     int done = 0;
@@ -503,12 +503,12 @@ static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t
 
 /* ---- blocks ---------------------------------------------------------------------------- */
 
-static void store_sets(const struct kvr_grid_block *b, int64_t at, const struct sets *r, int from,
-                       int n)
+static void store_groups(const struct kvr_grid_block *b, int64_t at, const struct groups *r,
+                         int from, int n)
 {
     memcpy(b->meta + at, r->step + from, (size_t)n * sizeof *b->meta);
     if (b->grid.asym)
-        memcpy(b->meta + b->n_sets + at, r->zero + from, (size_t)n * sizeof *b->meta);
+        memcpy(b->meta + b->n_groups + at, r->zero + from, (size_t)n * sizeof *b->meta);
 }
 
 static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m,
@@ -525,7 +525,7 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
                             .have = have,
                             .n = n,
                             .soon = soon };
-    struct sets r;
+    struct groups r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;
 #endif
@@ -537,7 +537,7 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
         r.high[c] = r.high[c] > 0 ? r.high[c] : 0;
     }
     fit(b, &r, m);
-    store_sets(b, t0 / b->grid.group * b->channels + c0, &r, 0, m);
+    store_groups(b, t0 / b->grid.group * b->channels + c0, &r, 0, m);
 #ifdef KVR_SIMD
     if (by_vectors(b)) {
         invert(&inv_, &r, m, b->grid.asym);
@@ -555,7 +555,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     const int64_t span = width < STRIP ? STRIP / width * width : width;
     const int64_t given = b->n_tok - t0;
     const int have = (int)(given < 0 ? 0 : given < rows ? given : rows);
-    struct sets r;
+    struct groups r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;
 #endif
@@ -573,7 +573,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
                             i < have ? width : 1);
         fit(b, &r, rows * k);
         for (int i = 0; i < rows; i++)
-            store_sets(b, ((t0 + i) * channels + first) / width, &r, i * k, k);
+            store_groups(b, ((t0 + i) * channels + first) / width, &r, i * k, k);
 #ifdef KVR_SIMD
         one_by_one = by_vectors(b) && (k == 1 || width % QUAD == 0);
         if (one_by_one) {

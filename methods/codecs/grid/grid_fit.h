@@ -28,7 +28,7 @@ static inline float float_of(int32_t order)
 }
 
 /* Groups fitted together, in structure-of-arrays form for vectorization. */
-struct sets {
+struct groups {
     int32_t low[FIT], high[FIT];  /* range, in the encoding of order_of() */
     float lo[FIT], hi[FIT];       /* range */
     float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s is never 0 */
@@ -72,7 +72,7 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
 }
 
 /* Study reading: scale = range / levels, at least 1e-8, used unrounded. */
-static inline void fit_study(const struct kvr_grid *g, bool bf16, struct sets *r, int n)
+static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
     const float qmax = (float)((1 << (g->bits - 1)) - 1); /* INT2 is ternary */
@@ -114,7 +114,7 @@ static inline float quotient(float x, float n)
 /* Intended reading: the code -qmax-1 is used as well. The side of larger magnitude gets the
  * negative codes, and the sign of s records which side that is. Never clips, and the scale is never
  * larger than the study's. */
-static inline void fit_sym(int bits, struct sets *r, int n)
+static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
@@ -138,7 +138,7 @@ static inline void fit_sym(int bits, struct sets *r, int n)
 }
 
 /* Intended reading: offset by the minimum. */
-static inline void fit_asym(int bits, struct sets *r, int n)
+static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
 
@@ -200,7 +200,7 @@ static inline vf v_float_of(vi order)
 
 /* Vector version of fit() for n groups, intended reading; n is a multiple of VL. lo and hi are not
  * written. */
-static inline void fit_vectors(const struct kvr_grid *g, struct sets *r, int n)
+static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
     const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
 
@@ -230,7 +230,7 @@ static inline void fit_vectors(const struct kvr_grid *g, struct sets *r, int n)
 }
 #endif
 
-static inline void fit(const struct kvr_grid_block *b, struct sets *r, int n)
+static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
 {
     const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
 

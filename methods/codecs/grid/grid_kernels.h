@@ -19,9 +19,9 @@ struct kvr_grid_block {
     bool study, bf16;
     int64_t n_tok, stored; /* tokens given; tokens stored (the study zero-pads) */
     int64_t channels;      /* H*D */
-    int64_t n_sets;
+    int64_t n_groups;
     uint8_t *codes; /* planes of kvr_pack */
-    kvr_f16 *meta;  /* scales [n_sets], zero points [n_sets] */
+    kvr_f16 *meta;  /* scales [n_groups], zero points [n_groups] */
 };
 
 /* Rows to prefetch while the current ones are encoded, a few lines at a time: a core stalls after

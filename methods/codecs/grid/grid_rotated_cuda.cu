@@ -150,9 +150,9 @@ template <int N> static __device__ __forceinline__ struct seen heard(const kvr_f
 /* Scales and zero points of channels 4 lane .. 4 lane + 3, from the partial ranges of two threads.
  * Returns whether codes may need clipping. */
 template <bool ASYM>
-static __device__ __forceinline__ bool fit_sets(const struct shape &g, kvr_shared<quad> room,
-                                                int lane, int64_t set,
-                                                kvr_global<kvr_few<kvr_f16, 4>> meta)
+static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> room,
+                                                  int lane, int64_t set,
+                                                  kvr_global<kvr_few<kvr_f16, 4>> meta)
 {
     const kvr_shared<told<ASYM>> seen = kvr_as<told<ASYM>>(room);
     kvr_few<kvr_f16, 4> step, zero;
@@ -174,14 +174,14 @@ static __device__ __forceinline__ bool fit_sets(const struct shape &g, kvr_share
     }
     meta[set] = step;
     if (g.asym)
-        meta[g.n_sets / 4 + set] = zero;
+        meta[g.n_groups / 4 + set] = zero;
     return clips;
 }
 
 /* Codes of eight tokens of eight channels, written where the storing threads read them. */
 template <bool CLIPS>
-static __device__ __forceinline__ void code_sets(const struct shape &g, kvr_shared<quad> room,
-                                                 int a, int half, const float (&w)[8][8])
+static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> room,
+                                                   int a, int half, const float (&w)[8][8])
 {
     const kvr_shared<unsigned> codes = kvr_as<unsigned>(room);
 
@@ -247,13 +247,13 @@ static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     __syncwarp();
     tell_seen<ASYM>(w, kvr_as<told<ASYM>>(room) + D * (lane / 16) + lane % 16);
     __syncwarp();
-    const bool clips = fit_sets<ASYM>(g, room, lane, t0 / TOKENS * heads * (D / 4) + unit, meta);
+    const bool clips = fit_groups<ASYM>(g, room, lane, t0 / TOKENS * heads * (D / 4) + unit, meta);
 
     __syncwarp();
     if (__any_sync(~0u, clips))
-        code_sets<true>(g, room, lane % 16, lane / 16, w);
+        code_groups<true>(g, room, lane % 16, lane / 16, w);
     else
-        code_sets<false>(g, room, lane % 16, lane / 16, w);
+        code_groups<false>(g, room, lane % 16, lane / 16, w);
     __syncwarp();
     unsigned code[TOKENS];
 
