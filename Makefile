@@ -1,5 +1,6 @@
 # kvreel. `make help` lists the goals.
 #   make V=1                        show every command
+#   make -j4                        four jobs; without -j as many as there are cores
 #   make CC=clang                   the other compiler
 #   make SAN=address,undefined test sanitizers, in a build folder of their own
 #   make ARCH=native                what is not a hot loop for this machine alone, too
@@ -103,6 +104,12 @@ SIN_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
 KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
 KERNEL_LIBS := $(if $(CUDA),$(CUDA_LIBS))
 ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
+
+# As many jobs as cores, unless the command line has -j. Several goals (`make deps wheel`) run one after the other.
+CORES := $(or $(shell nproc 2>/dev/null),1)
+ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(CORES)
+endif
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -316,6 +323,7 @@ deps:
 
 ## demo: BF16 and the RTN methods on the bundled model: a table, a figure, videos
 demo: deps
+	@$(if $(wildcard $(BUILD)/kvreel),:,echo 'demo: builds kvreel first (2 minutes of CPU time; this machine has $(CORES) cores), then runs 60 cells (30 s on two cores)')
 	@$(MAKE) --no-print-directory all
 	@bash tools/demo.sh $(BUILD)/kvreel
 
@@ -329,6 +337,8 @@ metric-stlpips:
 
 ## test: build and run every test this machine can run; installs what is missing first, as demo does
 test: deps
+	@echo 'test: builds kvreel and $(words $(TEST_SRC)) test programs, then runs them and $(words $(wildcard tests/cli/test_*.sh)) scripts.'
+	@echo 'test: the first time takes tens of minutes of CPU time; this machine has $(CORES) cores. One line per program follows.'
 	@$(MAKE) --no-print-directory run-tests
 
 run-tests: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST_BIN) $(ON_DEVICE)
