@@ -41,11 +41,9 @@ static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *
     return kvr_table_note(to, text);
 }
 
-static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path)
+enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path)
 {
     struct kvr_table *t;
-    char text[512];
-    enum kvr_status st = KVR_OK;
 
     KVR_TRY(kvr_table_query(&t, db_path,
                             "SELECT count(*), group_concat(prompt_id || ' (' || round(lowest, 1) ||"
@@ -53,14 +51,21 @@ static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path
                             "chaos_floor WHERE name = 'psnr' AND lowest < " KVR_TWO_VIDEOS_DB
                             " GROUP BY suite, prompt_id ORDER BY lowest)",
                             NULL));
-    if (number(t, 0) > 0) {
-        snprintf(text, sizeof text,
-                 "two videos are possible, so that distances say little, of %.400s",
-                 kvr_table_text(t, 0, 1));
-        st = kvr_table_note(to, text);
-    }
+    snprintf(out, n, "%s", number(t, 0) > 0 ? kvr_table_text(t, 0, 1) : "");
     kvr_table_close(&t);
-    return st;
+    return KVR_OK;
+}
+
+static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path)
+{
+    char who[400], text[512];
+
+    KVR_TRY(kvr_chaos_two_videos(who, sizeof who, db_path));
+    if (!who[0])
+        return KVR_OK;
+    snprintf(text, sizeof text, "two videos are possible, so that distances say little, of %s",
+             who);
+    return kvr_table_note(to, text);
 }
 
 enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path)

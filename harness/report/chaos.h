@@ -21,6 +21,9 @@
  * nothing was drawn. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
+/* "mn006 (17.1 dB), ...": prompts with two possible videos and their lowest draw; "" where none is known. */
+enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
+
 /* What a reader of means has to know: the floor and how many draws it comes from, prompts with two
  * possible videos; or that nothing was drawn, and how to. */
 enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path);

@@ -51,6 +51,12 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
         l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
         l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
     KVR_TRY(kvr_table_note(t, note));
+    if (l->two_videos[0]) {
+        snprintf(note, sizeof note,
+                 "prompts with two possible videos, left out of SSIM and PSNR: %.330s",
+                 l->two_videos);
+        KVR_TRY(kvr_table_note(t, note));
+    }
     if (!(l->cpu_s > 0))
         return KVR_OK;
     snprintf(note, sizeof note, "the verdicts took %.2f hours of one core", l->cpu_s / 3600);

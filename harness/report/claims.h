@@ -100,6 +100,7 @@ struct kvr_ledger {
     double cpu_s;            /* what the cells of all tests took; NaN: no database */
     int cheapest;            /* of the open claims; -1: none */
     int n[KVR_N_CLAIM_VERDICTS];
+    char two_videos[400]; /* prompts that are left out of distances from BF16 */
 };
 
 struct kvr_claims_options {

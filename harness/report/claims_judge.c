@@ -170,6 +170,8 @@ enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                   KVR_WITH("two", KVR_TWO_VIDEOS_DB, "model", model), NULL);
     if (db && st == KVR_OK)
         st = kvr_table_query(&costs, db, kvr_statement_claims_cost, NULL);
+    if (db && st == KVR_OK)
+        st = kvr_chaos_two_videos(l->two_videos, sizeof l->two_videos, db);
     if (st == KVR_OK && costs)
         l->cpu_s = all_seconds(costs);
     if (st == KVR_OK)
