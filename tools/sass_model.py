@@ -51,7 +51,7 @@ FLOP = 4096  # of one m16n8k16 product, the unit in which wgmma is counted, too
 LAYERS = ((4680, 1536, 1536), (4680, 4608, 1536), (4680, 8960, 1536), (4680, 1536, 8960))
 TILE = (128, 256, 64)
 # Layers of one transformer block: index in LAYERS, form of linear_wgmma.
-BLOCK_LAYERS = ((1, 4), (0, 2), (0, 4), (0, 2), (2, 5), (3, 2))
+BLOCK_LAYERS = ((1, 0), (0, 2), (0, 0), (0, 2), (2, 1), (3, 2))
 QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
@@ -462,7 +462,9 @@ ATTENTION = (("attend_list<128>", "dense.BF16", (4680, 9360, 65520)),
              ("attend_list<138>", "fused.KIVI_INT2", (9360, 65520)),
              ("attend_list<148>", "fused.PRQ_INT4", (9360, 65520)),
              ("attend_bytes", "int8.RTN_INT4", (65520,)))
-FORWARD = 23400, 30, 512, 1.1e9, 130  # keys, blocks, prompt keys, bytes and launches of passes
+# Path staged: bytes per element of codes with their steps, which a pass expands to BF16.
+STAGED = (("RTN_INT4", .625), ("KIVI_INT2", .5), ("PRQ_INT4", 1.25))
+FORWARD = 23400, 30, 512, 3.7e9, 220  # keys, blocks, prompt keys, bytes and launches of passes
 
 
 def model_rows(rows):
@@ -474,6 +476,12 @@ def model_rows(rows):
             if kernel == "attend_bytes":
                 seconds += keys / KEYS * 1.8e9 / COPY_RATE
             yield "attention.%s.%dx%d\t%.0f000\tGFLOP/s\tmedian" % (
+                name, QUERIES, keys, 4 * QUERIES * keys * HEADS * 128 / seconds / 1e12)
+    for name, codes in STAGED:
+        for keys in (9360, KEYS):
+            seconds = (attention_cycles(keys, took["attend_list<128>"], True) + LAUNCH) / CLOCK
+            seconds += 2 * keys * HEADS * 128 * (codes + 2) / COPY_RATE
+            yield "attention.staged.%s.%dx%d\t%.0f000\tGFLOP/s\tmedian" % (
                 name, QUERIES, keys, 4 * QUERIES * keys * HEADS * 128 / seconds / 1e12)
     keys, blocks, prompt, moved, launches = FORWARD
     finish = {r["kernel"]: r["finish"] for r in rows if "finish" in r}
