@@ -1,5 +1,6 @@
 /* ops_cuda_table.c - the launchers of ops_cuda.h and attend_cuda.h as a table of operations. */
 #include "harness/cache/attend_mma.h"
+#include "harness/cache/attend_wgmma.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
 
@@ -123,6 +124,16 @@ static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k,
     }
 }
 
+/* The prompt's few tiles of keys: by warp groups where the device has them, without split-KV. */
+static void attend_prompt(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span)
+{
+    if (kvr_attend_list_here(s) && kvr_attend_list_can(shape, span))
+        kvr_attend_list_cuda(s, shape, io, span, 1, NULL, 0);
+    else
+        kvr_attend_mma_cuda(s, shape, io, span);
+}
+
 static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out)
 {
@@ -135,7 +146,7 @@ static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const st
     struct kvr_attend_mma_span span;
 
     if (on_tensor_cores(dev, c, &span)) {
-        kvr_attend_mma_cuda(s, &shape, &io, &span);
+        attend_prompt(s, &shape, &io, &span);
         return;
     }
     kvr_attend_begin_cuda(s, &shape, &io.state);
@@ -164,7 +175,7 @@ static bool cross_attend_normed(struct kvr_dev *dev, const struct kvr_rows *r,
     if (!on_tensor_cores(dev, c, &span))
         return false;
     if (q)
-        kvr_attend_mma_cuda(kvr_dev_stream(dev), &shape, &io, &span);
+        attend_prompt(kvr_dev_stream(dev), &shape, &io, &span);
     return true;
 }
 

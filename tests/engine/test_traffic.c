@@ -210,12 +210,8 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         { "rms_rows", ELEMENTS, groups ? 0 : L, L * (x + d * 4), L * x },
         { "query_inverses", ELEMENTS, groups ? 2 * L : 0, 2 * L * N * blocks * 4, 2 * L * N * 4 },
         /* Its own keys, in parts or not, and the prompt's. */
-        { "attend_mma_rows", ATTENTION, list ? L : 2 * L,
-          list ? L * (x + prompt + norm) : L * (2 * x + keys + prompt + 2 * norm + angles),
-          list ? L * x : L * (2 * x - cut + parts * sums) },
-        list ? (struct prediction){ "attend_list", ATTENTION, L, L * (x + keys + norm + angles),
-                                    L * (x - cut + parts * sums) }
-             : none,
+        { list ? "attend_list" : "attend_mma_rows", ATTENTION, 2 * L,
+          L * (2 * x + keys + prompt + 2 * norm + angles), L * (2 * x - cut + parts * sums) },
         cut ? (struct prediction){ "attend_parts", ATTENTION, L, L * parts * sums, L * cut } : none,
         groups ? fused_layers(s) : none,
     };
