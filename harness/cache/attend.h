@@ -59,10 +59,10 @@ struct kvr_attend_needs {
     int group;         /* query heads per KV head; 0: 1 */
     int64_t max_query; /* multiplied by the group */
     bool causal;
-    enum kvr_dtype exact;                    /* type of uncoded tokens */
-    bool staged;                             /* not fused */
-    bool rotated;                            /* some codec has a rotation */
-    bool wide;      /* some codec has no decoder to BF16 (kvr_codec_decodes_bf16) */
+    enum kvr_dtype exact; /* type of uncoded tokens */
+    bool staged;          /* not fused */
+    bool rotated;         /* some codec has a rotation */
+    bool wide;            /* some codec has no decoder to BF16 (kvr_codec_decodes_bf16) */
     int64_t staged_bytes; /* staged on a device: limit of the BF16 scratch; 0: all coded tokens */
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;

@@ -32,7 +32,8 @@
 
 enum {
     PIECE = 1024,
-    WIDE = 4096, /* tokens of the F32 piece on the way to BF16 scratch: 25 MB of 12 x 128, within L2 */
+    WIDE =
+        4096, /* tokens of the F32 piece on the way to BF16 scratch: 25 MB of 12 x 128, within L2 */
     BYTE_TILES = 128, /* of coded tokens, in scratch at once */
     PIECE_TILES = PIECE / KVR_BYTE_TILE,
 };
@@ -572,8 +573,8 @@ static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
 }
 
 /* Does the new span continue the last one of the list, in memory and in the softmax? */
-static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span, size_t row,
-                      const struct queries *q, const struct sums *into)
+static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span,
+                      size_t row, const struct queries *q, const struct sums *into)
 {
     const struct kvr_attend_mma_span *last = &list->span[list->n - 1];
 

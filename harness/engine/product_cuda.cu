@@ -188,8 +188,8 @@ static __device__ __forceinline__ float gelu(float u)
 /* 16 pairs of a row in each of four lanes: columns 8 i + 2 t and the next of `count`. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
-static __device__ __forceinline__ void leave_squares(const struct layer &l, const unsigned *pair, bool there,
-                                                     int64_t entry)
+static __device__ __forceinline__ void leave_squares(const struct layer &l, const unsigned *pair,
+                                                     bool there, int64_t entry)
 {
     float sum = 0;
 

@@ -1021,7 +1021,8 @@ static const struct coded_list {
     { "sym(bits=4) + asym(bits=4)", "sym(bits=4) + sym(bits=4)", 168, false },
     { "sym(bits=4) + sym(bits=4)", "sym(bits=4)", 168, false },
     { "outliers(sigma=2) | sym(bits=4)", "sym(bits=4)", 168, false },
-    { "sym(bits=4)", "sym(bits=4)", LONG, true }, /* split along keys: three pieces, four parts each */
+    { "sym(bits=4)", "sym(bits=4)", LONG,
+      true }, /* split along keys: three pieces, four parts each */
 };
 
 /* What is held as BF16 rows of device memory. */
@@ -1106,9 +1107,9 @@ START_TEST(coded_spans_of_a_list)
 
     for (int f = 0; f < (all ? 4 : 1); f++)
         run_coded_list(&coded_lists[_i], hostile[f % 3],
-                       &list_queries[all                              ? f
+                       &list_queries[all                             ? f
                                      : coded_lists[_i].n_tok == LONG ? 3
-                                                                      : _i % 4]);
+                                                                     : _i % 4]);
 }
 END_TEST
 

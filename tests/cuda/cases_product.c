@@ -304,13 +304,10 @@ START_TEST(order_does_not_show)
     struct job j;
 
     job_open(&j, 2, FILL_NORMAL);
-    const size_t n = (size_t)(j.m * j.columns),
-                 n_squares = (size_t)(j.m * kvr_product_blocks(j.n));
-    struct kvr_product p = { .m = j.m,
-                             .k = j.k,
-                             .x = in16(j.a, j.m, j.k),
-                             .tokens_per_frame = j.frame,
-                             .n_layers = 2 };
+    const size_t n = (size_t)(j.m * j.columns), n_squares = (size_t)(j.m * kvr_product_blocks(j.n));
+    struct kvr_product p = {
+        .m = j.m, .k = j.k, .x = in16(j.a, j.m, j.k), .tokens_per_frame = j.frame, .n_layers = 2
+    };
 
     for (int i = 0; i < 4; i++) {
         kvr_bf16 *got = malloc(n * sizeof *got);

@@ -1,6 +1,7 @@
 /* test_traffic.c - what one forward moves: launches and bytes of every kernel, predicted, and counted
  * by the emulated device on small models; the prediction at Wan's size is the ledger of docs/cuda-internals.md.
  * A pass that somebody adds to a block fails the count. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +47,10 @@ static void write_model(const struct size *s)
 
 enum { MOST = 128 };
 
-/* The ledger of a forward that stores nothing, over `past` chunks that are stored; groups: on a device of
- * compute capability 9.0, which has products of warp groups. */
-static int count(const struct size *s, bool groups, struct kvr_traffic_line *lines)
+/* The ledger of a forward that stores nothing, over `past` chunks that a method has stored; groups: on a
+ * device of compute capability 9.0, which has the warp-group kernels. */
+static int count_of(const struct size *s, bool groups, const char *method, enum kvr_path path,
+                    struct kvr_traffic_line *lines)
 {
     const struct kvr_model_use use = { .compute = KVR_BF16 };
     static float x[3 * 16 * 64 * 64], prompt[64 * 128];
@@ -74,8 +76,8 @@ static int count(const struct size *s, bool groups, struct kvr_traffic_line *lin
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
     unsetenv("KVREEL_EMULATED_CAPABILITY");
     ck_assert_msg(kvr_model_open_as(&m, dev, dir, &use) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_FUSED), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, method, NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, path), KVR_OK);
     ck_assert_msg(kvr_dit_open(&d, dev, m) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_buf_alloc(&in, dev, KVR_MEM_IO, n * sizeof(float)), KVR_OK);
     ck_assert_int_eq(kvr_buf_alloc(&out, dev, KVR_MEM_IO, n * sizeof(float)), KVR_OK);
@@ -104,6 +106,11 @@ static int count(const struct size *s, bool groups, struct kvr_traffic_line *lin
     kvr_model_close(&m);
     kvr_dev_close(&dev);
     return n_lines;
+}
+
+static int count(const struct size *s, bool groups, struct kvr_traffic_line *lines)
+{
+    return count_of(s, groups, "BF16", KVR_PATH_FUSED, lines);
 }
 
 /* ---- the prediction ---------------------------------------------------------------------- */
@@ -188,7 +195,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
     const int64_t rows = rows_cut(s, N, list ? KVR_ATTEND_LIST_KEYS : 64, &parts),
                   cut = rows * a_row / 2, sums = rows * (a_row + 2 * 4);
     const int64_t keys = (s->past + 1) * N * d * 2 * 2, prompt = s->text * d * 2 * 2;
-    const int64_t norms = 3 * L + 1; /* the head's, too */
+    const int64_t norms = 3 * L + 1;                                 /* the head's, too */
     const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128; /* keys, and queries */
     /* Of queries that attention norms, and turns. */
     const int64_t norm = groups ? (N + d) * 4 : 0, angles = groups ? 2 * N * half * 8 : 0;
@@ -202,8 +209,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         { "patches", ELEMENTS, 2, 2 * N * C * 4, 2 * N * C * 4 },
         { "modulation", ELEMENTS, L + 1, (L * (6 + F * 6) + 2 + F) * d * 4,
           (L * 6 + 2) * F * d * 4 },
-        { "norm_rows", ELEMENTS, norms,
-          norms * x + ((2 * L + 1) * F * 2 + L * 2) * d * 4,
+        { "norm_rows", ELEMENTS, norms, norms * x + ((2 * L + 1) * F * 2 + L * 2) * d * 4,
           norms * N * padded(d) * 2 },
         /* Queries, and keys to where the cache has them. */
         { "rope_rows", ELEMENTS, L, L * (turned * (x + d * 4) + 2 * N * half * 8), L * turned * x },
@@ -302,6 +308,52 @@ START_TEST(counted_as_predicted)
                       (long long)p[i].launches, (long long)p[i].read, (long long)p[i].written);
     }
     ck_assert_msg(n == n_predicted, "%d kinds of launches, predicted %d", n, n_predicted);
+}
+END_TEST
+
+/* Path staged: codes are read once, all coded keys and values are written once as BF16, and the launches and
+ * bytes of everything else exceed those of an uncoded cache by at most 10 %. No kernel of F32 scratch runs. */
+START_TEST(staged_is_one_launch_over_bf16)
+{
+    static const struct {
+        const char *method;
+        double bits; /* stored per element, scales included */
+    } t[] = {
+        { "RTN_INT4", 5 }, { "KIVI_INT2", 3.125 }, { "QUAROT_KV_INT4", 5 }, { "PRQ_INT4", 10 }
+    };
+    static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
+    struct kvr_traffic_line plain[MOST], staged[MOST];
+    const int64_t values = 2 * s.past * 3 * (s.height * s.width / 4) * s.dim; /* of a layer */
+    const int n_plain = count(&s, _i % 2, plain),
+              n = count_of(&s, _i % 2, t[_i / 2].method, KVR_PATH_STAGED, staged);
+    int decoders = 0;
+
+    for (int i = 0; i < n; i++) {
+        const struct kvr_traffic_line *l = &staged[i], *was = find(plain, n_plain, l->what);
+
+        if (strcmp(l->what, "grid_decode") == 0) {
+            const double codes = (double)values * s.layers * t[_i / 2].bits / 8;
+
+            decoders++;
+            ck_assert_int_eq(l->launches, 2 * s.past * s.layers);
+            ck_assert_int_eq(l->written, 2 * values * s.layers);
+            ck_assert_msg(fabs((double)l->read - codes) <= .1 * codes,
+                          "%s: %lld bytes of codes read, %g stored", t[_i / 2].method,
+                          (long long)l->read, codes);
+            continue;
+        }
+        ck_assert_msg(was != NULL, "%s: %s was launched", t[_i / 2].method, l->what);
+        ck_assert_msg(l->launches == was->launches,
+                      "%s: %lld launches of %s, %lld of an uncoded cache", t[_i / 2].method,
+                      (long long)l->launches, l->what, (long long)was->launches);
+        const double bytes = (double)(l->read + l->written),
+                     of = (double)(was->read + was->written);
+
+        ck_assert_msg(bytes <= 1.1 * of, "%s: %s moves %g bytes, %g of an uncoded cache",
+                      t[_i / 2].method, l->what, bytes, of);
+    }
+    ck_assert_int_eq(decoders, 1);
+    ck_assert_int_eq(n, n_plain + 1);
 }
 END_TEST
 
@@ -431,6 +483,7 @@ int main(void)
         return EXIT_FAILURE;
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, the_account_itself);
+    tcase_add_loop_test(tc, staged_is_one_launch_over_bf16, 0, 8);
     tcase_add_loop_test(tc, counted_as_predicted, 0, 6);
     tcase_add_loop_test(tc, at_wans_size, 0, 2);
     tcase_add_test(tc, the_least);
