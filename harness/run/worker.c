@@ -706,6 +706,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
         return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+    req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(find_forcing(j->set.forcing, &forcing));
     KVR_TRY(find_switch(j->set.on_switch, &req.on_switch));
     if (forcing != KVR_FORCING_NONE)
@@ -802,6 +803,7 @@ static enum kvr_status measure_trace(struct job *j, struct kvr_dev *dev,
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
         return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+    req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(kvr_worker_trace_open(&t, j->spec, j->request, &j->set, &req));
     opts.n_passes = kvr_trace_info(t)->most_passes;
     if (is_probe(j))

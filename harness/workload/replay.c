@@ -48,6 +48,7 @@ struct kvr_cache_shape kvr_replay_shape(const struct kvr_replay_request *req)
         .evict = req->evict,
         .exact = KVR_BF16,
         .attend = req->attend,
+        .staged_bytes = req->staged_bytes,
     };
 }
 

@@ -325,6 +325,7 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *sc
         .evict = r->req->evict,
         .exact = r->req->exact,
         .attend = r->req->attend,
+        .staged_bytes = r->req->staged_bytes,
     };
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &shape, r->req->path));

@@ -1286,6 +1286,97 @@ START_TEST(coded_spans_share_a_launch)
 }
 END_TEST
 
+/* Path staged: all coded spans of a call are one launch with the uncoded ones. A limit on the scratch makes it
+ * several, whose softmax states are merged; weights of other tiles round otherwise, so that results agree to
+ * BF16's roundings of weights (2^-9 of values up to 4). */
+START_TEST(staged_in_fills)
+{
+    static const struct {
+        const char *capability, *codec, *kernel;
+        bool wide;
+    } t[] = { { "9.0", "sym(bits=4)", "attend_list", false },
+              { "8.0", "sym(bits=4)", "attend_mma_rows", false },
+              { "9.0", "hadamard | sym(bits=4)", "attend_list", false },
+              { "9.0", "mean | sym(bits=4)", "attend_list", true } };
+    enum { T = 3, D = 128, N = 300, ROOM = 128 };
+    float q[T * D], out[2][T * D];
+
+    if (!kvr_stream_emulated())
+        return;
+    kvr_normal(q, T * D, 3, KVR_RNG_TEST, 3, 0, 0);
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        const struct mma_case of = { t[i].codec, t[i].codec, 0, { T, 1, D }, N, 0, N, .log_m = 0 };
+        kvr_bf16 raw[N * D];
+        struct kvr_segment seg = { .kind = KVR_SEG_CODED, .n_tok = N };
+        struct kvr_buf rows = { 0 }, of_q = { 0 }, of_out = { 0 };
+        struct kvr_dev *host = open_dev(), *dev;
+        struct held k, v;
+
+        setenv("KVREEL_EMULATED_CAPABILITY", t[i].capability, 1);
+        ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+        unsetenv("KVREEL_EMULATED_CAPABILITY");
+        hold(&k, &of, t[i].codec, KVR_K, FILL_NORMAL, host);
+        hold(&v, &of, t[i].codec, KVR_V, FILL_NORMAL, host);
+        ck_assert_int_eq(kvr_codec_decodes_bf16(k.packed.codec, 1, D), !t[i].wide);
+        kvr_from_f32(raw, KVR_BF16, k.x, N * D);
+        ck_assert_int_eq(kvr_packed_copy(&k.packed, dev, &seg.k), KVR_OK);
+        ck_assert_int_eq(kvr_packed_copy(&v.packed, dev, &seg.v), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&rows, dev, KVR_MEM_KV, sizeof raw), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&of_q, dev, KVR_MEM_ACT, sizeof q), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&of_out, dev, KVR_MEM_ACT, sizeof out[0]), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(dev, rows.p, raw, sizeof raw), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(dev, of_q.p, q, sizeof q), KVR_OK);
+        const struct kvr_span span[] = { { .seg = &seg, .n = 170 },
+                                         { .seg = &seg, .t0 = 170, .n = 130 },
+                                         { .raw = { rows.p, rows.p, KVR_BF16 }, .t0 = 3, .n = 9 } };
+        const struct kvr_attend_job job = { .n_heads = 1,
+                                            .head_dim = D,
+                                            .n_query = T,
+                                            .q = of_q.p,
+                                            .out = of_out.p,
+                                            .spans = span,
+                                            .n_spans = 3,
+                                            .tensor_cores = true };
+
+        for (int small = 0; small < 2; small++) {
+            const struct kvr_attend_needs needs = { .n_heads = 1,
+                                                    .head_dim = D,
+                                                    .max_query = T,
+                                                    .exact = KVR_BF16,
+                                                    .staged = true,
+                                                    .rotated = true,
+                                                    .wide = t[i].wide,
+                                                    .max_staged = N,
+                                                    .staged_bytes = small };
+            const int64_t before = kvr_stream_launches(kvr_dev_stream(dev), t[i].kernel);
+            struct kvr_attend_scratch scratch = { 0 };
+
+            ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
+            ck_assert_uint_eq(scratch.rows.n_bytes, (small ? ROOM : N) * D * 2 * sizeof(kvr_bf16));
+            ck_assert_int_eq(scratch.tiles.n_bytes > 0, t[i].wide);
+            kvr_attend(&job, &scratch);
+            ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+            ck_assert_int_eq(kvr_dev_get(dev, out[small], of_out.p, sizeof out[0]), KVR_OK);
+            ck_assert_int_eq(kvr_stream_launches(kvr_dev_stream(dev), t[i].kernel) - before,
+                             small ? (N + ROOM - 1) / ROOM : 1);
+            kvr_attend_release(&scratch);
+        }
+        for (int j = 0; j < T * D; j++)
+            ck_assert_float_eq_tol(out[0][j], out[1][j], 0x1p-7f);
+        kvr_packed_free(&seg.k);
+        kvr_packed_free(&seg.v);
+        kvr_buf_free(&rows);
+        kvr_buf_free(&of_q);
+        kvr_buf_free(&of_out);
+        let_go(&k);
+        let_go(&v);
+        kvr_dev_close(&dev);
+        kvr_dev_close(&host);
+        both_free();
+    }
+}
+END_TEST
+
 /* What the launcher does not take, it says. */
 START_TEST(what_it_takes)
 {
@@ -1365,6 +1456,7 @@ TCase *cases_mma(void)
                         (int)(sizeof coded_lists / sizeof coded_lists[0]));
     tcase_add_test(tc, plain_spans_share_a_launch);
     tcase_add_test(tc, coded_spans_share_a_launch);
+    tcase_add_test(tc, staged_in_fills);
     tcase_add_test(tc, what_it_takes);
     tcase_add_test(tc, what_a_block_may_have);
     return tc;
