@@ -572,4 +572,5 @@ help:
 clean:
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(ABI_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(SIN_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)
+-include $(OBJ:.o=.d) $(ABI_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(SIN_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d) $(TEST_HELP:%.c=$(BUILD)/%.d) \
+	$(PACKED:=.d) $(PACKED_HELP:.o=.d) $(PACKED_CASES:.o=.d)

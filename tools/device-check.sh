@@ -213,7 +213,7 @@ flags=(-I. -D_GNU_SOURCE -O2 -march=native -ffp-contract=off -fopenmp -ffunction
 sources=(harness/core/{status,dtype,dtype_isa,rng,opts,clock,tensor,path,isa,infile,utf8,library}.c harness/device/*.c methods/*.c methods/*/*.c
     methods/*/*/*.c harness/cache/*.c harness/engine/{ops*,gemm,gemm_cuda,draw}.c tools/device/{stubs,gemm_plain,sha256_plain}.c
     harness/engine/text/umt5_{cpu,cuda_table}.c harness/engine/vae/{vae_cpu,vae_cuda_table}.c
-    harness/bench/{bench,turns_cuda,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_cudnn,bench_gemm_cuda}.c)
+    harness/bench/{bench,turns_cuda,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_cudnn,bench_gemm_cuda,bench_layers_cuda}.c)
 # Hot loops are compiled once per instruction set, with the Makefile's flags.
 # shellcheck disable=SC2034 # the Makefile's flags name it
 ARCH=native

@@ -17,7 +17,8 @@ static const struct shape {
 } wan[] = { { 4680, 1536, 1536 }, { 4680, 1536, 8960 }, { 4680, 8960, 1536 } },
   small[] = { { 40, 96, 64 }, { 33, 50, 24 }, { 7, 64, 130 } };
 enum { N_SHAPES = 3, MAX_BUFFERS = 4, N_SAMPLES = 256 };
-_Static_assert((int)N_SHAPES <= (int)KVR_BENCH_GEMM_ROWS, "a row each");
+_Static_assert((int)N_SHAPES + 2 * (int)KVR_BENCH_LAYER_CALLS <= (int)KVR_BENCH_GEMM_ROWS,
+               "a row each");
 
 struct kit {
     struct kvr_dev *dev;
@@ -190,6 +191,7 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    KVR_TRY(kvr_bench_layers_cuda(dev, rounds, sink, rows, n_rows));
     for (int i = 0; i < (int)N_SHAPES; i++) {
         struct kit t = { .dev = dev, .s = kvr_stream_emulated() ? small[i] : wan[i] };
         struct kvr_bench_row *row = &rows[*n_rows];

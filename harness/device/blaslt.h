@@ -32,7 +32,9 @@ struct kvr_blaslt_shape {
     bool bf16, bias;
     enum kvr_blaslt_end end;
     size_t workspace_bytes; /* upper limit */
+    int choice; /* of the library's proposals, which come best first by its estimate: 0 is that */
 };
+enum { KVR_BLASLT_CHOICES = 8 };
 
 /* "cuBLASLt 13.1" into words[n]; KVR_EUNSUPPORTED: not found, with the searched names. */
 enum kvr_status kvr_blaslt_find(char *words, size_t n);
@@ -40,13 +42,13 @@ enum kvr_status kvr_blaslt_find(char *words, size_t n);
 enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s);
 void kvr_blaslt_close(struct kvr_blaslt **lt); /* accepts NULL; close its plans first */
 
-/* KVR_EUNSUPPORTED: the library has no algorithm for this shape. */
+/* KVR_EUNSUPPORTED: the library has no algorithm for this shape, or no such choice. */
 enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *lt,
                                 const struct kvr_blaslt_shape *shape);
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* In stream order. x, w, y and workspace are 16-byte aligned; bias is ignored if the shape has
- * none. */
+ * none. Where they are aligned as their rows are, up to 256 bytes, the algorithm was chosen for that. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);

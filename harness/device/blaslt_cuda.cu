@@ -2,6 +2,7 @@
  * it computes Y^T = W X^T: its m is our N. */
 #include "harness/device/blaslt.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
@@ -43,10 +44,15 @@ struct kvr_blaslt_plan {
     const struct functions *f;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t w, x, y;
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace_bytes;
+    struct {
+        cublasLtMatmulAlgo_t algo;
+        size_t workspace_bytes;
+    } aligned, any; /* for pointers aligned to x_bytes, w_bytes and y_bytes; for 16 bytes */
+    uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
 };
+
+enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 256 /* an allocation's */ };
 
 static enum kvr_status check(cublasStatus_t s, const char *what)
 {
@@ -173,36 +179,71 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
-                              const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref)
+/* The alignment of rows of so many bytes in an allocation. */
+static uint32_t alignment_of(size_t row_bytes)
 {
-    static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    uint32_t bytes = MOST_ALIGNMENT;
+
+    while (bytes > LEAST_ALIGNMENT && row_bytes % bytes != 0)
+        bytes /= 2;
+    return bytes;
+}
+
+/* An algorithm for operands aligned so; what PyTorch tells the library, too: with 16 bytes for all it proposes
+ * others. */
+static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
+                              const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
+                              bool aligned)
+{
+    const uint32_t least = LEAST_ALIGNMENT;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t name;
+        uint32_t bytes;
+    } alignments[] = {
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned ? p->w_bytes : least },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned ? p->x_bytes : least },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned ? p->y_bytes : least },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned ? p->y_bytes : least },
     };
     const uint64_t workspace = s->workspace_bytes;
-    const uint32_t alignment = 16;
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found[KVR_BLASLT_CHOICES];
+    auto *to = aligned ? &p->aligned : &p->any;
     int n_found = 0;
 
     KVR_TRY(check(p->f->cublasLtMatmulPreferenceSetAttribute(
                       pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
                   "workspace"));
-    for (cublasLtMatmulPreferenceAttributes_t a : alignments)
-        KVR_TRY(
-            check(p->f->cublasLtMatmulPreferenceSetAttribute(pref, a, &alignment, sizeof alignment),
-                  "alignment"));
+    for (const auto &a : alignments)
+        KVR_TRY(check(
+            p->f->cublasLtMatmulPreferenceSetAttribute(pref, a.name, &a.bytes, sizeof a.bytes),
+            "alignment"));
     KVR_TRY(check(p->f->cublasLtMatmulAlgoGetHeuristic(lt->handle, p->desc, p->w, p->x, p->y, p->y,
-                                                       pref, 1, &found, &n_found),
+                                                       pref, s->choice + 1, found, &n_found),
                   "heuristics"));
-    if (n_found < 1 || found.state != CUBLAS_STATUS_SUCCESS)
+    if (n_found <= s->choice || found[s->choice].state != CUBLAS_STATUS_SUCCESS)
         return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: nothing for a product of %lld x %d x %d",
                         (long long)s->m, s->n, s->k);
-    p->algo = found.algo;
-    p->workspace_bytes = found.workspaceSize;
+    to->algo = found[s->choice].algo;
+    to->workspace_bytes = found[s->choice].workspaceSize;
     return KVR_OK;
+}
+
+/* For operands of less alignment the library's first proposal serves. */
+static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
+                                   const struct kvr_blaslt_shape *s,
+                                   cublasLtMatmulPreference_t pref)
+{
+    const size_t size = s->bf16 ? 2 : 4, result = s->end == KVR_BLASLT_F32 ? 4 : 2;
+    struct kvr_blaslt_shape first = *s;
+
+    if (s->choice < 0 || s->choice >= KVR_BLASLT_CHOICES)
+        return kvr_fail(KVR_EINVAL, "cuBLASLt: choice %d, need 0..%d", s->choice,
+                        KVR_BLASLT_CHOICES - 1);
+    first.choice = 0;
+    p->x_bytes = p->w_bytes = alignment_of((size_t)s->k * size);
+    p->y_bytes = alignment_of((size_t)s->n * result);
+    KVR_TRY(choose(p, lt, s, pref, true));
+    return choose(p, lt, &first, pref, false);
 }
 
 enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *lt,
@@ -221,7 +262,7 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
     if (st == KVR_OK)
         st = check(lt->f.cublasLtMatmulPreferenceCreate(&pref), "preference");
     if (st == KVR_OK)
-        st = choose(p, lt, shape, pref);
+        st = choose_both(p, lt, shape, pref);
     if (pref)
         lt->f.cublasLtMatmulPreferenceDestroy(pref);
     if (st != KVR_OK) {
@@ -251,6 +292,9 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace)
 {
+    const bool aligned = (uintptr_t)x % p->x_bytes == 0 && (uintptr_t)w % p->w_bytes == 0 &&
+                         (uintptr_t)y % p->y_bytes == 0;
+    const auto &by = aligned ? p->aligned : p->any;
     const float one = 1, zero = 0;
 
     if (!kvr_stream_may_launch(lt->stream))
@@ -260,7 +304,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
                           p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
                       "bias"));
     return check(lt->f.cublasLtMatmul(lt->handle, p->desc, &one, w, p->w, x, p->x, &zero, y, p->y,
-                                      y, p->y, &p->algo, workspace, p->workspace_bytes,
+                                      y, p->y, &by.algo, workspace, by.workspace_bytes,
                                       kvr_stream_ready(lt->stream)),
                  "cublasLtMatmul");
 }

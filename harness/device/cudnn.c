@@ -353,23 +353,38 @@ static enum kvr_status plan(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
     return st == KVR_EUNSUPPORTED ? choose(c, p, KVR_CUDNN_HEUR_FALLBACK) : st;
 }
 
-/* What the library's log says while a plan is made: warnings and errors, each once, on one line. */
+/* What the library's log says while a plan is made: the lines that give a reason, each once. */
 struct log {
-    char text[320];
+    char text[480];
 };
+
+static bool gives_reason(const char *line)
+{
+    return strstr(line, "eason") || strstr(line, "arning") || strstr(line, "rror") ||
+           strstr(line, "CUDNN_STATUS_");
+}
+
+static void note_line(struct log *l, const char *line)
+{
+    const size_t at = strlen(l->text);
+
+    if (gives_reason(line) && !strstr(l->text, line))
+        snprintf(l->text + at, sizeof l->text - at, "%s%s", at ? " | " : "", line);
+}
 
 static void note(int severity, void *ctx, const void *facts, const char *message)
 {
-    struct log *l = ctx;
-    const size_t at = strlen(l->text);
-    char line[160];
+    (void)severity, (void)facts;
+    while (message && *message) {
+        const size_t n = strcspn(message, "\n"), blank = strspn(message, " \t");
+        char line[240];
 
-    (void)facts;
-    if (severity > KVR_CUDNN_SEV_WARNING || !message)
-        return;
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(message, "\n"), message);
-    if (line[0] && !strstr(l->text, line))
-        snprintf(l->text + at, sizeof l->text - at, "%s%s", at ? " | " : "", line);
+        if (blank < n) {
+            snprintf(line, sizeof line, "%.*s", (int)(n - blank), message + blank);
+            note_line(ctx, line);
+        }
+        message += n + (message[n] == '\n');
+    }
 }
 
 /* No plan: why, whether there was an NVRTC to compile its kernels, and what the library's log said. */
@@ -390,7 +405,9 @@ static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn
     struct log l = { "" };
     enum kvr_status st;
 
-    c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
+    if (!getenv(
+            "CUDNN_LOGDEST_DBG")) /* its own variable: whoever sets it wants the whole log there */
+        c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
     st = plan(c, p, shape);
     c->SetCallback(0, NULL, NULL);
     return st == KVR_EUNSUPPORTED ? explain(st, &l) : st;

@@ -98,7 +98,7 @@ typedef struct kvr_cudnn_descriptor *kvr_cudnn_descr; /* cudnnBackendDescriptor_
 
 /* cudnnCallback_t. Severities are 0 (fatal) to 3 (information); bits of cudnnSetCallback's mask enable them. */
 typedef void kvr_cudnn_log_fn(int severity, void *ctx, const void *facts, const char *message);
-enum { KVR_CUDNN_SEV_WARNING = 2, KVR_CUDNN_LOG_ALL = 1u << 1 | 1u << 2 | 1u << 3 };
+enum { KVR_CUDNN_SEV_WARNING = 2, KVR_CUDNN_LOG_ALL = 1 << 1 | 1 << 2 | 1 << 3 };
 
 /* FUNCTION(name, result, arguments): the library's symbol is "cudnn" plus the name. */
 #define KVR_CUDNN_FUNCTIONS(FUNCTION)                                                              \

@@ -62,7 +62,7 @@ static enum kvr_status open_nvrtc_at(const char *place, const char *name, bool *
 
     if (snprintf(path, sizeof path, "%s%s", place, name) >= (int)sizeof path)
         return KVR_OK;
-    st = kvr_library_open(&library, path, RTLD_NOW | RTLD_LOCAL);
+    st = kvr_library_open(&library, path, RTLD_NOW | RTLD_GLOBAL);
     *found = st == KVR_OK;
     return st == KVR_EUNSUPPORTED ? KVR_OK : st;
 }

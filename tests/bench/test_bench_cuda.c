@@ -223,20 +223,26 @@ START_TEST(rows_of_layers)
 {
     struct kvr_bench_row rows[KVR_BENCH_GEMM_ROWS];
     const struct kvr_bench_sink sink = { hear, NULL, rows };
-    struct kvr_dev *dev = open_device();
-    int n = 0;
+    struct kvr_dev *dev;
+    int n = 0, forward = 0;
 
+    setenv("KVREEL_EMULATED_CAPABILITY", _i ? "9.0" : "8.0", 1);
+    dev = open_device();
+    unsetenv("KVREEL_EMULATED_CAPABILITY");
     ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 2, NULL, rows, &n), KVR_EINVAL);
     n_told = 0;
     ck_assert_msg(kvr_bench_gemm_cuda(dev, 3, &sink, rows, &n) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(n_told, n);
-    ck_assert_int_eq(n, 3);
+    ck_assert_int_eq(n, 3 + KVR_BENCH_LAYER_CALLS);
     for (int i = 0; i < n; i++) {
         ck_assert_str_eq(rows[i].device, "emulated");
-        ck_assert_str_eq(rows[i].reference, "cuBLASLt BF16");
+        ck_assert(!strncmp(rows[i].reference, "cuBLASLt BF16", 13));
+        forward += !strncmp(rows[i].name, "gemm.forward.", 13);
         ck_assert(rows[i].median > 0 && isnan(rows[i].ratio));
         ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
     }
+    ck_assert_int_eq(forward, KVR_BENCH_LAYER_CALLS);
+    ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "linear_wgmma") > 0) == _i);
     for (uint64_t i = 1; i < 6; i++) {
         kvr_mem_fail_after(dev, i);
         ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
@@ -371,7 +377,7 @@ int main(void)
     tcase_add_loop_test(tc, rows_of_attention, 0, 2);
     tcase_add_test(tc, attention_beside_cudnn);
     tcase_add_test(tc, rows_left_out);
-    tcase_add_test(tc, rows_of_layers);
+    tcase_add_loop_test(tc, rows_of_layers, 0, 2);
     tcase_add_test(tc, turns_alternate);
     tcase_add_test(tc, clocks_are_looked_at_under_load);
     tcase_add_test(tc, spread_is_of_the_rounds);

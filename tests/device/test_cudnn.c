@@ -258,14 +258,20 @@ START_TEST(why_there_is_none)
     name_library("tests/plugins/fake_cudnn.so", "no kernel");
     ck_assert_int_eq(kvr_cudnn_open(&c, stream), KVR_OK);
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
-    ck_assert_str_eq(kvr_error(),
-                     "cuDNN: building a kernel: no kernel for this pattern (3001); no NVRTC "
-                     "(libnvrtc.so.13 or .12) can be loaded; its log: no kernel for this pattern");
+    ck_assert_str_eq(
+        kvr_error(),
+        "cuDNN: building a kernel: no kernel for this pattern (3001); no NVRTC "
+        "(libnvrtc.so.13 or .12) can be loaded; its log: Error: no kernel for this pattern");
     ck_assert_ptr_null(p);
     name_library("tests/plugins/fake_cudnn.so", "no proposals");
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "has no kernel"));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "its log: no engine takes it"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "its log: Reason: no engine takes it"));
+    ck_assert_ptr_null(strstr(kvr_error(), "function called"));
+    setenv("CUDNN_LOGDEST_DBG", "stderr", 1); /* the library writes it itself */
+    ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
+    ck_assert_ptr_null(strstr(kvr_error(), "its log"));
+    unsetenv("CUDNN_LOGDEST_DBG");
     kvr_cudnn_close(&c);
     kvr_cudnn_close(&c);
     close_stream();

@@ -72,8 +72,11 @@ static void tell(int severity, const char *message)
 
 static int refuse(int status, const char *why)
 {
+    char words[256];
+
     last = why;
-    tell(KVR_CUDNN_SEV_WARNING, why);
+    snprintf(words, sizeof words, "Error: %s", why);
+    tell(KVR_CUDNN_SEV_WARNING, words);
     return status;
 }
 
@@ -327,10 +330,10 @@ int cudnnBackendGetAttribute(kvr_cudnn_descr d, int name, int type, int64_t room
     }
     if (name != KVR_CUDNN_ENGINEHEUR_RESULTS || type != KVR_CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return refuse(WRONG_TYPE, "an attribute that cannot be asked for");
-    tell(KVR_CUDNN_SEV_WARNING + 1, "information\nof many lines");
+    tell(KVR_CUDNN_SEV_WARNING + 1, "function called:\nof many lines");
     *n = told("no proposals") || (told("compiled") && !compiles()) ? 0 : N_PROPOSALS;
     if (!*n)
-        tell(KVR_CUDNN_SEV_WARNING, "no engine takes it\nand a second line");
+        tell(KVR_CUDNN_SEV_WARNING, "function called:\n   Reason: no engine takes it\n\nTime: 7\n");
     for (int i = 0; i < *n && i < room; i++) {
         kvr_cudnn_descr config = ((kvr_cudnn_descr *)values)[i];
 

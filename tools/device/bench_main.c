@@ -3,6 +3,7 @@
  * measured outlives a time limit.
  *
  *     bench ROUNDS occupancy attention codec gemm > rows.jsonl
+ *     bench ROUNDS cudnn                          whether cuDNN has a kernel of attention, and why not
  *     bench ROUNDS                                opens the device and computes on it, no more
  *
  * Rows are left out and limited as watch.h says. */
@@ -13,6 +14,7 @@
 
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
+#include "harness/bench/bench_cudnn.h"
 #include "harness/bench/bench_gemm.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/device/stream.h"
@@ -120,6 +122,28 @@ static enum kvr_status occupancy(struct kvr_dev *dev)
     return kvr_dev_sync(dev);
 }
 
+/* cuDNN's log of the same is where its own variables say: CUDNN_LOGLEVEL_DBG, CUDNN_LOGDEST_DBG. */
+static enum kvr_status cudnn(struct kvr_dev *dev)
+{
+    enum { TOKENS = 4680, HEADS = 12, DIM = 128 };
+    float *q = calloc((size_t)TOKENS * HEADS * DIM, sizeof *q);
+    struct kvr_bench_cudnn b;
+    enum kvr_status st;
+
+    if (!q)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    st = kvr_bench_cudnn_open(&b, dev, HEADS, DIM, TOKENS, q);
+    if (st == KVR_OK)
+        st = kvr_bench_cudnn_keys(&b, TOKENS);
+    free(q);
+    printf("{\"name\": \"cudnn.plan\", \"unit\": \"kernels\", \"median\": %d, ", !b.why[0]);
+    quoted("missing", b.why);
+    printf("\"n\": 1}\n");
+    fflush(stdout);
+    kvr_bench_cudnn_close(&b);
+    return st;
+}
+
 /* Does the device answer? Memory that is filled there and read here. */
 static enum kvr_status answers(struct kvr_dev *dev)
 {
@@ -158,6 +182,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "occupancy") == 0 && watch_begin("occupancy") &&
             occupancy(dev) != KVR_OK) {
             fprintf(stderr, "bench occupancy: %s\n", kvr_error());
+            bad = 1;
+        }
+        if (strcmp(argv[i], "cudnn") == 0 && watch_begin("cudnn.plan") && cudnn(dev) != KVR_OK) {
+            fprintf(stderr, "bench cudnn: %s\n", kvr_error());
             bad = 1;
         }
         watch_end();

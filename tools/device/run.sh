@@ -182,7 +182,7 @@ kernels_in_all() { cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^
 # rows PART SECONDS COMMAND...: its rows of JSON. The program says "> NAME" before each; one that fails or
 # takes longer than ROW_S seconds is named in a row of its own, and the next process leaves out what has begun.
 rows() {
-    local part=$1 end=$(($(date +%s) + $(left "$2"))) rc tries
+    local part=$1 end=$(($(date +%s) + $(left "$2"))) rc tries why
     shift 2
     for tries in 1 2 3 4 5 6; do
         if [ $((end - $(date +%s))) -lt 2 ] || [ "$answers" != true ]; then
@@ -197,8 +197,10 @@ rows() {
         # A line that a limit cut off is no row.
         sed -i '/^{.*}$/!d' "$logs/$part.jsonl"
         if [ "$rc" -ne 0 ]; then
+            why=$(grep -v '^> ' "$logs/now" | tail -n 1 | tr -d '"\\')
+            [ "$rc" -ne 124 ] || [ -n "$why" ] || why="the part's time is over"
             printf '{"name": "%s", "device": "%s", "median": null, "unit": "", "missing": "exit %d: %s", "n": 0}\n' \
-                "$(sed -n 's/^> //p' "$logs/now" | tail -n 1)" "$backend" "$rc" "$(grep -v '^> ' "$logs/now" | tail -n 1 | tr -d '"\\')" >>"$logs/$part.jsonl"
+                "$(sed -n 's/^> //p' "$logs/now" | tail -n 1)" "$backend" "$rc" "$why" >>"$logs/$part.jsonl"
             say "$part: $(tail -n 1 "$logs/$part.jsonl")"
         fi
         cat "$logs"/*.jsonl >"$out/rows.jsonl"
@@ -325,7 +327,10 @@ for part in $parts; do
     [ "$(left)" -ge 3 ] || break
     case $part in
     tests) tests "${TESTS_S:-120}" ;;
-    attention) rows attention "${ATTENTION_S:-60}" bin/bench "$rounds" occupancy attention ;;
+    attention)
+        CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=$logs/cudnn.log rows cudnn 20 bin/bench "$rounds" cudnn
+        rows attention "${ATTENTION_S:-60}" bin/bench "$rounds" occupancy attention
+        ;;
     forward) forward "${FORWARD_S:-90}" ;;
     rollouts) rollouts "${ROLLOUTS_S:-200}" ;;
     gemm) rows gemm "${GEMM_S:-20}" bin/bench "$rounds" gemm ;;
