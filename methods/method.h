@@ -70,7 +70,8 @@ struct kvr_method {
 extern const struct kvr_method *const kvr_methods[];
 /* Built-in methods, then those of loaded plug-ins (methods/plugin.h); NULL past the last. */
 const struct kvr_method *kvr_method_at(int i);
-const struct kvr_method *kvr_method_find(const char *name); /* NULL when unknown */
+/* By name or alias; NULL if unknown. */
+const struct kvr_method *kvr_method_find(const char *name);
 /* KVR_ENOTFOUND with the nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
 /* The i-th reading in the form kvr_scheme_open accepts: NAME, NAME@study, NAME@vllm, ...; false

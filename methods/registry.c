@@ -38,10 +38,20 @@ AT(kvr_tiers_at, kvr_tiers, kvr_tiers_parts, tiers)
 AT(kvr_retention_at, kvr_retention, kvr_retention_parts, retention)
 AT(kvr_method_at, kvr_method, kvr_methods, methods)
 
+static const struct {
+    const char *name, *of;
+} aliases[] = {
+#define ALIAS(name, of) { #name, #of },
+#include "methods/methods.def"
+};
+
 const struct kvr_method *kvr_method_find(const char *name)
 {
     const struct kvr_method *m;
 
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (!strcmp(name, aliases[i].name))
+            name = aliases[i].of;
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
         if (!strcmp(m->name, name))
             return m;

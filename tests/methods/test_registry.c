@@ -309,6 +309,19 @@ START_TEST(options_hold_at_both_ends)
 }
 END_TEST
 
+/* Cells keep the row's name, and with it their keys. */
+START_TEST(an_alias_is_its_row)
+{
+    struct kvr_scheme *p;
+
+    ck_assert_ptr_nonnull(kvr_method_find("MXFP4_CEIL"));
+    ck_assert_ptr_eq(kvr_method_find("MXFP4_RCEIL"), kvr_method_find("MXFP4_CEIL"));
+    ck_assert_int_eq(kvr_scheme_open(&p, "MXFP4_RCEIL", NULL, 0), KVR_OK);
+    ck_assert_str_eq(p->name, "MXFP4_CEIL");
+    kvr_scheme_close(&p);
+}
+END_TEST
+
 START_TEST(unknown_names_are_refused)
 {
     static const struct kvr_setting wrong = { "bitz", "4" };
@@ -512,6 +525,7 @@ int main(void)
     tcase_add_loop_test(tc, two_shapes_fit, 0, READINGS * n);
     tcase_add_loop_test(tc, options_hold_at_both_ends, 0, READINGS * n);
     tcase_add_test(tc, unknown_names_are_refused);
+    tcase_add_test(tc, an_alias_is_its_row);
     tcase_add_test(tc, options_have_no_order);
     tcase_add_loop_test(tc, parts_of_other_rows, 0, (int)(sizeof others / sizeof *others));
     tcase_add_test(tc, some_methods_bring_every_part);
