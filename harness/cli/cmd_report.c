@@ -4,12 +4,13 @@
 #include "harness/cli/cli.h"
 #include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
+#include "harness/report/board.h"
 #include "harness/report/html.h"
 #include "harness/report/report.h"
 #include "harness/store/check.h"
 
 struct report_opts {
-    const char *db, *table, *format, *out, *media, *title;
+    const char *db, *table, *format, *out, *media, *title, *board, *rank_by;
     double cap_mb;
     bool list, single_file;
 };
@@ -81,6 +82,25 @@ static int write_page(const struct report_opts *o)
     return KVR_EXIT_OK;
 }
 
+static int write_board(const struct report_opts *o, const struct kvr_call *call)
+{
+    const char *const own[] = { o->db, NULL };
+    struct kvr_board_result r;
+    const enum kvr_status st =
+        kvr_board_write(call->n_words ? call->words : own, o->board, o->rank_by, &r);
+
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    printf("%s/index.html\n", o->board);
+    fprintf(stderr, "%d rows of %d places from %d files\n", r.n_rows, r.n_places, r.n_sources);
+    if (r.n_shared)
+        fprintf(stderr,
+                "kvreel: report: %d cells were in an earlier file and count once; %d of them had "
+                "another value there\n",
+                r.n_shared, r.n_different);
+    return KVR_EXIT_OK;
+}
+
 static void say_why_empty(const char *name, const char *db)
 {
     const struct kvr_report *r = kvr_reports;
@@ -104,6 +124,14 @@ static int run(const struct kvr_call *call)
 
     if (o->list)
         return list_tables();
+    if (o->board)
+        return write_board(o, call);
+    if (call->n_words)
+        return kvr_cli_fail(
+            kvr_fail(KVR_EINVAL,
+                     "report: '%s': files are named for --board DIR; --db names the "
+                     "database of a table or page",
+                     call->words[0]));
     st = kvr_store_must_be_whole(o->db);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
@@ -139,6 +167,10 @@ static const struct kvr_arg args[] = {
                  "the sweep's out folder; default: found near the database"),
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
                  "title of the page; default: the sweeps' names"),
+    KVR_ARG_TEXT(struct report_opts, board, "board", 0, "DIR", NULL,
+                 "write a leaderboard of many databases or packages into DIR"),
+    KVR_ARG_TEXT(struct report_opts, rank_by, "rank-by", 0, "METRIC", "psnr",
+                 "metric that the board ranks by"),
     KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "list the tables"),
     { 0 },
 };
@@ -146,13 +178,15 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_report = {
     .name = "report",
     .summary = "print tables, or write a page for the browser",
-    .usage = "[--table NAME] [--format FORMAT] | -o DIR [--single-file] [options]",
+    .usage =
+        "[--table NAME] [--format FORMAT] | -o DIR [--single-file] | --board DIR FILE... [options]",
     .examples = "  kvreel report\n"
                 "  kvreel report --db out/demo/demo.db --format md\n"
                 "  kvreel report --db out/demo/demo.db -o report   # report/index.html\n"
+                "  kvreel report --board board a.db b.kvresult     # board/index.html, board.json\n"
                 "  kvreel report --table summary --format latex -o table2.tex\n",
     .args = args,
     .opts_size = sizeof(struct report_opts),
-    .max_words = 0,
+    .max_words = 4096,
     .run = run,
 };

@@ -21,6 +21,10 @@ conforms() { # SCHEMA NAME ARGS...
     shift 2
     exits 0 "$name" "$@"
     cp "$out" "$work/document"
+    fits "$schema" "$name"
+}
+fits() { # SCHEMA NAME, of the document
+    local schema=$1 name=$2
     seen+=" $schema"
     check "$name is what docs/schemas/$schema.json says" test -z "$(faults "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
     check "$name has no key without a line there" test -z "$(unknown "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
@@ -50,6 +54,10 @@ conforms status "status" status --db q.db --json
 conforms score "score" score sharpness --db q.db --out out --json
 conforms merge "merge" merge q.db -o all.db --json
 conforms fsck "fsck" fsck q.db --json
+conforms submit-result "submit-result" submit-result --db q.db -o q.kvresult --json
+exits 0 "a board" report --board board q.kvresult
+cp board/board.json "$work/document"
+fits board "board.json"
 conforms plot "plot" plot pareto --db q.db -o figures --json
 conforms model "model check" model check "$root/models/nano" --json
 echo 'a small dog runs' >prompts.txt

@@ -1,0 +1,41 @@
+/* submission.h - one sweep as a file to hand in: its database, its configs, its machine, and checksums.
+ *
+ *     KVR_TRY(kvr_submission_write("a.db", NULL, "a.kvresult", &r));
+ *     ...
+ *     KVR_TRY(kvr_submission_open(&s, "a.kvresult"));      s.db: the database, in a folder of its own
+ *     kvr_submission_close(&s);
+ *
+ * A tar archive (POSIX ustar) with, in this order, manifest.json, results.db, environment.json (sessions:
+ * machine, compiler, libraries) and configs/SHA12.yaml. The manifest has size and sha256 of every other
+ * member and of the database's seals (store/seal.h), and how many cells, sessions and sweeps these cover.
+ * Checksums find damage and careless edits; they are not a signature. */
+#ifndef KVR_REPORT_SUBMISSION_H
+#define KVR_REPORT_SUBMISSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/core/sha256.h"
+#include "harness/core/status.h"
+
+struct kvr_submission_result {
+    char sweep[128]; /* its name */
+    int64_t cells, sessions, bytes;
+    char sha256[KVR_SHA256_HEX]; /* of the database inside */
+};
+
+/* `sweep`: a name, or the first digits of an id; NULL: the only one. KVR_EINVAL: several, or none of that
+ * name, with their names; KVR_EFORMAT: the database is not as it was written. */
+enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
+                                     struct kvr_submission_result *out);
+
+struct kvr_submission {
+    char *dir, *db; /* NULL: not open */
+};
+
+bool kvr_submission_is(const char *path);
+/* KVR_EFORMAT: which member is not what the manifest says. */
+enum kvr_status kvr_submission_open(struct kvr_submission *out, const char *path);
+void kvr_submission_close(struct kvr_submission *s); /* copes with {0} */
+
+#endif
