@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/store/seal.h"
 #include "harness/store/sql.h"
 
 /* Keys that stay, of each kind; ?1 is the sweep. */
