@@ -51,7 +51,7 @@ const struct kvr_command kvr_command_submit_result = {
                 "  kvreel report --board board demo.kvresult other.db\n",
     .details =
         "The file is a tar archive: manifest.json, results.db, environment.json, configs/. The\n"
-        "manifest has the size and SHA-256 of each member and of the database's seals. They "
+        "manifest has the size and SHA-256 of each member and of the database's checksums. They "
         "detect\n"
         "damage and edits; they are not a signature.\n",
     .args = args,

@@ -22,7 +22,7 @@
 enum { BLOCK = 512, MANIFEST_MOST = 1 << 20, MEMBERS_MOST = 1000 };
 #define MEMBER_MOST ((int64_t)4 << 30)
 
-static const char seals[] = "SELECT what, key, sha256 FROM seal ORDER BY what, key";
+static const char checksums[] = "SELECT what, key, sha256 FROM seal ORDER BY what, key";
 static const char sweeps[] = "SELECT sweep, name, config FROM sweeps ORDER BY started, sweep";
 static const char environment[] = "SELECT id, started, host, os, cpu_model, n_cpus, memory_bytes, "
                                   "governor, jobs, git_hash, git_dirty, "
@@ -78,8 +78,8 @@ void kvr_submission_close(struct kvr_submission *s)
 
 /* --- what the manifest says ------------------------------------------------------------------ */
 
-/* Of all seals, and how many there are of each kind. */
-static enum kvr_status seal_json(const char *db, json_t **out)
+/* Of all checksums, and how many there are of each kind. */
+static enum kvr_status checksums_json(const char *db, json_t **out)
 {
     char hex[KVR_SHA256_HEX], line[256];
     int n_cells = 0, n_sessions = 0, n_sweeps = 0;
@@ -87,7 +87,7 @@ static enum kvr_status seal_json(const char *db, json_t **out)
     struct kvr_table *t;
     enum kvr_status st;
 
-    KVR_TRY(kvr_table_query(&t, db, seals, NULL));
+    KVR_TRY(kvr_table_query(&t, db, checksums, NULL));
     st = kvr_sha256_open(&h);
     for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
         const char *what = kvr_table_text(t, r, 0);
@@ -190,8 +190,8 @@ static enum kvr_status add_configs(struct pack *p, const char *db)
 
 static enum kvr_status manifest(const struct pack *p, const char *db, const char *sweep, char **out)
 {
-    json_t *files = json_array(), *seal = NULL, *doc;
-    enum kvr_status st = files ? seal_json(db, &seal) : no_memory();
+    json_t *files = json_array(), *sums = NULL, *doc;
+    enum kvr_status st = files ? checksums_json(db, &sums) : no_memory();
 
     for (int i = 0; st == KVR_OK && i < p->n; i++)
         if (json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", p->member[i].name,
@@ -200,7 +200,7 @@ static enum kvr_status manifest(const struct pack *p, const char *db, const char
             st = no_memory();
     doc = json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:o}", "kind", "kvreel-result", "schema", 1,
                     "version", kvr_version(), "git", kvr_git_hash(), "sweep", kvr_json_words(sweep),
-                    "seals", seal ? seal : json_null(), "files", files);
+                    "checksums", sums ? sums : json_null(), "files", files);
     *out = st == KVR_OK ? kvr_json_text(doc, JSON_INDENT(1)) : NULL;
     json_decref(doc);
     return st == KVR_OK && !*out ? no_memory() : st;
@@ -503,16 +503,16 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *sai
     return st;
 }
 
-static enum kvr_status check_seals(const char *path, const json_t *doc, const char *db)
+static enum kvr_status compare_checksums(const char *path, const json_t *doc, const char *db)
 {
     json_t *is = NULL;
     enum kvr_status st = kvr_store_must_be_whole(db);
 
     if (st == KVR_OK)
-        st = seal_json(db, &is);
-    if (st == KVR_OK && !json_equal(is, json_object_get(doc, "seals")))
-        st = kvr_fail(KVR_EFORMAT, "%s: the seals of its database are not those of its manifest",
-                      path);
+        st = checksums_json(db, &is);
+    if (st == KVR_OK && !json_equal(is, json_object_get(doc, "checksums")))
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: the checksums of its database are not those of its manifest", path);
     json_decref(is);
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", kvr_path_base(path));
 }
@@ -530,7 +530,7 @@ static enum kvr_status read_all(FILE *f, const char *path, const json_t *doc,
         return kvr_fail(KVR_EFORMAT, "%s: members that its manifest does not name", path);
     if (!kvr_path_exists(s->db))
         return kvr_fail(KVR_EFORMAT, "%s: no results.db in it", path);
-    return check_seals(path, doc, s->db);
+    return compare_checksums(path, doc, s->db);
 }
 
 enum kvr_status kvr_submission_open(struct kvr_submission *out, const char *path)

@@ -7,7 +7,7 @@
  *
  * A tar archive (POSIX ustar) with, in this order, manifest.json, results.db, environment.json (sessions:
  * machine, compiler, libraries) and configs/SHA12.yaml. The manifest has size and sha256 of every other
- * member and of the database's seals (store/seal.h), and how many cells, sessions and sweeps these cover.
+ * member and of the database's checksums (store/checksum.h), and how many cells, sessions and sweeps these cover.
  * Checksums find damage and careless edits; they are not a signature. */
 #ifndef KVR_REPORT_SUBMISSION_H
 #define KVR_REPORT_SUBMISSION_H

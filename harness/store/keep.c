@@ -1,17 +1,17 @@
-/* keep.c - by the tables that a checksum covers (seal.h). */
+/* keep.c - by the tables that a checksum covers (checksum.h). */
 #include "harness/store/keep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/store/seal.h"
+#include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
 /* Keys that stay, of each kind; ?1 is the sweep. */
-static const char *const stays[KVR_N_SEALS] = {
-    [KVR_SEAL_CELL] = "SELECT key FROM temp.kept",
-    [KVR_SEAL_SESSION] = "SELECT session FROM cell UNION SELECT session FROM attempt",
-    [KVR_SEAL_SWEEP] = "SELECT ?1",
+static const char *const stays[KVR_N_CHECKSUMS] = {
+    [KVR_CHECKSUM_CELL] = "SELECT key FROM temp.kept",
+    [KVR_CHECKSUM_SESSION] = "SELECT session FROM cell UNION SELECT session FROM attempt",
+    [KVR_CHECKSUM_SWEEP] = "SELECT ?1",
 };
 
 static enum kvr_status run(struct kvr_store *s, const char *sql, const char *sweep)
@@ -28,20 +28,22 @@ static enum kvr_status run(struct kvr_store *s, const char *sql, const char *swe
 }
 
 /* Children before parents: the first table of a kind has one row per key. */
-static enum kvr_status drop_others(struct kvr_store *s, enum kvr_seal_what what, const char *sweep)
+static enum kvr_status drop_others(struct kvr_store *s, enum kvr_checksum_what what,
+                                   const char *sweep)
 {
     char sql[512];
     int n = 0;
 
-    while (kvr_seal_tables[what][n][0])
+    while (kvr_checksum_tables[what][n][0])
         n++;
     while (n-- > 0) {
         sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %s WHERE %s NOT IN (%s)",
-                         kvr_seal_tables[what][n][0], kvr_seal_tables[what][n][1], stays[what]);
+                         kvr_checksum_tables[what][n][0], kvr_checksum_tables[what][n][1],
+                         stays[what]);
         KVR_TRY(run(s, sql, sweep));
     }
     sqlite3_snprintf(sizeof sql, sql, "DELETE FROM seal WHERE what = '%s' AND key NOT IN (%s)",
-                     kvr_seal_names[what], stays[what]);
+                     kvr_checksum_names[what], stays[what]);
     return run(s, sql, sweep);
 }
 
@@ -52,8 +54,8 @@ static enum kvr_status keep(struct kvr_store *s, const char *sweep)
             "INSERT INTO temp.kept SELECT cell FROM plan WHERE sweep = ?1 UNION SELECT baseline "
             "FROM cell JOIN plan ON plan.cell = cell.key WHERE plan.sweep = ?1",
             sweep));
-    for (int what = 0; what < KVR_N_SEALS; what++)
-        KVR_TRY(drop_others(s, (enum kvr_seal_what)what, sweep));
+    for (int what = 0; what < KVR_N_CHECKSUMS; what++)
+        KVR_TRY(drop_others(s, (enum kvr_checksum_what)what, sweep));
     return run(s, "DELETE FROM running", sweep);
 }
 

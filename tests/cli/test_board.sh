@@ -94,7 +94,7 @@ refused "a byte of the database" "'results.db' has sha256 .* its manifest says .
 head -c 30000 t.kvresult >bad.kvresult
 refused "half of it" "cut short within 'results.db'"
 sed 's/"cells": [0-9]*/"cells": 99/' x/manifest.json >m && cp x/manifest.json m0 && cp m x/manifest.json && repack
-refused "another count" 'the seals of its database are not those of its manifest'
+refused "another count" 'the checksums of its database are not those of its manifest'
 cp m0 x/manifest.json
 sqlite3 x/results.db "UPDATE metric SET value = 99 WHERE name = 'psnr'"
 jq --arg h "$(sha256sum x/results.db | cut -c 1-64)" --argjson n "$(stat -c %s x/results.db)" \
