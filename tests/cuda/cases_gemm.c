@@ -326,9 +326,13 @@ END_TEST
  * above one. Its own exponential may be off by 2^-10 of the value. */
 START_TEST(library_gelu)
 {
-    const struct kvr_blaslt_shape shape = {
-        16, 192, kvr_linear_padded(shapes[N_SHAPES - 1].k), true, true, KVR_BLASLT_GELU, WORKSPACE
-    };
+    const struct kvr_blaslt_shape shape = { .m = 16,
+                                            .n = 192,
+                                            .k = kvr_linear_padded(shapes[N_SHAPES - 1].k),
+                                            .bf16 = true,
+                                            .bias = true,
+                                            .end = KVR_BLASLT_GELU,
+                                            .workspace_bytes = WORKSPACE };
     struct kvr_blaslt_plan *p;
     struct kvr_blaslt *lt;
     struct job j;
