@@ -324,7 +324,7 @@ static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
     return dots ? dots : strcmp(a->name, b->name);
 }
 
-/* Applies all settings except those that name parts. */
+/* Applies all settings except names of parts. */
 static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting *settings, int n)
 {
     struct kvr_setting *row = calloc((size_t)n + 1, sizeof *row);

@@ -39,9 +39,9 @@ struct kvr_metric_kernels {
     void (*ssim_add)(const struct kvr_ssim_columns *c, const uint8_t *a, const uint8_t *b, int row,
                      int sign);
     void (*ssim_map)(const struct kvr_ssim_columns *c, int n, double *map);
-    /* Gaussian SSIM (gauss.c): products a, b, a^2, b^2, a b of a row of floats in double [5,
-     * width]; horizontal filter, n values sum_k g[k] in[x + k], k = 0..10; vertical filter, n
-     * values sum_k g[k] rows[k][x]; SSIM and contrast of the filtered maps [5, n]. */
+    /* Gaussian SSIM (gauss.c). Products: a, b, a^2, b^2, a b of a row of floats in double [5,
+     * width]. Horizontal filter: n values sum_k g[k] in[x + k], k = 0..10. Vertical filter: n
+     * values sum_k g[k] rows[k][x]. Then SSIM and contrast of the filtered maps [5, n]. */
     void (*gauss_products)(const float *a, const float *b, int width, double *maps);
     void (*gauss_along)(const double g[11], const double *in, int n, double *out);
     void (*gauss_across)(const double g[11], const double *const rows[11], int n, double *out);

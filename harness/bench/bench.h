@@ -41,7 +41,7 @@ struct kvr_bench_row {
     int blocks;                /* resident blocks (CTAs) per SM; 0: unknown */
 };
 
-/* Receives rows as they are completed and checked, so that they survive a later failure. */
+/* Receives each row once it is complete and checked, so that it survives a later failure. */
 struct kvr_bench_sink {
     void (*row)(void *ctx, const struct kvr_bench_row *row);
     bool (*wanted)(void *ctx, const char *name); /* called before a row is measured; NULL: all */

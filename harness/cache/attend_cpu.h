@@ -115,7 +115,7 @@ void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state 
 void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h, int d,
                          const float *rows, struct staged out);
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
-/* s [m][TILE], `wide` columns of which are computed. */
+/* s [m][TILE], of whose columns `wide` are computed. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
 /* acc [m][padded D] += p values (kvr_dot_kernels.soften). */

@@ -86,7 +86,7 @@ enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, co
  * KVR_ENOMEM the layer is unchanged. */
 enum kvr_status kvr_layer_follow(struct kvr_layer *l);
 
-/* Study: k, v [capacity,H,D] F32, n_active tokens of which are written. On KVR_ENOMEM the stored
+/* Study: k, v [capacity,H,D] F32, with n_active written tokens. On KVR_ENOMEM the stored
  * segments are unchanged; the policy may have scored already. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);

@@ -6,8 +6,8 @@
  *
  * Lines of text in $XDG_CACHE_HOME/kvreel/remembered (~/.cache), which may be deleted at any time.
  * Hashes are cached for files of at least KVR_REMEMBER_BYTES, keyed by device, inode, size and
- * change times, and only if the file was not modified within the last second, since a later write
- * in the same clock tick would go unnoticed. */
+ * change times. A file modified within the last second is not cached: a later write in the same
+ * clock tick would go unnoticed. */
 #ifndef KVR_CORE_REMEMBER_H
 #define KVR_CORE_REMEMBER_H
 

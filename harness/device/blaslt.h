@@ -6,11 +6,11 @@
  *     kvr_blaslt_plan_close(&p);
  *     kvr_blaslt_close(&lt);
  *
- * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, accumulation in F32, bias
- * and Y F32; or bias and Y BF16, optionally with a GELU epilogue if the library supports it. The
- * program does not link cuBLAS: without the library, or emulated, opening fails with the reason and
- * the engine uses its own kernels (harness/engine/linear_cuda.h). Two implementations, never in one
- * program: blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
+ * Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both F32 (no TF32) or both
+ * BF16. Bias and Y are F32, or both BF16, then optionally with a GELU epilogue if the library
+ * supports it. The program does not link cuBLAS: without the library, or emulated, opening fails
+ * with the reason and the engine uses its own kernels (harness/engine/linear_cuda.h). Two
+ * implementations, never in one program: blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 

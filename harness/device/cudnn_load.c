@@ -67,7 +67,7 @@ static enum kvr_status open_nvrtc_at(const char *place, const char *name, bool *
     return st == KVR_EUNSUPPORTED ? KVR_OK : st;
 }
 
-/* The folder of the library that `symbol` is of, with the slash; "" when nobody knows. */
+/* Folder of the library that defines `symbol`, with the slash; "" if unknown. */
 static void folder_of(void *library, const char *symbol, char *folder, size_t n)
 {
     void *const at = dlsym(library, symbol);

@@ -1,4 +1,4 @@
-/* encode.c - collects prompts, names their pack, and runs the encoder on those that are missing. */
+/* encode.c - collects prompts, names their pack, and runs the encoder on the missing ones. */
 #include "harness/run/encode.h"
 
 #include <poll.h>

@@ -11,9 +11,9 @@
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 
-/* Whether the rollout's time is known precisely enough without this cell: it is the seventh repeat
- * or a later one, at least six others count (kvr_store_times), and the confidence interval of their
- * median is within `until` of it. */
+/* Whether the rollout's time is known precisely enough without this cell. The cell must be the
+ * seventh repeat or a later one, and at least six others must count (kvr_store_times). The
+ * confidence interval of their median must be within `until` of it. */
 enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session *session,
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);

@@ -1,8 +1,8 @@
 /* checksum.h - checksums of rows, which detect changes made outside of kvreel.
  *
- * A checksum is the SHA-256 of the canonical text of a group's rows: a cell with its metrics,
- * series, memory, passes, probes, samples, artifacts and attempts; a session with its facts and
- * drift; a sweep with its plan. Generated columns and NULLs are excluded, so that columns and
+ * A checksum is the SHA-256 of the canonical text of a group's rows. A cell's group has its
+ * metrics, series, memory, passes, probes, samples, artifacts and attempts; a session's its facts
+ * and drift; a sweep's its plan. Generated columns and NULLs are excluded, so that columns and
  * tables of later versions do not invalidate it. Code that writes such rows renews the checksum in
  * the same transaction.
  *

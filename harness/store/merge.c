@@ -1,6 +1,6 @@
 /* merge.c - attaches a shard and copies its better rows, table by table.
  *
- * The tables are read from the schema: those that refer to a cell are copied with their cell, the
+ * The tables are read from the schema: tables that refer to a cell are copied with their cell, the
  * others row by row. */
 #include "harness/store/merge.h"
 

@@ -74,7 +74,7 @@ void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long n
 /* As written in a sweep: "21", "true", "staged". `buf` [24] is for numbers. */
 const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf);
 
-/* All defaults; those that depend on something else are 0 or NULL. */
+/* All defaults; 0 or NULL for a setting whose default depends on something else. */
 void kvr_settings_defaults(struct kvr_settings *s);
 /* Whether the setting applies to cells of this kind of run. */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);

@@ -7,7 +7,7 @@
  *     v veil          the first `sink` frames; `blocks` blocks of 2 x 2 positions over `span`
  *                     frames, each stored as one token of mean key and mean value
  *
- * plus the newest frames, of which `recent` are visible with the current chunk. A middle frame is
+ * plus the newest frames, `recent` of them visible with the current chunk. A middle frame is
  * stored once: it enters a store when it leaves the newest ones, as in the authors' Python path. A
  * block counts as one token, not as 4 span (as in the original), and lies entirely in the middle,
  * so the frames between the sink and the first block are evicted.

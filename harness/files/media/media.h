@@ -38,8 +38,8 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width);
 
 /* A contact sheet: one row per video with `columns` frames, evenly spaced including first and last,
- * or as picked by the row; pixels are repeated `scale` times; a two-pixel gap; labels in a built-in
- * bitmap font. */
+ * or as picked by the row. Pixels are repeated `scale` times, rows are two pixels apart, and labels
+ * use a built-in bitmap font. */
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;
