@@ -55,7 +55,7 @@ ldd "$place/bin/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
     esac
 done
 git ls-files -z 'harness/*.cu' 'methods/*.cu' | xargs -0 cp --parents -t "$place"
-cp --parents configs/cost-wan.yaml configs/tiny.yaml \
+cp --parents configs/cost-wan.yaml configs/cost-card.yaml configs/tiny.yaml \
     models/wan-1.3b-random/config.json tools/device/run.sh tools/device/sdpa.py tools/device/model.tsv "$place/"
 [ -z "${DATA:-}" ] || cp -r --parents tests/fixtures/wan_tiny models/nano "$place/"
 {
