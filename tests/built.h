@@ -1,4 +1,4 @@
-/* built.h - a file of the folder that the running test program was built into.
+/* built.h - path of a file in the build folder of the running test program.
  *
  *     built_file("tests/plugins/odd.so", path, sizeof path) */
 #ifndef TESTS_BUILT_H

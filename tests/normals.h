@@ -1,5 +1,4 @@
-/* normals.h - kvr_normal() for tests that ask for the same numbers again and again: loops over all
- * methods, whose data are drawn once.
+/* normals.h - kvr_normal() with a cache, for tests that loop over all methods with the same data.
  *
  *     drawn_normals(x, n, 3, a, b);     as kvr_normal(x, n, 3, KVR_RNG_TEST, a, b, 0) */
 #ifndef KVR_TESTS_NORMALS_H

@@ -1,4 +1,4 @@
-/* rows.h - a session and a cell that a database takes, for tests that say only what they are about.
+/* rows.h - a valid session and cell for the database, for tests that set only what they test.
  *
  *     struct kvr_row r = example_row("k1", "s0", KVR_OUT_OK);
  *     r.method = r.name = "RTN_INT2";

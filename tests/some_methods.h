@@ -1,4 +1,4 @@
-/* some_methods.h - which methods a loop over all of them takes where every one would take too long.
+/* some_methods.h - a representative subset of methods for loops where all would take too long.
  *
  * A method is taken when it brings something that none before it brought: in any of its readings a
  * stage, the width of a stage's codes or another way of it that has a name (scale=block), tiers, a

@@ -1,4 +1,4 @@
-/* suite.h - what every test program ends with: run the suite, tell by the exit status. */
+/* suite.h - the end of every test program: runs the suite and returns its status. */
 #ifndef KVR_TESTS_SUITE_H
 #define KVR_TESTS_SUITE_H
 

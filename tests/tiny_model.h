@@ -1,4 +1,4 @@
-/* tiny_model.h - for tests: a model folder with random weights, and deliberate faults in it. */
+/* tiny_model.h - a model folder with random weights for tests, with optional faults. */
 #ifndef KVR_TESTS_TINY_MODEL_H
 #define KVR_TESTS_TINY_MODEL_H
 

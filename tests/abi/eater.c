@@ -1,4 +1,4 @@
-/* eater.c - a library that takes BYTES of a process's static TLS (late.c). */
+/* eater.c - a library with BYTES of static TLS, to exhaust a process's reserve (late.c). */
 #ifndef BYTES
 #define BYTES 1
 #endif

@@ -1,4 +1,4 @@
-/* late.c - libkvreel.so opened by dlopen() where others have been before it.
+/* late.c - opens libkvreel.so with dlopen() after other libraries have used up static TLS.
  *
  *     late LIBRARY SCRATCH EATER.so,... NEEDED.so... [-- OTHER_OPENMP.so]
  *

@@ -1,4 +1,4 @@
-/* use.c - a program of libkvreel alone, as its header says it is used. */
+/* use.c - a program that uses only libkvreel's public header. */
 #if __has_include(<kvreel.h>)
 #include <kvreel.h> /* as installed */
 #else

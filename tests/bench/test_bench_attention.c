@@ -1,5 +1,4 @@
-/* test_bench_attention.c - `kvreel bench attention --shape`: how many queries it takes, and its
- * rows. */
+/* test_bench_attention.c - `kvreel bench attention --shape`: number of queries, and rows. */
 #include <string.h>
 
 #include "harness/bench/bench_attention.h"

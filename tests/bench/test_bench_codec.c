@@ -1,4 +1,4 @@
-/* test_bench_codec.c - the benchmark of coding: its rows, and its refusal of bad numbers. */
+/* test_bench_codec.c - the codec benchmark: its rows, and rejection of wrong results. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,4 @@
-/* test_bench_cuda.c - benchmarks of a CUDA device, on an emulated one: their gates, their rows, and
- * no ratio that nobody could stand by. */
+/* test_bench_cuda.c - benchmarks of an emulated CUDA device: checks, rows, and no ratio. */
 #include <check.h>
 #include <math.h>
 #include <string.h>

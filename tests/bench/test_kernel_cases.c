@@ -1,5 +1,5 @@
-/* test_kernel_cases.c - every variant of every kernel that this CPU has, against portable C on
- * hostile inputs; and that the comparison sees what is wrong. */
+/* test_kernel_cases.c - every kernel variant this CPU supports against portable C on adversarial
+ * inputs; and that the comparison detects errors. */
 #include "harness/bench/kernel_case.h"
 
 #include <check.h>

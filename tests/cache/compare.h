@@ -1,4 +1,4 @@
-/* compare.h - what tests of every method share: how many there are, and how far outputs differ. */
+/* compare.h - shared by tests over every method: their number, and differences of outputs. */
 #ifndef KVR_TESTS_CACHE_COMPARE_H
 #define KVR_TESTS_CACHE_COMPARE_H
 

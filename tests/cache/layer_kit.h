@@ -1,4 +1,4 @@
-/* layer_kit.h - one layer of a cache by itself, for tests of what it keeps. */
+/* layer_kit.h - a single cache layer for tests of its stored segments. */
 #ifndef KVR_TESTS_LAYER_KIT_H
 #define KVR_TESTS_LAYER_KIT_H
 

@@ -1,4 +1,4 @@
-/* test_adaptive_sink.c - which sinks give way, beside a slow list of frames. */
+/* test_adaptive_sink.c - sink replacement against a slow reference. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

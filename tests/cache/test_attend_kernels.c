@@ -1,5 +1,5 @@
-/* test_attend_kernels.c - every variant of attention's loops against a softmax in double, on
- * inputs that hurt. */
+/* test_attend_kernels.c - every variant of the CPU attention kernels against a softmax in double,
+ * on adversarial inputs. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* test_commit_bf16.c - what a layer stores of BF16 rows is, to the byte, what it stores of the floats
- * they are: of every method whose codecs alone look at what is stored, chunk by chunk, where groups
- * begin elsewhere than chunks as well. */
+/* test_commit_bf16.c - storing BF16 rows gives the same bytes as storing their floats, for every
+ * method whose codecs alone read the values, also with groups that do not start at chunks. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

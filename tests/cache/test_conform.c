@@ -1,5 +1,5 @@
-/* test_conform.c - the checks of `kvreel plugin check`: methods that are built in keep to them. What
- * breaks one is found in tests/cli/test_conform.sh, where it may crash. */
+/* test_conform.c - built-in methods pass the checks of `kvreel plugin check`. Failing plug-ins,
+ * which may crash, are tested in tests/cli/test_conform.sh. */
 #include <check.h>
 #include <string.h>
 

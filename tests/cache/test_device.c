@@ -1,5 +1,5 @@
-/* test_device.c - the cache on a CUDA device (emulated) stores the bytes of the CPU's and attends
- * alike, for every method.
+/* test_device.c - the cache on an emulated CUDA device stores the CPU's bytes and attends equally,
+ * for every method.
  *
  * long: every method on an emulated device. */
 #include <check.h>

@@ -1,5 +1,4 @@
-/* test_fade.c - what stands for the past in FadeMem and in Rolling Sink: frame by frame, whose values
- * are held and for which time keys are turned. */
+/* test_fade.c - FadeMem and Rolling Sink: source frame and key position of every stored frame. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_grouped.c - fewer KV heads than query heads, and causal chunks.
+/* test_grouped.c - fewer KV heads than query heads (GQA), and causal chunks.
  *
  * Against a direct softmax in double, and against a cache that holds every KV head once for each
  * query head that reads it: then attention is the same and bytes are not. */

@@ -1,4 +1,4 @@
-/* test_head_classes.c - classes of heads: what each keeps, and how they are told apart. */
+/* test_head_classes.c - head classes: classification, and the tokens each class keeps. */
 #include <check.h>
 #include <omp.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* test_keep.c - the retention `keep`: giving up nothing changes nothing, budgets are kept, what is
- * protected stays, and the weights it chooses by are softmax's. */
+/* test_keep.c - the retention `keep`: a full budget changes nothing, budgets hold, protected tokens
+ * stay, and its weights are softmax's. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>

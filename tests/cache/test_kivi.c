@@ -1,5 +1,5 @@
-/* test_kivi.c - KIVI's tail: whatever chunks tokens come in, whole 128 of them are coded as if all had
- * come at once, and the others are as they were. */
+/* test_kivi.c - KIVI's residual: for any chunking, complete blocks of 128 tokens are quantized as
+ * if they came at once, and the rest stays exact. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

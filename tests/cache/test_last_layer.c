@@ -1,5 +1,5 @@
-/* test_last_layer.c - `layers=last`: what the last layer chooses all layers keep, and it costs what is
- * predicted. */
+/* test_last_layer.c - `layers=last`: all layers keep the last layer's selection, at the predicted
+ * size. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

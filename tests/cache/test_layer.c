@@ -1,5 +1,5 @@
-/* test_layer.c - one layer of every method in both readings: what it keeps to, and the study's
- * recoding against a slow model of it. */
+/* test_layer.c - one layer of every method in both readings: invariants, and the study's recoding
+ * against a slow reference. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,4 @@
-/* test_memory.c - running means of what is given up, beside a slow cache of keys before their
- * rotation. */
+/* test_memory.c - moving averages of evicted tokens, against a slow pre-RoPE cache. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* test_merge.c - near copies along time as one key with a weight: what softmax makes of it is what
- * it makes of them all. */
+/* test_merge.c - merged near-duplicates with a multiplicity give the same softmax as the
+ * originals. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

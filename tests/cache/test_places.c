@@ -1,5 +1,5 @@
-/* test_places.c - where the tokens of a coded block come from is what its stages are told: runs,
- * lists of a tier's tokens, of those that a retention keeps, on both backends. */
+/* test_places.c - stages receive the positions of a block's tokens: runs, lists of a tier, lists of
+ * a retention, on both backends. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_pyramid.c - Pyramid Forcing: what each label keeps, and blocks as their means. */
+/* test_pyramid.c - Pyramid Forcing: frames kept by each label, and blocks as means. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

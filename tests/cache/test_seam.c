@@ -1,5 +1,5 @@
-/* test_seam.c - what a codec says of itself, and who listens: attention in the space of a plug-in's
- * transform, corrections by the kind of noise, bytes that depend on the data. */
+/* test_seam.c - codec descriptions and their users: attention in a plug-in's transformed space,
+ * corrections by noise model, data-dependent sizes. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

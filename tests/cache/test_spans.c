@@ -1,5 +1,4 @@
-/* test_spans.c - segments that are not chunks: several coded as one, and groups that lie at
- * absolute places. */
+/* test_spans.c - segments of several chunks, and groups at absolute positions. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

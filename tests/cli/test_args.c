@@ -1,4 +1,4 @@
-/* test_args.c - the option parser: every form of an option, every way to get one wrong. */
+/* test_args.c - the option parser: every form of an option and every error. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_dtype.c - every narrow value, every midpoint between two of them, and a sweep of floats,
- * against a definition of "nearest, ties to even" written from the formats' own terms. */
+/* test_dtype.c - every narrow value, every midpoint, and a sweep of floats, against a definition of
+ * round to nearest even. */
 #include "harness/core/dtype.h"
 #include "tests/suite.h"
 

@@ -1,4 +1,4 @@
-/* test_files.c - names of files, folders, files that appear whole; the clock and the build. */
+/* test_files.c - paths, atomic output files, the clock and the build's identity. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>

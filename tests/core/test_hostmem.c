@@ -1,4 +1,4 @@
-/* test_hostmem.c - a spike of a millisecond is seen, by the kernel's count and by ours. */
+/* test_hostmem.c - a memory spike of a millisecond is measured. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

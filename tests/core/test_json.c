@@ -1,4 +1,4 @@
-/* test_json.c - what the typed getters say. */
+/* test_json.c - messages of the typed getters. */
 #include "harness/core/json.h"
 #include "harness/core/utf8.h"
 #include "tests/suite.h"

@@ -1,5 +1,5 @@
-/* test_library.c - what the loader says when it has no memory is told from what it says of a library that
- * is not there. The loader is this file: glibc's words for each are given to it. */
+/* test_library.c - a loader without memory is distinguished from a missing library. This file
+ * replaces the loader and returns glibc's messages. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* test_memtext.c - a text that is printed into memory is whole, or there is none. */
+/* test_memtext.c - text printed into memory is complete, or there is none. */
 #include <check.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* test_regex.c - the same answers as POSIX, and in bounded time where POSIX takes seconds. */
+/* test_regex.c - agrees with POSIX, in bounded time where POSIX takes seconds. */
 #include "harness/core/regex.h"
 
 #include <regex.h>

@@ -1,4 +1,4 @@
-/* test_remember.c - hashes of large files are remembered, of the file as it is. */
+/* test_remember.c - hashes of large files are cached, and never stale. */
 #include "harness/core/remember.h"
 #include "tests/suite.h"
 

@@ -1,4 +1,4 @@
-/* test_rng.c - Philox: the published vectors, independence of how it is cut, and moments. */
+/* test_rng.c - Philox: published vectors, independence of partitioning, and moments. */
 #include "harness/core/rng.h"
 #include "tests/suite.h"
 

@@ -1,4 +1,4 @@
-/* test_safetensors.c - good files, files that lie, and writing. */
+/* test_safetensors.c - valid files, malformed files, and writing. */
 #include "harness/core/safetensors.h"
 #include "harness/device/array.h"
 #include "tests/suite.h"

@@ -1,4 +1,4 @@
-/* test_sha256.c - FIPS 180-4 examples, pieces, files. */
+/* test_sha256.c - FIPS 180-4 examples, partial input, files. */
 #include "harness/core/sha256.h"
 #include "tests/suite.h"
 

@@ -1,4 +1,4 @@
-/* both.h - what the tests of CUDA kernels share: one stream, copies, guarded outputs.
+/* both.h - shared by tests of CUDA kernels: one stream, copies, guarded outputs.
  *
  * Emulated, buffers have their exact size and every access is checked; on a device outputs lie
  * between guard bytes. */

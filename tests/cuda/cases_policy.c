@@ -1,4 +1,4 @@
-/* cases_policy.c - statistics, ranks and means: CPU against CUDA, equal bits. */
+/* cases_policy.c - statistics, ranks and means: CPU against CUDA, bit-identical. */
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 #include "methods/kernels/saliency.h"

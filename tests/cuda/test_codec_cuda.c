@@ -1,5 +1,5 @@
-/* test_codec_cuda.c - the codec of every method on both backends: what one packs is what the other
- * packs, byte for byte, and either unpacks it, bit for bit but for the payload of a NaN.
+/* test_codec_cuda.c - the codecs of every method on both backends: identical packed bytes, and
+ * either unpacks the other's, bit-identical except for NaN payloads.
  *
  * No tolerance: the kernels do the CPU's operations in the CPU's order (cases_codec.c). */
 #include <limits.h>

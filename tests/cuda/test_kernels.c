@@ -1,4 +1,4 @@
-/* test_kernels.c - every CUDA kernel against the CPU's definition, on a device or emulated.
+/* test_kernels.c - every CUDA kernel against the CPU reference, on a device or emulated.
  *
  * long: every kernel, emulated. */
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* test_names.c - devices by name, and what is known of one without opening it here. */
+/* test_names.c - devices by name, and their description without opening them in this process. */
 #include <check.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* test_policy_cuda.c - the tiers and retention of every method decide the same on both backends,
- * chunk after chunk. */
+/* test_policy_cuda.c - tiers and retention of every method decide equally on both backends, chunk
+ * by chunk. */
 #include "methods/method.h"
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"

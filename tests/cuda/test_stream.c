@@ -1,4 +1,4 @@
-/* test_stream.c - which devices are refused and how; memory, time and graphs of a stream. */
+/* test_stream.c - refused devices and their messages; memory, time and graphs of a stream. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

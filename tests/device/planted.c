@@ -1,5 +1,5 @@
-/* planted.c - a test program with everything that can go wrong on a device, for what runs them there
- * (tests/cli/test_device_check.sh): checks that pass, fail, hang, crash and end the process. */
+/* planted.c - a test program with every kind of failure on a device, for its runner
+ * (tests/cli/test_device_check.sh): checks that pass, fail, hang, crash and exit. */
 #include <check.h>
 #include <signal.h>
 #include <unistd.h>

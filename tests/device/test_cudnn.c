@@ -1,4 +1,4 @@
-/* test_cudnn.c - attention by cuDNN, by a library that stands in for it on the emulated device. */
+/* test_cudnn.c - attention by cuDNN, with a substitute library on the emulated device. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

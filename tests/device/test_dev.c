@@ -1,4 +1,4 @@
-/* test_dev.c - every kind of device does what dev.h says, and says of itself what is true. */
+/* test_dev.c - every kind of device satisfies dev.h, and describes itself correctly. */
 #include "harness/device/dev.h"
 
 #include <string.h>

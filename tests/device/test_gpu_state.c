@@ -1,4 +1,4 @@
-/* test_gpu_state.c - a GPU's clocks, heat and company, by a library that stands in for NVIDIA's. */
+/* test_gpu_state.c - a GPU's clocks, temperature and processes, with a substitute for NVML. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* test_mem.c - the books of the allocator. */
+/* test_mem.c - memory accounting of the allocator. */
 #include "harness/device/mem.h"
 #include "tests/suite.h"
 

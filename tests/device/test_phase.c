@@ -1,4 +1,4 @@
-/* test_phase.c - times of phases on both kinds of device. */
+/* test_phase.c - phase times on both kinds of device. */
 #include <time.h>
 
 #include "harness/core/clock.h"

@@ -1,4 +1,4 @@
-/* malloc_fault.c - the n-th allocation of a program fails. To be preloaded:
+/* malloc_fault.c - makes the n-th allocation of a program fail. Preloaded:
  *
  *     LD_PRELOAD=build/tests/faults/malloc_fault.so FAULT_NTH=17 kvreel list methods
  *     LD_PRELOAD=... FAULT_PLACES=FILE kvreel list methods     which are worth it, into FILE

@@ -1,4 +1,4 @@
-/* files.h - for tests: whole files in memory, in blocks of exactly their size. */
+/* files.h - whole files in exact-size allocations, for tests. */
 #ifndef KVR_TESTS_WEIGHTS_FILES_H
 #define KVR_TESTS_WEIGHTS_FILES_H
 

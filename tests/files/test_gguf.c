@@ -1,4 +1,4 @@
-/* test_gguf.c - GGUF: metadata, blocks against ggml's own decoder, files that lie. */
+/* test_gguf.c - GGUF: metadata, blocks against ggml's decoder, malformed files. */
 #include <string.h>
 
 #include "harness/files/weights/weights.h"

@@ -1,5 +1,5 @@
-/* test_media.c - what is written can be read back: raw frames exactly, PNG exactly, H.264
- * closely; and files that are missing, cut short or in the wrong place are named. */
+/* test_media.c - round trips: raw frames and PNG exactly, H.264 closely; missing, truncated and
+ * misplaced files are named in errors. */
 #include <check.h>
 #include <math.h>
 #include <stdbool.h>

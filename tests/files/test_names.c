@@ -1,4 +1,4 @@
-/* test_names.c - other programs' names for our tensors, shards, and what a file is. */
+/* test_names.c - other programs' tensor names, shards, and kinds of files. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* test_torch.c - .pt files: good ones to the last bit, hostile ones refused, damaged ones survived.
+/* test_torch.c - .pt files: valid ones exactly, hostile ones refused, damaged ones survived.
  *
  * tests/fixtures/pt is written by tools/make-pt-fixtures.py; ../shared/fixtures/real, where it is,
  * holds files of torch itself and many more that lie. */

@@ -1,4 +1,4 @@
-/* codec_tools.h - what the tests of codecs share: hostile blocks, guarded outputs. */
+/* codec_tools.h - shared by codec tests: adversarial blocks, guarded outputs. */
 #ifndef KVR_TESTS_CODEC_TOOLS_H
 #define KVR_TESTS_CODEC_TOOLS_H
 

@@ -1,5 +1,5 @@
-/* test_cells.c - formats of channels of a head against worked examples, the projects' own and by
- * hand, against tables of small floats, and against published sizes and distortions. */
+/* test_cells.c - per-head channel formats against worked examples, tables of minifloats, and
+ * published sizes and distortions. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/kernels/pack.h"

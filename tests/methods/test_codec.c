@@ -1,4 +1,4 @@
-/* test_codec.c - pipelines: their text, their bytes, and what any of them must keep to. */
+/* test_codec.c - pipelines: text form, bytes, and common invariants. */
 #include "tests/methods/codec_tools.h"
 
 #include <omp.h>

@@ -1,4 +1,4 @@
-/* test_correction.c - corrections against Monte Carlo, and what they do to attention mass. */
+/* test_correction.c - corrections against Monte Carlo, and their effect on attention mass. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

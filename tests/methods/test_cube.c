@@ -1,4 +1,4 @@
-/* test_cube.c - means over cubes of tokens: where cubes lie, what is kept, what is left. */
+/* test_cube.c - cube means: indexing, stored bytes, residual. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/cube/cube.h"

@@ -1,4 +1,4 @@
-/* test_hadamard.c - the transform against the matrix it is a short way through. */
+/* test_hadamard.c - the fast transform against the Walsh-Hadamard matrix. */
 #include "methods/codecs/hadamard/fwht.h"
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"

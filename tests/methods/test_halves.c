@@ -1,4 +1,4 @@
-/* test_halves.c - LightX2V's grid: its worked example, its sizes, and against a slow model. */
+/* test_halves.c - LightX2V's grid: a worked example, sizes, and a slow reference. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/kernels/pack.h"

@@ -1,6 +1,6 @@
-/* test_isa.c - every instruction set against portable C: coded bytes and decoded values have to be
- * the same bits, on blocks that hurt. What portable C does is tested against the definitions by
- * test_grid, test_pack, test_hadamard, test_outliers and test_dtype. */
+/* test_isa.c - every instruction set against portable C: identical codes and decoded values on
+ * adversarial blocks. Portable C is tested by test_grid, test_pack, test_hadamard, test_outliers
+ * and test_dtype. */
 #include <malloc.h>
 #include <omp.h>
 

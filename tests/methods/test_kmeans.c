@@ -1,5 +1,5 @@
-/* test_kmeans.c - centres taken off: what is stored to the byte, the nearest ones in double, and
- * that what was taken off comes back. */
+/* test_kmeans.c - k-means centroids: stored bytes, nearest centroids in double, and exact
+ * restoration. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/method.h"

@@ -1,5 +1,5 @@
-/* test_kvcomp.c - KVComp: what it codes comes back as it was, in no more than entropy asks for and
- * what a code of whole bits costs; a constant, and symbols that do not occur. */
+/* test_kvcomp.c - KVComp: lossless coding of the symbols, size near the entropy bound, constants,
+ * and absent symbols. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"

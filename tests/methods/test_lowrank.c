@@ -1,4 +1,4 @@
-/* test_lowrank.c - few directions: bytes, blocks that have no more, and the best error there is. */
+/* test_lowrank.c - principal directions: bytes, blocks of low rank, and the optimal error. */
 #include "tests/methods/codec_tools.h"
 
 #include <unistd.h>

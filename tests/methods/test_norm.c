@@ -1,5 +1,4 @@
-/* test_norm.c - tokens over their lengths: lengths alone carry a token's size, and what is stored is
- * counted. */
+/* test_norm.c - normalised tokens: only norms carry magnitude, and they are counted. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"

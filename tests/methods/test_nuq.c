@@ -1,5 +1,4 @@
-/* test_nuq.c - levels fitted to a block: bytes, exact elements, and that the levels are the best.
- */
+/* test_nuq.c - levels fitted to a block: bytes, outliers, and optimality. */
 #include "tests/methods/codec_tools.h"
 
 #include <sys/stat.h>

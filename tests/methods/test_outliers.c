@@ -1,4 +1,4 @@
-/* test_outliers.c - which elements are held exactly, and what the grid sees in their place. */
+/* test_outliers.c - which elements are stored exactly, and their replacement for the grid. */
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
-/* test_packkv.c - PackKV: the order of tokens changes bytes and no value, values by the definition,
- * and the most it may take. */
+/* test_packkv.c - PackKV: the permutation changes bytes but no value, values match the definition,
+ * and the size bound holds. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"

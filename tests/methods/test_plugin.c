@@ -1,5 +1,5 @@
-/* test_plugin.c - what a plug-in may not export, one wrong thing at a time; and the example's
- * stage under the pipelines of the others. */
+/* test_plugin.c - every error a plug-in's exports can have; and the example's stage in other
+ * pipelines. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

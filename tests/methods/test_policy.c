@@ -1,4 +1,4 @@
-/* test_policy.c - parts by name, and the tiers that look at positions: recent, age, spatial. */
+/* test_policy.c - parts by name, and the position-based tiers: recent, age, spatial. */
 #include "harness/core/rng.h"
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"

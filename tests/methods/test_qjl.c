@@ -1,4 +1,4 @@
-/* test_qjl.c - signs of projections: no bias, the variance that the formula says, published sizes. */
+/* test_qjl.c - signs of projections: unbiased, the variance of the formula, published sizes. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/qjl/qjl.h"

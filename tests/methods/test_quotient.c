@@ -1,5 +1,5 @@
-/* test_quotient.c - kvr_quotient against division, to the bit: by every number of 11 bits, and by the
- * roots that the Walsh-Hadamard transform divides by. */
+/* test_quotient.c - kvr_quotient against division, bit-identical: for every 11-bit divisor, and the
+ * square roots of the Walsh-Hadamard transform. */
 #include "methods/kernels/quotient.h"
 
 #include <stdlib.h>

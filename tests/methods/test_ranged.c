@@ -1,4 +1,4 @@
-/* test_ranged.c - an entropy stage: worked bytes, and that every code comes back. */
+/* test_ranged.c - range coding: worked bytes, and lossless decoding. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/ranged/ranged.h"

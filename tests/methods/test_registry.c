@@ -1,4 +1,4 @@
-/* test_registry.c - what every row of methods.def must keep to. */
+/* test_registry.c - invariants of every row of methods.def. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_rotate.c - rotations in blocks and behind signs, by the definition in double; means that are
- * taken off and put back. */
+/* test_rotate.c - block rotations with signs, against the definition in double; means subtracted
+ * and restored. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"

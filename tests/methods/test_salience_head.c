@@ -1,4 +1,4 @@
-/* test_salience_head.c - the salience head: its sum, its file, who gets drawn weights. */
+/* test_salience_head.c - the salience head: its output, its file, and random weights. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
-/* test_trq.c - frames as differences from the frame before: worked examples to the byte, published
- * sizes, and that the decoder has what the encoder went on from. */
+/* test_trq.c - frame differences: worked examples, published sizes, and encoder state equal to the
+ * decoder's. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/trq/trq.h"

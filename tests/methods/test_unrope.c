@@ -1,5 +1,5 @@
-/* test_unrope.c - keys before their rotary embedding: the model's own turns undone and done again,
- * and what that is good for. */
+/* test_unrope.c - pre-RoPE coding: inverse rotation and rotation match the model's, and its
+ * benefit. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/unrope/unrope.h"

@@ -1,5 +1,5 @@
-/* test_vidkv.c - VidKV's two codecs: constants, the shipped readings' defects, published sizes, and
- * keys against a slow model. */
+/* test_vidkv.c - VidKV's two codecs: constants, defects of the shipped readings, published sizes,
+ * and keys against a slow reference. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"

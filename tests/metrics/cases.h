@@ -1,5 +1,4 @@
-/* cases.h - pairs of small videos that C and Python make alike, and what scikit-image says of
- * them. The recorded numbers come from (numpy, scikit-image 0.26.0):
+/* cases.h - pairs of small videos generated equally in C and Python, with scikit-image's results.
  *
  *     def lcg(n, x):                       # bytes of a linear congruential generator
  *         for i in range(n):

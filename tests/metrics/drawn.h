@@ -1,4 +1,4 @@
-/* drawn.h - weights that C and Python make alike.
+/* drawn.h - weights generated equally in C and Python.
  *
  *     def mix(n, seed):                                 # uint32, wrapping
  *         x = arange(n) * 0x9E3779B1 + seed * 0x85EBCA6B

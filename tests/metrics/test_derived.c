@@ -1,4 +1,4 @@
-/* test_derived.c - curves over chunks and prefixes and the drift to a rollout's end, by hand. */
+/* test_derived.c - curves over chunks and prefixes and drift, against values computed by hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

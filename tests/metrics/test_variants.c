@@ -1,5 +1,5 @@
-/* test_variants.c - every variant of the metrics' loops against the portable one, to the bit: a
- * stored metric does not depend on the CPU. On sizes that fill no vector, extremes, NaN. */
+/* test_variants.c - every variant of the metrics' kernels against the portable one, bit-identical,
+ * on sizes that are no multiple of a vector, extremes, NaN. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_axes.c - the sweep language: ranges, axes that go together, rules, groups of methods. */
+/* test_axes.c - the sweep language: ranges, zipped axes, rules, groups of methods. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_commands.c - programs among the metrics of a sweep. */
+/* test_commands.c - external programs among a sweep's metrics. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

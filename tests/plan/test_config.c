@@ -1,4 +1,4 @@
-/* test_config.c - the keys of a sweep, and every way to get one wrong. */
+/* test_config.c - the keys of a sweep, and every error. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_fit.c - an option solved for a budget takes the most that fits, by the arithmetic of
- * predictions; what cannot be solved is refused with the reason. */
+/* test_fit.c - fitting an option to a budget: the largest value that fits according to predictions;
+ * unsolvable cases are refused with the reason. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

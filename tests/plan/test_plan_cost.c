@@ -1,5 +1,5 @@
-/* test_plan_cost.c - what a plan takes for each of its cells, in allocations and dry rollouts: a
- * second is another one on another machine, and these are not. */
+/* test_plan_cost.c - planning cost per cell in allocations and dry rollouts, which do not depend on
+ * the machine. */
 #include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>

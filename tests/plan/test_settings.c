@@ -1,4 +1,4 @@
-/* test_settings.c - what comes of a row of settings.def: reading, keys, JSON, filters, SQL. */
+/* test_settings.c - uses of a settings.def row: parsing, keys, JSON, filters, SQL. */
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_truth.c - prompts with frames of the world: what is read, what is refused, what is keyed. */
+/* test_truth.c - prompts with ground-truth frames: accepted and refused input, keys. */
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_yaml.c - places are right, and what is refused says where. */
+/* test_yaml.c - line numbers are right, and errors name them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

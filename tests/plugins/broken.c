@@ -1,5 +1,5 @@
-/* broken.c - elements as FP16, by a stage that breaks one rule at a time: what `kvreel plugin check`
- * has to find. */
+/* broken.c - FP16 elements with a stage that breaks one rule at a time, for `kvreel plugin check`
+ * to find. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

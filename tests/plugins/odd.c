@@ -1,6 +1,5 @@
-/* odd.c - stages of kinds that no built-in one is: a transform that is not orthogonal and differs
- * by head, a grid that says nothing of its error, one whose error is relative, and one whose bytes
- * depend on the data. */
+/* odd.c - kinds of stages without a built-in example: a non-orthogonal per-head transform, a grid
+ * without noise model, one with relative error, and one of data-dependent size. */
 #include <string.h>
 
 #include "methods/plugin.h"

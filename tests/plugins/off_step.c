@@ -1,5 +1,5 @@
-/* off_step.c - RTN_INT2 with a step that is off by one part in 256, where it is written or where it
- * is read: mistakes that the golden test has to find. */
+/* off_step.c - RTN_INT2 with a scale off by one part in 256, when encoding or decoding: errors for
+ * the golden test to find. */
 #include "methods/plugin.h"
 
 static const float off = 1 + 0x1p-8f;

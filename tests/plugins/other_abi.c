@@ -1,5 +1,4 @@
-/* other_abi.c - a plug-in that says it was built for the ABI before this one; the rest is in order.
- */
+/* other_abi.c - a plug-in of the previous ABI, otherwise valid. */
 #include "methods/plugin.h"
 
 const struct kvr_plugin kvr_plugin_export = {

@@ -1,5 +1,4 @@
-/* poison.c - a codec that reads back a NaN: what becomes of a sweep with a method that is broken.
- */
+/* poison.c - a codec that decodes a NaN: a sweep with a broken method. */
 #include <math.h>
 
 #include "methods/plugin.h"

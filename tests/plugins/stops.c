@@ -1,5 +1,4 @@
-/* stops.c - a plug-in that asks the program to end while it is being loaded: before a command has
- * begun. */
+/* stops.c - a plug-in that requests termination while it is loaded, before a command starts. */
 #include <signal.h>
 
 #include "methods/plugin.h"

@@ -1,4 +1,4 @@
-/* unknown_stage.c - a method whose pipeline names a stage that nobody has. */
+/* unknown_stage.c - a method with an unknown stage in its pipeline. */
 #include "methods/plugin.h"
 
 static const struct kvr_method broken = {

@@ -1,4 +1,4 @@
-/* test_answer.c - what makes a time not count, and a cell INVALID, of a worker's answer. */
+/* test_answer.c - why a time does not count, and why a cell is INVALID, from a worker's answer. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

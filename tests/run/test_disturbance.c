@@ -1,5 +1,5 @@
-/* test_disturbance.c - what a GPU and other programs do beside a cell, and which of it makes a time not
- * count. */
+/* test_disturbance.c - GPU state and other programs during a cell, and which of it invalidates a
+ * time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-/* test_external.c - programs as metrics: what they are given, what they are kept from, and every
- * way they can fail. Called with the argument `probe` this program is one that tries what it should
- * not. */
+/* test_external.c - external programs as metrics: arguments, confinement, and every failure. With
+ * the argument `probe` this program is one that tries what the sandbox forbids. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <dirent.h>

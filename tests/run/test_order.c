@@ -1,4 +1,4 @@
-/* test_order.c - in which order cells are started: by the seed, round by round, baselines first. */
+/* test_order.c - order of cells: by seed, round by round, baselines first. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-/* test_progress.c - what is told of a running sweep: a bar with the time left on a terminal, lines
- * elsewhere, and colour for whoever wants it. */
+/* test_progress.c - progress output: a bar on a terminal, lines elsewhere, and optional colour. */
 #include <check.h>
 #include <fcntl.h>
 #include <math.h>

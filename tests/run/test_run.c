@@ -1,5 +1,5 @@
-/* test_run.c - sweeps end to end: what is stored, what survives, what becomes of workers that
- * crash, hang, babble or are killed, and of parents that are.
+/* test_run.c - sweeps end to end: stored rows, resumption, and workers and parents that crash, hang
+ * or are killed.
  *
  * This program is its own worker: started with the argument `worker` it does as kvreel does,
  * unless KVR_TEST_FAULT says what is to go wrong with the cells of one method:

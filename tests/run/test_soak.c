@@ -1,5 +1,5 @@
-/* test_soak.c - what a sweep's parent holds does not grow with the cells: as many descriptors and
- * as much memory after the last as after the first.
+/* test_soak.c - a sweep's parent does not grow with the number of cells: descriptors and memory
+ * after the last cell equal those after the first.
  *
  * 200 cells of a model of a few weights; KVR_SOAK=n asks for n (`make soak`). A third of the
  * workers crash: failures have a way of their own through the parent. This program is its own

@@ -1,4 +1,4 @@
-/* test_damage.c - databases with changed bytes: nobody takes other content for what was written.
+/* test_damage.c - databases with changed bytes: no changed content passes as the original.
  *
  * A small database is damaged at places that are drawn: bytes, runs of bytes, pages swapped or
  * zeroed, texts and numbers changed by SQL. Whatever kvr_store_check() passes must have the content

@@ -1,5 +1,5 @@
-/* test_merge.c - shards joined in any order, any of them any number of times, give one content;
- * that of a single database when they were parts of one sweep.
+/* test_merge.c - merging shards in any order and any number of times gives one content, that of a
+ * single database for parts of one sweep.
  *
  * long: hundreds of databases are opened. */
 #include <check.h>

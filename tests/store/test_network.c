@@ -1,5 +1,5 @@
-/* test_network.c - a database on a network file system: no WAL, whose index lives in one host's
- * memory, but a rollback journal under an exclusive lock. statfs() is this program's own. */
+/* test_network.c - a database on a network file system uses a rollback journal under an exclusive
+ * lock instead of WAL. statfs() is replaced by this program. */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_store.c - what is put is there, once; what cannot be put leaves no trace. */
+/* test_store.c - stored rows exist once; a failed insert leaves no trace. */
 #include <check.h>
 #include <fcntl.h>
 #include <jansson.h>

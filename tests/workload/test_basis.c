@@ -1,5 +1,5 @@
-/* test_basis.c - directions of a rollout: the planted ones, of keys before their rotation, and what a
- * codec makes of them. */
+/* test_basis.c - principal directions of a rollout: planted ones, of pre-RoPE keys, and their use
+ * by a codec. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

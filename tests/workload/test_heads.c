@@ -1,4 +1,4 @@
-/* test_heads.c - classes of heads by what is planted in their keys. */
+/* test_heads.c - head classes from patterns planted in the keys. */
 #include <check.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* test_levels.c - levels of a rollout: those that the codec fits to the same chunk by itself, and
- * chunks weigh as their ranges do. */
+/* test_levels.c - calibrated levels of a rollout: equal to the codec's own fit of the chunk, with
+ * chunks weighted by range. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

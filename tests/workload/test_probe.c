@@ -1,4 +1,4 @@
-/* test_probe.c - the probe against attention written out plainly.
+/* test_probe.c - the probe against plain attention.
  *
  * Here attention is done over segments, with one key of multiplicity m for a summary or a zero
  * and its weight divided by m afterwards; the probe works token by token. Corrections come from

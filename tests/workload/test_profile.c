@@ -1,4 +1,4 @@
-/* test_profile.c - the profile pass on numbers worked out by hand. */
+/* test_profile.c - the profiling pass against numbers computed by hand. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* test_replay.c - what was recorded attends again to the same bits, and methods are measured by it.
- */
+/* test_replay.c - a recorded trace replays bit-identically, and methods are measured against it. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_rollout.c - rollouts that go on from given frames, or under a teacher, on the bundled
+/* test_rollout.c - rollouts that continue given frames, or with teacher forcing, on the bundled
  * model. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* test_salience.c - what each token gets in the whole video, against a slow double; and who is told. */
+/* test_salience.c - attention each token receives in the whole video, against a slow reference in
+ * double. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

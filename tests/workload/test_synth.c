@@ -1,4 +1,4 @@
-/* test_synth.c - what is drawn has the statistics that were asked for, and gives them on. */
+/* test_synth.c - synthetic data has the requested statistics. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_text.c - partial prefill of a tiny language model: what is scored, and beside what. */
+/* test_text.c - partial prefill of a tiny language model: scored tokens and references. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_trace.c - a trace is read as it was written, and refused when it is not what it says. */
+/* test_trace.c - a trace reads back as written, and is refused if inconsistent. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* watched.h - a rollout of drawn chunks through a BF16 cache that somebody watches. */
+/* watched.h - a rollout of random chunks through an observed BF16 cache. */
 #ifndef KVR_TESTS_WATCHED_H
 #define KVR_TESTS_WATCHED_H
 
