@@ -25,6 +25,11 @@
  *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
  *     command, why               what cannot be told here, and what would tell it
  *
+ * and, beside any of them,
+ *
+ *     card: {of, than, above or below}    where the database cannot tell: the ratio of two rows of
+ *                                results/measured is above, or below, a number (claims_card.c)
+ *
  * Verdicts are of the test of sequence.h, e-BH at 5 % over all tests of the ledger, so that a database
  * may be judged as often as it grows:
  *
@@ -66,6 +71,16 @@ enum kvr_claim_relation {
 
 enum { KVR_CLAIM_NEEDS = 8 };
 
+/* Ratios of two measured rows of a GPU. */
+struct kvr_claim_card {
+    const char *of, *than; /* names of rows; NULL: the claim has no `card` */
+    bool above;
+    double bound;
+    int n;                  /* sessions with both rows */
+    double lo, hi, log_sum; /* of the ratios */
+    char gpu[64];
+};
+
 /* Texts are the ledger's document's. */
 struct kvr_claim {
     const char *id, *says, *source, *at;
@@ -85,6 +100,7 @@ struct kvr_claim {
     double n_needed; /* prompts; NaN: not known, INFINITY: none would do */
     double cost_s;   /* of the prompts that are missing, seconds of one core; NaN: not known */
     enum kvr_claim_verdict verdict;
+    struct kvr_claim_card card;
     bool hidden; /* no row of the table */
     int next;    /* prompts per suite that `kvreel settle` would give it */
     char why[512];
@@ -129,6 +145,10 @@ const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const 
 /* --- what claims*.c share ---------------------------------------------------------------- */
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
+/* Ratios of a claim's `card` below the folder `measured`; none are found where there is no such folder. */
+void kvr_claim_card(struct kvr_claim *c, const char *measured);
+/* The verdict of those, if the claim is open and there are some. */
+void kvr_claim_judge_card(struct kvr_claim *c);
 /* Margins, verdicts, n that is needed and costs of the claims that have been tested. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);

@@ -148,6 +148,7 @@ static enum kvr_status judge_all(struct kvr_ledger *l, const struct kvr_table *f
 
         if (c->tested)
             judge(l, c, told[i], costs, most);
+        kvr_claim_judge_card(c);
         l->n[c->verdict]++;
         if (c->tested && c->verdict == KVR_CLAIM_OPEN && isfinite(c->cost_s) &&
             (l->cheapest < 0 || c->cost_s < l->claim[l->cheapest].cost_s) && isfinite(c->n_needed))

@@ -210,13 +210,33 @@ static enum kvr_status read_command(struct kvr_claim *c, const struct kvr_yaml_n
     return KVR_OK;
 }
 
+static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node *n)
+{
+    static const char *const keys[] = { "of", "than", "above", "below", NULL };
+    double below;
+
+    if (!n)
+        return KVR_OK;
+    KVR_TRY(kvr_yaml_keys(n, keys));
+    KVR_TRY(text_of(n, "of", NULL, &c->card.of));
+    KVR_TRY(text_of(n, "than", NULL, &c->card.than));
+    KVR_TRY(number_of(n, "above", NAN, &c->card.bound));
+    KVR_TRY(number_of(n, "below", NAN, &below));
+    c->card.above = !isnan(c->card.bound);
+    if (c->card.above == !isnan(below))
+        return kvr_yaml_fail(n, "card: need one of 'above' and 'below', a ratio");
+    if (!c->card.above)
+        c->card.bound = below;
+    return KVR_OK;
+}
+
 static enum kvr_status read_claim(struct kvr_ledger *l, struct kvr_claim *c,
                                   const struct kvr_yaml_node *n)
 {
     static const char *const keys[] = { "id",   "says",     "source",    "at",     "more",
                                         "less", "alike",    "sql",       "ratio",  "command",
                                         "why",  "shown_by", "margin",    "metric", "needs",
-                                        "kind", "forcing",  "published", NULL };
+                                        "kind", "forcing",  "published", "card",   NULL };
     static const char *const relations[] = { "more", "less", "alike", "sql", "ratio", "command" };
     const struct kvr_yaml_node *test = NULL;
     const char *text;
@@ -239,6 +259,7 @@ static enum kvr_status read_claim(struct kvr_ledger *l, struct kvr_claim *c,
     for (int i = 0; i < l->n_claims; i++)
         if (strcmp(l->claim[i].id, c->id) == 0)
             return kvr_yaml_fail(n, "two claims with id '%s'", c->id);
+    KVR_TRY(read_card(c, kvr_yaml_get(n, "card")));
     KVR_TRY(text_of(n, "shown_by", "", &text));
     snprintf(c->shown, sizeof c->shown, "%s", text);
     while (r < KVR_CLAIM_COMMAND && !(test = kvr_yaml_get(n, relations[r])))
@@ -276,6 +297,17 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     return KVR_OK;
 }
 
+/* Measured figures lie beside the ledger. */
+static void read_measured(struct kvr_ledger *l, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char measured[PATH_MAX];
+
+    snprintf(measured, sizeof measured, "%.*smeasured", slash ? (int)(slash + 1 - path) : 0, path);
+    for (int i = 0; i < l->n_claims; i++)
+        kvr_claim_card(&l->claim[i], measured);
+}
+
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path)
 {
     char found[PATH_MAX];
@@ -288,6 +320,7 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path)
     }
     KVR_TRY(kvr_yaml_read(&l->doc, path));
     st = read_all(l, path);
+    read_measured(l, path);
     if (st != KVR_OK)
         kvr_ledger_free(l);
     return st;
