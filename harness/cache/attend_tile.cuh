@@ -33,7 +33,7 @@ struct tile_grid {
     int lines;    /* TOKENS: rows of scales */
     int scales;   /* maximum number of scales per tile */
     bool asym;
-    /* Masks for the second numbers, duplicated in both halves of a word: zero-point bits, minimum
+    /* Masks for zero point and minimum, duplicated in both halves of a word: zero-point bits, minimum
      * bits. Symmetric codes have neither, but an offset `middle`. */
     unsigned zero, minimum, middle;
     bool eights; /* not TOKENS: scales are aligned for copies of eight */
@@ -118,7 +118,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     return at;
 }
 
-/* Copies 8 scales and the 8 second numbers. */
+/* Copies 8 scales and their 8 zero points or minima. */
 static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, int64_t at,
                                                    bool there, kvr_shared<kvr_f16> out)
 {
@@ -278,7 +278,7 @@ template <int C> struct levels {
     float s[C], off[C], m[C];
 };
 
-/* A scale and its second number, in the low or the high half of a word. */
+/* A scale and its zero point or minimum, in the low or the high half of a word. */
 static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
                                                  unsigned zero, int high, float &s, float &off,
                                                  float &m)
@@ -291,7 +291,7 @@ static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsi
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* One scale for C channels: at `at`, its second number at `behind`. */
+/* One scale for C channels: at `at`, its zero point or minimum at `behind`. */
 template <int C>
 static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_shared<kvr_f16> at,
                                                 kvr_shared<kvr_f16> behind, struct levels<C> &l)

@@ -80,8 +80,8 @@ struct kvr_pass {
     int index;    /* 0 .. steps: index of the forward within the chunk */
     bool clean;   /* the last forward, whose K and V are kept */
     bool cut;     /* the chunk begins a shot: its prompt differs from the previous chunk's */
-    double shift; /* frames that the model adds to the chunk's time positions: cuts before it. Not 0
-                     only where no part of the method turns keys by their frame: KVR_EUNSUPPORTED */
+    double shift; /* frames added to the chunk's time positions for earlier cuts. Must be 0 if a
+                     part of the method rotates keys by frame: KVR_EUNSUPPORTED */
 };
 
 /* Current bytes of the cache. */

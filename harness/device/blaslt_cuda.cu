@@ -179,7 +179,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* The alignment of rows of so many bytes in an allocation. */
+/* Alignment of rows of `row_bytes` bytes within an aligned allocation. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -189,8 +189,8 @@ static uint32_t alignment_of(size_t row_bytes)
     return bytes;
 }
 
-/* An algorithm for operands aligned so; what PyTorch tells the library, too: with 16 bytes for all it proposes
- * others. */
+/* Chooses an algorithm for the operands' actual alignment, as PyTorch does: for 16-byte alignment of
+ * all operands the heuristics return other algorithms. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)
@@ -228,7 +228,7 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* For operands of less alignment the library's first proposal serves. */
+/* Less aligned operands use the first algorithm that the heuristics return. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)

@@ -14,7 +14,7 @@ struct kvr_planes {
     int bits;
 };
 
-/* Rows of the plane of f-bit fields, f = 1, 2, 4, 8. */
+/* Number of rows of the plane with f-bit fields, f = 1, 2, 4, 8. */
 static __host__ __device__ __forceinline__ int64_t kvr_plane_rows(int64_t n_tok, int f)
 {
     return (n_tok * f + 7) / 8;

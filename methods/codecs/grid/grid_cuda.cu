@@ -445,7 +445,7 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
     }
 }
 
-/* Completes the order of a `bytes`-byte number from its upper half. */
+/* Extends the order_of() value of a BF16 number (bytes == 2) to that of the float. */
 static __device__ __forceinline__ int whole(int order, size_t bytes)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -708,7 +708,7 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     }
 }
 
-/* What a thread stores of a token: floats, or BF16 in pairs. */
+/* A thread's decoded channels of one token: floats, or BF16 pairs. */
 template <class W> struct stored {
     enum { V = sizeof(typename W::T) };
     static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;

@@ -172,7 +172,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 }
 #endif
 
-/* One group of n values in a row. */
+/* One group of n contiguous values. */
 static void range_along(struct groups *r, int set, const float *x, int64_t n)
 {
     int32_t low = INT32_MAX, high = INT32_MIN;
@@ -320,7 +320,7 @@ static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct groups *r,
            const struct reciprocals *inv, uint8_t *out)
 {
-    enum { MOST = 4 }; /* rows; wider codes have fewer per byte */
+    enum { MOST = 4 }; /* rows per byte; wider codes have fewer */
     const int post = way.asym ? 0 : 1 << (way.bits - 1);
     const int64_t across = way.along ? 0 : VL * (int64_t)w->soon->size;
     const float *s = r->s + w->first, *y = inv->y + w->first, *low = r->m + w->first;

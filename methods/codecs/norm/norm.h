@@ -12,7 +12,7 @@ struct norm {
     int64_t n_tok, channels;
 };
 
-/* The stored norm; sum: of the squares. */
+/* The norm as stored in FP16; `sum` is the sum of squares. */
 CELLS unsigned norm_store(double sum)
 {
     const float n = (float)sqrt(sum);

@@ -1,6 +1,6 @@
 /* vidkv.h - arithmetic of the stage `vidkv`, shared by CPU and CUDA.
  *
- * Of a head's D channels, the `easy` ones have the smallest range over all tokens and heads and are
+ * The `easy` of a head's D channels have the smallest range over all tokens and heads and are
  * the same for every head; the others are hard. Groups are G consecutive tokens, the last one
  * possibly shorter. In FP16, every operation rounded:
  *
