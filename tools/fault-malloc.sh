@@ -87,6 +87,8 @@ commands=(
     "plot pareto --db base.db -o figures --format svg"
     "plot drift --db base.db -o figures --format svg"
     "claims --db base.db"
+    "report --db base.db --table claims"
+    "settle iq-rtn2 --db base.db -q"
     "fit --memory 24GiB -m BF16 -m KIVI_INT2 --frames 33 --json"
     "score sharpness --db new.db --out out"
     "import vbench r.json --db new.db"

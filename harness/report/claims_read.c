@@ -110,7 +110,6 @@ static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c
     static const char *const keys[] = { "metric",  "of",    "than",  "by",     "kind", "within",
                                         "forcing", "suite", "model", "margin", NULL };
     const bool alike = c->relation == KVR_CLAIM_ALIKE;
-    char by[48];
 
     KVR_TRY(kvr_yaml_keys(n, keys));
     KVR_TRY(text_of(n, "metric", NULL, &c->metric));
@@ -132,6 +131,8 @@ static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c
         snprintf(c->shown, sizeof c->shown, "%.60s of %.60s within %g of %.60s", c->metric, c->of,
                  c->within, c->than);
     } else {
+        char by[48];
+
         snprintf(by, sizeof by, "%g", c->by);
         snprintf(c->shown, sizeof c->shown, "%.60s of %.60s %s %.60s%s%s", c->metric, c->of,
                  c->relation == KVR_CLAIM_MORE ? "above" : "below", c->than[0] ? c->than : by,
