@@ -528,6 +528,84 @@ START_TEST(ledger_of_claims)
 }
 END_TEST
 
+static struct kvr_ledger judged(const char *text, int most)
+{
+    struct kvr_ledger l;
+    char path[160];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/claims.yaml", dir);
+    f = fopen(path, "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+    ck_assert_msg(
+        kvr_claims(&l, path, db, &(struct kvr_claims_options){ .most = most, .elsewhere = true }) ==
+            KVR_OK,
+        "%s", kvr_error());
+    return l;
+}
+
+/* A prompt whose BF16 rollout is far from its own draws is no part of a distance from BF16, and named; of
+ * other metrics it is. A suite's prefix chooses prompts; under a teacher the verdict is told beside. */
+START_TEST(claims_choose_prompts)
+{
+    static const char text[] =
+        "sources: {here: this test}\n"
+        "claims:\n"
+        "  - {id: a, source: here, at: '1', says: x, more: {metric: psnr, of: TWIN, than: WORSE}}\n"
+        "  - {id: b, source: here, at: '1', says: x, more: {metric: peak_bytes, of: TWIN, than: "
+        "WORSE}}\n"
+        "  - {id: c, source: here, at: '1', says: x, more: {metric: psnr, of: TWIN, than: WORSE, "
+        "suite: none}}\n";
+    struct kvr_ledger l;
+
+    draw_values(4, 1.0);
+    l = judged(text, 0);
+    ck_assert_int_eq(l.claim[0].s.n, PROMPTS);
+    ck_assert_str_eq(l.two_videos, "");
+    kvr_ledger_free(&l);
+    exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
+    l = judged(text, 0);
+    ck_assert_int_eq(l.claim[0].s.n, PROMPTS - 1);
+    ck_assert_int_eq(l.claim[1].s.n, l.claim[1].tested ? PROMPTS : 0);
+    ck_assert_int_eq(l.claim[2].s.n, 0);
+    ck_assert_str_eq(l.two_videos, "p07 (22.0 dB)");
+    ck_assert_msg(strstr(l.claim[0].where, "under a teacher: "), "%s", l.claim[0].where);
+    kvr_ledger_free(&l);
+}
+END_TEST
+
+/* Thirty values that end a hundredth beyond the margin: with few prompts to be had futile, with many
+ * open, and the number that is needed is the same; on the margin itself no number is enough. */
+START_TEST(claims_may_be_futile)
+{
+    static const char text[] = "sources: {here: this test}\n"
+                               "claims:\n"
+                               "  - {id: a, source: here, at: '1', says: x, margin: 0.1, sql: "
+                               "'WITH RECURSIVE i(n) AS (SELECT 1 "
+                               "UNION ALL SELECT n + 1 FROM i WHERE n < 30) SELECT n, n, 0.11 + "
+                               "iif(n % 2, 0.1, -0.1) FROM "
+                               "i'}\n"
+                               "  - {id: b, source: here, at: '1', says: x, margin: 0.25, sql: "
+                               "'WITH RECURSIVE i(n) AS (SELECT "
+                               "1 UNION ALL SELECT n + 1 FROM i WHERE n < 30) SELECT n, n, 0.25 + "
+                               "iif(n % 2, 0.5, -0.5) FROM "
+                               "i'}\n";
+    struct kvr_ledger l = judged(text, 100);
+    const double needed = l.claim[0].n_needed;
+
+    ck_assert_int_eq(l.claim[0].verdict, KVR_CLAIM_FUTILE);
+    ck_assert_msg(needed > 500 && needed < 5000, "%g", needed);
+    ck_assert_int_eq(l.claim[1].verdict, KVR_CLAIM_FUTILE);
+    ck_assert(isinf(l.claim[1].n_needed));
+    kvr_ledger_free(&l);
+    l = judged(text, 100000);
+    ck_assert_int_eq(l.claim[0].verdict, KVR_CLAIM_OPEN);
+    ck_assert_double_eq(l.claim[0].n_needed, needed);
+    ck_assert_int_eq(l.claim[1].verdict, KVR_CLAIM_FUTILE);
+    kvr_ledger_free(&l);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("chaos");
@@ -545,6 +623,8 @@ int main(void)
     tcase_add_test(tc, distribution);
     tcase_add_test(tc, sensitivity);
     tcase_add_test(tc, ledger_of_claims);
+    tcase_add_test(tc, claims_choose_prompts);
+    tcase_add_test(tc, claims_may_be_futile);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);
 }
