@@ -622,6 +622,10 @@ int main(void)
     tcase_add_test(tc, figures_shade_the_floor);
     tcase_add_test(tc, distribution);
     tcase_add_test(tc, sensitivity);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("claims");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, make_sweep, drop_sweep);
     tcase_add_test(tc, ledger_of_claims);
     tcase_add_test(tc, claims_choose_prompts);
     tcase_add_test(tc, claims_may_be_futile);
