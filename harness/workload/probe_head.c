@@ -77,6 +77,22 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
     }
 }
 
+/* x [d] without its mean, rounded to the cache's type: what kvr_current says of the method's keys. */
+static void demean(float *x, int d, enum kvr_dtype exact)
+{
+    kvr_bf16 rounded[KVR_CORRECTION_MAX_D];
+    float sum = 0;
+
+    for (int c = 0; c < d; c++)
+        sum += x[c];
+    for (int c = 0; c < d; c++)
+        x[c] -= sum / (float)d;
+    if (exact == KVR_BF16) {
+        kvr_from_f32(rounded, KVR_BF16, x, (size_t)d);
+        kvr_to_f32(x, rounded, KVR_BF16, (size_t)d);
+    }
+}
+
 static void read_current(struct kvr_probe_head *x, bool values)
 {
     const struct kvr_cache_view *w = x->view;
@@ -90,8 +106,13 @@ static void read_current(struct kvr_probe_head *x, bool values)
                    (size_t)d);
         for (int c = 0; c < d; c++)
             row[c] = x->row[c];
-        put(x, METHOD, values, x->n_past + t, row);
         put(x, BF16, values, x->n_past + t, row);
+        if (!values && w->scheme->opts.current == KVR_CURRENT_DEMEAN) {
+            demean(x->row, d, w->shape->exact);
+            for (int c = 0; c < d; c++)
+                row[c] = x->row[c];
+        }
+        put(x, METHOD, values, x->n_past + t, row);
     }
 }
 

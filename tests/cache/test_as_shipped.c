@@ -8,6 +8,7 @@
 #include "harness/cache/cache.h"
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
+#include "harness/workload/probe.h"
 #include "tests/suite.h"
 
 enum { S = 5, FRAMES = 2, H = 2, D = 64, CHUNKS = 3, PASSES = 3, T = S * FRAMES, N = T * H * D };
@@ -215,6 +216,49 @@ START_TEST(a_device_agrees)
 }
 END_TEST
 
+/* A probe computes what attention returned, from the keys that it reads: 1e-5 of the output's size, as of other
+ * methods (tests/workload/test_probe.c). */
+START_TEST(a_probe_reads_what_attention_reads)
+{
+    const struct kvr_probe_opts opts = { .n_passes = PASSES, .every = 1 };
+    const struct kvr_cache_shape shape = { .n_layers = 1,
+                                           .n_heads = H,
+                                           .head_dim = D,
+                                           .tokens_per_frame = S,
+                                           .frames_per_chunk = FRAMES,
+                                           .capacity_frames = CHUNKS * FRAMES,
+                                           .exact = KVR_BF16 };
+    static float x[3][N], out[N];
+    struct kvr_probe *probe;
+
+    ck_assert_int_eq(kvr_probe_open(&probe, &opts), KVR_OK);
+    ck_assert_int_eq(kvr_dev_open(&a.dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&a.scheme, "NVFP4_4OVER6@longlive", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&a.cache, a.dev, a.scheme, &shape, KVR_PATH_STAGED), KVR_OK);
+    kvr_cache_watch(a.cache, kvr_probe_see, probe);
+    for (int c = 0; c < CHUNKS; c++)
+        for (int p = 0; p < PASSES; p++) {
+            const struct kvr_pass pass = { .chunk = c,
+                                           .frame0 = c * FRAMES,
+                                           .n_frames = FRAMES,
+                                           .index = p,
+                                           .clean = p == PASSES - 1 };
+
+            for (int i = 0; i < 3; i++)
+                draw(x[i], c, p, i);
+            ck_assert_int_eq(kvr_cache_begin_pass(a.cache, &pass), KVR_OK);
+            ck_assert_int_eq(kvr_cache_append(a.cache, 0, x[0], x[1]), KVR_OK);
+            ck_assert_msg(kvr_cache_attend(a.cache, 0, x[2], out) == KVR_OK, "%s", kvr_error());
+            ck_assert_int_eq(kvr_cache_end_pass(a.cache), KVR_OK);
+        }
+    ck_assert_msg(kvr_probe_residual(probe) <= 1e-5, "%g", kvr_probe_residual(probe));
+    kvr_probe_close(&probe);
+    kvr_cache_close(&a.cache);
+    kvr_scheme_close(&a.scheme);
+    kvr_dev_close(&a.dev);
+}
+END_TEST
+
 START_TEST(the_study_has_none_of_it)
 {
     static const struct kvr_setting set[] = { { "current", "demean" }, { "commit", "every_pass" } };
@@ -235,6 +279,7 @@ int main(void)
     tcase_add_test(tc, a_balanced_query_sees_no_difference);
     tcase_add_test(tc, a_watcher_sees_keys_as_appended);
     tcase_add_test(tc, every_pass_codes_and_the_last_stays);
+    tcase_add_test(tc, a_probe_reads_what_attention_reads);
     tcase_add_test(tc, a_device_agrees);
     tcase_add_loop_test(tc, the_study_has_none_of_it, 0, 2);
     suite_add_tcase(s, tc);
