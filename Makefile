@@ -114,7 +114,7 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib wheel run-tests model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
+.PHONY: all lib wheel run-tests run-tests-build test-honesty model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
@@ -341,6 +341,7 @@ test: deps
 	@echo 'test: the first time takes tens of minutes of CPU time; this machine has $(CORES) cores. One line per program follows.'
 	@$(MAKE) --no-print-directory run-tests
 
+run-tests-build: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST_BIN)
 run-tests: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST_BIN) $(ON_DEVICE)
 	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
 
@@ -359,6 +360,10 @@ test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 		$(BUILD)/kvreel list suites --cpu $$v >/dev/null 2>&1 || { echo "$$v: skipped, not on this CPU"; continue; }; \
 		echo "with KVREEL_CPU=$$v:"; \
 		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
+
+## test-honesty: which tests pass although what they test is absent? BREAK='fixture lm', TEST=... select; hours for all
+test-honesty: run-tests-build
+	@bash tools/test-honesty.sh $(BUILD) '$(or $(BREAK),.)' '$(or $(TEST),.)'
 
 ## cli-test: the tests of the command line alone
 cli-test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM)
