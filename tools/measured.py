@@ -3,7 +3,8 @@
 
     tools/measured.py add GPU OUT [--patched WORDS]   rows of a run of tools/device-check.sh --run
     tools/measured.py table [GPU]                     the newest row of every name, as Markdown
-    tools/measured.py docs [FILE]                     that table between the markers of docs/cuda.md
+    tools/measured.py docs [FILE]                     that table between the markers of docs/cuda.md, and a
+                                                      short one of rollouts between those of README.md
     tools/measured.py check [FILE]                    status 1 where the file has another table
 
 sessions.csv has a line for each run: card, driver, clocks, date, commit, and what was patched. rows.csv has
@@ -146,10 +147,7 @@ def forward_table(rows, sessions):
 def table(gpu):
     folder = ROOT / "results/measured" / gpu
     sessions = {s["session"]: s for s in read(folder / "sessions.csv")}
-    rows = {}
-    for r in read(folder / "rows.csv"):
-        if r["value"] and (r["name"] not in rows or rows[r["name"]]["session"] <= r["session"]):
-            rows[r["name"]] = r
+    rows = newest(gpu)
     used = sorted({r["session"] for r in rows.values()})
     for i, s in enumerate(used):
         sessions[s]["mark"] = chr(ord("a") + i)
@@ -170,13 +168,45 @@ def table(gpu):
     return "\n".join(out[1:]) + "\n"
 
 
+def newest(gpu):
+    """The newest row of every name."""
+    rows = {}
+    for r in read(ROOT / "results/measured" / gpu / "rows.csv"):
+        if r["value"] and (r["name"] not in rows or rows[r["name"]]["session"] <= r["session"]):
+            rows[r["name"]] = r
+    return rows
+
+
+SHORT = ["BF16", "RTN_INT4", "KIVI_INT2", "PRQ_INT4", "QUAROT_KV_INT4", "RTN_INT4@study", "QUAROT_KV_INT4@study"]
+
+
+def short_table(gpu):
+    """Rollouts of the last session, each beside its BF16."""
+    folder = ROOT / "results/measured" / gpu
+    all_rows = newest(gpu)
+    name = "rollout.{}.staged.42x21"
+    session = all_rows[name.format("BF16")]["session"]
+    rows = {r["name"]: r for r in read(folder / "rows.csv") if r["session"] == session and r["value"]}
+    about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
+    base = float(rows[name.format("BF16")]["value"])
+    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}: a rollout of Wan 1.3B's size with drawn",
+           "weights, 165 frames of 480x832, window 21, path `staged`, the transformer alone, one timed rollout each:", "",
+           "| method | s | of BF16 | peak, GiB |", "|---|---:|---:|---:|"]
+    for m in SHORT:
+        r, peak = rows.get(name.format(m)), rows.get(name.format(m) + ":peak")
+        if r:
+            out.append(f"| {m} | {float(r['value']):.2f} | {float(r['value']) / base:.2f} | {float(peak['value']):.1f} |")
+    return "\n".join(out) + "\n"
+
+
 def filled(path, gpu):
     text = path.read_text()
     begin = BEGIN.search(text)
     end = text.find(END)
     if not begin or end < begin.end():
         sys.exit(f"measured: {path} lacks the markers h100:begin and h100:end")
-    return text, text[: begin.end()] + "\n" + table(gpu) + "\n" + text[end:]
+    inside = short_table(gpu) if path.name == "README.md" else table(gpu)
+    return text, text[: begin.end()] + "\n" + inside + "\n" + text[end:]
 
 
 def main():
@@ -188,18 +218,20 @@ def main():
     a.add_argument("--patched", default="")
     sub.add_parser("table").add_argument("gpu", nargs="?", default="h100")
     for name in ("docs", "check"):
-        sub.add_parser(name).add_argument("file", nargs="?", type=pathlib.Path, default=ROOT / "docs/cuda.md")
+        sub.add_parser(name).add_argument("file", nargs="*", type=pathlib.Path,
+                                          default=[ROOT / "docs/cuda.md", ROOT / "README.md"])
     args = p.parse_args()
     if args.what == "add":
         add(args.gpu, args.out, args.patched)
     elif args.what == "table":
         sys.stdout.write(table(args.gpu))
     else:
-        old, new = filled(args.file, "h100")
-        if args.what == "docs":
-            args.file.write_text(new)
-        elif old != new:
-            sys.exit(f"measured: {args.file} has another table than results/measured/h100: run tools/measured.py docs")
+        for file in args.file:
+            old, new = filled(file, "h100")
+            if args.what == "docs":
+                file.write_text(new)
+            elif old != new:
+                sys.exit(f"measured: {file} has another table than results/measured/h100: run tools/measured.py docs")
 
 
 if __name__ == "__main__":
