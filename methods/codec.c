@@ -226,7 +226,7 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
         if (st->kind == KVR_STAGE_EXACT && exact++)
             return kvr_fail(KVR_EINVAL, "codec: '%s': more than one '%s'", text, st->name);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
-            return kvr_fail(KVR_EINVAL, "codec: '%s': '+' stands between two grids", text);
+            return kvr_fail(KVR_EINVAL, "codec: '%s': '+' joins two grids", text);
         for (int j = i - 1; joins[i] == '+' && j <= i; j++)
             if (leaves_nothing(c, j))
                 return kvr_fail(KVR_EINVAL, "codec: '%s': '%s' leaves nothing to a second grid",
@@ -376,8 +376,8 @@ enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kv
         for (int i = 0; i < c->n_stages; i++)
             if (c->stage[i].stage->joint && (c->n_stages > 1 || strcmp(c->text, other->text) != 0))
                 return kvr_fail(KVR_EINVAL,
-                                "'%s' codes keys and values as one: it stands alone in both "
-                                "pipelines, with the same options",
+                                "'%s' codes keys and values jointly: it must be the only stage of "
+                                "both pipelines, with equal options",
                                 c->stage[i].stage->name);
     }
     return KVR_OK;

@@ -100,17 +100,16 @@ static enum kvr_status check(const struct kvr_attend_needs *n)
                         n->head_dim, KVR_BYTE_D);
     if (n->by_head && n->exact == KVR_BF16 && n->head_dim % 2)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "tokens by head on a device: head_dim %d, need an even one", n->head_dim);
+                        "retention per head on a device: head_dim %d must be even", n->head_dim);
     if (n->causal || n->group > 1)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "grouped queries and a causal chunk have no kernels on a device: attention "
-                        "over %d query heads of %d KV heads%s runs on the CPU alone",
+                        "no device kernels for grouped queries and causal chunks: attention with "
+                        "%d query heads on %d KV heads%s runs only on the CPU",
                         n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads,
                         n->causal ? ", causal," : "");
     if (!n->staged && n->exact != KVR_BF16)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "on a device path fused multiplies BF16 numbers; an F32 cache needs path "
-                        "staged");
+                        "path fused on a device needs a BF16 cache; use path staged for F32");
     if (!n->staged && n->correction && n->correction->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "the correction 'exact' is for diagnosis; on a device it needs path "
@@ -148,12 +147,12 @@ static enum kvr_status fuses(const struct kvr_dev *dev, const struct kvr_codec *
     if (kvr_attend_mma_can(SIZE_MAX, &shape, &span))
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "attention: the fused kernel for K %s, V %s takes %zu bytes of shared memory, "
-            "a block of this device has %zu; use path staged",
+            "attention: the fused kernel for K %s, V %s needs %zu bytes of shared memory per "
+            "block, this device has %zu; use path staged",
             k->text, v->text, kvr_attend_mma_shared_bytes(SIZE_MAX, &shape, &span), shared);
     return kvr_fail(KVR_EUNSUPPORTED,
-                    "attention: the fused kernel of a device takes head_dim a multiple of 16 up to "
-                    "%d (here %d) and not every codec (here K %s, V %s); use path staged",
+                    "attention: the fused device kernel needs head_dim a multiple of 16 up to %d "
+                    "(here %d) and does not support K %s, V %s; use path staged",
                     KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
 }
 
@@ -232,13 +231,13 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
     if (!kvr_attend_bytes_here(stream))
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "attend int8 on a device: compute capability %d.%d, need 9.0, and a program "
-            "with its code",
+            "attend int8 on a device: compute capability %d.%d, need 9.0 and a program built for "
+            "it",
             capability / 10, capability % 10);
     return kvr_attend_bytes_maps(&rows, heads)
                ? KVR_OK
-               : kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: the driver maps no rows of "
-                                            "bytes for bulk copies");
+               : kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: the driver cannot create "
+                                            "the tensor map for bulk copies");
 }
 
 /* Do a device's tensor-core kernels take rows of BF16 this wide? */

@@ -114,7 +114,7 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
         s->frames_per_chunk < 1 || s->capacity_frames < 1)
         return kvr_fail(KVR_EINVAL, "cache: every extent must be at least 1");
     if (s->n_kv_heads < 0 || s->n_heads % kv_heads(s) != 0)
-        return kvr_fail(KVR_EINVAL, "cache: %d query heads over %d heads of keys and values",
+        return kvr_fail(KVR_EINVAL, "cache: %d query heads must be a multiple of %d KV heads",
                         s->n_heads, s->n_kv_heads);
     if (s->window_frames < 0 || s->sink_frames < 0)
         return kvr_fail(KVR_EINVAL, "cache: window %d, sink %d: must not be negative",
@@ -312,14 +312,14 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
 
     if (kvr_retention_thins(&p->retention, &thin) && thin.turns && s->causal)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: turns keys to other times, which is known of a video's rotation alone",
+                        "%s: rotates keys to other times, which is defined for video models only",
                         p->name);
     for (int t = 0; t < p->n_tiers && s->causal; t++)
         for (int i = 0; i < p->k[t]->n_stages; i++)
             if (p->k[t]->stage[i].stage->turns)
                 return kvr_fail(KVR_EUNSUPPORTED,
-                                "%s: '%s' turns keys back, which is known of a video's rotation "
-                                "alone",
+                                "%s: '%s' rotates keys back, which is defined for video models "
+                                "only",
                                 p->name, p->k[t]->stage[i].stage->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
@@ -338,17 +338,17 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     KVR_TRY(kvr_scheme_check(scheme, kv_heads(shape), shape->head_dim));
     if (path == KVR_PATH_DENSE && scheme->opts.correction)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: the dense path forgets which keys were coded; a correction needs "
+                        "%s: path dense does not know which keys were coded; a correction needs "
                         "path staged or fused",
                         scheme->name);
     if (path == KVR_PATH_DENSE && attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: heads keep tokens of their own, of which there is no dense tensor; it "
-                        "needs path staged or fused",
+                        "%s: each head keeps its own tokens, so there is no dense tensor; use "
+                        "path staged or fused",
                         scheme->name);
     if (shape->attend == KVR_ATTEND_INT8 && path == KVR_PATH_DENSE)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "attend int8: the dense path forgets which keys were coded; it needs path "
+                        "attend int8: path dense does not know which keys were coded; use path "
                         "staged or fused");
     KVR_TRY(check_attention(scheme, shape, path, dev));
     c = calloc(1, sizeof *c);
@@ -507,7 +507,7 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
     if (c->in_pass)
         return kvr_fail(KVR_EINTERNAL, "cache: begin_pass inside a pass");
     if (pass->n_frames < 1 || pass->n_frames > c->shape.frames_per_chunk)
-        return kvr_fail(KVR_EINVAL, "cache: chunk of %d frames, at most %d", pass->n_frames,
+        return kvr_fail(KVR_EINVAL, "cache: chunk of %d frames, need at most %d", pass->n_frames,
                         c->shape.frames_per_chunk);
     if (pass->frame0 < 0 || pass->frame0 + pass->n_frames > c->shape.capacity_frames)
         return kvr_fail(KVR_EINVAL, "cache: frames %d..%d beyond the capacity of %d", pass->frame0,
@@ -515,8 +515,8 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
     if (pass->shift != 0 && turns_keys(c->scheme))
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "%s: turns keys by the frame they were made at; after a cut positions are %g "
-            "frames ahead of it (shot_offset: 0 keeps them)",
+            "%s: rotates keys by their frame number, but positions after a cut are %g frames "
+            "ahead (use shot_offset: 0)",
             c->scheme->name, pass->shift);
     c->pass = *pass;
     c->in_pass = true;
@@ -701,8 +701,8 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
         return KVR_OK;
     if (kvr_retention_thins(&c->scheme->retention, &thin) && thin.foretold && !l->foretold)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: chooses by what the whole video attends to, which nobody told: only "
-                        "rollouts and traces do",
+                        "%s: needs the attention of the whole video, which only rollouts and "
+                        "traces provide",
                         c->scheme->name);
     if (kvr_scheme_is_study(c->scheme)) {
         kvr_phase_begin(c->phases, STORE);
@@ -762,7 +762,8 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
 enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past)
 {
     if (past && !c->shape.causal)
-        return kvr_fail(KVR_EUNSUPPORTED, "cache: the past's share is told of causal chunks alone");
+        return kvr_fail(KVR_EUNSUPPORTED, "cache: the attention share of the past is available "
+                                          "for causal chunks only");
     c->past = past;
     return KVR_OK;
 }
@@ -914,8 +915,7 @@ enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kv
                                         const struct kvr_query_norm *norm, kvr_bf16 *out)
 {
     if (!kvr_cache_attends_bf16(c))
-        return kvr_fail(KVR_EUNSUPPORTED, "cache: %s: queries have to be floats here",
-                        c->scheme->name);
+        return kvr_fail(KVR_EUNSUPPORTED, "cache: %s: queries must be F32 here", c->scheme->name);
     return attend(c, layer, &(struct seen_by){ .q16 = q, .out16 = out, .norm = *norm });
 }
 

@@ -54,7 +54,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     kvr_normal(t->v, n, seed, KVR_RNG_SYNTHETIC, 2, 0, 0);
     KVR_TRY(kvr_scheme_open(&t->scheme, c->method, NULL, 0));
     if (kvr_scheme_is_study(t->scheme))
-        return kvr_fail(KVR_EUNSUPPORTED, "the study's readings are not tried here");
+        return kvr_fail(KVR_EUNSUPPORTED, "readings of the study are not checked");
     KVR_TRY(kvr_scheme_check(t->scheme, H, c->head_dim));
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
@@ -148,7 +148,7 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
 {
     for (size_t i = 0; i < 2 * TOKENS * t->width; i++)
         if (!isfinite(t->out[i]))
-            return kvr_fail(KVR_ETOLERANCE, "%s: %s of token %zu, channel %zu, read back as %g", of,
+            return kvr_fail(KVR_ETOLERANCE, "%s: %s of token %zu, channel %zu decodes to %g", of,
                             i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS,
                             i % t->width, (double)t->out[i]);
     return KVR_OK;
@@ -186,8 +186,7 @@ static enum kvr_status check_error(const struct trial *t, const char *of, double
         error[side] = error_of(t, side);
         if (!(error[side] <= 1))
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s: %s are off by %.3g of their squares: zeros would "
-                            "be nearer",
+                            "%s: %s have a relative squared error of %.3g: zeros would be nearer",
                             of, side ? "values" : "keys", error[side]);
     }
     return KVR_OK;
@@ -199,7 +198,7 @@ static enum kvr_status check_held(const struct trial *t)
 
     for (int64_t i = 0; i < TOKENS; i++)
         n += t->held[i];
-    return n ? KVR_OK : kvr_fail(KVR_ETOLERANCE, "no token is left of %d", TOKENS);
+    return n ? KVR_OK : kvr_fail(KVR_ETOLERANCE, "none of %d tokens is left", TOKENS);
 }
 
 static enum kvr_status round_trip(struct kvr_conform *c)
@@ -215,7 +214,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     if (st == KVR_OK)
         st = check_error(&t, "normal numbers", error);
     trial_close(&t);
-    snprintf(c->said, sizeof c->said, "%.3g of the squares of keys are lost, %.3g of values",
+    snprintf(c->said, sizeof c->said, "relative squared error %.3g of keys, %.3g of values",
              error[0], error[1]);
     return st;
 }
@@ -232,8 +231,7 @@ static enum kvr_status input_stays(struct kvr_conform *c)
         t = (struct trial){ 0 };
     for (size_t i = 0; st == KVR_OK && i < TOKENS * t.width; i++)
         if (memcmp(&t.k[i], &u.k[i], sizeof *t.k) != 0 || memcmp(&t.v[i], &u.v[i], sizeof *t.v))
-            st = kvr_fail(KVR_ETOLERANCE,
-                          "token %zu, channel %zu of what was given to be stored is another now",
+            st = kvr_fail(KVR_ETOLERANCE, "the input was modified at token %zu, channel %zu",
                           i / t.width, i % t.width);
     trial_close(&t);
     trial_close(&u);
@@ -248,13 +246,13 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     struct {
         enum kvr_status st;
         char text[256]; /* the hash, or an error message */
-    } told = { KVR_EINTERNAL, "it ended before" };
+    } told = { KVR_EINTERNAL, "the check ended early" };
     int fd[2], status = 0;
     ssize_t got;
     pid_t pid;
 
     if (pipe(fd) != 0 || (pid = fork()) < 0)
-        return kvr_fail(KVR_EIO, "no process to compare with: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "cannot start the process to compare with: %s", strerror(errno));
     if (pid == 0) {
         struct trial t;
 
@@ -269,7 +267,7 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof told ||
         told.st != KVR_OK)
         return kvr_fail(told.st == KVR_OK ? KVR_EINTERNAL : told.st,
-                        "a second input alone, in a process of its own: %s", told.text);
+                        "a second input in its own process: %s", told.text);
     memcpy(hex, told.text, KVR_SHA256_HEX);
     return KVR_OK;
 }
@@ -290,8 +288,7 @@ static enum kvr_status other_input(struct kvr_conform *c)
     if (st == KVR_OK)
         st = check_error(&t, "a second input", error);
     if (st == KVR_OK && strcmp(alone, second) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "an input is stored as other bytes behind another input than "
-                                      "alone");
+        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes of an input depend on an earlier input");
     trial_close(&t);
     return st;
 }
@@ -309,11 +306,11 @@ static enum kvr_status check_bytes(const struct trial *t, int chunk)
 
     kvr_mem_stats(t->dev, &mem);
     if (resident - policy != nominal)
-        return kvr_fail(KVR_ETOLERANCE, "after chunk %d: %zu bytes are held, %zu are declared",
-                        chunk, resident - policy, nominal);
+        return kvr_fail(KVR_ETOLERANCE, "after chunk %d: %zu bytes held, %zu declared", chunk,
+                        resident - policy, nominal);
     if (resident != mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META])
         return kvr_fail(KVR_ETOLERANCE,
-                        "after chunk %d: %zu bytes are allocated for the cache, %zu belong to it",
+                        "after chunk %d: %zu bytes allocated for the cache, %zu accounted for",
                         chunk, mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META], resident);
     return KVR_OK;
 }
@@ -337,9 +334,8 @@ static enum kvr_status bytes(struct kvr_conform *c)
     trial_close(&t);
     kvr_mem_stats(c->dev, &mem);
     if (st == KVR_OK && mem.live_total)
-        st =
-            kvr_fail(KVR_ETOLERANCE, "%zu bytes are left when the layer is closed", mem.live_total);
-    snprintf(c->said, sizeof c->said, "%zu bytes, %.2f times less than BF16", nominal,
+        st = kvr_fail(KVR_ETOLERANCE, "%zu bytes leaked when the layer is closed", mem.live_total);
+    snprintf(c->said, sizeof c->said, "%zu bytes, %.2fx smaller than BF16", nominal,
              nominal ? (double)bf16 / (double)nominal : INFINITY);
     return st;
 }
@@ -360,18 +356,16 @@ static enum kvr_status again(struct kvr_conform *c)
         st = run_one(&u, c, c->dev, 5, b);
     omp_set_num_threads(threads);
     if (st == KVR_OK && strcmp(a, b) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "the same input is stored as other bytes, by three threads "
-                                      "instead of one");
+        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes differ between one and three threads");
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "the same bytes are read as other values, by three threads "
-                                      "instead of one");
+        st = kvr_fail(KVR_ETOLERANCE, "the decoded values differ between one and three threads");
     /* A repeated chunk replaces what it stored. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
     if (st == KVR_OK)
         st = read_all(&u, NULL);
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "a chunk that is stored once more reads as another");
+        st = kvr_fail(KVR_ETOLERANCE, "a chunk stored again decodes differently");
     trial_close(&t);
     trial_close(&u);
     return st;
@@ -395,8 +389,7 @@ static enum kvr_status parts(struct kvr_conform *c)
         if (memcmp(part, t.out + begin, n * sizeof *part) != 0 ||
             memcmp(part + n, t.out + TOKENS * t.width + begin, n * sizeof *part) != 0)
             st = kvr_fail(KVR_ETOLERANCE,
-                          "tokens %lld to %lld read alone are not what they are "
-                          "among the others",
+                          "tokens %lld to %lld decoded alone differ from decoding all",
                           (long long)ranges[i][0], (long long)ranges[i][1] - 1);
     }
     free(part);
@@ -444,7 +437,7 @@ static enum kvr_status hurt(struct kvr_conform *c, const struct fill *f)
         st = check_finite(&t, f->name);
     for (size_t i = 0; st == KVR_OK && f->constant == 0 && i < 2 * TOKENS * t.width; i++)
         if (!(fabsf(t.out[i]) <= 1e-3f))
-            st = kvr_fail(KVR_ETOLERANCE, "zeros: read back as %g", (double)t.out[i]);
+            st = kvr_fail(KVR_ETOLERANCE, "zeros: decoded to %g", (double)t.out[i]);
     trial_close(&t);
     return st;
 }
@@ -467,7 +460,7 @@ static enum kvr_status spoil(struct kvr_conform *c, float with)
         const float x = t.out[((size_t)side * TOKENS + token) * t.width + 1];
 
         if (isfinite(x))
-            st = kvr_fail(KVR_ETOLERANCE, "%g among the %s is read back as %g", (double)with,
+            st = kvr_fail(KVR_ETOLERANCE, "%g in the %s decodes to %g", (double)with,
                           side ? "values" : "keys", (double)x);
     }
     trial_close(&t);
@@ -504,7 +497,9 @@ static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct t
         *done = failed == KVR_OK;
     }
     if (st == KVR_OK && failed != KVR_OK && failed != KVR_ENOMEM)
-        st = kvr_fail_prefix(KVR_ETOLERANCE, "allocation %d fails, and it says something else",
+        st = kvr_fail_prefix(KVR_ETOLERANCE,
+                             "allocation %d fails, and the error is not out of "
+                             "memory",
                              (int)n);
     if (st == KVR_OK && failed != KVR_OK)
         st = store_chunk(&t, BEFORE);
@@ -512,13 +507,12 @@ static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct t
         st = read_all(&t, NULL);
     if (st == KVR_OK && !same_out(&t, want))
         st = kvr_fail(KVR_ETOLERANCE,
-                      "after allocation %d has failed the chunk, stored again, "
-                      "reads otherwise",
+                      "after allocation %d failed, the chunk stored again decodes differently",
                       (int)n);
     trial_close(&t);
     kvr_mem_stats(c->dev, &mem);
     if (st == KVR_OK && mem.live_total)
-        st = kvr_fail(KVR_ETOLERANCE, "after allocation %d has failed %zu bytes are left", (int)n,
+        st = kvr_fail(KVR_ETOLERANCE, "after allocation %d failed, %zu bytes leaked", (int)n,
                       mem.live_total);
     return st;
 }
@@ -542,7 +536,7 @@ static enum kvr_status no_memory(struct kvr_conform *c)
     for (; n <= MAX_FAILURES && !done && st == KVR_OK; n++)
         st = fail_at(c, n, &want, &done);
     trial_close(&want);
-    snprintf(c->said, sizeof c->said, "%d allocations of a chunk", (int)n - 2);
+    snprintf(c->said, sizeof c->said, "%d allocations per chunk", (int)n - 2);
     return st;
 }
 
@@ -568,8 +562,7 @@ static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *
     if (kvr_scheme_open(&p, e->method, &set, 1) != KVR_OK)
         return;
     if (outside)
-        e->st =
-            kvr_fail(KVR_ETOLERANCE, "%s takes %s, which is outside of its bounds", name, value);
+        e->st = kvr_fail(KVR_ETOLERANCE, "%s accepts %s, which is out of bounds", name, value);
     else
         kvr_scheme_check(p, H, 64);
     kvr_scheme_close(&p);
@@ -596,8 +589,8 @@ static void try_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     }
     if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT) {
         if (!(o->min <= o->def && o->def <= o->max)) {
-            e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s: its default is outside of its bounds",
-                             prefix, o->name);
+            e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s: its default is out of bounds", prefix,
+                             o->name);
             return;
         }
         try_number(e, prefix, o, o->min, false);
@@ -633,31 +626,34 @@ static enum kvr_status other_device(struct kvr_conform *c)
     enum kvr_status st;
 
     if (!c->other)
-        return kvr_fail(KVR_EUNSUPPORTED, "this program has no other device");
+        return kvr_fail(KVR_EUNSUPPORTED, "no other device in this program");
     st = run_one(&t, c, c->dev, 5, a);
     if (st == KVR_OK)
         st = run_one(&u, c, c->other, 5, b);
     if (st == KVR_OK && strcmp(a, b) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "it stores other bytes than the CPU");
+        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes differ from the CPU's");
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "what it stores reads otherwise than the CPU's");
+        st = kvr_fail(KVR_ETOLERANCE, "the decoded values differ from the CPU's");
     trial_close(&t);
     trial_close(&u);
     return st;
 }
 
 const struct kvr_conform_check kvr_conform_checks[] = {
-    { "options", "values within bounds are taken, or refused in words; others are refused",
+    { "options",
+      "options: values in bounds are accepted or refused with a reason; others are "
+      "refused",
       options },
-    { "round trip", "what is read back is finite, in its place and nearer than zeros", round_trip },
-    { "bytes", "as many bytes are held as are declared, and none when it is closed", bytes },
-    { "again", "the same input gives the same bytes, by any number of threads", again },
-    { "input", "the keys and values that are given stay as they are", input_stays },
-    { "other input", "an earlier input leaves no trace in a later one", other_input },
-    { "parts", "tokens read alone are what they are among the others", parts },
-    { "hostile", "zeros, constants, outliers, tiny and large numbers; NaN stays none", hostile },
-    { "no memory", "any allocation may fail: it says so, loses nothing and can go on", no_memory },
-    { "device", "another device stores and reads the same", other_device },
+    { "round trip", "round trip: values are finite, in place and nearer than zeros", round_trip },
+    { "bytes", "held bytes equal declared bytes, and none leak", bytes },
+    { "again", "equal input gives equal bytes, for any number of threads", again },
+    { "input", "the input is not modified", input_stays },
+    { "other input", "an earlier input does not affect a later one", other_input },
+    { "parts", "partial decoding equals full decoding", parts },
+    { "hostile", "zeros, constants, outliers, tiny and large numbers; NaN stays NaN", hostile },
+    { "no memory", "a failing allocation is reported, leaks nothing and can be retried",
+      no_memory },
+    { "device", "another device gives the same bytes and values", other_device },
     { NULL, NULL, NULL },
 };
 

@@ -20,7 +20,7 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
     for (int t = 0; t < scheme->n_tiers && !dry; t++)
         if (kvr_codec_joint(scheme->k[t])) {
             if (!kvr_dev_in_host(dev))
-                return kvr_fail(KVR_EUNSUPPORTED, "%s: a method in Python runs on the CPU",
+                return kvr_fail(KVR_EUNSUPPORTED, "%s: a Python method runs only on the CPU",
                                 scheme->name);
             KVR_TRY(kvr_codec_start_joint(scheme->k[t]));
         }

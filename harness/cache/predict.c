@@ -386,26 +386,25 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (fill_all_entries(r)) {
         out->data_dependent = true;
         out->nominal_max = nominal_of(r);
-        out->depends = "elements held exactly, and bytes of an entropy coder, depend on the data: "
-                       "nominal_bytes counts none, nominal_max all there may be";
+        out->depends = "outliers and entropy-coded bytes depend on the data: nominal_bytes counts "
+                       "none, nominal_max the maximum";
         if (kvr_codec_joint(r->scheme->k[0]))
-            out->depends = "what a method in Python stores is known when it has run: nominal_bytes "
-                           "is nothing, nominal_max the most that is taken";
+            out->depends = "a Python method's bytes are known only after a run: nominal_bytes is "
+                           "0, nominal_max the limit";
     }
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;
-        out->depends = "the foreground depends on the data: nominal_bytes has the target share, "
-                       "the bounds are those of the smallest and largest foreground";
+        out->depends = "the foreground depends on the data: nominal_bytes uses the target share, "
+                       "the bounds the smallest and largest foreground";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {
         out->data_dependent = true;
-        out->depends = "which tokens stay depends on the data: nominal_bytes is of tokens drawn at "
-                       "random, as many; the bounds are those of one run and of tokens that lie "
-                       "apart";
+        out->depends = "which tokens stay depends on the data: nominal_bytes is for random "
+                       "tokens, the bounds for contiguous and for scattered ones";
         if (thin.counts_by_data)
-            out->depends = "how many tokens stay depends on the data: nominal_bytes is of classes "
-                           "drawn at random; the bounds are none and all";
+            out->depends = "how many tokens stay depends on the data: nominal_bytes is for random "
+                           "classes, the bounds for none and all";
         thinning_bounds(r, &thin, out);
     }
     return KVR_OK;

@@ -71,7 +71,8 @@ static enum kvr_status find_pieces(struct pieces *all)
             if (letter_of(all, p) < all->n)
                 continue;
             if (all->n == (int)(sizeof all->piece / sizeof *all->piece))
-                return kvr_fail(KVR_EINTERNAL, "catalogue: more than %d ways to differ", all->n);
+                return kvr_fail(KVR_EINTERNAL, "catalogue: more than %d kinds of differences",
+                                all->n);
             all->piece[all->n++] = p;
         }
     }
@@ -131,7 +132,8 @@ static void put_bits(FILE *to, const struct kvr_scheme *p)
 static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struct pieces *all)
 {
     static const char *const name[] = { "tiers", "retention", "reuse", "sampler" };
-    const char *const part[] = { m->tiers, m->retention, m->reuse, m->last_step ? "commit=last_step" : NULL };
+    const char *const part[] = { m->tiers, m->retention, m->reuse,
+                                 m->last_step ? "commit=last_step" : NULL };
     const char *text = m->differs;
     struct kvr_scheme *p;
 
@@ -169,8 +171,10 @@ static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const c
                                      p->shipped ? p->shipped->retention : NULL };
 
         if (!(*n)++)
-            fprintf(to, "\nReadings with other parts than their row (`-`: as the row):\n\n"
-                        "| reading | keys | values | tiers, retention | bits |\n|---|---|---|---|---|\n");
+            fprintf(
+                to,
+                "\nReadings with other parts than their row (`-`: as the row):\n\n"
+                "| reading | keys | values | tiers, retention | bits |\n|---|---|---|---|---|\n");
         fprintf(to, "| `%s`", spec);
         put_code(to, p->shipped ? p->shipped->k : m->study_k);
         put_code(to, p->shipped ? p->shipped->v : m->study_v);

@@ -106,7 +106,7 @@ enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_set
         char *eq;
 
         if (n > n_buf - used)
-            return kvr_fail(KVR_EINVAL, "options longer than %zu bytes together", n_buf);
+            return kvr_fail(KVR_EINVAL, "options are longer than %zu bytes in all", n_buf);
         memcpy(buf + used, list->v[i], n);
         eq = strchr(buf + used, '=');
         if (!eq || eq == buf + used)

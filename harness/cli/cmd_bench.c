@@ -143,12 +143,12 @@ static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev,
     const enum kvr_backend backend = kvr_dev_backend(dev);
 
     if (o->shape && strcmp(b->name, "attention") != 0)
-        return kvr_fail(KVR_EINVAL, "bench: --shape is of attention, not of %s", b->name);
+        return kvr_fail(KVR_EINVAL, "bench: --shape applies to attention, not to %s", b->name);
     if (o->shape && !b->shape[backend])
-        return kvr_fail(KVR_EUNSUPPORTED, "bench: --shape is not measured on device %s",
+        return kvr_fail(KVR_EUNSUPPORTED, "bench: --shape is not supported on device %s",
                         kvr_dev_name(dev));
     if (!b->run[backend])
-        return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
+        return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not supported on device %s", b->name,
                         kvr_dev_name(dev));
     return b->run[backend](dev, o, rows, n);
 }
@@ -184,7 +184,7 @@ static int run(const struct kvr_call *call)
     }
     for (int i = 0; i < n; i++)
         if (rows[i].out_of_time)
-            fprintf(stderr, "bench: %s: %d s were over after %d of %d rounds (--seconds)\n",
+            fprintf(stderr, "bench: %s: stopped by --seconds %d after %d of %d rounds\n",
                     rows[i].name, o->seconds, rows[i].n, o->rounds);
     list = rows_json(rows, n);
     free(rows);

@@ -26,10 +26,10 @@ struct where {
 };
 static const struct kvr_opt where_options[] = {
     KVR_OPT_INT(struct where, layers, 1, 1, 4096, "layers of the model"),
-    KVR_OPT_INT(struct where, layer, 0, 0, 4095, "which of them this is"),
-    KVR_OPT_INT(struct where, tokens_per_frame, 1560, 1, INT_MAX, "tokens of a latent frame"),
+    KVR_OPT_INT(struct where, layer, 0, 0, 4095, "index of this layer"),
+    KVR_OPT_INT(struct where, tokens_per_frame, 1560, 1, INT_MAX, "tokens per latent frame"),
     KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096, "frames denoised together"),
-    KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX, "tokens written; 0: all"),
+    KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX, "written tokens; 0: all"),
     { 0 },
 };
 
@@ -84,7 +84,7 @@ static enum kvr_status read_one(struct job *j, struct kvr_st *f, const char *pat
     KVR_TRY(kvr_st_get(f, name, &t));
     KVR_TRY(check_tensor(path, name, &t));
     if (memcmp(t.shape, k->shape, 3 * sizeof *t.shape) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: v is %s, k is %s: they must agree", path,
+        return kvr_fail(KVR_EFORMAT, "%s: v is %s, k is %s: shapes must be equal", path,
                         kvr_shape_text(t.shape, 3, have, sizeof have),
                         kvr_shape_text(k->shape, 3, want, sizeof want));
     kvr_array_free(to);
@@ -99,9 +99,9 @@ static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *pa
     KVR_TRY(check_tensor(path, "k", &k));
     if (j->k.t.data && (k.shape[1] != j->k.t.shape[1] || k.shape[2] != j->k.t.shape[2]))
         return kvr_fail(KVR_EFORMAT,
-                        "%s: %lld heads of %lld channels, the state before had %lld of %lld", path,
-                        (long long)k.shape[1], (long long)k.shape[2], (long long)j->k.t.shape[1],
-                        (long long)j->k.t.shape[2]);
+                        "%s: %lld heads of %lld channels, the previous state had %lld of %lld",
+                        path, (long long)k.shape[1], (long long)k.shape[2],
+                        (long long)j->k.t.shape[1], (long long)j->k.t.shape[2]);
     KVR_TRY(read_one(j, f, path, &k, &j->k, "k"));
     return read_one(j, f, path, &k, &j->v, "v");
 }
@@ -135,7 +135,7 @@ static enum kvr_status check_finite(struct job *j, const char *path)
         if (n && !j->o->keep_nonfinite)
             return kvr_fail(KVR_EINVAL,
                             "%s: %c: %lld values are not finite, the first (%g) at token %lld, "
-                            "head %lld, channel %lld (--keep-nonfinite codes them anyway)",
+                            "head %lld, channel %lld (--keep-nonfinite encodes them)",
                             path, "kv"[i], (long long)n,
                             (double)((const float *)side[i]->t.data)[first],
                             (long long)(first / dim / heads), (long long)(first / dim % heads),
@@ -253,8 +253,8 @@ static enum kvr_status pass(struct job *j, const char *path)
     if (!active || active > n_tokens(j))
         active = n_tokens(j);
     if (active < j->layer.n_active)
-        return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the state before had %lld", path ? path : "",
-                        (long long)active, (long long)j->layer.n_active);
+        return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the previous state had %lld",
+                        path ? path : "", (long long)active, (long long)j->layer.n_active);
     j->layer.geo.capacity = n_tokens(j);
     KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
     KVR_TRY(on_device(j, &j->v, &j->dev_v, &v));
@@ -347,7 +347,7 @@ static enum kvr_status settle(struct job *j)
         return kvr_fail(KVR_EINVAL,
                         "codec: needs --method, --in and --out, or --method and --draw");
     if (j->o->draw && j->o->in.n)
-        return kvr_fail(KVR_EINVAL, "codec: --draw in place of --in, not both");
+        return kvr_fail(KVR_EINVAL, "codec: use --draw or --in, not both");
     KVR_TRY(kvr_cli_settings(&j->o->set, set, buf, sizeof buf));
     kvr_opts_defaults(where_options, &j->where);
     for (int i = 0; i < j->o->set.n; i++)

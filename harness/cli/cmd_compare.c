@@ -28,8 +28,8 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
     *out = kvr_metric_find(name);
     if (*out && (*out)->truth)
         return kvr_fail(KVR_EINVAL,
-                        "compare: %s is of sweeps; with the truth as the first video "
-                        "the metric without _truth is the same",
+                        "compare: %s is for sweeps; pass the truth as the first video and use the "
+                        "metric without _truth",
                         name);
     if (*out)
         return KVR_OK;
@@ -69,7 +69,7 @@ static enum kvr_status choose(const char *text, const struct kvr_metric **list, 
     strcpy(copy, text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
         KVR_TRY(add_named(list, n, w));
-    return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "compare: --metrics names none");
+    return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "compare: --metrics is empty");
 }
 
 /* --- numbers ----------------------------------------------------------------------------- */
@@ -122,8 +122,8 @@ static enum kvr_status tell_codec(json_t *doc, const char *side, const char *pat
     if (json_object_set_new(doc, key, json_string(v->codec)))
         return kvr_fail(KVR_ENOMEM, "compare: no memory");
     fprintf(stderr,
-            "kvreel: compare: %s was decoded from %s: the numbers are of that encoder, too; raw "
-            "frames (.safetensors) have the method's alone\n",
+            "kvreel: compare: %s was decoded from %s, so the numbers include the video encoder's "
+            "loss; compare raw frames (.safetensors) instead\n",
             path, v->codec);
     return KVR_OK;
 }
@@ -135,8 +135,8 @@ static enum kvr_status same_pixels(const char *const *path, const struct kvr_vid
     if ((int64_t)a->pixel.num * b->pixel.den == (int64_t)b->pixel.num * a->pixel.den)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
-                    "compare: %s has pixels of %d:%d, %s of %d:%d: they are not shown in the same "
-                    "shape; scale one of them to the other's",
+                    "compare: %s has a pixel aspect ratio of %d:%d, %s of %d:%d; scale one to the "
+                    "other's",
                     path[0], a->pixel.num, a->pixel.den, path[1], b->pixel.num, b->pixel.den);
 }
 

@@ -267,7 +267,7 @@ static int run_completion(const struct kvr_call *call)
         return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     }
     if (!shell)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: which of bash, zsh, fish?"));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: need bash, zsh or fish"));
     if (strcmp(shell, "bash") == 0)
         bash(stdout);
     else if (strcmp(shell, "zsh") == 0)
@@ -276,7 +276,7 @@ static int run_completion(const struct kvr_call *call)
         fish(stdout);
     else
         return kvr_cli_fail(
-            kvr_fail(KVR_EINVAL, "completion: '%s' is none of bash, zsh, fish", shell));
+            kvr_fail(KVR_EINVAL, "completion: '%s', need bash, zsh or fish", shell));
     return KVR_EXIT_OK;
 }
 

@@ -72,7 +72,7 @@ static json_t *check_models(enum kvr_status *worst)
         snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
     }
     free(names);
-    return check("models", any, any ? text : "none; run from the folder that holds models/");
+    return check("models", any, any ? text : "none; run from the folder that contains models/");
 }
 
 /* Timings taken under another governor drift with load; they are still stored with it. */
@@ -87,7 +87,7 @@ static json_t *check_governor(void)
         text[strcspn(text, "\n")] = '\0';
         ok = strcmp(text, "performance") == 0;
     } else {
-        snprintf(text, sizeof text, "not told by this system");
+        snprintf(text, sizeof text, "unknown on this system");
     }
     kvr_procfile_close(&f);
     return check("cpu governor", ok, text);
@@ -107,9 +107,8 @@ static json_t *check_variants(void)
 {
     char usable[128], compiled[128], text[384];
 
-    snprintf(text, sizeof text, "%s, %s; this CPU runs %s; compiled are %s",
-             kvr_isa_name(kvr_isa()),
-             kvr_isa_forced() ? "forced by name" : "the best that this CPU runs",
+    snprintf(text, sizeof text, "%s, %s; this CPU runs %s; compiled: %s", kvr_isa_name(kvr_isa()),
+             kvr_isa_forced() ? "forced by name" : "the best on this CPU",
              kvr_isa_names(usable, sizeof usable, kvr_isa_usable),
              kvr_isa_names(compiled, sizeof compiled, kvr_isa_compiled));
     return check("CPU kernels", true, text);
@@ -167,9 +166,8 @@ static json_t *check_videos(enum kvr_status *worst)
 
     weigh(st, worst);
     if (st != KVR_OK)
-        snprintf(text, sizeof text, "cannot be made: %s; sweeps need --set videos=false",
-                 kvr_error());
-    return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries are there" : text);
+        snprintf(text, sizeof text, "unavailable: %s; sweeps need --set videos=false", kvr_error());
+    return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries found" : text);
 }
 
 /* What attention is measured beside on a device. */
@@ -206,13 +204,12 @@ static int run(const struct kvr_call *call)
         list, check("working folder", access(".", W_OK) == 0,
                     access(".", W_OK) == 0 ? "writable" : "read-only; use --db and --out"));
     json_array_append_new(
-        list, check_program("gnuplot", "missing: plots are written as script and data"));
+        list, check_program("gnuplot", "missing: plots are written as script and data only"));
     json_array_append_new(list, check_videos(&worst));
-    json_array_append_new(list,
-                          check_program("ffmpeg", "missing: not needed, useful to look at videos"));
+    json_array_append_new(list, check_program("ffmpeg", "missing: optional, for viewing videos"));
     if (worst != KVR_OK) {
         json_decref(list);
-        return kvr_cli_fail(kvr_fail(worst, "doctor: no memory to look at everything"));
+        return kvr_cli_fail(kvr_fail(worst, "doctor: no memory for all checks"));
     }
     if (o->json)
         return kvr_cli_json(list, KVR_EXIT_OK);

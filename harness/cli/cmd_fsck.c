@@ -34,13 +34,13 @@ static int report(const struct fsck_opts *o, const char *db, const struct kvr_ch
                       "saved", o->output[0] ? o->output : NULL, "found", problems),
             code);
     if (!r->sealed && !r->problems)
-        printf("%s: no damage found; of an earlier version, it has no checksums\n", db);
+        printf("%s: no damage found; a database of an earlier version has no checksums\n", db);
     else
-        printf("%s: %lld cells whole, %lld not; %lld sessions whole, %lld not; %lld plans whole, "
-               "%lld not; %d problems%s%s\n",
+        printf("%s: %lld cells intact, %lld damaged; %lld sessions intact, %lld damaged; %lld "
+               "plans intact, %lld damaged; %d problems%s%s\n",
                db, (long long)r->cells, (long long)r->lost_cells, (long long)r->sessions,
                (long long)r->lost_sessions, (long long)r->sweeps, (long long)r->lost_sweeps,
-               r->problems, o->output[0] ? "; what is whole is in " : "", o->output);
+               r->problems, o->output[0] ? "; intact rows are in " : "", o->output);
     return code;
 }
 

@@ -293,11 +293,10 @@ static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, con
     seen = c.latent_is_rgb;
     kvr_model_config_free(&c);
     return seen ? kvr_model_open_as(m, dev, dir, &use)
-                : kvr_fail(
-                      KVR_EUNSUPPORTED,
-                      "generate: %s: its latents are not RGB, which is all that is decoded here; "
-                      "`kvreel run` measures what it costs, and decodes where there is a decoder",
-                      dir);
+                : kvr_fail(KVR_EUNSUPPORTED,
+                           "generate: %s: its latents are not RGB and need a decoder; use `kvreel "
+                           "run`, which measures cost and decodes if a decoder is present",
+                           dir);
 }
 
 /* A word that the grammar takes and the model has never seen gives a picture of nothing much: that
@@ -314,8 +313,8 @@ static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const ch
     lacks = kvr_learnt_lacks(&l, c, &p);
     if (lacks)
         fprintf(stderr,
-                "kvreel: generate: the model has not learnt '%s'; `kvreel vocabulary` lists what "
-                "it has\n",
+                "kvreel: generate: the model has not learnt '%s'; `kvreel vocabulary` lists "
+                "learnt words\n",
                 lacks);
     kvr_learnt_free(&l);
     return KVR_OK;

@@ -34,23 +34,21 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (strcmp(call->words[0], "vbench") != 0)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
-                                     "import: '%s', need vbench: no other kind of file is known",
-                                     call->words[0]));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "import: '%s', need vbench", call->words[0]));
     st = import(o, call->words[1], &r);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     code = r.stored ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
     json_array_foreach(r.unmatched, i, name)
-        fprintf(stderr, "kvreel: import: no cell has the video %s\n", json_string_value(name));
+        fprintf(stderr, "kvreel: import: no cell matches the video %s\n", json_string_value(name));
     json_array_foreach(r.empty, i, name) fprintf(
-        stderr, "kvreel: import: %s: no video is in this dimension\n", json_string_value(name));
+        stderr, "kvreel: import: %s: no videos in this dimension\n", json_string_value(name));
     if (o->json)
         return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "dimensions", r.dimensions,
                                       "videos", r.videos, "matched", r.matched, "stored", r.stored,
                                       "unmatched", r.unmatched, "empty", r.empty),
                             code);
-    printf("%d dimensions, %d scores of videos, %d with a cell, %d rows stored\n", r.dimensions,
+    printf("%d dimensions, %d video scores, %d matched to a cell, %d rows stored\n", r.dimensions,
            r.videos, r.matched, r.stored);
     kvr_vbench_free(&r);
     return code;

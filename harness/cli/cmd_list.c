@@ -173,7 +173,7 @@ static enum kvr_status list_found(json_t *out, const struct kvr_find *f,
         }
     }
     free(names);
-    return worst == KVR_OK ? KVR_OK : kvr_fail(worst, "list: not every %s could be read", f->what);
+    return worst == KVR_OK ? KVR_OK : kvr_fail(worst, "list: some %s could not be read", f->what);
 }
 
 static enum kvr_status list_models(json_t *out)

@@ -81,8 +81,8 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
 
     if (conflicts)
         fprintf(stderr,
-                "kvreel: %lld pairs of attempts at one cell have other frames; see `kvreel query "
-                "--db %s 'SELECT * FROM conflict'`\n",
+                "kvreel: %lld pairs of attempts at one cell have different frames; see `kvreel "
+                "query --db %s 'SELECT * FROM conflict'`\n",
                 (long long)conflicts, o->out);
     if (o->json)
         return kvr_cli_json(json_pack("{s:s, s:O, s:i, s:i, s:I}", "db", o->out, "shards",
@@ -90,7 +90,7 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
                                       "conflicts", (json_int_t)conflicts),
                             code);
     json_array_foreach(s->shards, i, x) if (!json_object_get(x, "error"))
-        printf("%s: %lld cells, %lld new, %lld better than before\n",
+        printf("%s: %lld cells, %lld new, %lld replaced by better attempts\n",
                json_string_value(json_object_get(x, "path")),
                (long long)json_integer_value(json_object_get(x, "cells")),
                (long long)json_integer_value(json_object_get(x, "added")),
@@ -119,7 +119,10 @@ static int run(const struct kvr_call *call)
         const char *w = call->words[i];
 
         if (strcmp(w, o->out) == 0)
-            st = kvr_fail(KVR_EINVAL, "merge: %s: is where the others go", w);
+            st = kvr_fail(KVR_EINVAL,
+                          "merge: %s is both input and output; leave it out of the "
+                          "inputs",
+                          w);
         else
             st = kvr_path_is_dir(w) ? merge_folder(&s, w, o->out) : merge_file(&s, w);
     }

@@ -269,7 +269,7 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
         if (n == 0 && json_array_size(json_object_get(*out, "missing")) == 0) {
             json_decref(*out);
             *out = NULL;
-            st = kvr_fail(KVR_ENOTFOUND, "%s: no file of weights is there", dir);
+            st = kvr_fail(KVR_ENOTFOUND, "%s: no weight file found", dir);
         }
     } else if (strcmp(json_string_value(json_object_get(*out, "kind")), "wan folder") == 0) {
         json_array_append_new(json_object_get(*out, "missing"), json_string("config.json"));
@@ -319,7 +319,7 @@ static void print_head(const json_t *doc)
     if (number(doc, "nonfinite"))
         printf("not finite: %" PRId64 " values\n", number(doc, "nonfinite"));
     if (number(doc, "collisions"))
-        printf("two tensors get one name: %" PRId64 " of them\n", number(doc, "collisions"));
+        printf("tensors with duplicate names: %" PRId64 " of them\n", number(doc, "collisions"));
 }
 
 static int print(json_t *doc)

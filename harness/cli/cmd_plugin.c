@@ -113,7 +113,7 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
         snprintf(t->text, sizeof t->text, "crashed: SIG%s", name ? name : "?");
     } else if (WEXITSTATUS(status) != 0) {
         t->st = KVR_EINTERNAL;
-        snprintf(t->text, sizeof t->text, "ended its process with code %d", WEXITSTATUS(status));
+        snprintf(t->text, sizeof t->text, "its process ended with code %d", WEXITSTATUS(status));
     }
     return KVR_OK;
 }
@@ -227,7 +227,7 @@ static int print(const struct plugin_opts *o, const struct kvr_loaded_plugin *p,
                                       n->left_out, "checks", rows),
                             code);
     st = kvr_cli_table(rows, columns);
-    printf("%s %s: %d checks kept, %d broken, %d do not apply\n", p->plugin->name,
+    printf("%s %s: %d checks passed, %d failed, %d not applicable\n", p->plugin->name,
            p->plugin->version, n->ok, n->failed, n->left_out);
     return kvr_cli_wrote(st, code);
 }

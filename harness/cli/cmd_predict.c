@@ -173,9 +173,11 @@ static void print_as_stored(const json_t *s)
 {
     const json_t *published_gib = json_object_get(s, "published_gib");
 
-    printf("\nas the study stored it (era %s, %s)\n", text(s, "era"), text(s, "stored"));
+    printf("\n"
+           "with the study's tensor types (era %s, %s)\n",
+           text(s, "era"), text(s, "stored"));
     if (json_is_number(json_object_get(s, "peak_bytes")))
-        printf("  %.4f GiB of cache + %.4f of all else + %.4f left over from the prompt before\n"
+        printf("  %.4f GiB of cache + %.4f of all else + %.4f retained from the previous prompt\n"
                "  peak %.4f GiB",
                number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
                number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
@@ -183,7 +185,9 @@ static void print_as_stored(const json_t *s)
         printf("  peak not reproducible");
     if (json_is_number(published_gib))
         printf(", published %.4f GiB (%s)", json_number_value(published_gib), text(s, "suite"));
-    printf("\n  packed, with nothing left over: %.4f GiB\n", number(s, "packed_peak_gib"));
+    printf("\n"
+           "  packed, without the previous prompt: %.4f GiB\n",
+           number(s, "packed_peak_gib"));
 }
 
 static void print_phases(const json_t *phases)
@@ -192,10 +196,11 @@ static void print_phases(const json_t *phases)
     const json_t *network = json_object_get(phases, "network");
     const json_t *decoder = json_object_get(phases, "decoder");
 
-    printf("\nfrom prompt to %.0f frames of %.0fx%.0f, one phase after the other\n",
+    printf("\n"
+           "from prompt to %.0f frames of %.0fx%.0f, phases run one after another\n",
            number(phases, "frames"), number(phases, "height"), number(phases, "width"));
     if (json_is_object(text_part))
-        printf("  text encoder  %8.4f GiB, of a file of %.4f; %.3g TFLOP a prompt, once\n",
+        printf("  text encoder  %8.4f GiB, file %.4f; %.3g TFLOP per prompt, once\n",
                number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
                number(text_part, "flop") * 1e-12);
     printf("  network       %8.4f GiB with %.4f of activations; %.4g TFLOP, window %.0f\n",

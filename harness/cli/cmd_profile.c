@@ -119,8 +119,7 @@ static enum kvr_status find_what(struct job *j, const struct kvr_call *call)
     while (what_names[i] && strcmp(what, what_names[i]) != 0)
         i++;
     if (!what_names[i])
-        return kvr_fail(KVR_EINVAL,
-                        "profile: no profile of '%s', need layers, heads, levels or basis", what);
+        return kvr_fail(KVR_EINVAL, "profile: '%s', need layers, heads, levels or basis", what);
     j->what = (enum what)i;
     if (j->what == BASIS && !j->o->out)
         return kvr_fail(KVR_EINVAL, "profile: basis: tensors go to a file: --out FILE");

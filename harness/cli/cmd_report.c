@@ -68,16 +68,16 @@ static int write_page(const struct report_opts *o)
             o->single_file ? " inside" : " in assets/", (double)r.bytes / 1e6);
     if (r.n_gone)
         fprintf(stderr,
-                "kvreel: report: %d videos left out: not found; --media says where the "
-                "sweep's files are\n",
+                "kvreel: report: %d videos omitted: not found; --media names the sweep's out "
+                "folder\n",
                 r.n_gone);
     if (r.n_other)
         fprintf(stderr,
-                "kvreel: report: %d videos left out: their files are not those that were "
-                "measured; the page says of each what is there instead\n",
+                "kvreel: report: %d videos omitted: their files are not the measured ones; the "
+                "page says what is there instead\n",
                 r.n_other);
     if (r.n_no_room)
-        fprintf(stderr, "kvreel: report: %d videos left out: the file would be larger than --cap\n",
+        fprintf(stderr, "kvreel: report: %d videos omitted: the file would exceed --cap\n",
                 r.n_no_room);
     return KVR_EXIT_OK;
 }

@@ -106,16 +106,16 @@ static void print_phase(const char *name, const char *of, const char *where,
  */
 static void print_estimate(const struct kvr_run_summary *s)
 {
-    printf("No earlier cell like these. By arithmetic:\n");
+    printf("No earlier similar cells. Predicted:\n");
     print_phase("text encoder", "prompts", "of its device", &s->encoder);
     print_phase("network", "cells", "of its device", &s->network);
     print_phase("decoder", "videos", "of its device", &s->decoder);
     if (s->frames_bytes)
-        printf("  %-12s %24.2f GiB on disk, videos beside them\n", "raw frames",
+        printf("  %-12s %24.2f GiB on disk, besides videos\n", "raw frames",
                (double)s->frames_bytes / GIB);
     if (s->flop > 0 && s->flop_per_s > 0)
-        printf("  about %.0f s for the networks, one after another, if all of them ran at %.3g "
-               "TFLOP/s, the best of a linear layer seen on this machine\n",
+        printf("  about %.0f s for the networks at %.3g TFLOP/s, the best rate of a linear layer "
+               "seen on this machine\n",
                s->flop / s->flop_per_s, s->flop_per_s * 1e-12);
 }
 
@@ -126,22 +126,20 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
                s->cells, s->to_run, s->done_before - s->failed_before, s->failed_before,
                s->unsupported, s->excluded);
         if (s->limited)
-            printf(", %d left for another time", s->limited);
+            printf(", %d left open", s->limited);
         if (s->enough)
             printf(", %d repeats not needed", s->enough);
         if (s->n_stale)
             printf(", %d measured by another build", s->n_stale);
         if (s->to_score)
-            printf("; %d of the done to score by new metrics", s->to_score);
+            printf("; %d finished cells to score with new metrics", s->to_score);
         putchar('\n');
         if (s->no_device[0])
-            printf(
-                "Planned without the device, so that cells measured on it before cannot be told: "
-                "%s\n",
-                s->no_device);
+            printf("Planned without the device, so finished cells of that device are unknown: %s\n",
+                   s->no_device);
         else if (s->unidentified)
-            printf("Files are missing, or not hashed yet: cells that were measured with them "
-                   "before cannot be told\n");
+            printf("Files are missing or not hashed yet: finished cells that used them are "
+                   "unknown\n");
         if (s->estimate_ns)
             printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
@@ -159,13 +157,12 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
     if (s->enough)
         printf(", %d repeats not needed", s->enough);
     if (s->scored)
-        printf("; %d scored by new metrics", s->scored);
+        printf("; %d scored with new metrics", s->scored);
     if (s->retried)
-        printf("; %d attempts that failed were repeated", s->retried);
+        printf("; %d failed attempts repeated", s->retried);
     putchar('\n');
     if (s->noisy)
-        printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
-               s->noisy);
+        printf("%d of them NOISY: their times do not count (see column verdict_codes)\n", s->noisy);
 }
 
 static void print_line(void *ctx, const struct kvr_plan_line *l)
@@ -268,7 +265,7 @@ static enum kvr_status read_preferences(struct kvr_preferences *s, const struct 
     if (o->jobs)
         KVR_TRY(kvr_preferences_option(s, KVR_PREF_JOBS, number, "--jobs"));
     if (o->quiet && o->progress)
-        return kvr_fail(KVR_EINVAL, "run: --quiet and --progress: one of them");
+        return kvr_fail(KVR_EINVAL, "run: --quiet and --progress exclude each other");
     if (o->quiet)
         return kvr_preferences_option(s, KVR_PREF_QUIET, "true", "--quiet");
     return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
@@ -301,9 +298,8 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
     if (s->timed_once)
         fprintf(
             stderr,
-            "kvreel: timing: %d cells have one timed rollout each, a time without a spread; "
-            "`repeats: 6` (or --set repeats=6) gives an interval, `until: ci_width 2%%` stops when "
-            "it is narrow\n",
+            "kvreel: timing: %d cells have one timed rollout each and no interval; use `repeats: "
+            "6` (or --set repeats=6), with `until: ci_width 2%%` to stop early\n",
             s->timed_once);
     if (code == KVR_EXIT_INTERRUPTED)
         fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
@@ -311,8 +307,8 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
         fprintf(stderr, "kvreel: nothing was measured\n");
     if (s->not_scored)
         fprintf(stderr,
-                "kvreel: %d cells were not scored by new metrics; `kvreel score` says why, --force "
-                "measures them again\n",
+                "kvreel: %d cells could not be scored with new metrics; `kvreel score` says why, "
+                "--force measures them again\n",
                 s->not_scored);
     if (!o->dry_run)
         say_failed_scores(s);

@@ -41,7 +41,7 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
         json_object_set_new(metrics, m->name, json_integer(m->version));
     }
     if (!o->command != !o->name)
-        return kvr_fail(KVR_EINVAL, "score: --command and --name belong together");
+        return kvr_fail(KVR_EINVAL, "score: --command needs --name, and --name needs --command");
     if (o->command) {
         const struct kvr_config_command c = { .name = o->name,
                                               .command = o->command,
@@ -50,13 +50,12 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
                                               .sandbox = o->no_sandbox ? "none" : NULL };
 
         if (kvr_metric_find(o->name) || strpbrk(o->name, ". \n"))
-            return kvr_fail(KVR_EINVAL,
-                            "score: --name %s: a metric of kvreel's own, or not a plain word",
+            return kvr_fail(KVR_EINVAL, "score: --name %s: a built-in metric, or not a plain word",
                             o->name);
         *commands = kvr_config_commands_json(&c, 1);
     }
     if (call->n_words == 0 && !o->command)
-        return kvr_fail(KVR_EINVAL, "score: which metric? `kvreel list metrics` has them");
+        return kvr_fail(KVR_EINVAL, "score: name a metric; `kvreel list metrics` lists them");
     return KVR_OK;
 }
 
@@ -85,7 +84,8 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i}", "cells", s.cells, "scored", s.scored,
                                       "had", s.had, "failed", s.failed),
                             code);
-    printf("%d cells: %d scored, %d had it all, %d failed\n", s.cells, s.scored, s.had, s.failed);
+    printf("%d cells: %d scored, %d complete before, %d failed\n", s.cells, s.scored, s.had,
+           s.failed);
     return code;
 }
 

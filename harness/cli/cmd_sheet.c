@@ -83,7 +83,7 @@ static enum kvr_status check(const struct kvr_call *call)
     const struct sheet_opts *o = call->opts;
 
     if (o->db && call->n_words > 1)
-        return kvr_fail(KVR_EINVAL, "sheet: '%s': with --db the videos are the database's",
+        return kvr_fail(KVR_EINVAL, "sheet: '%s': with --db, videos come from the database",
                         call->words[1]);
     if (o->db && o->methods.n == 0)
         return kvr_fail(KVR_EINVAL, "sheet: --db needs --method");
@@ -111,12 +111,10 @@ static enum kvr_status from_database(const struct kvr_call *call)
 
     KVR_TRY(kvr_sheet_of_cells(&cells, call->words[0], &told));
     fprintf(stderr, "kvreel: sheet: prompt %s of %s%s\n", told.prompt, told.suite,
-            o->worst ? ", the frames of lowest SSIM" : "");
+            o->worst ? ", frames with the lowest SSIM" : "");
     if (told.n_like > 1)
-        fprintf(
-            stderr,
-            "kvreel: sheet: %d cells of %s are like this (other seeds, settings); drawn is %s\n",
-            told.n_like, o->methods.v[0], told.key);
+        fprintf(stderr, "kvreel: sheet: %d cells of %s match (other seeds, settings); using %s\n",
+                told.n_like, o->methods.v[0], told.key);
     return KVR_OK;
 }
 

@@ -147,7 +147,7 @@ static enum kvr_status print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "family")),
            json_string_value(json_object_get(doc, "paper")));
     print_paragraph("warning", json_string_value(json_object_get(doc, "warning")));
-    print_paragraph("what is other than the paper or its code",
+    print_paragraph("differences from the paper or its code",
                     json_string_value(json_object_get(doc, "note")));
     print_paragraph("how readings differ", json_string_value(json_object_get(doc, "differs")));
     printf("\naxes\n");
@@ -156,10 +156,11 @@ static enum kvr_status print_text(const json_t *doc)
         printf("\nno options\n");
         return KVR_OK;
     }
-    printf("\nparts (-O codec=, k.codec=, v.codec=, tiers=, retention=): another row's by its "
-           "name, or "
-           "a text\n");
-    printf("\noptions (-O name=value; without k. or v. both sides are set)\n");
+    printf("\n"
+           "parts (-O codec=, k.codec=, v.codec=, tiers=, retention=): another row's name, or the "
+           "part's text\n");
+    printf("\n"
+           "options (-O name=value; without k. or v. for both)\n");
     return kvr_cli_table(options, columns);
 }
 

@@ -15,7 +15,7 @@ static enum kvr_status parse_unit(const char *text, enum kvr_nesting *unit)
 {
     *unit = strcmp(text, "seed") == 0 ? KVR_PER_SEED : KVR_PER_PROMPT;
     if (*unit == KVR_PER_PROMPT && strcmp(text, "prompt") != 0)
-        return kvr_fail(KVR_EINVAL, "stats: --unit '%s' is none of prompt, seed", text);
+        return kvr_fail(KVR_EINVAL, "stats: --unit '%s', need prompt or seed", text);
     return KVR_OK;
 }
 
@@ -23,7 +23,7 @@ static enum kvr_status parse_better(const char *text, int *sign)
 {
     *sign = !text ? 0 : strcmp(text, "higher") == 0 ? 1 : -1;
     if (*sign < 0 && strcmp(text, "lower") != 0)
-        return kvr_fail(KVR_EINVAL, "stats: --better '%s' is none of higher, lower", text);
+        return kvr_fail(KVR_EINVAL, "stats: --better '%s', need higher or lower", text);
     return KVR_OK;
 }
 
@@ -65,8 +65,8 @@ static int run(const struct kvr_call *call)
         st = kvr_stat_runs(&t, &s);
     else if (st == KVR_OK)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: '%s' is none of paired, windows, growth, distribution, "
-                      "sensitivity, timing, coverage, runs",
+                      "stats: '%s', need paired, windows, growth, distribution, sensitivity, "
+                      "timing, coverage or runs",
                       what);
     if (st == KVR_OK)
         st = kvr_report_note_plan(t, o->db);

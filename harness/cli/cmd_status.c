@@ -116,7 +116,7 @@ static void print_sweep(const json_t *o)
     if (json_integer_value(json_object_get(o, "enough")))
         printf(", %lld more not needed",
                (long long)json_integer_value(json_object_get(o, "enough")));
-    printf("%s%s\n", narrowed[0] ? "; this run was asked for " : "", narrowed);
+    printf("%s%s\n", narrowed[0] ? "; this run was limited to " : "", narrowed);
     json_array_foreach(list, i, c)
         printf("  running: %s %s%s%s, for %s\n", json_string_value(json_object_get(c, "prompt")),
                json_string_value(json_object_get(c, "method")),
@@ -124,9 +124,9 @@ static void print_sweep(const json_t *o)
                json_string_value(json_object_get(c, "device")),
                duration(text, json_number_value(json_object_get(c, "since_s"))));
     if (open && json_is_real(left))
-        printf("  left: about %s at the pace so far\n", duration(text, json_real_value(left)));
+        printf("  left: about %s at the current rate\n", duration(text, json_real_value(left)));
     else if (open)
-        printf("  left: not known before a cell is finished\n");
+        printf("  left: unknown until a cell finishes\n");
 }
 
 static enum kvr_status read_all(const char *db, json_t **out)
@@ -168,7 +168,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(doc, code);
     json_array_foreach(list, i, one) print_sweep(one);
     if (code == KVR_EXIT_NOTHING)
-        fprintf(stderr, "kvreel: status: %s has no plan: no sweep of this version ran into it\n",
+        fprintf(stderr, "kvreel: status: %s has no plan: no sweep of this version wrote to it\n",
                 o->db);
     json_decref(doc);
     return code;

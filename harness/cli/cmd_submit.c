@@ -136,7 +136,7 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
     if (!o->send) {
         if (o->shards > o->max_array)
             return kvr_fail(KVR_EINVAL,
-                            "submit: %d shards are several arrays of at most %d: use --send",
+                            "submit: %d shards exceed one array of at most %d: use --send",
                             o->shards, o->max_array);
         write_script(stdout, o, config, program, folder, o->shards);
         return KVR_OK;
@@ -156,11 +156,11 @@ static int run(const struct kvr_call *call)
     enum kvr_status st;
 
     if (strcmp(call->words[0], "slurm") != 0)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "submit: '%s' is not slurm", call->words[0]));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "submit: '%s', need slurm", call->words[0]));
     st = submit(o, call->words[1]);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    fprintf(stderr, "kvreel: when the tasks are through: kvreel merge %s -o all.db\n", o->dir);
+    fprintf(stderr, "kvreel: when the tasks have finished: kvreel merge %s -o all.db\n", o->dir);
     return KVR_EXIT_OK;
 }
 

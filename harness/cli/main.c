@@ -91,8 +91,7 @@ static int tell_losses(int code)
 {
     if (!kvr_json_losses())
         return code;
-    fprintf(stderr, "kvreel: memory ran out while JSON was made or read: what was printed is not "
-                    "whole\n");
+    fprintf(stderr, "kvreel: out of memory in JSON: the output is incomplete\n");
     return code == KVR_EXIT_OK ? KVR_EXIT_INTERNAL : code;
 }
 

@@ -182,6 +182,6 @@ enum kvr_status kvr_isa_force(const char *name)
                     named(name) == KVR_N_ISA ? "is no kernel variant"
                     : kvr_isa_compiled(named(name))
                         ? "needs instructions that this CPU does not have"
-                        : "is of another kind of CPU",
+                        : "is for another CPU architecture",
                     kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
 }

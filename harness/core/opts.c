@@ -150,9 +150,9 @@ static enum kvr_status parse_enum(const struct kvr_opt *o, const char *text, str
     near = kvr_nearest(text, o->names);
     list_text(o->names, list);
     if (near)
-        return kvr_fail(KVR_EINVAL, "option %s: '%s' is none of %s; did you mean '%s'?", o->name,
+        return kvr_fail(KVR_EINVAL, "option %s: '%s', need one of %s; did you mean '%s'?", o->name,
                         text, list, near);
-    return kvr_fail(KVR_EINVAL, "option %s: '%s' is none of %s", o->name, text, list);
+    return kvr_fail(KVR_EINVAL, "option %s: '%s', need one of %s", o->name, text, list);
 }
 
 static enum kvr_status parse_string(const struct kvr_opt *o, const char *text, struct value *v)

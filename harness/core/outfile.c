@@ -46,7 +46,7 @@ static enum kvr_status open_temporary(struct kvr_out *o)
         if (errno != EEXIST)
             break;
     }
-    return fail_errno(o->path, "cannot create a file beside it", errno);
+    return fail_errno(o->path, "cannot create a temporary file in its folder", errno);
 }
 
 /* What the name currently is. A symbolic link is neither followed, so that it cannot redirect the
@@ -70,7 +70,8 @@ static enum kvr_status open_in_place(struct kvr_out *o)
     if (o->fd < 0)
         return fail_errno(o->path, "cannot open for writing", errno);
     if (fstat(o->fd, &now) != 0 || now.st_ino != o->old.st_ino || now.st_dev != o->old.st_dev)
-        return kvr_fail(KVR_EIO, "%s: cannot write: became something else meanwhile", o->path);
+        return kvr_fail(KVR_EIO, "%s: cannot write: the file was replaced while it was opened",
+                        o->path);
     return KVR_OK;
 }
 
@@ -161,7 +162,8 @@ static enum kvr_status commit(struct kvr_out *o)
         return KVR_OK;
     KVR_TRY(look(o->path, &now, &there));
     if (there && !S_ISREG(now.st_mode))
-        return kvr_fail(KVR_EIO, "%s: cannot write: became something else meanwhile", o->path);
+        return kvr_fail(KVR_EIO, "%s: cannot write: the file was replaced while it was opened",
+                        o->path);
     if (rename(o->temporary, o->path) != 0)
         return fail_errno(o->path, "renaming the temporary file", errno);
     free(o->temporary);

@@ -114,7 +114,7 @@ static enum kvr_status brackets(struct parse *p)
             p->at += 2;
         }
         if (to < from)
-            return wrong(p, "a range that ends before it begins");
+            return wrong(p, "a range whose end is before its start");
         for (int b = from; b <= to; b++)
             take(&s, b);
     }
@@ -129,7 +129,7 @@ static enum kvr_status alternatives(struct parse *p);
 static enum kvr_status parentheses(struct parse *p)
 {
     if (++p->depth > KVR_REGEX_DEPTH)
-        return kvr_fail(KVR_EINVAL, "regular expression: more than %d parentheses in one another",
+        return kvr_fail(KVR_EINVAL, "regular expression: more than %d nested parentheses",
                         KVR_REGEX_DEPTH);
     KVR_TRY(alternatives(p));
     if (*p->at != ')')
@@ -162,13 +162,13 @@ static enum kvr_status atom(struct parse *p)
     case '+':
     case '?':
         p->at--;
-        return wrong(p, "nothing before it to repeat");
+        return wrong(p, "nothing to repeat before it");
     case '{':
         p->at--;
-        return wrong(p, "no counts in braces here; a plain one is \\{");
+        return wrong(p, "counts in braces are not supported; write \\{ for a literal brace");
     case '\\':
         if (!*p->at || isalnum((unsigned char)*p->at))
-            return wrong(p, "\\ stands before a sign that is meant plainly, not before this");
+            return wrong(p, "\\ escapes special characters only, not this one");
         take(&s, (unsigned char)*p->at++);
         return append(p, s);
     default:

@@ -322,7 +322,7 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
 static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode)
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
-    enum kvr_status st = kvr_fail(KVR_EUNSUPPORTED, "cuDNN: it has no kernel for this graph");
+    enum kvr_status st = kvr_fail(KVR_EUNSUPPORTED, "cuDNN: no kernel for this graph");
     int64_t n = 0;
 
     KVR_TRY(create(c, p, KVR_CUDNN_ENGINEHEUR, &heuristics));

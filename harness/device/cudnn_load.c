@@ -105,7 +105,7 @@ static enum kvr_status load_what_is_said(void **library)
     const char *said = getenv("KVREEL_CUDNN");
 
     if (said && strcmp(said, "none") == 0)
-        return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: KVREEL_CUDNN says none");
+        return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: disabled by KVREEL_CUDNN=none");
     if (!said || !said[0])
         return kvr_stream_emulated() ? kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated")
                                      : load_any(library);

@@ -41,10 +41,9 @@ enum kvr_status kvr_device_judge(const struct kvr_device_facts *f)
         return kvr_fail(KVR_EUNSUPPORTED, "device cuda: %s" INSTEAD, f->error);
     if (f->n_devices <= 0 && f->visible)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: no GPU among CUDA_VISIBLE_DEVICES='%s', need one" INSTEAD,
-                        f->visible);
+                        "device cuda: no GPU in CUDA_VISIBLE_DEVICES='%s'" INSTEAD, f->visible);
     if (f->n_devices <= 0)
-        return kvr_fail(KVR_EUNSUPPORTED, "device cuda: the driver finds no GPU, need one" INSTEAD);
+        return kvr_fail(KVR_EUNSUPPORTED, "device cuda: the driver found no GPU" INSTEAD);
     if (f->major < KVR_DEVICE_OLDEST_MAJOR ||
         (f->major == KVR_DEVICE_OLDEST_MAJOR && f->minor < KVR_DEVICE_OLDEST_MINOR))
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -79,6 +78,6 @@ const char *kvr_device_archs(const char *archs, char *buf, size_t n)
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
                                      size_t total_bytes)
 {
-    return kvr_fail(KVR_ENOMEM, "device %s: out of memory: %zu bytes asked, %zu of %zu free",
+    return kvr_fail(KVR_ENOMEM, "device %s: out of memory: %zu bytes requested, %zu of %zu free",
                     device, asked, free_bytes, total_bytes);
 }

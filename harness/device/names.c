@@ -32,12 +32,12 @@ enum kvr_status kvr_device_check_name(const char *name)
         return kvr_fail(KVR_EINVAL, "device '%s', need " KVR_DEVICE_HELP, name);
     if (emulated && strcmp(name, "cuda") == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: this kvreel was built with emulated kernels; build it with "
-                        "`make CUDA=1`, which needs nvcc; --device cpu needs no GPU");
+                        "device cuda: this program has emulated kernels; build with `make CUDA=1` "
+                        "(needs nvcc), or use --device cpu");
     if (!emulated && strcmp(name, "emulated") == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "device emulated: this kvreel was built with nvcc's kernels; build it "
-                        "without CUDA=1 to have them emulated");
+                        "device emulated: this program has nvcc's kernels; build without CUDA=1 "
+                        "for emulated ones");
     return KVR_OK;
 }
 
@@ -115,7 +115,7 @@ enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out)
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof a)
-        return kvr_fail(KVR_EIO, "device %s: the process that looked at it ended without a word",
+        return kvr_fail(KVR_EIO, "device %s: the process that checked it ended without an answer",
                         name);
     if (a.st != KVR_OK)
         return kvr_fail(a.st, "%s", a.error);

@@ -105,8 +105,7 @@ enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *
         for (int j = 0; inputs[j]; j++)
             is_input |= strcmp(name, inputs[j]) == 0;
         if (!is_input && !kvr_check_has(k->report, name))
-            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN,
-                                   "the engine does not know what this is"));
+            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN, "unknown to the engine"));
     }
     return KVR_OK;
 }

@@ -78,7 +78,7 @@ enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, 
         double want, delta;
 
         if (!element(golden, i, &want)) {
-            snprintf(e->note, sizeof e->note, "recorded as %s, which is not compared",
+            snprintf(e->note, sizeof e->note, "recorded as %s, not compared",
                      kvr_dtype_name(golden->dtype));
             return KVR_OK;
         }

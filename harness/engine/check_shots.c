@@ -444,8 +444,7 @@ enum kvr_status kvr_check_unipc(struct kvr_checker *k)
         KVR_TRY(check_solver_table(k, name));
         KVR_TRY(check_solver_run(k, name));
         if (!is_solver_input(name) && !kvr_check_has(k->report, name))
-            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN,
-                                   "the engine does not know what this is"));
+            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN, "unknown to the engine"));
     }
     return KVR_OK;
 }

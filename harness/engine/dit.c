@@ -270,7 +270,9 @@ static enum kvr_status check_shapes(const struct kvr_dit *d)
     const int head_dim = d->c->dim / d->c->n_heads;
 
     if (d->ops->max_head_dim && head_dim > d->ops->max_head_dim)
-        return kvr_fail(KVR_EUNSUPPORTED, "dit: heads of %d channels, device %s takes at most %d",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "dit: heads of %d channels, device %s supports at most "
+                        "%d",
                         head_dim, kvr_dev_name(d->dev), d->ops->max_head_dim);
     return KVR_OK;
 }
@@ -281,7 +283,7 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
     enum kvr_status st;
 
     if (kvr_model_is_lm(m))
-        return kvr_fail(KVR_EUNSUPPORTED, "dit: a language model makes no frames");
+        return kvr_fail(KVR_EUNSUPPORTED, "dit: a language model generates no frames");
     d = calloc(1, sizeof *d);
     if (!d)
         return kvr_fail(KVR_ENOMEM, "dit: no memory");

@@ -57,10 +57,10 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
     enum kvr_status st;
 
     if (!kvr_model_is_lm(m))
-        return kvr_fail(KVR_EUNSUPPORTED, "lm: a model of frames has no tokens of text");
+        return kvr_fail(KVR_EUNSUPPORTED, "lm: a video model has no text tokens");
     if (!kvr_dev_in_host(dev))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "lm: language models run on the CPU alone: a device lacks kernels for "
+                        "lm: language models run only on the CPU: there are no device kernels for "
                         "grouped queries and causal chunks");
     lm = calloc(1, sizeof *lm);
     if (!lm)

@@ -63,7 +63,7 @@ static enum kvr_status check_metadata(const struct loader *l)
                         (int)(name.n < 40 ? name.n : 40), name.text);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (kvr_gguf_has(g, foreign[i]))
-            return kvr_fail(KVR_EUNSUPPORTED, "%s: has %s, which this engine does not know", path,
+            return kvr_fail(KVR_EUNSUPPORTED, "%s: %s is not supported by this engine", path,
                             foreign[i]);
     KVR_TRY(same_int(l, "llama.block_count", c->n_layers));
     KVR_TRY(same_int(l, "llama.embedding_length", c->dim));
@@ -174,8 +174,7 @@ static enum kvr_status load(struct loader *l)
     for (int i = 0; i < w->n_layers; i++)
         KVR_TRY(load_block(l, i));
     if (l->n_used != count)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: %d tensors, of which this architecture has a place for %d",
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: %d tensors, this architecture has %d",
                         kvr_weights_path(w->file), count, l->n_used);
     return KVR_OK;
 }

@@ -211,7 +211,7 @@ static enum kvr_status load_weights(struct loader *l)
     KVR_TRY(load_linear(l, &m->head, "head.head", c->out_dim * c->patch_h * c->patch_w, d));
     for (int i = 0; l->file && i < kvr_weights_count(l->file); i++)
         if (!l->used[i] && kvr_weights_model_name(l->file, i))
-            return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has no place in this configuration",
+            return kvr_fail(KVR_EFORMAT, "%s: weight '%s' is not part of this configuration",
                             kvr_weights_path(l->file), kvr_weights_at(l->file, i)->name);
     return l->lora ? kvr_lora_check_used(l->lora) : KVR_OK;
 }
@@ -469,7 +469,7 @@ static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
     if (decodes(&m->config))
         KVR_TRY(first_there(dir, names, NULL, &m->vae));
     else if (use->decoder != KVR_DECODER_VAE)
-        return kvr_fail(KVR_EINVAL, "%s: decoder %s: it has no latents of Wan's", dir,
+        return kvr_fail(KVR_EINVAL, "%s: decoder %s: its latents are not Wan's", dir,
                         kvr_decoder_names[use->decoder]);
     if (lacks_decoder(m) && !use->plan)
         return kvr_fail(KVR_ENOTFOUND, "%s: decoder %s: none of %s, %s is there", dir,
@@ -558,8 +558,8 @@ static enum kvr_status cut_number(const char *dir, const char *what, bool random
         return kvr_fail(KVR_EINVAL, "%s: the first %d %s: it has %d", dir, wanted, what, *n);
     if (!random)
         return kvr_fail(KVR_EINVAL,
-                        "%s: the first %d of %d %s: its weights are trained, and a part of a "
-                        "trained network is another network; only random weights can be cut",
+                        "%s: the first %d of %d %s: only models with random weights can be cut, "
+                        "this one is trained",
                         dir, wanted, *n, what);
     *n = wanted;
     return KVR_OK;
@@ -753,7 +753,8 @@ enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *tex
     const struct kvr_model_config *c = &m->config;
 
     if (!c->random_weights)
-        return kvr_fail(KVR_EUNSUPPORTED, "model: its weights are trained: no prompt is drawn");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "model: trained weights need real prompts: none is drawn");
     kvr_draw_prompt(c->weights_seed, text, c->text_len, c->text_dim, P);
     return KVR_OK;
 }

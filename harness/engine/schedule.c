@@ -178,7 +178,8 @@ enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name
     if (strcmp(name, kvr_schedule_names[0]) == 0)
         return KVR_OK;
     if (c->is_lm)
-        return kvr_fail(KVR_EUNSUPPORTED, "schedule %s: a language model denoises nothing", name);
+        return kvr_fail(KVR_EUNSUPPORTED, "schedule %s: a language model has no denoising steps",
+                        name);
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strcmp(name, named[i].name) == 0) {
             put(c, &named[i]);

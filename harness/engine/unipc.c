@@ -119,7 +119,8 @@ enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name)
     if (strcmp(name, kvr_sampler_names[0]) == 0)
         return KVR_OK;
     if (c->is_lm)
-        return kvr_fail(KVR_EUNSUPPORTED, "sampler %s: a language model denoises nothing", name);
+        return kvr_fail(KVR_EUNSUPPORTED, "sampler %s: a language model has no denoising steps",
+                        name);
     if (strcmp(name, kvr_sampler_names[1 + KVR_SAMPLER_RENOISE]) == 0) {
         if (c->steps[0] == 0)
             return kvr_fail(

@@ -44,7 +44,8 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
         KVR_TRY(kvr_yaml_string(at, &out->score[i]));
         KVR_TRY(check_name(at, out->score[i]));
         if (strcmp(out->score[i], "sandbox") == 0)
-            return kvr_yaml_fail(at, "'sandbox' is kvreel's own name: how the program was held");
+            return kvr_yaml_fail(at, "'sandbox' is reserved: it records how the program was "
+                                     "sandboxed");
         for (int j = 0; j < i; j++)
             if (strcmp(out->score[j], out->score[i]) == 0)
                 return kvr_yaml_fail(at, "'%s' is listed twice", out->score[i]);
@@ -91,7 +92,7 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     }
     KVR_TRY(check_name(at, out->name));
     if (kvr_metric_find(out->name))
-        return kvr_yaml_fail(at, "'%s' is a metric of kvreel's own", out->name);
+        return kvr_yaml_fail(at, "'%s' is a built-in metric", out->name);
     if (kvr_yaml_get(n, "unit"))
         KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "unit"), &out->unit));
     if (kvr_yaml_get(n, "better"))

@@ -124,7 +124,8 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
     for (int i = 0; i < 3; i++)
         if (kvr_yaml_get(root, others[i]))
             return kvr_yaml_fail(kvr_yaml_get(root, others[i]),
-                                 "'%s' beside 'trace', which has a model and a prompt recorded",
+                                 "'%s' cannot be combined with 'trace', which has its own model "
+                                 "and prompt",
                                  others[i]);
     KVR_TRY(list_length(n, &count));
     c->model = calloc((size_t)count, sizeof *c->model);
@@ -340,7 +341,7 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
             return read_list(c, n, pick, s);
         if (kvr_yaml_get(n, "embeddings"))
             return kvr_yaml_fail(kvr_yaml_get(n, "embeddings"),
-                                 "'embeddings' beside a 'file'; a suite names its own");
+                                 "'embeddings' needs a 'file' of prompts; a suite names its own");
     }
     KVR_TRY(kvr_yaml_string(name_at, &name));
     st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);
@@ -367,7 +368,7 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
     if (c->n_suites) /* those of traces */
         return KVR_OK;
     if (n && are_prompts(prompts))
-        return kvr_yaml_fail(prompts, "prompts are written here, or come from a suite: not both");
+        return kvr_yaml_fail(prompts, "use 'prompts' or 'suite', not both");
     if (!n && !are_prompts(prompts))
         return kvr_yaml_fail(prompts ? prompts : root,
                              "no 'suite', and no 'prompts' list of {id, text}");
@@ -473,8 +474,8 @@ static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_n
     if (!options)
         return add_method(c, &m);
     if (options->kind != KVR_YAML_MAP || options->n > MAX_OPTIONS)
-        return kvr_yaml_fail(options, "expected a map of at most %d options, this is %s",
-                             MAX_OPTIONS, kvr_yaml_kind_name(options));
+        return kvr_yaml_fail(options, "expected a map of at most %d options, found %s", MAX_OPTIONS,
+                             kvr_yaml_kind_name(options));
     return expand_options(c, &m, options);
 }
 
@@ -698,10 +699,9 @@ static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_no
         return kvr_yaml_fail(n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100", text);
     c->until /= 100;
     if (!c->set.timing)
-        return kvr_yaml_fail(n, "'until' is about times: it needs 'timing: true'");
+        return kvr_yaml_fail(n, "'until' needs 'timing: true'");
     if (c->set.repeats < 7)
-        return kvr_yaml_fail(n, "'until' stops repeats, from the 7th on: there are %d",
-                             c->set.repeats);
+        return kvr_yaml_fail(n, "'until' needs 'repeats' of at least 7, not %d", c->set.repeats);
     return KVR_OK;
 }
 

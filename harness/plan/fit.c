@@ -169,7 +169,7 @@ static enum kvr_status find_option(const struct search *s, const struct kvr_opt 
     kvr_plan_visit(scheme, match, &n);
     kvr_scheme_close(&scheme);
     if (!n.o || (n.o->type != KVR_OPT_T_INT && n.o->type != KVR_OPT_T_FLOAT))
-        return kvr_fail(KVR_EINVAL, "%s: '%s' is no option of %s that has a number", n.name,
+        return kvr_fail(KVR_EINVAL, "%s: '%s': not a numeric option of %s", n.name,
                         s->setting[s->at].value, s->spec);
     *out = n.o;
     return KVR_OK;
@@ -184,7 +184,7 @@ static enum kvr_status find_asked(struct kvr_fit *out, const struct kvr_setting 
         if (!kvr_fit_asked(settings[i].value, &bits))
             continue;
         if (out->at >= 0)
-            return kvr_fail(KVR_EINVAL, "%s and %s: one option at a time is solved for a budget",
+            return kvr_fail(KVR_EINVAL, "%s and %s: only one option can be solved for a budget",
                             settings[out->at].name, settings[i].name);
         if (!(bits > 0 && bits <= 64))
             return kvr_fail(KVR_EINVAL, "%s: '%s': need `fit` and bits above 0, 64 at most",
@@ -217,11 +217,11 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     if (s.st != KVR_OK) /* whose message stands */
         return s.st;
     if (!s.best[0] && !s.tried)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: none of the values of %s that were tried can be: %s",
-                        spec, settings[s.at].name, kvr_error());
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: no tried value of %s is possible: %s", spec,
+                        settings[s.at].name, kvr_error());
     if (!s.best[0])
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: no value of %s takes %g bits or fewer; the least is %.3g", spec,
+                        "%s: no value of %s fits %g bits; the smallest needs %.3g", spec,
                         settings[s.at].name, s.budget, s.least);
     strcpy(out->value, s.best);
     out->predicted = s.best_bits;

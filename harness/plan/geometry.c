@@ -97,7 +97,8 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
     KVR_TRY(read_sizes(root, path, &s));
     KVR_TRY(kvr_json_string_opt(root, path, "latent_space", &space));
     if (n_layers < 0 || n_layers > s.layers)
-        return kvr_fail(KVR_EINVAL, "%s: the first %d layers: it has %d", path, n_layers, s.layers);
+        return kvr_fail(KVR_EINVAL, "%s: the first %d layers: the model has %d", path, n_layers,
+                        s.layers);
     s.layers = n_layers ? n_layers : s.layers;
     *out = (struct kvr_geometry){
         .n_layers = s.layers,

@@ -39,7 +39,7 @@ static enum kvr_status split(struct kvr_prompt_list *l, const char *path)
         line->text = text;
         line->number = number;
     }
-    return l->n ? KVR_OK : kvr_fail(KVR_EINVAL, "%s: no prompt is in it", path);
+    return l->n ? KVR_OK : kvr_fail(KVR_EINVAL, "%s: no prompts", path);
 }
 
 enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path)

@@ -82,7 +82,7 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
     double k;
 
     if (!good)
-        return kvr_yaml_fail(at, "the range from %g to %g by %s%g leads nowhere", r->from, r->to,
+        return kvr_yaml_fail(at, "the range from %g to %g by %s%g is empty", r->from, r->to,
                              r->times ? "*" : "+", r->step);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
@@ -126,7 +126,7 @@ static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
     *left -= n;
     return *left >= 0
                ? KVR_OK
-               : kvr_yaml_fail(at, "ranges of more than %d values together", KVR_YAML_MAX_NODES);
+               : kvr_yaml_fail(at, "ranges of more than %d values in all", KVR_YAML_MAX_NODES);
 }
 
 /* A range that is a value of its own becomes a list. */

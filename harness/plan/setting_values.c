@@ -216,7 +216,7 @@ enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KV
     for (int i = 0; n && i < n->n; i++) {
         KVR_TRY(find_axis(n->item[i], &axis));
         if (length >= 0 && v[axis].n != length)
-            return kvr_yaml_fail(n->item[i], "'%s' has %d values, those before it %d",
+            return kvr_yaml_fail(n->item[i], "'%s' has %d values, the axes before it %d",
                                  kvr_setting_rows[axis].name, v[axis].n, length);
         length = v[axis].n;
         *set |= (uint64_t)1 << axis;

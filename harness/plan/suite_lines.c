@@ -69,7 +69,7 @@ static void write_places(FILE *to, const struct kvr_suite_list *list)
     write_head(to, list);
     for (int i = 0; i < list->n; i++) {
         snprintf(id, sizeof id, "p%04d", i + 1);
-        snprintf(text, sizeof text, "prompt %d of %.80s, which is not there", i + 1, list->name);
+        snprintf(text, sizeof text, "prompt %d of %.80s, which is missing", i + 1, list->name);
         write_prompt(to, i == 0, id, text);
     }
     fputs("]}\n", to);
@@ -105,8 +105,8 @@ enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite
     *absent = !kvr_path_exists(list->path);
     if (*absent && list->n == 0)
         return kvr_fail(KVR_ENOTFOUND,
-                        "no list of prompts '%s'; with a number of prompts beside it a sweep can "
-                        "be planned without",
+                        "no list of prompts '%s'; a sweep can be planned without it if 'prompts' "
+                        "is a number",
                         list->path);
     KVR_TRY(yaml_of(list, *absent, &text, &size));
     st = kvr_yaml_read_text(&s->doc, text, size, list->path);

@@ -457,7 +457,7 @@ static enum kvr_status check_labels(const struct kvr_sweep *s, int first)
                 last->method->at, "method '%s' is listed twice%s", last->label,
                 strcmp(s->cell[i].key, last->key) == 0 ? "" : ": give one of them another label");
         if (strcmp(s->cell[i].key, last->key) == 0)
-            return kvr_yaml_fail(last->method->at, "method '%s' is '%s' under another label",
+            return kvr_yaml_fail(last->method->at, "method '%s' equals '%s' under another label",
                                  last->label, s->cell[i].label);
     }
     return KVR_OK;
@@ -541,7 +541,7 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset > 0)
         snprintf(why, n, "on_switch, shot_offset: a language model's text has no shots");
     else if (p->set.jitter)
-        snprintf(why, n, "jitter: a language model has no noise to move");
+        snprintf(why, n, "jitter: a language model has no noise");
     return KVR_OK;
 }
 
@@ -562,7 +562,7 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has %d",
                              p->set.model_layers, p->prompt->id, i->layout.n_layers);
     if (p->set.chunk)
-        return kvr_yaml_fail(p->model->at, "chunk %d: the chunks of trace '%s' are its own, of %d",
+        return kvr_yaml_fail(p->model->at, "chunk %d: trace '%s' has fixed chunks of %d",
                              p->set.chunk, p->prompt->id, i->layout.frames_per_chunk);
     if (p->set.window && p->set.window < i->layout.frames_per_chunk + p->set.sink)
         return kvr_yaml_fail(
@@ -580,7 +580,7 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     else if (strcmp(p->set.compute, "f32") != 0)
         snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
     else if (p->set.jitter)
-        snprintf(why, n, "jitter: a trace has no noise to move");
+        snprintf(why, n, "jitter: a trace has no noise");
     else if (strcmp(p->set.device, "cpu") != 0 &&
              (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
         snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
@@ -629,11 +629,11 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
     if (c->is_lm)
         return check_text(p, why, n);
     if (p->set.chunk)
-        return kvr_yaml_fail(at, "chunk %d: the chunks of model %s are its own, of %d frames",
-                             p->set.chunk, p->model->name, c->frames_per_chunk);
+        return kvr_yaml_fail(at, "chunk %d: model %s has fixed chunks of %d frames", p->set.chunk,
+                             p->model->name, c->frames_per_chunk);
     if (p->set.frames % c->frames_per_chunk != 0)
-        return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->set.frames,
-                             c->frames_per_chunk, p->model->name);
+        return kvr_yaml_fail(at, "frames: %d must be a multiple of %d (frames per chunk, model %s)",
+                             p->set.frames, c->frames_per_chunk, p->model->name);
     if (p->set.model_steps &&
         (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0))
         return kvr_yaml_fail(s->config->values[KVR_SET_model_steps].at[0],
@@ -653,7 +653,7 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
         return st;
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
-        snprintf(why, n, "no encoder for the latents of model %s: it cannot go on from frames",
+        snprintf(why, n, "no encoder for the latents of model %s: it cannot continue given frames",
                  p->model->name);
         return KVR_OK;
     }
@@ -936,7 +936,7 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
             if (p.model->trace)
                 p.facts = &recorded;
             if (!p.facts)
-                return kvr_fail(KVR_EINTERNAL, "plan: model %s was not looked at", p.model->name);
+                return kvr_fail(KVR_EINTERNAL, "plan: model %s was not loaded", p.model->name);
             for (int k = 0; k < p.suite->n_prompts; k++) {
                 if (p.model->trace && k != m)
                     continue; /* another trace's */
@@ -1030,9 +1030,8 @@ static enum kvr_status check_solving(const struct kvr_sweep *s)
     if (seconds <= MAX_SOLVE_S)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
-                    "%s: to solve its %d budgets (`fit`, and windows shown unasked) takes about "
-                    "%.0f s, at most %d: write fewer of them, `baselines: none`, or shorter lists "
-                    "of frames",
+                    "%s: solving its %d budgets (`fit` and default baselines) takes about %.0f s, "
+                    "at most %d: use fewer budgets, `baselines: none`, or fewer values of frames",
                     c->path, n, seconds, MAX_SOLVE_S);
 }
 
@@ -1042,8 +1041,8 @@ static enum kvr_status check_size(const struct kvr_sweep *s)
 
     if (n > MAX_CELLS)
         return kvr_fail(KVR_EINVAL,
-                        "%s: about %.3g cells, at most %d: to plan them alone takes about %.0f s; "
-                        "write several sweeps, or shorter lists",
+                        "%s: about %.3g cells, at most %d: planning alone takes about %.0f s; "
+                        "split the sweep or shorten its lists",
                         s->config->path, n, MAX_CELLS, n * PLAN_S_PER_CELL);
     return check_solving(s);
 }

@@ -170,7 +170,7 @@ static enum kvr_status build_scalar(struct builder *b, const yaml_event_t *e,
     struct anchor *a;
 
     if (e->data.scalar.tag)
-        return fail_at(b, e->start_mark, "tags are not used here");
+        return fail_at(b, e->start_mark, "YAML tags are not supported");
     if (memchr(s, 0, n))
         return fail_at(b, e->start_mark, "a NUL character in a value");
     node = new_node(b, KVR_YAML_SCALAR, e->start_mark);
@@ -194,9 +194,9 @@ static enum kvr_status build_alias(struct builder *b, const yaml_event_t *e,
     for (a = b->anchors; a && strcmp(a->name, name) != 0; a = a->next)
         ;
     if (!a)
-        return fail_at(b, e->start_mark, "an alias of an anchor that is not there");
+        return fail_at(b, e->start_mark, "alias of an unknown anchor");
     if (a->open)
-        return fail_at(b, e->start_mark, "an alias inside the very thing it stands for");
+        return fail_at(b, e->start_mark, "alias inside its own anchor");
     copy = doc_alloc(b->doc, sizeof *copy);
     if (!copy)
         return no_memory();
@@ -255,7 +255,7 @@ static enum kvr_status build_collection(struct builder *b, const yaml_event_t *e
     struct anchor *a;
 
     if (tag)
-        return fail_at(b, e->start_mark, "tags are not used here");
+        return fail_at(b, e->start_mark, "YAML tags are not supported");
     if (depth >= KVR_YAML_MAX_DEPTH)
         return fail_at(b, e->start_mark, "nested too deeply");
     node = new_node(b, map ? KVR_YAML_MAP : KVR_YAML_LIST, e->start_mark);
@@ -308,7 +308,7 @@ static enum kvr_status build_document(struct builder *b, struct kvr_yaml_node **
         KVR_TRY(next_event(b, &e));
         end = e.type == YAML_STREAM_END_EVENT;
         if (e.type == YAML_DOCUMENT_START_EVENT && seen)
-            st = fail_at(b, e.start_mark, "a second document; one file holds one");
+            st = fail_at(b, e.start_mark, "a second document; a file must have one");
         else if (e.type == YAML_DOCUMENT_START_EVENT)
             seen = true;
         else if (e.type != YAML_STREAM_START_EVENT && e.type != YAML_DOCUMENT_END_EVENT && !end)
@@ -505,7 +505,7 @@ const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n)
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed)
 {
     if (n->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(n, "expected a map of keys, this is %s", kvr_yaml_kind_name(n));
+        return kvr_yaml_fail(n, "expected a map of keys, found %s", kvr_yaml_kind_name(n));
     for (int i = 0; i < n->n; i++) {
         const char *word = n->key[i]->text;
         const char *near;
@@ -525,9 +525,9 @@ enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out)
 {
     if (n->kind != KVR_YAML_SCALAR)
-        return kvr_yaml_fail(n, "expected text, this is %s", kvr_yaml_kind_name(n));
+        return kvr_yaml_fail(n, "expected text, found %s", kvr_yaml_kind_name(n));
     if (!n->text[0] || (!n->quoted && (!strcmp(n->text, "~") || !strcmp(n->text, "null"))))
-        return kvr_yaml_fail(n, "expected text, nothing stands here");
+        return kvr_yaml_fail(n, "expected text, found nothing");
     *out = n->text;
     return KVR_OK;
 }
@@ -539,12 +539,12 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
     char *end;
 
     if (n->kind != KVR_YAML_SCALAR)
-        return kvr_yaml_fail(n, "expected a whole number, this is %s", kvr_yaml_kind_name(n));
+        return kvr_yaml_fail(n, "expected a whole number, found %s", kvr_yaml_kind_name(n));
     errno = 0;
     v = strtoll(n->text, &end, 10); /* in quotes too: templating tools quote every value */
     if (end == n->text || *end)
         return kvr_yaml_fail(n, "expected a whole number, got '%s'%s", n->text,
-                             n->quoted && strstr(n->text, "..") ? "; a range stands without quotes"
+                             n->quoted && strstr(n->text, "..") ? "; write a range without quotes"
                                                                 : "");
     if (errno || v < lo || v > hi)
         return kvr_yaml_fail(n, "%s is out of range, need %lld..%lld", n->text, lo, hi);
@@ -555,7 +555,7 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
 enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out)
 {
     if (n->kind != KVR_YAML_SCALAR)
-        return kvr_yaml_fail(n, "expected true or false, this is %s", kvr_yaml_kind_name(n));
+        return kvr_yaml_fail(n, "expected true or false, found %s", kvr_yaml_kind_name(n));
     if (strcmp(n->text, "true") == 0)
         *out = true;
     else if (strcmp(n->text, "false") == 0)

@@ -29,15 +29,15 @@ static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *
     size_t n;
 
     n = (size_t)snprintf(text, sizeof text,
-                         "chaos: BF16 with all noise moved by 2^-%.0f, %.0f draws of %.0f prompts, "
-                         "is",
+                         "chaos floor: BF16 with noise perturbed by 2^-%.0f, %.0f draws of %.0f "
+                         "prompts, is",
                          number(f, 0), number(f, 1), number(f, 2));
     if (isfinite(number(f, 3)))
         n += (size_t)snprintf(text + n, sizeof text - n, " %.1f dB", number(f, 3));
     if (isfinite(number(f, 4)))
         n += (size_t)snprintf(text + n, sizeof text - n, "%s SSIM %.5f",
                               isfinite(number(f, 3)) ? " and" : "", number(f, 4));
-    snprintf(text + n, sizeof text - n, " from itself; no difference below that floor counts");
+    snprintf(text + n, sizeof text - n, " from itself; smaller differences mean nothing");
     return kvr_table_note(to, text);
 }
 
@@ -85,9 +85,8 @@ enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path)
     if (number(f, 1) > 0)
         st = note_floor(t, f);
     else if (number(f, 5) > 0)
-        st =
-            kvr_table_note(t, "no control was run: how far chaos alone moves a metric is not known "
-                              "(`control: 4` in the sweep)");
+        st = kvr_table_note(t, "no control was run: the chaos floor is unknown (`control: 4` in "
+                               "the sweep)");
     else
         st = KVR_OK;
     kvr_table_close(&f);

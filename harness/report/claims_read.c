@@ -197,7 +197,7 @@ static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_nod
     c->hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
     c->verdict = is >= c->lo - rounding && is <= c->hi + rounding ? KVR_CLAIM_HOLDS : KVR_CLAIM_NOT;
     snprintf(c->why, sizeof c->why, "arithmetic%s",
-             p.data_dependent ? ", within what the values cached allow" : "");
+             p.data_dependent ? ", within the data-dependent bounds" : "");
     return KVR_OK;
 }
 
@@ -256,7 +256,7 @@ static enum kvr_status read_claim(struct kvr_ledger *l, struct kvr_claim *c,
     KVR_TRY(text_of(n, "source", NULL, &c->source));
     KVR_TRY(number_of(n, "published", NAN, &c->published));
     if (!kvr_yaml_get(l->sources, c->source))
-        return kvr_yaml_fail(n, "source '%s' is none of 'sources'", c->source);
+        return kvr_yaml_fail(n, "source '%s' is not in 'sources'", c->source);
     for (int i = 0; i < l->n_claims; i++)
         if (strcmp(l->claim[i].id, c->id) == 0)
             return kvr_yaml_fail(n, "two claims with id '%s'", c->id);

@@ -224,9 +224,9 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
     if (!c->tested)
         snprintf(c->why, sizeof c->why, "%s",
                  strcmp(c->metric, "runtime_s") == 0
-                     ? "the database has no time of it that counts: kvreel run "
+                     ? "the database has no valid time for it: kvreel run "
                        "configs/claims-time.yaml --jobs 1 on a quiet machine"
-                     : "the database has no cells of it");
+                     : "the database has no such cells");
     return KVR_OK;
 }
 

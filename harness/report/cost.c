@@ -231,11 +231,11 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
                 break;
         KVR_TRY(add_row(out, c, from, to));
     }
-    KVR_TRY(kvr_table_note(out, "published: what the study printed of the method of that name "
-                                "(MovieGen prompts, Wan 2.1 1.3B, 165 frames, with text encoder "
-                                "and decoder, GPU not stated)"));
-    return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: what these held "
-                               "at the peak beyond that");
+    KVR_TRY(kvr_table_note(out, "published: the study's figures for that method (MovieGen "
+                                "prompts, Wan 2.1 1.3B, 165 frames, text encoder and decoder "
+                                "included, GPU not stated)"));
+    return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: measured at the "
+                               "peak minus predicted");
 }
 
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path)

@@ -59,14 +59,14 @@ const struct kvr_curves_spec kvr_curves[] = {
       .y_label = "KV and META (MiB)",
       .zero = true },
     { .name = "memory_trace",
-      .title = "Memory over the rollout by tag; the bar is the stack at the instant of the peak",
+      .title = "Memory over the rollout by tag; the bar is the composition of the peak",
       .sql = kvr_statement_figure_memory_trace,
       .kind = KVR_CURVES_STACK,
       .x_label = "pass of the model",
       .y_label = "MiB without weights",
       .zero = true },
     { .name = "mass_shift",
-      .title = "Attention that moves: how its share on the cache shifts, over all heads",
+      .title = "Shift of the attention share on the cache, over all heads",
       .sql = kvr_statement_figure_mass_shift,
       .x_label = "share of attention on the cache minus that of BF16",
       .y_label = "share of the heads below",
@@ -87,26 +87,26 @@ const struct kvr_curves_spec kvr_curves[] = {
       .x_label = "age (chunks)",
       .y_label = "relative error of V" },
     { .name = "age_recall",
-      .title = "Of each query's 32 strongest keys those that stay, by the age of a token",
+      .title = "Recall of each query's 32 strongest keys, by the age of a token",
       .sql = kvr_statement_figure_age_error,
       .with = KVR_WITH("name", "topk_recall"),
       .kind = KVR_CURVES_HEAT,
       .x_label = "age (chunks)",
       .y_label = "recall" },
     { .name = "prefill",
-      .title = "What coding its prefix costs a language model: mean over texts, 95 % intervals",
+      .title = "NLL cost of coding a language model's prefix: mean over texts, 95 % intervals",
       .sql = kvr_statement_figure_prefill,
       .with = KVR_WITH("value", "d_nll"),
       .bands = true,
       .x_label = "prefix (tokens)",
       .y_label = "NLL above that of a BF16 cache (nat)" },
     { .name = "prefill_mass",
-      .title = "Attention that a coded prefix takes: mean over texts, 95 % intervals",
+      .title = "Attention gained by a coded prefix: mean over texts, 95 % intervals",
       .sql = kvr_statement_figure_prefill,
       .with = KVR_WITH("value", "mass_shift"),
       .bands = true,
       .x_label = "prefix (tokens)",
-      .y_label = "share of attention on the prefix, less that of BF16" },
+      .y_label = "share of attention on the prefix minus that of BF16" },
     { .name = NULL },
 };
 
@@ -327,7 +327,7 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
 
     *out = (struct kvr_plot_result){ .drawn = true };
     if (style->x || (style->y && (!spec.bands || strcmp(spec.name, "drift") != 0)))
-        return kvr_fail(KVR_EINVAL, "plot %s: its axes are its own; drift has --metric", spec.name);
+        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; drift has --metric", spec.name);
     if (style->y)
         KVR_TRY(choose_metric(&spec, with, text, style->y, db_path));
     KVR_TRY(read_rows(&rows, &spec, db_path, style->where));

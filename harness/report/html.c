@@ -254,8 +254,7 @@ static enum kvr_status put_inline(struct videos *v, const char *key, const char 
         return kvr_fail(KVR_EIO, "%s: %s", from, strerror(errno));
     needs = ((int64_t)info.st_size + 2) / 3 * 4 + 100;
     if (needs > v->room) {
-        leave_out(v, &v->result->n_no_room, key,
-                  "left out: the single file would be larger than --cap");
+        leave_out(v, &v->result->n_no_room, key, "omitted: the single file would exceed --cap");
         return KVR_OK;
     }
     st = read_file(from, &bytes, &n);
@@ -298,20 +297,20 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
 
     *whole = false;
     if (stat(from, &info) != 0)
-        snprintf(why, n, "there is no file any more: %s", strerror(errno));
+        snprintf(why, n, "the file is gone: %s", strerror(errno));
     else if (!S_ISREG(info.st_mode))
-        snprintf(why, n, "what is there is not a file");
+        snprintf(why, n, "not a regular file");
     else if ((int64_t)info.st_size != bytes)
         snprintf(why, n,
-                 "not shown: another file is there, of %lld bytes; this cell's had %lld "
-                 "(another sweep may have written over it)",
+                 "not shown: the file has %lld bytes, the measured one had %lld (another sweep "
+                 "may have overwritten it)",
                  (long long)info.st_size, (long long)bytes);
     else if ((st = kvr_sha256_file(from, hex)) != KVR_OK)
         snprintf(why, n, "cannot be read: %s", kvr_error());
     else if (strcmp(hex, sha256) != 0)
         snprintf(why, n,
-                 "not shown: another file is there, of the same size; its sha256 is %.12s..., "
-                 "this cell's was %.12s...",
+                 "not shown: the file has the measured size and another sha256: %.12s..., was "
+                 "%.12s...",
                  hex, sha256);
     else
         *whole = true;
@@ -332,9 +331,9 @@ static enum kvr_status put_video(struct videos *v, int row)
         KVR_TRY(has(v->media, path, &there));
     if (!there) {
         leave_out(v, &v->result->n_gone, key,
-                  v->media ? "there is no such file in the sweep's folder"
-                           : "the sweep's folder was not found (`kvreel report --media` says where "
-                             "it is)");
+                  v->media ? "no such file in the sweep's folder"
+                           : "the sweep's folder was not found (name it with `kvreel report "
+                             "--media`)");
         return KVR_OK;
     }
     from = kvr_path_join(v->media, path);

@@ -275,14 +275,14 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     kvr_table_close(&t);
     *extremes = about.extremes;
     snprintf(note, sizeof note,
-             "intervals and letters count prompts; with %d methods letters part from %d prompts on",
+             "intervals and letters count prompts; with %d methods letters can differ from %d "
+             "prompts on",
              about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st == KVR_OK)
-        st = kvr_table_note(*out,
-                            "the means are over the draws of a video, too, so that their jitter "
-                            "(standard deviation of one) is part of every interval");
+        st = kvr_table_note(*out, "means include the draws of a video, so every interval includes "
+                                  "jitter (standard deviation of one draw)");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;
@@ -291,7 +291,7 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
 /* Where medians of few times are: what their ends are. */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
-    return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: smallest and largest")
+    return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: minimum and maximum")
                     : KVR_OK;
 }
 

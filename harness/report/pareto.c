@@ -230,7 +230,7 @@ static enum kvr_status drop_empty(struct kvr_race *r)
         return kvr_fail(KVR_ENOTFOUND, "pareto: no finished cells%s%s",
                         r->o->where ? " where " : "", r->o->where ? r->o->where : "");
     if (r->n_objectives == 0)
-        return kvr_fail(KVR_ENOTFOUND, "pareto: nobody has a value of %s", r->left_out);
+        return kvr_fail(KVR_ENOTFOUND, "pareto: no method has a value of %s", r->left_out);
     return KVR_OK;
 }
 

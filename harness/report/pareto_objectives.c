@@ -65,8 +65,7 @@ static enum kvr_status unknown(const char *name, const char *const *names, int n
         if (strcmp(names[i], "ssim") != 0)
             n += (size_t)snprintf(list + n, sizeof list - n, ", %.60s", names[i]);
     return kvr_fail(KVR_EINVAL,
-                    "objective '%s' is not known; there are %s, and what `kvreel list metrics` "
-                    "says",
+                    "unknown objective '%s'; need one of %s, or a metric of `kvreel list metrics`",
                     name, list);
 }
 

@@ -95,7 +95,7 @@ static void explain_beyond(const struct kvr_race *r, const struct kvr_contender 
     if (isfinite(c->bound_v[c->beyond]))
         snprintf(why, size, "%s %.4g, the bound is %.4g", b->name, c->bound_v[c->beyond], b->limit);
     else
-        snprintf(why, size, "%s is not known, the bound is %.4g", b->name, b->limit);
+        snprintf(why, size, "%s is missing, the bound is %.4g", b->name, b->limit);
 }
 
 static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_contender *c,
@@ -138,23 +138,22 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
                               i ? "," : "; bounds:", r->bound[i].name,
                               r->bound[i].better > 0 ? "at least" : "at most", r->bound[i].limit);
     if (r->n_bounds && n < sizeof note)
-        n += (size_t)snprintf(note + n, sizeof note - n,
-                              "; %d beyond them take no part, whatever they cost", count[3]);
+        n += (size_t)snprintf(note + n, sizeof note - n, "; %d methods beyond them do not compete",
+                              count[3]);
     if (r->rows && !r->o->exact && n < sizeof note)
         n += (size_t)snprintf(note + n, sizeof note - n,
-                              "; by 95 %% intervals over prompts for all rivals of a method "
-                              "together; p_front: %d resamples of the prompts",
+                              "; by simultaneous 95 %% intervals over prompts; p_front: %d "
+                              "resamples of the prompts",
                               KVR_FRONT_RESAMPLES);
     for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
         if (r->objective[k].margin > 0) {
             n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %.3g%s",
                                   said ? "," : "; margins:", r->objective[k].name,
-                                  r->objective[k].margin,
-                                  r->objective[k].chaos ? " (what chaos does)" : "");
+                                  r->objective[k].margin, r->objective[k].chaos ? " (chaos)" : "");
             said = true;
         }
     if (r->left_out[0] && n < sizeof note)
-        snprintf(note + n, sizeof note - n, "; not measured, so left out: %s", r->left_out);
+        snprintf(note + n, sizeof note - n, "; omitted, not measured: %s", r->left_out);
     return kvr_table_note(t, note);
 }
 

@@ -303,13 +303,13 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
         f->caption[i] = NULL;
     }
     if (n_unnamed)
-        snprintf(unnamed, sizeof unnamed, "; %d without a name", n_unnamed);
+        snprintf(unnamed, sizeof unnamed, "; %d without a label", n_unnamed);
 
     count_samples(f, count, sizeof count);
     for (int i = 0; i < f->n; i++)
         n_out += !f->point[i].drawn;
     if (n_out)
-        snprintf(left_out, sizeof left_out, "; %d method%s without a result left out", n_out,
+        snprintf(left_out, sizeof left_out, "; %d method%s without a result omitted", n_out,
                  n_out > 1 ? "s" : "");
     for (int i = 0; i < f->n; i++)
         if (has_bar(&f->point[i])) {
@@ -321,9 +321,9 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
     if (asprintf(&f->caption[0], "%s; %s%s%s%s%s%s%s%s%s%s", count, settings, left_out, unnamed,
                  bars ? "; bars: 95 % intervals over prompts" : "",
                  !bars || !f->crowded ? ""
-                 : line               ? ", of those that differ alone"
-                                      : ", of the front alone",
-                 cut ? ", some longer than the figure" : "", f->style->where ? "; where " : "",
+                 : line               ? ", only where they differ"
+                                      : ", only on the front",
+                 cut ? ", some cut by the frame" : "", f->style->where ? "; where " : "",
                  f->style->where ? f->style->where : "",
                  f->style->bounds ? "; beyond the front: all but " : "",
                  f->style->bounds ? f->style->bounds : "") < 0) {
@@ -626,8 +626,8 @@ static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct
 
     return kvr_fail(KVR_EINVAL, "plot %s: nothing to draw: %d rows, none with both %s and %s%s%s%s",
                     spec->name, rows->n_rows, spec->x.column, spec->y.column,
-                    *codes ? "; a runtime counts when it was taken under `timing: true` on a quiet "
-                             "machine (here: "
+                    *codes ? "; a runtime counts only under `timing: true` on a quiet machine "
+                             "(here: "
                            : "",
                     codes, *codes ? ")" : "");
 }
@@ -778,7 +778,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
         return fail_unknown(name);
     spec = *found;
     if ((style->x || style->y) && !spec.x.better)
-        return kvr_fail(KVR_EINVAL, "plot %s: its axes are its own; x and y are for pareto", name);
+        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; --x and --y are for pareto", name);
     st = restyle(&spec, label, title, sizeof title, style, db_path, &sql);
     if (st == KVR_OK)
         st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);

@@ -188,7 +188,7 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     *floor = c < 0 ? NAN : kvr_table_number(f->rows, f->point[0].row, c);
     if (!(*floor >= f->y.lo && kvr_fig_drawn(&f->y, *floor) < kvr_fig_drawn(&f->y, f->y.hi)))
         return NULL;
-    return f->at.key_below ? "within chaos" : "within chaos: BF16 is no nearer to itself";
+    return f->at.key_below ? "chaos floor" : "chaos floor: distance of BF16 from itself";
 }
 
 /* Above the floor nothing is told apart: BF16 with its noise moved is as far from itself. */

@@ -93,7 +93,7 @@ const struct kvr_plot_spec kvr_plots[] = {
              .scale = 1.0 / (1024.0 * 1024.0) },
       .settings = settings },
     { .name = "suites",
-      .title = "Do the suites agree? SSIM of one against the other",
+      .title = "Agreement of suites: SSIM of one against the other",
       .sql = kvr_statement_figure_suites,
       .x = { .column = "ssim_a", .label = "SSIM on", .of = "x_suite", .lo = -1.0, .hi = 1.0 },
       .y = { .column = "ssim_b", .label = "SSIM on", .of = "y_suite", .lo = -1.0, .hi = 1.0 },

@@ -31,8 +31,7 @@ static const struct {
     { "study33", "The 33-method study, published against kvreel", kvr_reproduce_study33 },
     { "jensen", "Correction of the attention bias, published against kvreel",
       kvr_reproduce_jensen },
-    { "jensen-llm",
-      "Correction of the attention bias in a language model, what is said against kvreel",
+    { "jensen-llm", "Correction of the attention bias in a language model, claimed against kvreel",
       kvr_reproduce_jensen_llm },
     { "pafu", "Size of the cache (PaFu-KV) and claimed speed, published against kvreel",
       kvr_reproduce_pafu },
@@ -85,7 +84,7 @@ static enum kvr_status find(const char *name, int *out)
     for (*out = 0; *out < N_PAPERS; ++*out)
         if (strcmp(papers[*out].name, name) == 0)
             return KVR_OK;
-    return kvr_fail(KVR_ENOTFOUND, "nothing to reproduce called '%s': need %s%s", name,
+    return kvr_fail(KVR_ENOTFOUND, "reproduce: unknown study '%s', need %s%s", name,
                     near ? "perhaps " : "study33, jensen, jensen-llm or pafu", near ? near : "");
 }
 
@@ -117,7 +116,8 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
     KVR_TRY(find(paper, &i));
     if (measured && (!db_path || papers[i].rows != kvr_reproduce_study33))
         return kvr_fail(KVR_EINVAL, "reproduce %s: what was measured is %s", paper,
-                        db_path ? "told apart for study33 alone" : "in a database: --db FILE");
+                        db_path ? "separable from predicted figures only for study33"
+                                : "in a database: --db FILE");
     KVR_TRY(kvr_table_open(&out->table, N_COLUMNS, columns));
     st = papers[i].rows(&r);
     if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)

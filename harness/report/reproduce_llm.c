@@ -191,7 +191,7 @@ static enum kvr_status say_best(struct claims *w, const struct kvr_prefill_run *
     snprintf(c->basis, sizeof c->basis, "texts: %d, %.2f bits", best[0]->n_texts, best[0]->bits);
     snprintf(c->reason, sizeof c->reason, "%+.4f to the next, %.60s at %.2f bits: %s", d.mean,
              best[1]->method, best[1]->bits,
-             kvr_separable(&d, d.p) ? "told apart" : "not told apart");
+             kvr_separable(&d, d.p) ? "told apart" : "not separable");
     return KVR_OK;
 }
 

@@ -68,8 +68,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.measured = (double)p.bf16 / (double)p.nominal;
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;
-        snprintf(reason, sizeof reason,
-                 "no ratio in the study: its efficiency file is written after the last prompt");
+        snprintf(reason, sizeof reason, "no ratio in the study");
         return kvr_repro_add(r, &row);
     }
     row.tolerance = rounding;
@@ -144,9 +143,9 @@ static const struct run_column {
     const char *reason;
 } run_columns[] = {
     { "compression", "compression", "compression", true,
-      "of the format, beside BF16 of the frames that are stored" },
+      "bytes of the format against BF16 of the stored frames" },
     { "peak_vram_gb", "peak_vram_gib", "peak_gib", true,
-      "H1, H2: what the study counts besides, and its wider codes" },
+      "H1, H2: the study counts more and stores wider codes" },
     { "ssim", "ssim", "ssim", false, "H10: the study compares lossy mp4 files" },
     { "psnr_db", "psnr_db", "psnr_db", false,
       "H5: mean of decibels with inf kept, where kvreel pools the MSE" },
@@ -219,7 +218,7 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
         snprintf(reason, sizeof reason, "%s",
                  !c->column    ? c->reason
                  : !r->db_path ? "no database given (--db)"
-                 : at >= 0     ? "its cells have no such value: their metrics say why"
+                 : at >= 0     ? "its cells have no such value; see the metric's reason"
                                : "no finished cell of this method, suite and reading");
     } else {
         const bool same = measured_number(s, at, "bf16_bytes") == study_bytes();

@@ -220,7 +220,8 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 
     *out = NULL;
     if (!m)
-        return kvr_fail(KVR_EINVAL, "stats: '%s' is no metric (`kvreel list metrics`)", o->metric);
+        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s' (`kvreel list metrics`)",
+                        o->metric);
     w.sign = m->direction;
     KVR_TRY(kvr_stat_one_machine(o));
     st = read_rows(&w);
@@ -230,12 +231,11 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
         find_methods(&w);
         st = all_verdicts(&w, *out);
     }
-    snprintf(
-        note, sizeof note,
-        "%s: a method is above the next one that it is separable from, and is it still with "
-        "these rollouts alone? yes: its interval leaves 0 out; weaker: not that, but the same "
-        "side; no: the other side; reversed: for sure; put in: under the BF16 rollout's chunks",
-        o->metric);
+    snprintf(note, sizeof note,
+             "%s: each verdict that a method is above the next separable one, repeated with these "
+             "rollouts only; yes: the interval excludes 0; weaker: same sign; no: opposite sign; "
+             "reversed: separable with opposite sign; put in: under the BF16 rollout's chunks",
+             o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)

@@ -142,15 +142,13 @@ static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const c
         st = kvr_fail(KVR_ENOMEM, "sheet: no memory");
     else if (!file)
         st = kvr_fail(KVR_ENOTFOUND,
-                      "sheet: the frames of %s, %s, are not there; --media says where the sweep's "
-                      "files are",
+                      "sheet: frames of %s not found: %s; name the sweep's out folder with --media",
                       method, path);
     else
         st = kvr_sha256_file(file, hex);
     if (st == KVR_OK && strcmp(hex, sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT,
-                      "sheet: %s is not the file that was measured: sha256 %.12s, was %.12s", file,
-                      hex, sha256);
+        st = kvr_fail(KVR_EFORMAT, "sheet: %s is not the measured file: sha256 %.12s, was %.12s",
+                      file, hex, sha256);
     if (st == KVR_OK)
         st = kvr_video_read(v, file);
     free(file);

@@ -60,7 +60,7 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
     if (kvr_table_number(t, 0, 1) > 1)
         st = kvr_fail(KVR_EINVAL,
                       "stats: measurements of unlike machines (%s); choose one with --where "
-                      "\"machine = '...'\", or say --across-machines",
+                      "\"machine = '...'\", or use --across-machines",
                       kvr_table_text(t, 0, 0));
     kvr_table_close(&t);
     return st;
@@ -119,8 +119,8 @@ static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
         *out = kvr_table_number(t, row, 1) > 0 ? 1 : -1;
     else if (row < t->n_rows && !o->better)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: '%s': nobody has said whether higher is better; say `better: higher` "
-                      "or `better: lower` beside its command in the sweep, or --better here",
+                      "stats: '%s' has no direction; set `better: higher` or `better: lower` with "
+                      "its command in the sweep, or use --better",
                       o->metric);
     if (row < t->n_rows && o->better)
         *out = o->better;
@@ -176,7 +176,7 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 
     if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") !=
         strlen(o->metric))
-        return kvr_fail(KVR_EINVAL, "stats: '%s' is no name of a metric", o->metric);
+        return kvr_fail(KVR_EINVAL, "stats: '%s' is not a metric name", o->metric);
     if (!among(o->metric, gains) && !among(o->metric, costs))
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
@@ -442,14 +442,14 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
 static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
 {
     if (!r->control)
-        return kvr_table_note(t, "no control was run (`control: 4` in the sweep): whether a "
-                                 "difference is beyond chaos cannot be told");
+        return kvr_table_note(t, "no control was run (`control: 4` in the sweep): the chaos floor "
+                                 "is unknown");
     return kvr_table_note(t, r->distance
-                                 ? "BF16: its draws beside the one whose noise is not moved, the "
-                                   "floor; beyond chaos: further from BF16 than that, by the same "
-                                   "test; jitter: standard deviation over draws of one video"
-                                 : "beyond chaos: other than BF16 over its draws, by the same "
-                                   "test; jitter: standard deviation over draws of one video");
+                                 ? "BF16: distance of its draws, the chaos floor; beyond chaos: "
+                                   "farther from BF16 than that, by the same test; jitter: "
+                                   "standard deviation over draws of one video"
+                                 : "beyond chaos: differs from BF16's draws, by the same test; "
+                                   "jitter: standard deviation over draws of one video");
 }
 
 static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
@@ -487,8 +487,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s%s", r->o->metric,
                         r->o->against, r->o->db,
                         strcmp(r->o->metric, "runtime_s") == 0
-                            ? ": a time counts when it was taken under `timing: true`, on a quiet "
-                              "machine (column time_codes of cells_wide)"
+                            ? ": a time counts only under `timing: true` on a quiet machine "
+                              "(column time_codes of cells_wide)"
                             : "");
     for (int i = 0; i < r->n; i++)
         KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
@@ -633,10 +633,10 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         st = add_timing(*out, t, i, n, o->level, x, flag);
     }
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "median over repeats, interval from order statistics; fewer than "
-                                  "6 repeats cannot give 95 % and show min-max; outliers are "
-                                  "counted, never dropped; cold: the first rollout of a process, "
-                                  "apart; a time with codes counts nowhere");
+        st = kvr_table_note(*out, "median over repeats with a distribution-free interval; fewer "
+                                  "than 6 repeats show min-max; outliers are counted and kept; "
+                                  "cold: the first rollout of a process; times with codes do not "
+                                  "count");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);
@@ -713,7 +713,7 @@ enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_
         st = matrix(out, t, prompts);
     if (st == KVR_OK)
         st = kvr_table_note(*out, "cells OK / cells planned; U unsupported, X excluded, O open, F "
-                                  "failed, -: none was planned");
+                                  "failed, -: none planned");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

@@ -152,13 +152,12 @@ const struct kvr_report kvr_reports[] = {
       .fold = settings },
     { .name = "equal_bytes",
       .title =
-          "Equal bytes: fidelity at so many bits an element, with 95 % intervals; methods of a "
-          "budget that share a letter tie by SSIM",
+          "Equal bytes: fidelity per budget in bits per element, with 95 % intervals; methods of "
+          "a budget that share a letter tie by SSIM",
       .make = kvr_report_equal_bytes,
       .fold = settings },
     { .name = "sensitivity",
-      .title = "Does a verdict by SSIM survive other seeds, other prompts, a teacher, the other "
-               "reading?",
+      .title = "Sensitivity of SSIM verdicts to seeds, prompts, a teacher and the other reading",
       .make = kvr_report_sensitivity,
       .empty = "no two methods are separable (that takes six prompts or more)",
       .fold = settings },
@@ -174,18 +173,18 @@ const struct kvr_report kvr_reports[] = {
       .fold = no_settings },
     { .name = "cost",
       .title =
-          "Cost: peak memory by tag, compression and time by phase, beside arithmetic and what "
-          "was published",
+          "Cost: peak memory by tag, compression and time by phase, with predicted and published "
+          "figures",
       .make = kvr_report_cost,
       .fold = settings },
     { .name = "table2",
-      .title = "The study's Table 2: all suites together, in its columns, with 95 % intervals",
+      .title = "The study's Table 2: all suites, its columns, with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", ""),
       .columns = columns,
       .fold = settings },
     { .name = "appendix_c",
-      .title = "The study's Appendix C: each suite by itself, with 95 % intervals",
+      .title = "The study's Appendix C: by suite, with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", "w.suite, "),
       .columns = columns,
@@ -201,56 +200,54 @@ const struct kvr_report kvr_reports[] = {
       .columns = columns,
       .fold = settings },
     { .name = "options",
-      .title = "What each method was made of",
+      .title = "Parts of each method",
       .sql = kvr_statement_table_options,
       .columns = columns,
       .fold = settings },
     { .name = "suites",
-      .title = "Do the suites agree? Correlation of the methods' means",
+      .title = "Agreement of suites: correlation of the methods' means",
       .sql = kvr_statement_table_suites,
       .columns = columns,
       .fold = settings },
     { .name = "truth",
       .title =
-          "Against frames that were really rendered: means with 95 % intervals; `lost` is what a "
-          "method lacks beyond BF16",
+          "Against rendered ground truth: means with 95 % intervals; `lost`: BF16's PSNR minus "
+          "the method's",
       .sql = kvr_statement_table_truth,
       .columns = columns,
       .fold = settings },
     { .name = "prefill",
-      .title = "What a coded prefix costs a language model, by chunk and prefix",
+      .title = "Cost of a coded prefix for a language model, by chunk and prefix",
       .make = kvr_report_prefill,
       .fold = settings },
     { .name = "replay",
-      .title = "What a method does to recorded attention: means over traces with 95 % intervals",
+      .title = "Error on recorded attention: means over traces with 95 % intervals",
       .sql = kvr_statement_table_replay,
       .columns = replay_columns,
       .fold = settings },
     { .name = "coverage",
-      .title = "How complete the measurements are",
+      .title = "Coverage of the measurements",
       .sql = kvr_statement_table_coverage,
       .columns = columns,
       .fold = settings },
     { .name = "failures",
-      .title = "Cells that gave no result",
+      .title = "Cells without a result",
       .sql = kvr_statement_table_failures,
       .columns = columns,
       .fold = settings },
     { .name = "probes",
-      .title = "What attention does, beside a BF16 cache of the same tokens: means over all "
-               "heads, with 95 % intervals over prompts",
+      .title = "Attention against a BF16 cache of the same tokens: means over all heads, with 95 "
+               "% intervals over prompts",
       .sql = kvr_statement_table_probes,
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_layer",
-      .title =
-          "What attention does, by layer: means over its heads, with 95 % intervals over prompts",
+      .title = "Attention by layer: means over its heads, with 95 % intervals over prompts",
       .sql = kvr_statement_table_probes_by_layer,
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_age",
-      .title =
-          "What attention does, by the age of a token in chunks, with 95 % intervals over prompts",
+      .title = "Attention by the age of a token in chunks, with 95 % intervals over prompts",
       .sql = kvr_statement_table_probes_by_age,
       .columns = probe_columns,
       .fold = settings },
@@ -373,7 +370,7 @@ static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
     KVR_TRY(kvr_table_query(&n, db_path, kvr_statement_beside, NULL));
     if (n->n_rows) {
         snprintf(text, sizeof text,
-                 "not beside these: %s; `kvreel run SWEEP --set baselines=all` adds them",
+                 "missing baselines: %s; `kvreel run SWEEP --set baselines=all` adds them",
                  kvr_table_text(n, 0, 0));
         st = kvr_table_note(t, text);
     }

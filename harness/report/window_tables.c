@@ -34,7 +34,8 @@ static enum kvr_status open_reading(struct reading *r, const struct kvr_stat_opt
 
     *r = (struct reading){ .o = o };
     if (!m)
-        return kvr_fail(KVR_EINVAL, "stats: '%s' is no metric (`kvreel list metrics`)", o->metric);
+        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s' (`kvreel list metrics`)",
+                        o->metric);
     r->sign = m->direction;
     r->distance = !m->alone && !m->truth;
     KVR_TRY(kvr_stat_one_machine(o));
@@ -240,7 +241,7 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     snprintf(
         note, sizeof note,
         "%s by window, means and %g %% intervals over prompts; floor: BF16's draws in the same "
-        "window; beyond chaos: Holm over the methods of a window",
+        "window; beyond chaos: Holm-adjusted over the methods of a window",
         o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
@@ -366,10 +367,10 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
         kvr_table_drop_empty(*out, optional);
     snprintf(
         note, sizeof note,
-        "%s: put in: under the BF16 rollout's chunks (forcing teacher); free: what comes of it; "
-        "propagated: free less put in, pair by pair; per chunk: slope of a free rollout's chunks "
-        "by least squares; error x: what the root mean square grows by from chunk to chunk; %g "
-        "%% intervals over prompts; BF16: its draws",
+        "%s: put in: injected error (forcing teacher); free: accumulated error of a free rollout; "
+        "propagated: free minus put in, paired; per chunk: least-squares slope over a free "
+        "rollout's chunks; error x: growth factor of the RMS error per chunk; %g %% intervals "
+        "over prompts; BF16: its draws",
         o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

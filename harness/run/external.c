@@ -249,7 +249,7 @@ static enum kvr_status refuse_score(const char *program, const char *key, const 
     enum kvr_status st;
 
     if (strcmp(key, "sandbox") == 0)
-        return kvr_fail(KVR_EFORMAT, "%s: 'sandbox' is kvreel's own name", program);
+        return kvr_fail(KVR_EFORMAT, "%s: 'sandbox' is a reserved name", program);
     text = kvr_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
     st = kvr_fail(KVR_EFORMAT, "%s: '%s' is not a number: %.80s", program, key, text ? text : "?");
     free(text);

@@ -168,8 +168,7 @@ static enum kvr_status check_file(const char *path, const char *sha256)
     KVR_TRY(kvr_sha256_file(path, hex));
     if (sha256 && strcmp(hex, sha256) == 0)
         return KVR_OK;
-    return kvr_fail(KVR_EFORMAT,
-                    "%s: not the file that was measured: sha256 %.12s, the database has %.12s",
+    return kvr_fail(KVR_EFORMAT, "%s: not the measured file: sha256 %.12s, the database has %.12s",
                     path, hex, sha256 ? sha256 : "none");
 }
 
@@ -315,7 +314,7 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
         return kvr_fail(KVR_ENOTFOUND, "the database names no frames");
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build has measured its baseline since; `kvreel run "
-                                     "--stale` makes both alike");
+                                     "--stale` measures both again");
     st = place(w, c->frames, &at.frames);
     if (st == KVR_OK)
         st = place(w, c->reference, &at.reference);

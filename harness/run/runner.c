@@ -156,8 +156,7 @@ static enum kvr_status store_unsupported(struct runner *r)
 static enum kvr_status settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v)
 {
     if (v->disk_full)
-        return kvr_fail(KVR_EFULL, "%s; what was measured before is in %s", v->reason,
-                        r->summary->db_path);
+        return kvr_fail(KVR_EFULL, "%s; earlier results are in %s", v->reason, r->summary->db_path);
     j->state = v->outcome == KVR_OUT_OK ? KVR_DONE : KVR_FAILED;
     snprintf(j->reason, sizeof j->reason, "%s", v->reason);
     snprintf(j->frames_path, sizeof j->frames_path, "%s", v->frames_path);
@@ -195,9 +194,9 @@ static enum kvr_status can_make_videos(const struct runner *r)
         return st == KVR_OK || st == KVR_ENOMEM
                    ? st
                    : kvr_fail(KVR_EINVAL,
-                              "run: no video can be made: %s; install FFmpeg's libraries (as the "
-                              "package kvreel recommends), or go without videos by --set "
-                              "videos=false: raw frames are kept either way",
+                              "run: videos cannot be encoded: %s; install FFmpeg's libraries "
+                              "(recommended by the package kvreel), or use --set videos=false: "
+                              "raw frames are always kept",
                               kvr_error());
     }
     return KVR_OK;
@@ -476,7 +475,7 @@ static void wait_for_gpu(struct runner *r)
 {
     r->waits_for_gpu = r->n_running == 0;
     if (r->waits_for_gpu && !r->said_so)
-        kvr_progress_say(&r->progress, "other runs have %s: waiting for it",
+        kvr_progress_say(&r->progress, "other runs use %s: waiting for it",
                          r->gpus.n == 1 ? "the GPU" : "all GPUs");
     r->said_so = r->said_so || r->waits_for_gpu;
 }
@@ -562,7 +561,7 @@ static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_ve
     j->state = KVR_WAITING;
     r->next = 0;
     r->summary->retried++;
-    kvr_progress_say(&r->progress, "%s %s: %s: %s: tried again (%d of %d)", j->cell->prompt->id,
+    kvr_progress_say(&r->progress, "%s %s: %s: %s: retry %d of %d", j->cell->prompt->id,
                      j->cell->label, kvr_outcome_name(v->outcome), v->reason, j->tries,
                      r->retries.most[v->outcome]);
     return true;
@@ -654,7 +653,7 @@ static void on_stop_signal(struct runner *r)
     r->summary->interrupted = true;
     if (r->signals == 1) {
         kvr_progress_say(&r->progress,
-                         "stopping: %d running cells finish first; once more stops them now",
+                         "stopping: %d running cells finish first; a second Ctrl-C stops them now",
                          r->n_running);
         return;
     }
@@ -820,7 +819,7 @@ static enum kvr_status check_name(const char *what, const char *path)
 {
     return kvr_utf8_is(path)
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL, "run: %s '%s': the name is no UTF-8, which workers need",
+               : kvr_fail(KVR_EINVAL, "run: %s '%s': the name is not UTF-8, which workers need",
                           what, path);
 }
 
@@ -1035,7 +1034,7 @@ static enum kvr_status open_store(struct runner *r)
     KVR_TRY(kvr_store_lock(&r->lock, r->summary->db_path));
     KVR_TRY(kvr_store_open(&r->store, r->summary->db_path));
     if (kvr_store_copy_of(r->store) && r->opts->progress)
-        fprintf(r->opts->progress, "%s: brought to schema %d; as it was: %s\n", r->summary->db_path,
+        fprintf(r->opts->progress, "%s: migrated to schema %d; backup: %s\n", r->summary->db_path,
                 KVR_STORE_VERSION, kvr_store_copy_of(r->store));
     return KVR_OK;
 }
@@ -1062,7 +1061,7 @@ static void say_plan(struct runner *r)
             r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, s->excluded,
             r->n_workers);
     if (s->to_score)
-        fprintf(f, "; %d to score by new metrics", s->to_score);
+        fprintf(f, "; %d to score with new metrics", s->to_score);
     if (s->estimate_ns)
         fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9);
     fprintf(f, "\n");
@@ -1278,7 +1277,7 @@ static enum kvr_status lists_are_there(const struct runner *r)
 {
     for (int i = 0; i < r->config.n_suites && !r->opts->dry_run; i++)
         if (r->config.suite[i].absent)
-            return kvr_fail(KVR_ENOTFOUND, "run: suite '%s': its prompts %s are not there",
+            return kvr_fail(KVR_ENOTFOUND, "run: suite '%s': its prompts %s are missing",
                             r->config.suite[i].name, r->config.suite[i].list);
     return KVR_OK;
 }

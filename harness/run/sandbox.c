@@ -175,7 +175,7 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
     else
         s->kind = KVR_SANDBOX_NONE;
     if (wanted == KVR_SANDBOX_BEST && s->kind == KVR_SANDBOX_NONE)
-        s->lacks = "not held: bwrap does not run here, and the kernel has no Landlock";
+        s->lacks = "not sandboxed: bwrap does not run here, and the kernel has no Landlock";
     return KVR_OK;
 }
 

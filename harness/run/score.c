@@ -207,9 +207,9 @@ static const char *missing(const json_t *value)
 
     if (json_is_number(value))
         return "";
-    return !word          ? "the program gave null"
+    return !word          ? "the program printed null"
            : *word == 'N' ? "the program gave NaN"
-                          : "the program gave an infinity";
+                          : "the program printed infinity";
 }
 
 static enum kvr_status add_scores(json_t *list, const struct command *c, json_t *got)

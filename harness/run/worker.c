@@ -503,8 +503,8 @@ static enum kvr_status compare_with_reference(struct job *j, const struct kvr_mo
     KVR_TRY(kvr_sha256_file(j->reference, hex));
     if (j->reference_sha256 && strcmp(hex, j->reference_sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: not the baseline's frames any more: sha256 %.12s, "
-                        "the database has %.12s",
+                        "%s: not the measured baseline frames: sha256 %.12s, the database has "
+                        "%.12s",
                         j->reference, hex, j->reference_sha256);
     KVR_TRY(kvr_video_read(&ref, j->reference));
     st = compare(j, c, &ref.frames, f);
@@ -705,7 +705,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+        return kvr_fail(KVR_EINVAL, "%s: unknown attention arithmetic '%s'", where, j->set.attend);
     req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(find_forcing(j->set.forcing, &forcing));
     KVR_TRY(find_switch(j->set.on_switch, &req.on_switch));
@@ -731,7 +731,7 @@ static enum kvr_status measure_text(struct job *j, struct kvr_dev *dev, struct k
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+        return kvr_fail(KVR_EINVAL, "%s: unknown attention arithmetic '%s'", where, j->set.attend);
     KVR_TRY(kvr_worker_text_open(&text, &req));
     st = kvr_worker_text_warm_up(&text, scheme, j->answer);
     if (st == KVR_OK) {
@@ -802,7 +802,7 @@ static enum kvr_status measure_trace(struct job *j, struct kvr_dev *dev,
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
-        return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+        return kvr_fail(KVR_EINVAL, "%s: unknown attention arithmetic '%s'", where, j->set.attend);
     req.staged_bytes = (int64_t)j->set.staging << 20;
     KVR_TRY(kvr_worker_trace_open(&t, j->spec, j->request, &j->set, &req));
     opts.n_passes = kvr_trace_info(t)->most_passes;

@@ -194,9 +194,8 @@ enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_w
                         key);
     return strcmp(now, sealed) == 0
                ? KVR_OK
-               : kvr_fail(KVR_EFORMAT,
-                          "store: %s: %s %s is not what was written: its checksum is another",
-                          s->path, name, key);
+               : kvr_fail(KVR_EFORMAT, "store: %s: %s %s does not match its checksum", s->path,
+                          name, key);
 }
 
 void kvr_checksums_close(struct kvr_checksums *s)

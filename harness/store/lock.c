@@ -78,7 +78,7 @@ static enum kvr_status open_lock(int *fd, const char *path)
         return KVR_OK;
     close(*fd);
     *fd = -1;
-    return kvr_fail(KVR_EIO, "run: %s: not a lock of kvreel's; it is left as it is", path);
+    return kvr_fail(KVR_EIO, "run: %s: not a kvreel lock; it is left unchanged", path);
 }
 
 enum kvr_status kvr_store_lock(int *fd, const char *db_path)

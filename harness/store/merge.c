@@ -65,7 +65,7 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
                    "SELECT count(*) FROM (SELECT name, sql FROM main.sqlite_schema WHERE type = "
                    "'table' EXCEPT SELECT name, sql FROM shard.sqlite_schema)",
                    &differ));
-    return differ ? kvr_fail(KVR_ESCHEMA, "merge: %s: its tables are not this database's", path)
+    return differ ? kvr_fail(KVR_ESCHEMA, "merge: %s: its tables differ from this version's", path)
                   : KVR_OK;
 }
 

@@ -152,7 +152,7 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
     if (!sqlite3_stmt_readonly(*q))
         return kvr_fail(KVR_EINVAL, "query: only reading statements are allowed");
     if (tail && *skip_blank(tail))
-        return kvr_fail(KVR_EINVAL, "query: one statement at a time; what follows it: '%.40s'",
+        return kvr_fail(KVR_EINVAL, "query: one statement at a time; found after it: '%.40s'",
                         skip_blank(tail));
     return KVR_OK;
 }

@@ -184,7 +184,7 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
 
         if (some && (rc == SQLITE_ERROR || (tail && *tail)))
             st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on cells_wide: %s", where,
-                          rc == SQLITE_OK ? "it ends before its end" : sqlite3_errmsg(db));
+                          rc == SQLITE_OK ? "the statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK || sqlite3_step(q) != SQLITE_DONE)
             st = kvr_sql_fail(db, path, "creating the views");
         sqlite3_finalize(q);

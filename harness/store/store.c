@@ -276,13 +276,13 @@ enum kvr_status kvr_store_in_place(struct kvr_store *s)
         return kvr_fail(KVR_ENOMEM, "store: no memory");
     if (kvr_sql_copy_database(s->db, to) == KVR_OK)
         st = kvr_fail(KVR_EIO,
-                      "store: the database was deleted or renamed while it was in use "
-                      "(%s); what was measured is in %s",
+                      "store: the database was deleted or renamed while in use (%s); results are "
+                      "saved in %s",
                       s->path, to);
     else
         st = kvr_fail(KVR_EIO,
-                      "store: %s: deleted or renamed while it was in use, and what was "
-                      "measured cannot be saved beside it",
+                      "store: %s: deleted or renamed while in use, and the results cannot be "
+                      "saved in its folder",
                       s->path);
     sqlite3_free(to);
     return st;

@@ -161,9 +161,8 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
     }
     return kvr_fail(
         KVR_EFORMAT,
-        "%s: %s: the aggregate is %g, but the scores of its videos are %g..%g (mean %g, "
-        "%d videos): an aggregate is an average of them, on the same scale or on 0..1 "
-        "beside 0..100",
+        "%s: %s: the aggregate is %g, but the scores of its videos are %g..%g (mean %g, %d "
+        "videos): it must be their average, on the same scale or on 0..1 for 0..100",
         im->path, d->name, d->aggregate, s.least, s.most, s.mean, s.n);
 }
 

@@ -451,7 +451,7 @@ enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char 
 
     KVR_TRY(check_model(cfg));
     if (n_chunks < 1)
-        return kvr_fail(KVR_EINVAL, "prompt: %d chunks, need 1 or more", n_chunks);
+        return kvr_fail(KVR_EINVAL, "prompt: a video of %d chunks, need at least 1", n_chunks);
     if (strnlen(text, KVR_PROMPT_MAX + 1) > KVR_PROMPT_MAX)
         return kvr_fail(KVR_EINVAL, "prompt: longer than %d characters", KVR_PROMPT_MAX);
     first_defaults(&r);

@@ -59,8 +59,7 @@ static enum kvr_status check(const struct replay *r, const struct kvr_scheme *sc
     if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "%s: commit=last_step: a trace's passes were made, the clean ones too; only "
-            "a rollout can do without them",
+            "%s: commit=last_step needs a rollout: a trace already has its clean passes",
             scheme->name);
     if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
         (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))

@@ -287,7 +287,7 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
         return kvr_fail(KVR_EINVAL, "rollout: %d frames, need a multiple of %d", req->latent_frames,
                         c->frames_per_chunk);
     if (req->window_frames < 0 || req->sink_frames < 0)
-        return kvr_fail(KVR_EINVAL, "rollout: window %d, sink %d: neither may be negative",
+        return kvr_fail(KVR_EINVAL, "rollout: window %d, sink %d: must not be negative",
                         req->window_frames, req->sink_frames);
     if (req->n_given < 0 || req->n_given >= req->latent_frames ||
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
@@ -302,11 +302,11 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
     if (req->forcing == KVR_FORCING_TEACHER && last_step)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "rollout: forcing 'teacher' with commit=last_step: without a clean pass "
-                        "nothing puts the teacher's chunks into the cache (forcing 'step' can)");
+                        "rollout: forcing 'teacher' needs a clean pass to store the teacher's "
+                        "chunks; use forcing 'step' with commit=last_step");
     if (req->n_given > 0 && !c->latent_is_rgb)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "rollout: given frames: there is no encoder for this model's latents");
+                        "rollout: given frames need an encoder for this model's latents");
     return KVR_OK;
 }
 

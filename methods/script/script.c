@@ -210,8 +210,8 @@ static enum kvr_status alone(const struct kvr_stage_job *job, float *x, struct k
 {
     (void)x, (void)out;
     return kvr_fail(KVR_EUNSUPPORTED,
-                    "%s codes keys and values as one: it stands alone in both pipelines, on the "
-                    "CPU",
+                    "%s codes keys and values jointly: it must be the only stage of both "
+                    "pipelines, on the CPU",
                     job->stage->name);
 }
 
@@ -343,7 +343,7 @@ static enum kvr_status ask(struct script *s)
     kvr_talk_end(&t);
     doc = json_loads(text, 0, NULL);
     free(text);
-    st = doc ? take(s, doc) : kvr_fail(KVR_EFORMAT, "says nothing that can be read");
+    st = doc ? take(s, doc) : kvr_fail(KVR_EFORMAT, "printed nothing readable");
     if (st == KVR_OK)
         fill(s, json_array_size(json_object_get(doc, "options")));
     json_decref(doc);

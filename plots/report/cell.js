@@ -27,7 +27,7 @@ function commandBox(c) {
   const a = againCommands(c), said = h("span", { class: "hint", role: "status" }), main = a.direct || a.fromDb;
   const copy = h("button", { type: "button", onclick: () => copied(main, "The command", said) }, "Copy");
   return h("div", { class: "again" }, h("pre", { "data-again": "main" }, main), copy, " ", said,
-    a.direct ? h("details", {}, h("summary", {}, "If that file has changed since, or is gone"), h("pre", {}, a.fromDb)) : null);
+    a.direct ? h("details", {}, h("summary", {}, "If that file has changed or is gone"), h("pre", {}, a.fromDb)) : null);
 }
 
 const section = (head, ...body) => h("div", {}, h("h3", {}, head), body);
@@ -38,7 +38,7 @@ function cellFrames(c, box) {
   const m = method(c.method) || { name: c.method, family: c.family, reading: c.reading, is_baseline: c.is_baseline, bits: NaN };
   const src = VIDEOS[c.key], parts = [];
   if (src) { const v = h("video", { src, controls: true, loop: true, muted: true, playsinline: true, preload: "metadata", "aria-label": c.method }); v.muted = true; parts.push(h("div", { class: "cell-video" }, v)); }
-  else parts.push(h("p", { class: "hint", "data-why": "1" }, "No video: " + (NO_VIDEO[c.key] || (c.outcome === "OK" ? "the sweep made none of this cell." : "the cell gave no result."))));
+  else parts.push(h("p", { class: "hint", "data-why": "1" }, "No video: " + (NO_VIDEO[c.key] || (c.outcome === "OK" ? "the sweep wrote none for this cell." : "the cell has no result."))));
   const charts = ["ssim", "psnr"].filter(k => SERIES[k].get(c.key)).map(k => [k, h("div", { class: "wide" })]);
   put(box, parts, h("div", { class: "pair" }, charts.map(x => x[1])));
   for (const [k, at] of charts) {
@@ -53,7 +53,7 @@ function drawCell() {
   if (!c) { put(box, h("p", {}, "Choose a cell.")); return; }
   const session = sessionOf(c), made = MADE.get(c.method) || {}, others = OTHERS.get(c.key) || {}, phases = phasesOf(c), frames = h("div", {}), bars = h("div", { class: "wide" }), memory = h("div", { class: "wide" });
   const facts = [["Outcome", c.outcome + (c.reason ? ": " + c.reason : "")], ["Verdict", c.verdict + (c.verdict_codes ? " (" + c.verdict_codes + ")" : "")], ["Prompt", `${c.suite} / ${c.prompt_id}: \u201c${promptText(c)}\u201d`], ["Attempt", `${c.attempt}, ${c.started} to ${c.finished}`],
-    ["Session", session ? `${session.id.slice(0, 8)}, ${session.host}, commit ${session.git_hash.slice(0, 10)}${session.git_dirty ? " with local changes" : ""}` : c.session], ["Cell", c.key], ["Compared with", c.is_baseline ? "it is the reference" : c.baseline], c.warning ? ["Mind", c.warning] : null].filter(Boolean);
+    ["Session", session ? `${session.id.slice(0, 8)}, ${session.host}, commit ${session.git_hash.slice(0, 10)}${session.git_dirty ? " with local changes" : ""}` : c.session], ["Cell", c.key], ["Compared with", c.is_baseline ? "this is the reference" : c.baseline], c.warning ? ["Mind", c.warning] : null].filter(Boolean);
   const settings = [["model", c.model], ["model sha256", c.model_sha256], ...D.cells.c.slice(D.cells.c.indexOf("prompt_id") + 1, D.cells.c.indexOf("settings")).map(k => [k, c[k] === null ? "\u2013" : String(c[k])]), ["repeat", String(c.repeat)]];
   const metrics = [...["ssim", "psnr"].filter(k => c[k] !== null).map(k => [METRICS[k].label, num(c[k], METRICS[k].digits), METRICS[k].unit]), ...Object.keys(others).map(k => { const d = D.metric_defs.find(x => x.name === k); return [k, String(others[k]), d ? d.unit : ""]; })];
   const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal", bytes(c.nominal)], ["held", bytes(c.resident)], ["peak", bytes(c.peak)], ["process's peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (does not count: " + c.time_codes + ")" : "")]];
@@ -63,14 +63,14 @@ function drawCell() {
   put(box, h("h3", {}, `${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}` + (c.repeat ? `, repeat ${c.repeat}` : "")), h("dl", { class: "facts" }, facts.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))),
     section("Run it again", commandBox(c)), section("Frames", frames),
     h("div", { class: "pair" }, section("Settings", pairsTable(settings)), h("div", {}, section("Fidelity and other metrics", metrics.length ? pairsTable(metrics, ["metric", "value", "unit"]) : h("p", { class: "hint" }, "None.")), section("Cost", pairsTable(cost)))),
-    section("What the method was made of", pairsTable([...Object.entries(made.options || {}).map(([k, v]) => ["option " + k, String(v)]), ...Object.entries(made.parts || {})])),
-    section("Phases", phases ? bars : h("p", { class: "hint" }, "None were stored.")), section("Memory", memory),
+    section("Parts of the method", pairsTable([...Object.entries(made.options || {}).map(([k, v]) => ["option " + k, String(v)]), ...Object.entries(made.parts || {})])),
+    section("Phases", phases ? bars : h("p", { class: "hint" }, "No files were stored.")), section("Memory", memory),
     chunks.length ? section("Probed, chunk by chunk", pairsTable(chunks.map(p => [p.name, ...p.value.map(v => v === null ? "\u2013" : String(+v.toPrecision(4)))]), ["number", ...chunks[0].value.map((_, i) => "chunk " + i)])) : null,
     files.length ? section("Files", pairsTable(files, ["kind", "path", "size", "sha256", "state"])) : null, tries.length ? section("Attempts", pairsTable(tries, ["attempt", "outcome", "began", "took", "reason"])) : null,
     section("Log", h("pre", {}, c.log || "It wrote nothing.")));
   cellFrames(c, frames);
   if (phases) phaseBars(bars, [{ label: c.method, m: c, p: { ...phases, n: 1, valid: c.time_codes === "" } }], "Phases of " + c.method);
-  put(memory, PASSES.has(c.key) && MEM.has(c.key) ? memoryChart(c, ((c.peak || 0) - ($("m-weights").checked ? 0 : MEM.get(c.key).WEIGHTS || 0)) / MiB, widthOf(memory)) : h("p", { class: "hint" }, "No trace of memory was stored."));
+  put(memory, PASSES.has(c.key) && MEM.has(c.key) ? memoryChart(c, ((c.peak || 0) - ($("m-weights").checked ? 0 : MEM.get(c.key).WEIGHTS || 0)) / MiB, widthOf(memory)) : h("p", { class: "hint" }, "No memory trace was stored."));
 }
 // Cells of the chosen method, in the order of the prompts.
 function listCells(keep) {

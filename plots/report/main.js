@@ -14,7 +14,7 @@ function drawFacts() {
   const probes = ALL_CELLS.length - CELLS.length;
   const draws = sum("n_ok") - CELLS.filter(c => c.outcome === "OK").length; // they make the floor alone
   const facts = [
-    ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probed` : "") + (draws > 0 ? `; ${draws} draws of chaos, without a verdict` : "")],
+    ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probed` : "") + (draws > 0 ? `; ${draws} perturbed draws, without a verdict` : "")],
     ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
     ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}` + (x.driver && !x.driver.startsWith("none") ? ", " + x.driver : "")).join("; ")],
     ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
@@ -24,7 +24,7 @@ function drawFacts() {
     ["Build", uniq(SESSIONS, x => x.git_hash.slice(0, 10) + (x.git_dirty ? " with local changes" : "")).join("; ") + ", " + uniq(SESSIONS, x => x.compiler).join("; ")],
     ["Started", SESSIONS.length ? SESSIONS[0].started + (SESSIONS.length > 1 ? " (" + SESSIONS.length + " sessions)" : "") : ""],
   ];
-  for (const r of table("beside")) facts.push(["Not beside these", r.missing + "; kvreel run SWEEP --set baselines=all adds them"]);
+  for (const r of table("beside")) facts.push(["Missing baselines", r.missing + "; kvreel run SWEEP --set baselines=all adds them"]);
   put($("facts"), facts.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
 }
 

@@ -61,7 +61,7 @@ function drawOptions() {
   if (isFidelity) curves = curves.filter(c => !c.m.is_baseline); // the reference is itself whatever the setting
   const places = [...new Set(curves.flatMap(c => c.pts.map(p => p.text)))], numbers = places.every(numeric);
   places.sort((a, b) => numbers ? a - b : a.localeCompare(b));
-  if (!curves.length) { put($("o-chart"), h("p", {}, "No method has this at two places over the same prompts.")); return; }
+  if (!curves.length) { put($("o-chart"), h("p", {}, "No method has two values of this over the same prompts.")); return; }
   // Settings that differ between curves of one name stand behind it.
   const labels = curves.map(c => c.label);
   curves.forEach((c, i) => { if (labels.filter(l => l === c.label).length > 1) c.label += " #" + (labels.slice(0, i).filter(l => l === labels[i]).length + 1); });

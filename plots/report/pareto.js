@@ -31,7 +31,7 @@ function why(b, a, objectives) {
 function dominatedText(m, r, objectives) {
   if (r.front.includes(m)) return "on the front";
   const b = beyond(m);
-  if (b) return `beyond the bound: ${METRICS[b.k].label} ${show(b.k, m.v[b.k] ?? null)}, ${b.better > 0 ? "at least" : "at most"} ${b.limit} is asked for`;
+  if (b) return `beyond the bound: ${METRICS[b.k].label} ${show(b.k, m.v[b.k] ?? null)}, ${b.better > 0 ? "at least" : "at most"} ${b.limit} is required`;
   if (!r.by.has(m)) return "has no value for every objective";
   if (r.undecided.includes(m)) {
     const a = r.maybe.get(m).find(x => r.open.includes(x)) || r.maybe.get(m)[0], more = r.maybe.get(m).length - 1;
@@ -89,7 +89,7 @@ function drawPareto() {
   if (Number.isFinite(floor)) {
     const y = clamp(f.Y(floor), f.T, f.B);
     f.svg.append(s("rect", { x: f.L, y: f.T, width: f.R - f.L, height: Math.max(0, y - f.T), class: "floor" }),
-      s("text", { x: f.R - 4, y: Math.min(y + 12, f.B - 4), class: "tiny halo", "text-anchor": "end" }, "within chaos: BF16 is no nearer to itself"));
+      s("text", { x: f.R - 4, y: Math.min(y + 12, f.B - 4), class: "tiny halo", "text-anchor": "end" }, "chaos floor: BF16's distance from itself"));
   }
 
   const steps = []; // boxes around the line, for names to keep off
@@ -135,7 +135,7 @@ function drawPareto() {
     [...fams.map(x => ({ mark: round(familyColour(x)), text: x })), ...shapes.map(x => ({ mark: s("path", { d: x.d, fill: "var(--soft)" }), text: x.name + " bits" })), ...(pts.some(m => m.reading === "study") ? [{ mark: round("none"), text: "as the study ran it" }] : [])]);
   const m = method(state.picked), chance = membership(METHODS, used);
   $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}, ${r.undecided.length} are undecided.`;
-  if (crowded) $("p-detail").textContent += " Intervals and names stand beside the front of the means alone, and the method that is picked.";
+  if (crowded) $("p-detail").textContent += " Intervals and names are shown only for the front of the means and the selected method.";
   put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", {}, "P(front)"), h("th", { style: { textAlign: "left" } }, "verdict"))),
     h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", {}, num(chance.has(x) ? chance.get(x) : null, 2)), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
 }

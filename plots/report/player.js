@@ -121,7 +121,7 @@ function drawCursor() {
 function setPane(p, name) {
   p.cell = cellsOfPrompt(player.key).find(c => c.method === name) || null;
   p.video = makeVideo(p.cell);
-  const reason = !p.cell ? "not measured with this prompt" : p.cell.outcome !== "OK" ? p.cell.outcome + ": " + p.cell.reason : NO_VIDEO[p.cell.key] || "the sweep made no video of this cell";
+  const reason = !p.cell ? "not measured with this prompt" : p.cell.outcome !== "OK" ? p.cell.outcome + ": " + p.cell.reason : NO_VIDEO[p.cell.key] || "the sweep wrote no video for this cell";
   put(p.screen, p.video || h("div", { class: "none" }, reason));
   p.worst.textContent = "";
   const v = seriesOf(p.cell);

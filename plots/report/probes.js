@@ -1,7 +1,7 @@
 // probes.js - what attention does beside a BF16 cache of the same tokens: cells of kind probe.
 const PROBES = table("probes"), PROBE_LAYERS = table("probe_layers"), PROBE_AGES = table("probe_ages");
-const PROBE_WORDS = { delta_a: "share of attention that moves onto the cache (\u0394A)", mass_bf16: "share of attention on the cache, BF16", keys_bf16: "keys that hold 90 % of it, BF16", jsd: "Jensen-Shannon divergence of attention", attn_out_rel: "relative error of the output", attn_out_rel_k: "of the output, by keys alone", attn_out_rel_v: "of the output, by values alone", top1_agreement: "queries whose first key stays the same", topk_recall: "of a query's first 32 keys those that stay",
-  mass_on_zero: "share on zeroed keys", mass_on_summary: "share on pooled means", mass_lost: "share that is lost", k_rel_error: "relative error of K", v_rel_error: "relative error of V", recodes: "times a token is coded again", value_changes: "times a stored value changes" };
+const PROBE_WORDS = { delta_a: "attention share gained by the cache (\u0394A)", mass_bf16: "share of attention on the cache, BF16", keys_bf16: "keys that hold 90 % of it, BF16", jsd: "Jensen-Shannon divergence of attention", attn_out_rel: "relative error of the output", attn_out_rel_k: "of the output, from keys only", attn_out_rel_v: "of the output, from values only", top1_agreement: "queries with the same top key", topk_recall: "recall of a query's top 32 keys",
+  mass_on_zero: "share on zeroed keys", mass_on_summary: "share on pooled means", mass_lost: "share on dropped keys", k_rel_error: "relative error of K", v_rel_error: "relative error of V", recodes: "recodings per token", value_changes: "changes of a decoded value" };
 const probeName = k => PROBE_WORDS[k] ? k + ": " + PROBE_WORDS[k] : k;
 const MORE_IS_BETTER = ["top1_agreement"];
 const probed = r => r.settings === plainOf(state.group);
@@ -26,7 +26,7 @@ function drawProbes() {
   const chart = (id, list, label, what, names) => {
     const curves = list.filter(r => probed(r) && r.name === k && order.includes(r.method)).map(r => curve(r, 0, r[label].map((x, i) => ({ x, v: r.mean[i], lo: r.lo ? r.lo[i] : null, hi: r.hi ? r.hi[i] : null }))));
     const xs = curves.flatMap(c => c.pts.map(p => p.x));
-    if (new Set(xs).size < 2) { put($(id), h("p", { class: "hint" }, `Not known by ${what}.`)); return; }
+    if (new Set(xs).size < 2) { put($(id), h("p", { class: "hint" }, `Not available by ${what}.`)); return; }
     lineChart({ box: $(id), name: `${k} by ${what}`, M: { digits: 4 }, yLabel: k, curves, ht: 320, x: { lo: Math.min(...xs), hi: Math.max(...xs), whole: true, label: what } });
   };
   chart("b-layers", PROBE_LAYERS, "layer", "layer");

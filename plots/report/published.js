@@ -24,7 +24,7 @@ const PUBLISHED_COLUMNS = [
   { head: "difference", of: r => h("td", { title: r.difference }, r.difference === null ? "\u2013" : signed(r.difference)) },
   { head: "tolerance", of: r => h("td", {}, r.tolerance === null ? "\u2013" : "\u00b1" + small(r.tolerance)) },
   { head: "verdict", left: true, of: r => h("td", { class: "left verdict" + (isOut(r.verdict) ? " out" : "") }, r.verdict) },
-  { head: "where ours is from; why", left: true, of: r => h("td", { class: "why" }, [r.basis, r.reason].filter(Boolean).join("; ")) },
+  { head: "source of ours; reason", left: true, of: r => h("td", { class: "why" }, [r.basis, r.reason].filter(Boolean).join("; ")) },
 ];
 // A closed box costs nothing: its rows are drawn when it opens.
 function drawPublished() {

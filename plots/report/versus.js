@@ -18,7 +18,7 @@ function drawVersus() {
   const differ = SETTINGS_OF.concat("model").map(s1 => [s1, uniq(ca, c => String(c[s1] ?? "none")).join(", "), uniq(cb, c => String(c[s1] ?? "none")).join(", ")]).filter(([, x, y]) => x !== y);
   const machines = [ca, cb].map(l => uniq(l, c => c.machine_of.replace(/^, /, "")).join("; "));
   if (machines[0] !== machines[1]) differ.push(["machine", ...machines]);
-  put($("x-differ"), differ.length ? [h("b", {}, "They differ in: "), differ.map(([s1, x, y]) => `${s1} ${x} against ${y}`).join("; ")] : "Their settings are the same.", k === "runtime" && machines[0] !== machines[1] ? h("b", {}, " Times of different machines do not compare.") : null);
+  put($("x-differ"), differ.length ? [h("b", {}, "They differ in: "), differ.map(([s1, x, y]) => `${s1} ${x} against ${y}`).join("; ")] : "Their settings are the same.", k === "runtime" && machines[0] !== machines[1] ? h("b", {}, " Times of different machines are not comparable.") : null);
   const rows = names.map(n => {
     const x = of(ca, n), y = of(cb, n), d = k === "compression" || k === "compression_r" || k === "peak" || k === "runtime" ? null : mean(pairsOf(x, y, k));
     return { n, x, y, d, diff: d && d.v !== null ? d.v : Number.isFinite(x.v[k]) && Number.isFinite(y.v[k]) ? y.v[k] - x.v[k] : null };

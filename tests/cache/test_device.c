@@ -424,7 +424,7 @@ START_TEST(fused_is_refused_with_a_reason)
         int head_dim;
         const char *why;
     } cases[] = {
-        { "RTN_INT4", KVR_F32, 16, "F32 cache" },
+        { "RTN_INT4", KVR_F32, 16, "path staged for F32" },
         { "RTN_INT4+exact", KVR_BF16, 16, "diagnosis" },
         { "RTN_INT4", KVR_BF16, 24, "head_dim" },
     };
@@ -469,7 +469,7 @@ START_TEST(with_little_shared_memory)
     unsetenv("KVREEL_EMULATED_SHARED");
     ck_assert_int_eq(kvr_scheme_open(&scheme, spec, NULL, 0), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_FUSED), KVR_EUNSUPPORTED);
-    ck_assert_msg(strstr(kvr_error(), "a block of this device has 30000; use path staged"), "%s",
+    ck_assert_msg(strstr(kvr_error(), "per block, this device has 30000; use path staged"), "%s",
                   kvr_error());
     kvr_scheme_close(&scheme);
     kvr_dev_close(&dev);
@@ -524,7 +524,7 @@ START_TEST(a_device_says_what_it_cannot_do)
         enum kvr_attend_as attend;
         const char *why;
     } cases[] = {
-        { 1, false, KVR_ATTEND_FLOAT, "query heads of 1 KV heads" },
+        { 1, false, KVR_ATTEND_FLOAT, "query heads on 1 KV heads" },
         { 0, true, KVR_ATTEND_FLOAT, "causal" },
         { 0, false, KVR_ATTEND_INT8, "attend int8 on a device: head_dim" },
     };

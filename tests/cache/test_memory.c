@@ -279,7 +279,7 @@ START_TEST(not_of_texts)
     open_kit(&t, "memory");
     ck_assert_int_eq(kvr_cache_open(&cache, t.dev, t.scheme, &shape, KVR_PATH_STAGED),
                      KVR_EUNSUPPORTED);
-    ck_assert_msg(strstr(kvr_error(), "turns keys") != NULL, "%s", kvr_error());
+    ck_assert_msg(strstr(kvr_error(), "rotates keys") != NULL, "%s", kvr_error());
     kit_close(&t);
 }
 END_TEST

@@ -38,7 +38,7 @@ if "$kvreel" version | grep -q 'kernels *emulated'; then
     done
     exits 2 "a device of another build" bench codec --device cuda
     exits 2 "what is measured on the CPU alone" bench metrics --device emulated
-    says "says so" 'metrics is not measured on device emulated'
+    says "says so" 'metrics is not supported on device emulated'
 else
     skip "an emulated device" "this program has nvcc's kernels"
 fi

@@ -32,13 +32,13 @@ case $(uname -m) in
 x86_64) other=neon ;;
 *) other=avx2 ;;
 esac
-exits 2 "another kind of CPU" list methods --cpu $other
-says "says so" "'$other' is of another kind of CPU"
+exits 2 "another CPU architecture" list methods --cpu $other
+says "says so" "'$other' is of another CPU architecture"
 
 exits 0 "doctor, forced" doctor --cpu portable
-prints "which one and why" '^ok +CPU kernels +portable, forced by name; this CPU runs portable.*; compiled are portable'
+prints "which one and why" '^ok +CPU kernels +portable, forced by name; this CPU runs portable.*; compiled: portable'
 exits 0 "doctor" doctor
-prints "the best" "^ok +CPU kernels +$best, the best that this CPU runs"
+prints "the best" "^ok +CPU kernels +$best, the best on this CPU"
 
 tiny_config "$work/tiny.yaml" 3
 cd "$work" || exit 1

@@ -18,7 +18,7 @@ key=$(sql "$work/p.db" "SELECT max(cell) FROM metric WHERE name = 'psnr' AND val
 exits 4 "one changed value is found" fsck "$work/p.db"
 prints "and its cell named" "cell $key is not what was written"
 exits 2 "a query with --check refuses it" query --check --db "$work/p.db" 'SELECT 1'
-says "and says what to do" 'fsck .* saves what is whole'
+says "and says what to do" 'fsck .* saves the intact rows'
 exits 2 "so does a report" report --db "$work/p.db"
 exits 2 "and a merge" merge "$work/p.db" -o "$work/all.db"
 says "by name" "p.db: damaged: .*$key"
@@ -40,7 +40,7 @@ exits 0 "another copy" merge "$work/shared.db" -o "$work/q.db"
 sqlite3 "$work/q.db" "DELETE FROM plan WHERE method = 'RTN_INT2'"
 sweep=$(sql "$work/q.db" 'SELECT id FROM sweep')
 exits 4 "a plan with cells less is found" fsck "$work/q.db" --json
-json "by its name" --arg s "sweep $sweep is not what was written: its checksum is another" \
+json "by its name" --arg s "sweep $sweep does not match its checksum" \
     '.lost_sweeps == 1 and .lost_cells == 0 and any(.found[]; contains($s))'
 exits 2 "no report says that all is there" report --db "$work/q.db"
 again=(run "$work/p.yaml" --out "$work/out" -q --force --filter "method=RTN_INT2+taylor & prompt=mg01")

@@ -21,7 +21,7 @@ check "and nothing beside" test ! -e "$work/one/assets"
 exits 0 "one small file" report --db "$work/page.db" --media "$work/out" -o "$work/small" \
     --single-file --cap 0.5
 check "stays under its cap" test "$(stat -c %s "$work/small/index.html")" -le 500000
-says "and says what it leaves out" 'left out'
+says "and says what it leaves out" 'omitted'
 check "no address of anywhere else" bash -c "! grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}' '$work/rep/index.html' | grep -v www.w3.org"
 check "nothing ends a script early" test "$(grep -o '</script' "$work/rep/index.html" | wc -l)" -eq 3
 check "what is not beside the methods is said" bash -c "tr -d '\n' <'$work/rep/index.html' | grep -q '\"beside\":{\"c\":\[\"missing\"\],\"r\":\[\[\"INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over a shorter window'"
@@ -66,7 +66,7 @@ open_page() { # FILE SIZE: the page as it is after a while, its complaints in $e
 }
 open_page "$work/rep/index.html" 1400,900
 check "it opens from file://" grep -q 'data-ready="1"' "$out"
-check "what is not beside the methods stands at its head" grep -q '<dt>Not beside these</dt><dd>INT8 (INT8_PTH), FP8 (FP8_PTH)' "$out"
+check "what is not beside the methods stands at its head" grep -q '<dt>Missing baselines</dt><dd>INT8 (INT8_PTH), FP8 (FP8_PTH)' "$out"
 check "without a word on the console" bash -c "! grep CONSOLE '$err'"
 
 # The checks are a script of their own, which the page's policy would rightly refuse. They take a

@@ -28,7 +28,7 @@ json "and are another codec, or other tiers, unless they say that the row is the
 json "and are the row's where they say so" \
     'group_by(.name) | all(.[]; . as $all | all(.[] | select(.differs | tostring | test("the row is theirs")); .axes == $all[0].axes))'
 exits 0 "show what is other than its authors' code" show FLOWCACHE_OFFICIAL
-prints "in a paragraph" "what is other than the paper"
+prints "in a paragraph" "differences from the paper"
 prints "with the guidance that is not there" "guidance"
 exits 0 "show what is no method" show PAFU_ORACLE_NONCAUSAL --json
 json "by its name, its title and a warning" '(.title | test("NOT CAUSAL")) and (.warning | test("not causal"))'

@@ -26,7 +26,7 @@ check "what ran without a sandbox by wish says so in its row" test "$(sql t.db "
     WHERE name = 'mute.sandbox'") $(ls left-free)" = '0.0 left-free'
 case $(sql t.db "SELECT DISTINCT coalesce(value, missing) FROM metric WHERE name = 'mine.sandbox'") in
 1.0) check "the other was held" test ! -e left-held ;;
-'not held: '*) skip "a program is held" "neither bwrap nor Landlock works here" ;;
+'not sandboxed: '*) skip "a program is held" "neither bwrap nor Landlock works here" ;;
 *) fail "the other was held, or its row says why not" ;;
 esac
 exits 0 "stats" stats paired -m mine.size --db t.db
@@ -34,7 +34,7 @@ prints "say which way is better" 'mine.size, lower is better, difference to BF16
 exits 0 "the same as JSON" stats paired -m mine.size --db t.db --json
 json "the smallest is first" '(map(.mean) == (map(.mean) | sort)) and length == 3'
 exits 2 "a number of which nobody said it" stats paired -m mute.size --db t.db
-says "is asked for" "nobody has said whether higher is better"
+says "is asked for" "has no direction"
 exits 0 "unless it is said here" stats paired -m mute.size --better higher --db t.db --json
 json "the largest is first" '(map(.mean) == (map(.mean) | sort | reverse)) and length == 3'
 exits 2 "a way that is none" stats paired -m mute.size --better up --db t.db

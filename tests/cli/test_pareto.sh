@@ -46,7 +46,7 @@ exits 0 "with a bound of error" pareto --db "$work/t.db" --objectives compressio
 json "who is beyond it dominates nobody" '[.[] | .method + " " + .verdict] == ["RTN_INT4 front", "BF16 dominated", "RTN_INT2 beyond"]'
 json "and says so" '.[2] | .dominated_by == null and (.why | test("^psnr_db [0-9.]+, the bound is [0-9.]+$"))'
 exits 0 "in words" pareto --db "$work/t.db" --objectives compression:max --bound "psnr_db>=$worst" --front
-prints "the bound is told" 'bounds: psnr_db at least [0-9.]+; 1 beyond them take no part, whatever they cost'
+prints "the bound is told" 'bounds: psnr_db at least [0-9.]+; 1 methods beyond them do not compete'
 exits 0 "the other way round, of a metric" pareto --db "$work/t.db" --objectives compression:max --bound 'colour_drift<=0' --json
 json "whoever has none of it is beyond, too" 'any(.[]; .verdict == "beyond")'
 exits 0 "of the published figures" pareto --published moviegen --objectives systems --bound 'ssim>=0.8' --json
@@ -65,7 +65,7 @@ says "which is said" "'ssim': need NAME:max or NAME:min"
 exits 2 "an objective is no SQL" pareto --db "$work/t.db" --objectives "ssim' OR 1:max"
 exits 2 "nobody fits" pareto --db "$work/t.db" --where 'compression > 100'
 exits 2 "an unknown objective" pareto --db "$work/t.db" --objectives ssimm:max
-says "is answered with the known ones" "'ssimm' is not known; there are compression, .*ssim.*psnr"
+says "is answered with the known ones" "unknown objective 'ssimm'; need one of compression, .*ssim.*psnr"
 exits 2 "of the published ones, too" pareto --published moviegen --objectives sim:max
 says "those of its table" "'sim' is not known; .*drift_last"
 exits 2 "a margin of something else" pareto --db "$work/t.db" --margin psnr=1

@@ -12,10 +12,10 @@ prints "with its option" 'bits.*4.*of a code'
 exits 0 "it is listed" list methods --plugin mine.py --json
 json "with its title, bits not known" '.[] | select(.name == "PY_INT4") | .bits_per_element == null and (.title | test("written in Python"))'
 exits 0 "predicted" predict -m PY_INT4 --plugin mine.py --geometry wan-1.3b --frames 165 --json
-json "as far as can be" '.data_dependent and (.depends | test("when it has run")) and .nominal_bytes_min == 0'
+json "as far as can be" '.data_dependent and (.depends | test("known only after a run")) and .nominal_bytes_min == 0'
 exits 2 "an option out of bounds" show PY_INT4 --plugin mine.py -O bits=5
 exits 2 "keys and values with other options" codec -m PY_INT4 --plugin mine.py --draw 16x2x8 -O k.bits=2
-says "are refused" 'as one.*same options'
+says "are refused" 'jointly.*equal options'
 exits 2 "a correction of an error nobody knows" codec -m PY_INT4+taylor --plugin mine.py --draw 16x2x8
 
 # 64 tokens of 2 heads of 32: 4 bits an element and 16 for each head of a token, of keys and of values.
@@ -270,4 +270,4 @@ KVREEL_PYTHON=$work/none "$kvreel" list methods --plugin mine.py >"$out" 2>"$err
 check "no interpreter" test $? -ne 0
 says "is said" 'cannot start.*KVREEL_PYTHON'
 exits 2 "on a device" codec -m PY_INT4 --plugin mine.py --draw 16x2x8 --device emulated
-says "it is refused" 'runs on the CPU|emulated'
+says "it is refused" 'runs only on the CPU|emulated'

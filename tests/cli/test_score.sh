@@ -52,7 +52,7 @@ cp "o/$video" video.mp4
 echo >>"o/$video"
 exits 3 "a video that is not the cell's" score --command 'echo {\"a\":1}' --name two --db t.db --out o --json
 json "is not scored" '.scored == 2 and .failed == 1'
-says "and the message says how" 'not the file that was measured'
+says "and the message says how" 'not the measured file'
 cp video.mp4 "o/$video"
 
 cp t.db theirs.db
@@ -67,7 +67,7 @@ other=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHE
 cp "o/$ref" "o/$other"
 exits 3 "frames of another cell" score colour_drift --db t.db --out o --json
 json "fail that cell alone" '.scored == 2 and .failed == 1'
-says "and the message says how" 'not the file that was measured'
+says "and the message says how" 'not the measured file'
 rm "o/$ref"
 exits 3 "no frames of the baseline" score temporal_flicker --db t.db --out o --json
 json "fail all its cells" '.scored == 0 and .failed == 3'

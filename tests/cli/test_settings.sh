@@ -24,7 +24,7 @@ for set in sink=3\ timing=true compute=bf16\ kind=probe\ probe_every=64 metrics=
     json "are found" '.cells == 2 and .done_before == 2'
 done
 exits 0 "a run on it" run a.yaml --db old.db --out o
-says "tells where it is as it was" "brought to schema $(sqlite3 old.db 'PRAGMA user_version'); as it was: old.db.schema3"
+says "tells where it is as it was" "migrated to schema $(sqlite3 old.db 'PRAGMA user_version'); backup: old.db.schema3"
 check "and that is so" test "$(sqlite3 old.db.schema3 'PRAGMA user_version')" = 3
 
 # What is uncoded was called `exact`, and is in the specs of cells, whose keys stay.

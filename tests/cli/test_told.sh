@@ -30,7 +30,7 @@ prints "keep their name" '^peak_bytes'
 prints "and their value" "^$(sql q.db "SELECT max(peak_bytes) FROM cell WHERE is_baseline")"
 
 KVREEL_JOSB=2 exits 0 "a misspelt variable" list models
-says "is named, with the nearest" 'KVREEL_JOSB, which nothing reads; did you mean KVREEL_JOBS'
+says "is named, with the nearest" 'environment variable KVREEL_JOSB; did you mean KVREEL_JOBS'
 KVREEL_COLOUR_OF_THE_SKY=blue exits 0 "a variable that is like none" list models
 says "is named, too" 'KVREEL_COLOUR_OF_THE_SKY'
 KVREEL_JOBS=2 KVREEL_DEB_LEVEL=0 exits 0 "those that are read, one by make deb" list models
@@ -94,5 +94,5 @@ cd "$work" || exit 1
 check "the same picture again" cmp s.png m.png
 printf x >>"$(file_of RTN_INT2 mg02)"
 exits 2 "a file that is not what was measured" sheet n.png --db q.db -m RTN_INT2 --prompt mg02
-says "is refused" 'not the file that was measured'
+says "is refused" 'not the measured file'
 check "and nothing was drawn" test ! -e n.png

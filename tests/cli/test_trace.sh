@@ -23,7 +23,7 @@ prints "of causal attention" 'causal$'
 prints "without answers" 'recorded of 0 calls$'
 
 exits 2 "a folder with something in it is not written over" trace record red.kvtrace -n 3 -q -p 'a large red disc'
-says "and why" 'red.kvtrace: not empty; a trace has a folder of its own'
+says "and why" 'red.kvtrace: not empty; a trace needs its own folder'
 exits 2 "a video model needs a prompt" trace record no.kvtrace -q
 says "and says so" 'trace: nano needs --prompt TEXT'
 exits 2 "a language model needs tokens" trace record no.kvtrace --model "$lm" -q
@@ -31,7 +31,7 @@ says "and says so, too" 'it needs --tokens FILE and --tensor NAME'
 exits 2 "another word" trace play red.kvtrace
 says "is refused" "trace: 'play', need record"
 exits 2 "no trace" trace check "$root/models/nano"
-says "is told" 'index.json: not there: no trace, or one that was not finished'
+says "is told" 'index.json: missing: not a trace, or an unfinished one'
 printf 'x' | dd of=red.kvtrace/c00001-p02-l0003.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 exits 2 "a changed byte is seen" trace check red.kvtrace -q
 says "and where" 'c00001-p02-l0003.safetensors: sha256 is [0-9a-f]{12}, the index has [0-9a-f]{12}'

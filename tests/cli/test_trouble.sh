@@ -42,10 +42,10 @@ done
 hidden=(env LD_LIBRARY_PATH="$work/none" "$kvreel")
 "${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q >"$out" 2>"$err"
 check "no FFmpeg is no sweep of videos" test $? -eq 2
-says "and what to do is said" 'no video can be made: FFmpeg: .*--set videos=false'
+says "and what to do is said" 'videos cannot be encoded: FFmpeg: .*--set videos=false'
 check "before a cell failed" test "$(sql "$work/mute.db" 'SELECT count(*) FROM cell')" = 0
 "${hidden[@]}" doctor >"$out" 2>"$err"
-prints "doctor knows" '^note +videos +cannot be made: FFmpeg'
+prints "doctor knows" '^note +videos +unavailable: FFmpeg'
 "${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q --set videos=false >"$out" 2>"$err"
 check "without videos it runs" test $? -eq 0
 

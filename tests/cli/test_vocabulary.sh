@@ -40,4 +40,4 @@ printf '{"words": []}' >"$work/nano/learnt.json"
 exits 2 "a list without objects" vocabulary --model "$work/nano"
 rm "$work/nano/learnt.json"
 exits 0 "a folder without a list" vocabulary --model "$work/nano"
-prints "does not say what was learnt" 'does not tell'
+prints "does not say what was learnt" 'does not say'

@@ -26,7 +26,7 @@ check "to roundings the same rows, not to the bit" test "$(paste <(rows "$work/p
     awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-5)) far++; n += d > 0 } END { print (NR > 256 && n > 0 && !far) }')" = 1
 exits 2 "embed: a device that is none" embed -p "$work/prompts.txt" --model "$folder" -o "$work/x.safetensors" --device gpu
 exits 0 "embed: a short model" embed -p "$work/prompts.txt" --model "$folder" --max-tokens 3 -o "$work/cut.safetensors" -q
-check "says that texts are cut off" grep -q 'cut off' "$out"
+check "says that texts are cut off" grep -q 'truncated' "$out"
 exits 2 "embed: no encoder" embed -p "$work/prompts.txt" --model models/nano -o "$work/x.safetensors"
 says "names the file" 'models_t5_umt5-xxl-enc-bf16.pth'
 exits 2 "embed: a tokenizer of another model" embed -p "$work/prompts.txt" --encoder tests/fixtures/wan_real/umt5.safetensors \
@@ -109,7 +109,7 @@ exits 0 "its file" model check "$work/little/taew2_1.pth" --json
 json "is known" '.kind == "taehv" and (.missing | length) == 0'
 sed "s|^model: .*|model: nano|" "$work/little.yaml" >"$work/rgb.yaml"
 exits 2 "a model whose latents are pixels" run "$work/rgb.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
-says "has nothing to decode" "decoder taehv: it has no latents of Wan's"
+says "has nothing to decode" "decoder taehv: its latents are not Wan's"
 
 # The same prompt from a pack, where no encoder is: the same frames.
 mkdir "$work/bare"

@@ -50,7 +50,7 @@ START_TEST(a_full_device_says_so)
     void *p;
 
     ck_assert(kvr_device_info(s, &before) == KVR_OK);
-    snprintf(asked, sizeof asked, "%zu bytes asked", 2 * before.total_bytes);
+    snprintf(asked, sizeof asked, "%zu bytes requested", 2 * before.total_bytes);
     ck_assert(!kvr_stream_was_full(s));
     ck_assert(kvr_device_alloc(s, &p, 2 * before.total_bytes) == KVR_ENOMEM && !p);
     ck_assert_msg(strstr(kvr_error(), asked) && strstr(kvr_error(), "free"), "%s", kvr_error());

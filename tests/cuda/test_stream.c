@@ -31,7 +31,7 @@ static const struct {
     { "a driver the runtime refuses",
       { FACTS(13000, 13010, 0, 0, 0), .driver_refused = true },
       { "the driver is for CUDA 13.0", "needs one for CUDA 13.1" } },
-    { "no device", { FACTS(13000, 13000, 0, 0, 0) }, { "finds no GPU" } },
+    { "no device", { FACTS(13000, 13000, 0, 0, 0) }, { "found no GPU" } },
     { "hidden devices",
       { FACTS(13000, 13000, 0, 0, 0), .visible = "7" },
       { "CUDA_VISIBLE_DEVICES='7'" } },
@@ -108,7 +108,7 @@ START_TEST(a_full_device_says_so)
     unsetenv("KVREEL_EMULATED_BYTES");
     a = device(s, 600);
     ck_assert(!kvr_stream_was_full(s));
-    expect(kvr_device_alloc(s, &b, 401), KVR_ENOMEM, "401 bytes asked, 400 of 1000 free");
+    expect(kvr_device_alloc(s, &b, 401), KVR_ENOMEM, "401 bytes requested, 400 of 1000 free");
     ck_assert_ptr_null(b);
     ck_assert(kvr_stream_was_full(s));
     b = device(s, 400);

@@ -176,7 +176,7 @@ static const struct {
     const char *library, *does, *said;
 } without[] = {
     { NULL, NULL, "kvreel (cuDNN: kernels are emulated)" },
-    { "none", NULL, "kvreel (cuDNN: KVREEL_CUDNN says none)" },
+    { "none", NULL, "kvreel (cuDNN: disabled by KVREEL_CUDNN=none)" },
     { "/nowhere/libcudnn.so.9", NULL, "kvreel (cuDNN: /nowhere/libcudnn.so.9: " },
     { "tests/plugins/no_export.so", NULL, "needs a GPU)" },
     { "fake", "dead", "kvreel (cuDNN: cudnnCreate: CUDNN_STATUS_EXECUTION_FAILED (5000))" },

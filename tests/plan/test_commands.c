@@ -81,13 +81,13 @@ static const struct refused {
 } refused[] = {
     { "  - {name: x}\n", "a.yaml:5:5: no 'command' here" },
     { "  - {command: ' '}\n", "an empty command" },
-    { "  - {command: x, name: psnr}\n", "'psnr' is a metric of kvreel's own" },
+    { "  - {command: x, name: psnr}\n", "'psnr' is a built-in metric" },
     { "  - {command: x, name: a.b}\n", "'a.b': need 1..63 letters" },
     { "  - {command: x}\n  - {command: x}\n", "two commands named 'x'" },
     { "  - {command: x, scores: [a, a]}\n", "'a' is listed twice" },
     { "  - {command: x, timeout_s: 0}\n", "timeout_s" },
     { "  - {command: x, sandbox: bwrap}\n", "'bwrap': expected best or none" },
-    { "  - {command: x, scores: [sandbox]}\n", "'sandbox' is kvreel's own name" },
+    { "  - {command: x, scores: [sandbox]}\n", "'sandbox' is reserved" },
     { "  - {comand: x}\n", "comand" },
     { "  - {command: x, scores: []}\n", "expected 1.." },
 };

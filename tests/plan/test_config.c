@@ -86,7 +86,7 @@ static const struct {
     const char *text, *message; /* message: what must stand at its beginning */
 } bad[] = {
     { "", "a.yaml: empty" },
-    { "- a\n", "a.yaml:1:1: expected a map of keys, this is a list" },
+    { "- a\n", "a.yaml:1:1: expected a map of keys, found a list" },
     { GOOD "framez: 3\n", "a.yaml:4:1: 'framez' is not a key here; did you mean 'frames'?" },
     { GOOD "frames: many\n", "a.yaml:4:9: expected a whole number, got 'many'" },
     { GOOD "frames: 0\n", "a.yaml:4:9: 0 is out of range" },
@@ -99,11 +99,11 @@ static const struct {
       "a.yaml:4:17: unknown metric 'sssim'; did you mean 'ssim'?" },
     { GOOD "metrics: [psnr, psnr]\n", "a.yaml:4:17: metric 'psnr' is listed twice" },
     { GOOD "timeout_s: -1\n", "a.yaml:4:12: -1 is out of range" },
-    { GOOD "repeats: {a: 1}\n", "a.yaml:4:10: expected a whole number, this is a map" },
+    { GOOD "repeats: {a: 1}\n", "a.yaml:4:10: expected a whole number, found a map" },
     { GOOD "prompts: [mg01, zz]\n", "a.yaml:4:17: suite 'moviegen-nano' has no prompt 'zz'" },
     { GOOD "prompts: 9999\n", "a.yaml:4:10: 9999 is out of range" },
-    { GOOD "prompts: [{id: a, text: b}]\n", "a.yaml:4:10: prompts are written here, or" },
-    { GOOD "db: [a]\n", "a.yaml:4:5: expected text, this is a list" },
+    { GOOD "prompts: [{id: a, text: b}]\n", "a.yaml:4:10: use 'prompts' or 'suite', not both" },
+    { GOOD "db: [a]\n", "a.yaml:4:5: expected text, found a list" },
     { "suite: moviegen-nano\nmethods: BF16\n", "a.yaml:1:1: no 'model'" },
     { "model: nono\nsuite: moviegen-nano\nmethods: BF16\n",
       "a.yaml:1:8: no model 'nono' below models/; did you mean 'nano'?" },
@@ -124,7 +124,7 @@ static const struct {
     { "model: nano\nsuite: moviegen-nano\nmethods:\n  - {method: A, options: 3}\n",
       "a.yaml:4:26: expected a map of at most 16 options" },
     { "model: nano\nsuite: moviegen-nano\nmethods:\n  - {method: A, options: {bits: [2, {}]}}\n",
-      "a.yaml:4:37: expected text, this is a map" },
+      "a.yaml:4:37: expected text, found a map" },
     { "model: [nano, models/nano]\nsuite: moviegen-nano\nmethods: BF16\n",
       "a.yaml:1:15: model 'nano' is listed twice" },
 };

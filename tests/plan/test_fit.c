@@ -132,7 +132,7 @@ static const struct {
       { { "group", "fit 3" } },
       1,
       KVR_EUNSUPPORTED,
-      "3 bits or fewer; the least is 4" },
+      "3 bits; the smallest needs 4" },
     { "INT8_PTH",
       { { "bits", "fit 8" }, { "scale", "one" } },
       2,
@@ -140,8 +140,8 @@ static const struct {
       "integers need a scale" },
     { "RTN_INT4", { { "group", "fit 0" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "group", "fit x" } }, 1, KVR_EINVAL, "bits above 0" },
-    { "RTN_INT4", { { "axis", "fit 3" } }, 1, KVR_EINVAL, "no option of RTN_INT4" },
-    { "RTN_INT4", { { "frames", "fit 3" } }, 1, KVR_EINVAL, "no option of RTN_INT4" },
+    { "RTN_INT4", { { "axis", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },
+    { "RTN_INT4", { { "frames", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },
     { "RTN_INT4", { { "group", "fit 5" }, { "bits", "fit 5" } }, 2, KVR_EINVAL, "one option" },
 };
 

@@ -457,7 +457,7 @@ START_TEST(too_long_to_solve)
     struct kvr_sweep s;
 
     ck_assert_int_eq(make(&c, &s, text, NULL, SHA), KVR_EINVAL);
-    ck_assert_msg(strstr(kvr_error(), "a.yaml: to solve its 3 budgets") &&
+    ck_assert_msg(strstr(kvr_error(), "a.yaml: solving its 3 budgets") &&
                       strstr(kvr_error(), " s, at most 600"),
                   "%s", kvr_error());
     ck_assert_int_eq(kvr_predictions(), before);
@@ -551,7 +551,7 @@ static const struct {
     { "forcing=teached", "forcing=teached: " },
     { "jitter=[1, 2]", "jitter=[1, 2]: " },
     { "jitter_bits=25", "jitter_bits=25: " },
-    { "frames=7", "frames=7: 7 frames are not whole chunks of 3 (model nano)" },
+    { "frames=7", "frames=7: frames: 7 must be a multiple of 3 (frames per chunk, model nano)" },
     { "methods=[RTN_INT5]", "methods=[RTN_INT5]: " },
     { "device=gpu", "device=gpu: no device 'gpu', need cpu, cuda or emulated" },
     { "device=[cpu, cuda]", "device=[cpu, cuda]: expected text" },
@@ -560,13 +560,12 @@ static const struct {
     { "methods=[{method: RTN_INT4, options: {bits: 99}}]", "methods=" },
     { "methods=[RTN_INT4, RTN_INT4]", "methods=[RTN_INT4, RTN_INT4]: method 'RTN_INT4' is listed" },
     { "methods=[RTN_INT4, {method: RTN_INT4, label: b}]",
-      "methods=[RTN_INT4, {method: RTN_INT4, label: b}]: method 'b' is 'RTN_INT4' under" },
+      "methods=[RTN_INT4, {method: RTN_INT4, label: b}]: method 'b' equals 'RTN_INT4' under" },
     { "methods=[RTN_INT4, {method: RTN_INT4, options: {bits: [3, 4]}}]",
       "methods=[RTN_INT4, {method: RTN_INT4, options: {bits: [3, 4]}}]: method 'RTN_INT4 bits=4' "
-      "is "
-      "'RTN_INT4' under another label" },
+      "equals 'RTN_INT4' under another label" },
     { "methods=[BF16, {method: BF16, label: b}]",
-      "methods=[BF16, {method: BF16, label: b}]: method 'b' is 'BF16' under another" },
+      "methods=[BF16, {method: BF16, label: b}]: method 'b' equals 'BF16' under another" },
     { "methods=[BF16, BF16]", "methods=[BF16, BF16]: method 'BF16' is listed twice" },
     { "methods=[RTN_INT2, {method: RTN_INT4, label: RTN_INT2}]", "methods=" },
     { "prompts=[{id: p1, text: a large red dics bounces}]",

@@ -244,12 +244,12 @@ START_TEST(without_a_control)
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
     said = strstr(t->note, "no control was run");
     ck_assert(said);
-    said = strstr(t->note, "not beside these: INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over");
+    said = strstr(t->note, "missing baselines: INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over");
     ck_assert(said);
     kvr_table_close(&t);
     exec("UPDATE cell SET name = 'FP8_PTH' WHERE name <> 'BF16'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    said = strstr(t->note, "not beside these: INT8 (INT8_PTH), BF16 over");
+    said = strstr(t->note, "missing baselines: INT8 (INT8_PTH), BF16 over");
     ck_assert_msg(said, "%s", t->note);
     kvr_table_close(&t);
     ck_assert_int_eq(kvr_chaos_margin(&margin, db, "psnr"), KVR_OK);

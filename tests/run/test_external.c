@@ -35,7 +35,7 @@ static const struct failure {
     { "echo '{\"a\": 1} {\"a\": 2}'", "echo: printed no JSON" },
     { "echo 'a", "a quote is not closed" },
     { "  ", "an empty command" },
-    { "echo '{\"sandbox\": 1}'", "echo: 'sandbox' is kvreel's own name" },
+    { "echo '{\"sandbox\": 1}'", "echo: 'sandbox' is a reserved name" },
     { "echo {reference}", "this cell has no {reference}" },
     { "head -c 2000000 /dev/zero", "head: printed more than 1048576 bytes" },
 };

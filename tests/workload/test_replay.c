@@ -273,7 +273,7 @@ START_TEST(takes_a_part)
     s = scheme_of("LAST_STEP"); /* the clean passes are there */
     req = request(videos);
     ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EUNSUPPORTED);
-    ck_assert(strstr(kvr_error(), "only a rollout"));
+    ck_assert(strstr(kvr_error(), "needs a rollout"));
     kvr_scheme_close(&s);
 }
 END_TEST

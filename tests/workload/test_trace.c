@@ -209,18 +209,18 @@ static void put_call(int pass, int layer, const struct kvr_trace_call *call, con
 START_TEST(refuses_damaged_folders)
 {
     make_dir();
-    refused("not there: no trace, or one that was not finished");
+    refused("missing: not a trace, or an unfinished one");
     write_trace();
     shell("mv %s/c00001-p01-l0001.safetensors %s/../away.safetensors");
-    refused("c00001-p01-l0001.safetensors: not there");
+    refused("c00001-p01-l0001.safetensors: missing");
     shell("ln -s ../away.safetensors %s/c00001-p01-l0001.safetensors");
-    refused("c00001-p01-l0001.safetensors: not there, or no file of this folder");
+    refused("c00001-p01-l0001.safetensors: missing, or not a file of this folder");
     shell("mv %s/../away.safetensors %s/c00001-p01-l0001.safetensors");
     shell("touch %s/notes.txt");
-    refused("notes.txt: no part of the trace");
+    refused("notes.txt: not part of the trace");
     shell("rm %s/notes.txt");
     shell("cp %s/c00000-p00-l0000.safetensors %s/c00000-p00-l0007.safetensors");
-    refused("c00000-p00-l0007.safetensors: no part of the trace");
+    refused("c00000-p00-l0007.safetensors: not part of the trace");
     shell("rm %s/c00000-p00-l0007.safetensors");
     shell(
         "printf x | dd of=%s/c00000-p00-l0000.safetensors bs=1 seek=700 conv=notrunc 2>/dev/null");
@@ -292,7 +292,7 @@ static const struct {
     { "rope/channels", "[4,4,2]", "channels are 10 together, a head has 8" },
     { "rope/channels", "[3,2,2]", "channels[0] is not an even number" },
     { "passes", "[]", "0 passes, need 1" },
-    { "passes/0/clean", "false", "passes[0]: without queries a pass is clean" },
+    { "passes/0/clean", "false", "passes[0]: a pass without queries must be clean" },
     { "passes/1/chunk", "2", "passes[1]: chunk 2 index 0, expected chunk 1 index 0" },
     { "passes/2/index", "3", "passes[2]: chunk 1 index 3, expected chunk 1 index 1" },
     { "passes/2/frames", "1", "passes[2]: 1 frames, the chunk's passes before had 2" },
@@ -367,7 +367,7 @@ START_TEST(writer_keeps_order)
     ck_assert_int_eq(kvr_trace_put(w, &passes[1], 0, &call), KVR_EINVAL);
     ck_assert_int_eq(kvr_trace_finish(&w, NULL), KVR_EINVAL);
     ck_assert_ptr_null(w);
-    refused("not there: no trace, or one that was not finished");
+    refused("missing: not a trace, or an unfinished one");
     ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_EINVAL); /* something is in it */
     ck_assert_ptr_null(w);
     remove_dir();

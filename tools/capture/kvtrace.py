@@ -69,10 +69,10 @@ class Recorder:
                  kv_heads=None, window=0, sink=0, source="", text="", seed=0, rope=None, outputs=True, batch=0,
                  take=None):
         if not model or not licence:
-            raise ValueError("kvtrace: a trace says its model's name and licence ('unknown' is one)")
+            raise ValueError("kvtrace: a trace needs its model's name and licence ('unknown' is allowed)")
         os.makedirs(path, exist_ok=True)
         if os.listdir(path):
-            raise ValueError("kvtrace: %s: not empty; a trace has a folder of its own" % path)
+            raise ValueError("kvtrace: %s: not empty; a trace needs its own folder" % path)
         self.path, self.layers, self.passes, self.frames = path, layers, passes, frames_per_chunk
         self.grid, self.tokens, self.kv_heads = grid, grid[0] * grid[1], kv_heads
         self.outputs, self.batch, self.take = outputs, batch, take

@@ -69,7 +69,7 @@ static enum kvr_status choose(char **files, int *n, const char *dir, struct dire
             return kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
         (*n)++;
     }
-    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "%s: no file of weights is there", dir);
+    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "%s: no weight file found", dir);
 }
 
 enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir)

@@ -201,7 +201,7 @@ static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, 
     KVR_TRY(take_name(c, &name, &n_name));
     KVR_TRY(take(c, 4, &n_dims));
     if (n_dims < 1 || n_dims > MAX_EXTENTS)
-        return refuse_tensor(c, name, n_name, "1..4 dimensions, not so many");
+        return refuse_tensor(c, name, n_name, "need 1..4 dimensions");
     w.n_dims = (int)n_dims;
     for (int i = w.n_dims - 1; i >= 0; i--) {
         KVR_TRY(take(c, 8, &extent));

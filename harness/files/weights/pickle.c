@@ -209,7 +209,7 @@ static enum kvr_status append_above_mark(struct machine *m)
     KVR_TRY(above_mark(m, &base));
     if (base < 2 || m->stack[base - 2] == mark ||
         m->p->nodes[m->stack[base - 2]].kind != KVR_PK_LIST)
-        return refuse(m, "APPENDS to what is no list");
+        return refuse(m, "APPENDS to an object that is not a list");
     list = m->stack[base - 2];
     for (uint32_t i = base; i < m->n_stack; i++)
         KVR_TRY(add_item(m, list, m->stack[i]));
@@ -224,7 +224,7 @@ static enum kvr_status append_one(struct machine *m)
     KVR_TRY(pop(m, &item));
     KVR_TRY(top(m, &list));
     if (m->p->nodes[list].kind != KVR_PK_LIST)
-        return refuse(m, "APPEND to what is no list");
+        return refuse(m, "APPEND to an object that is not a list");
     return add_item(m, list, item);
 }
 
@@ -233,7 +233,7 @@ static enum kvr_status set_item(struct machine *m, uint32_t dict, uint32_t key, 
     const struct kvr_pk_node *d = &m->p->nodes[dict], *k = &m->p->nodes[key];
 
     if (d->kind != KVR_PK_DICT)
-        return refuse(m, "an item for what is no dict");
+        return refuse(m, "an item for an object that is not a dict");
     if (k->kind != KVR_PK_STR && k->kind != KVR_PK_INT)
         return refuse(m, "a dict key that is neither a string nor an integer");
     KVR_TRY(add_item(m, dict, key));
@@ -382,7 +382,7 @@ static enum kvr_status reduce(struct machine *m)
     KVR_TRY(pop(m, &args));
     KVR_TRY(pop(m, &callable));
     if (m->p->nodes[callable].kind != KVR_PK_GLOBAL || m->p->nodes[args].kind != KVR_PK_TUPLE)
-        return refuse(m, "a call of what is no known name");
+        return refuse(m, "a call of an unknown name");
     switch (globals[m->p->nodes[callable].i].what) {
     case KVR_PK_ORDERED_DICT:
         if (m->p->nodes[args].n != 0)
@@ -407,7 +407,7 @@ static enum kvr_status build(struct machine *m)
     KVR_TRY(top(m, &target));
     if (m->p->nodes[target].kind != KVR_PK_DICT || !m->p->nodes[target].ordered ||
         m->p->nodes[state].kind != KVR_PK_DICT)
-        return refuse(m, "attributes for what is no OrderedDict");
+        return refuse(m, "attributes for an object that is not an OrderedDict");
     return KVR_OK;
 }
 
@@ -423,7 +423,7 @@ static enum kvr_status push_storage(struct machine *m)
         !same(nodes[a[0]].text, nodes[a[0]].n, "storage"))
         return refuse(m, "a persistent id that is no storage");
     if (nodes[a[1]].kind != KVR_PK_GLOBAL || globals[nodes[a[1]].i].what != KVR_PK_STORAGE_TYPE)
-        return refuse(m, "a storage whose type is none");
+        return refuse(m, "a storage of unknown type");
     key = &nodes[a[2]];
     if (key->kind != KVR_PK_STR || key->n == 0 || key->n > MAX_KEY)
         return refuse(m, "a storage key that is empty, no string or longer than 255 bytes");
@@ -573,9 +573,7 @@ static enum kvr_status run(struct machine *m)
     if (p[0] != 0x80)
         return refuse(m, "does not begin with a protocol number");
     if (p[1] != PROTOCOL)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: pickle: protocol %d, need %d (what torch.save writes unless told "
-                        "otherwise)",
+        return kvr_fail(KVR_EFORMAT, "%s: pickle: protocol %d, need %d (torch.save's default)",
                         m->where, p[1], PROTOCOL);
     for (;;) {
         m->op_at = m->at;

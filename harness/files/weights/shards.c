@@ -74,7 +74,7 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
         }
     if (strchr(name, '/') || name[0] == '.' || !name[0] || s->n >= MAX_SHARDS)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: shard '%s': a file beside the index is meant (at most %d of them)",
+                        "%s: shard '%s': must be a file in the index's folder (at most %d of them)",
                         index, kvr_shown_string(shown, name), MAX_SHARDS);
     KVR_TRY(make_room(s, index));
     s->names[s->n] = strdup(name);

@@ -84,7 +84,7 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
         return refuse(where, "no end record in the last 22 bytes (truncated, or with a comment)");
     p = bytes + n - END_BYTES;
     if (little(p + 20, 2) != 0)
-        return refuse(where, "the end record announces a comment that is not there");
+        return refuse(where, "the end record announces a missing comment");
     if (little(p + 4, 2) != 0 || little(p + 6, 2) != 0 || little(p + 8, 2) != little(p + 10, 2))
         return refuse(where, "more than one disk");
     *e = (struct end){ little(p + 10, 2), little(p + 12, 4), little(p + 16, 4), n - END_BYTES };

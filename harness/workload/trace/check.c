@@ -145,7 +145,7 @@ static enum kvr_status fail_stranger(const char *dir, const char *name)
     snprintf(shown, sizeof shown, "%.99s", name);
     for (char *s = shown; *s; s++)
         *s = *s < ' ' || *s == 0x7f ? '?' : *s;
-    return kvr_fail(KVR_EFORMAT, "%s/%s: no part of the trace", dir, shown);
+    return kvr_fail(KVR_EFORMAT, "%s/%s: not part of the trace", dir, shown);
 }
 
 static enum kvr_status check_folder(const struct kvr_trace *t)

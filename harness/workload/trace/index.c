@@ -133,10 +133,10 @@ static enum kvr_status check_order(const struct kvr_trace_pass *p,
                         p->n_frames, before->n_frames);
     if (p->index == 0 && before && before->n_frames < l->frames_per_chunk)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: a chunk behind one of %d frames: only the last may have fewer than %d",
+                        "%s: a chunk after one of %d frames: only the last may have fewer than %d",
                         where, before->n_frames, l->frames_per_chunk);
     if (!p->queries && !p->clean)
-        return kvr_fail(KVR_EFORMAT, "%s: without queries a pass is clean", where);
+        return kvr_fail(KVR_EFORMAT, "%s: a pass without queries must be clean", where);
     return KVR_OK;
 }
 

@@ -18,8 +18,7 @@ struct kvr_trace {
 static enum kvr_status read_index(struct kvr_trace *t, const char *path)
 {
     if (!kvr_path_exists(path))
-        return kvr_fail(KVR_ENOTFOUND, "%s: not there: no trace, or one that was not finished",
-                        path);
+        return kvr_fail(KVR_ENOTFOUND, "%s: missing: not a trace, or an unfinished one", path);
     KVR_TRY(kvr_sha256_file(path, t->sha256));
     KVR_TRY(kvr_json_load(&t->doc, path));
     return kvr_trace_info_read(&t->info, t->doc, path);
@@ -141,7 +140,7 @@ static enum kvr_status open_file(struct kvr_trace_call *c, const struct kvr_trac
     enum kvr_status st;
 
     if (!kvr_path_is_below(t->dir, path))
-        return kvr_fail(KVR_ENOTFOUND, "%s: not there, or no file of this folder", path);
+        return kvr_fail(KVR_ENOTFOUND, "%s: missing, or not a file of this folder", path);
     KVR_TRY(kvr_sha256_file(path, hex));
     if (strcmp(hex, p->sha256[layer]) != 0)
         return kvr_fail(KVR_EFORMAT, "%s: sha256 is %.12s, the index has %.12s", path, hex,

@@ -39,8 +39,7 @@ static enum kvr_status check_empty(const char *dir)
     while ((e = readdir(d)) != NULL)
         any = any || (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0);
     closedir(d);
-    return any ? kvr_fail(KVR_EINVAL, "%s: not empty; a trace has a folder of its own", dir)
-               : KVR_OK;
+    return any ? kvr_fail(KVR_EINVAL, "%s: not empty; a trace needs its own folder", dir) : KVR_OK;
 }
 
 static json_t *rope_json(const struct kvr_trace_rope *r)
@@ -74,7 +73,7 @@ enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
 
     *out = NULL;
     if (!info->model || !info->model[0] || !info->licence || !info->licence[0])
-        return kvr_fail(KVR_EINVAL, "%s: a trace says its model's name and licence", dir);
+        return kvr_fail(KVR_EINVAL, "%s: a trace needs its model's name and licence", dir);
     if (strlen(info->model) > 64 || strpbrk(info->model, "/\\"))
         return kvr_fail(KVR_EINVAL, "%s: the model's name: at most 64 characters, no slash", dir);
     KVR_TRY(kvr_trace_layout_check(&info->layout, dir));

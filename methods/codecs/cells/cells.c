@@ -465,4 +465,4 @@ KVR_CODED_CUDA(cells)
 CELLS_STAGE(ints, "integers of channels of a head, with a scale of a chosen type");
 CELLS_STAGE(floats, "small floats of channels of a head, with a scale of a chosen type");
 CELLS_STAGE(gauss, "levels for the normal distribution, and the norm of the head");
-CELLS_STAGE(iq4_nl, "16 uneven levels whose FP16 scale is fitted again to the codes");
+CELLS_STAGE(iq4_nl, "16 uneven levels with a refitted FP16 scale");

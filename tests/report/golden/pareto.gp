@@ -26,7 +26,7 @@ set grid back lt 1 lw 0.5 lc rgb '#dddddd'
 set tics nomirror out scale 0.5 textcolor rgb ink
 unset key
 set label 10001 'Compression against fidelity' at screen 0.02, 0.96318 left font 'sans-serif,15' textcolor rgb ink
-set label 10011 'n = 3 to 4 per method; model nano, window 21; 1 method without a result left out' at screen 0.02, 0.04452 left font 'sans-serif,9' textcolor rgb '#666666'
+set label 10011 'n = 3 to 4 per method; model nano, window 21; 1 method without a result omitted' at screen 0.02, 0.04452 left font 'sans-serif,9' textcolor rgb '#666666'
 set label 10012 'a host' at screen 0.02, 0.01833 left font 'sans-serif,9' textcolor rgb '#666666'
 set xlabel 'compression of the KV cache (BF16 bytes / nominal bytes)'
 set xrange [0.845868479:6.30476266]
