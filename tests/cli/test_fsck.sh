@@ -16,7 +16,7 @@ sqlite3 "$work/p.db" "UPDATE metric SET value = value + 1 WHERE name = 'psnr' AN
     (SELECT max(cell) FROM metric WHERE name = 'psnr' AND value IS NOT NULL)"
 key=$(sql "$work/p.db" "SELECT max(cell) FROM metric WHERE name = 'psnr' AND value IS NOT NULL")
 exits 4 "one changed value is found" fsck "$work/p.db"
-prints "and its cell named" "cell $key is not what was written"
+prints "and its cell named" "cell $key does not match its checksum"
 exits 2 "a query with --check refuses it" query --check --db "$work/p.db" 'SELECT 1'
 says "and says what to do" 'fsck .* saves the intact rows'
 exits 2 "so does a report" report --db "$work/p.db"
@@ -45,7 +45,7 @@ json "by its name" --arg s "sweep $sweep does not match its checksum" \
 exits 2 "no report says that all is there" report --db "$work/q.db"
 again=(run "$work/p.yaml" --out "$work/out" -q --force --filter "method=RTN_INT2+taylor & prompt=mg01")
 exits 2 "nor does the sweep go on over it" "${again[@]}" --db "$work/q.db"
-says "but says why" "sweep $sweep is not what was written"
+says "but says why" "sweep $sweep does not match its checksum"
 exits 4 "the cells are saved without it" fsck "$work/q.db" -o "$work/r.db" --json
 json "all of them" ".cells == $n and .sweeps == 0"
 exits 0 "and the sweep makes its plan anew" "${again[@]}" --db "$work/r.db"

@@ -59,7 +59,7 @@ check "shows who is beyond, off the front" test "$(awk -F'\t' 'NR == 1 { for (i 
     $at["verdict"] == "beyond" { print $at["method"], $at["front"] }' "$work/bound/pareto.tsv")" = "RTN_INT2 0"
 check "and says which bound it was" grep -q "beyond the front: all but psnr_db>=" "$work/bound/pareto.gp"
 exits 0 "what nobody has is left out" pareto --db "$work/t.db" --objectives balanced
-prints "by name" 'left out: lpips, drift_last'
+prints "by name" 'omitted, not measured: lpips, drift_last'
 exits 2 "an objective needs a direction" pareto --db "$work/t.db" --objectives ssim
 says "which is said" "'ssim': need NAME:max or NAME:min"
 exits 2 "an objective is no SQL" pareto --db "$work/t.db" --objectives "ssim' OR 1:max"
@@ -67,7 +67,7 @@ exits 2 "nobody fits" pareto --db "$work/t.db" --where 'compression > 100'
 exits 2 "an unknown objective" pareto --db "$work/t.db" --objectives ssimm:max
 says "is answered with the known ones" "unknown objective 'ssimm'; need one of compression, .*ssim.*psnr"
 exits 2 "of the published ones, too" pareto --published moviegen --objectives sim:max
-says "those of its table" "'sim' is not known; .*drift_last"
+says "those of its table" "unknown objective 'sim'; .*drift_last"
 exits 2 "a margin of something else" pareto --db "$work/t.db" --margin psnr=1
 says "names the objectives" "'psnr': none of the objectives \(ssim, compression"
 for bad in ssim ssim= ssim=-1 ssim=x ssim=nan =1; do

@@ -68,7 +68,7 @@ check "knows the error" grep -q '"name":"attn_out_rel"' out/site/index.html
 sweep() { printf 'trace: %s\nmethods: [BF16, RTN_INT4]\n%s\n' "$1" "${2-}" >s.yaml; }
 sweep out/red.kvtrace 'model: nano'
 exits 2 "a model beside a trace" run s.yaml --dry-run
-says "is refused" "s.yaml:3:8: 'model' beside 'trace'"
+says "is refused" "s.yaml:3:8: 'model' cannot be combined with 'trace'"
 sweep '[out/red.kvtrace, ./out/red.kvtrace]'
 exits 2 "the same trace twice" run s.yaml --dry-run
 says "is refused, too" "trace 'red' is listed twice"
