@@ -432,7 +432,7 @@ START_TEST(figures_shade_the_floor)
                       KVR_OK,
                   "%s", kvr_error());
     ck_assert(in_file("psnr.gp", "set object 1 rectangle from graph 0, first 5"));
-    ck_assert(in_file("psnr.gp", "within chaos"));
+    ck_assert(in_file("psnr.gp", "chaos floor"));
     ck_assert(in_file("psnr.tsv", "p_front"));
     exec("PRAGMA foreign_keys = ON; DELETE FROM cell WHERE jitter > 0");
     ck_assert_int_eq(kvr_plot(db, "psnr", dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r),
