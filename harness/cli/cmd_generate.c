@@ -15,6 +15,7 @@
 
 struct generate_opts {
     const char *method, *prompt, *model, *out, *truth, *tensor, *device, *compute, *schedule;
+    const char *sampler, *lora, *on_switch;
     uint64_t seed;
     int frames, window, fps, scale, columns, given;
     bool reference, json, quiet;
@@ -64,6 +65,16 @@ static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opt
                     c->latent_w, c->latent_h);
 }
 
+static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
+{
+    for (int i = 0; kvr_switch_names[i]; i++)
+        if (strcmp(name, kvr_switch_names[i]) == 0) {
+            *out = (enum kvr_on_switch)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "--on-switch %s: need keep, recache or reset", name);
+}
+
 static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_model *model,
                             const struct generate_opts *o, const struct kvr_truth *t,
                             const char *method, const struct kvr_setting *set, int n_set)
@@ -79,7 +90,10 @@ static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_mode
         .exact = KVR_BF16,
         .given = t->frames.rgb,
         .n_given = o->given,
+        .shot_offset = config->shot_offset,
     };
+
+    KVR_TRY(find_switch(o->on_switch, &req.on_switch));
 
     KVR_TRY(kvr_scheme_open(&c->scheme, method, set, n_set));
     KVR_TRY(kvr_scheme_check(c->scheme, config->n_heads, config->dim / config->n_heads));
@@ -280,14 +294,14 @@ static void print_text(const json_t *doc)
 
 /* Refused before gigabytes of weights are read or drawn. */
 static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, const char *dir,
-                                  const char *compute, const char *schedule)
+                                  const struct generate_opts *o)
 {
-    struct kvr_model_use use = { .schedule = schedule };
+    struct kvr_model_use use = { .schedule = o->schedule, .sampler = o->sampler, .lora = o->lora };
     struct kvr_model_config c;
     char path[MAX_PATH + 16];
     bool seen;
 
-    KVR_TRY(kvr_compute_parse(compute, &use.compute));
+    KVR_TRY(kvr_compute_parse(o->compute, &use.compute));
     snprintf(path, sizeof path, "%s/config.json", dir);
     KVR_TRY(kvr_model_config_read(&c, path));
     seen = c.latent_is_rgb;
@@ -349,7 +363,7 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
-        st = open_model(&model, dev, dir, o->compute, o->schedule);
+        st = open_model(&model, dev, dir, o);
     if (st == KVR_OK)
         st = check_counts(o, kvr_model_config(model));
     if (st == KVR_OK)
@@ -378,6 +392,12 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
                  "what linear layers compute in: " KVR_COMPUTE_HELP),
+    KVR_ARG_TEXT(struct generate_opts, sampler, "sampler", 0, "NAME", "model",
+                 "renoise, unipc, unipc:STEPS or unipc:STEPS:SHIFT; model: its own"),
+    KVR_ARG_TEXT(struct generate_opts, lora, "lora", 0, "FILE", NULL,
+                 "an adapter merged into the weights, in place of the config's"),
+    KVR_ARG_TEXT(struct generate_opts, on_switch, "on-switch", 0, "NAME", "keep",
+                 "what a prompt switch does to the cache: keep, recache or reset"),
     KVR_ARG_TEXT(struct generate_opts, schedule, "schedule", 0, "NAME|STEPS", "model",
                  "self-forcing, flashdreams, lightx2v or steps (docs/wan.md); model: its own"),
     KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),

@@ -58,6 +58,17 @@ exits 0 "what it made" query --db o.db --json "SELECT frames_sha256 AS f FROM at
 f=$(jq -r '.[0].f' "$out")
 check "is not what there was without" test "$f" != "$(sqlite3 a.db "SELECT a.frames_sha256 FROM cell c JOIN attempt a ON a.cell = c.key WHERE c.name = 'BF16' AND c.on_switch = 'keep'")"
 
+# One rollout at a time.
+for how in keep recache reset; do
+    exits 0 "generate: $how" generate -p "@0: $one; @1: a large white square spins" -n 9 -o "g/$how" --on-switch "$how" -q --json
+    sha256sum "$(jq -r .frames_file "$out")" | cut -c1-64 >>g.sums
+done
+check "are three videos" test "$(sort -u g.sums | wc -l)" = 3
+exits 2 "a switch that is none" generate -p "$one" -n 3 --on-switch forget
+says "is told" "keep, recache or reset"
+exits 2 "an adapter that is not there" generate -p "$one" -n 3 --lora none.pt
+says "is told" "none.pt: the adapter is not there"
+
 # The folder that Wan 2.2's own modules were recorded on, where it is at hand: two shots by their
 # embeddings, stopped and resumed, to pixels, an MP4 each and a report.
 folder=$root/../shared/fixtures/wan22
