@@ -47,7 +47,7 @@ says "with the loader's reason" "built for ABI $((abi - 1))"
 exits 2 "a method it has not" plugin check "$plugins/broken.so" -m RTN_INT4
 says "says so" 'broken has no method RTN_INT4'
 exits 2 "another word" plugin test "$plugins/broken.so"
-says "says what there is" 'need check'
+says "says what there is" 'need new or check'
 exits 2 "no file" plugin check
 if python_has numpy "a method in Python"; then
     export KVREEL_PYTHON=$python

@@ -17,6 +17,7 @@ make_clone() { # FOLDER
 real=$(dirname "$(realpath "$0")")/kvreel.real
 case " $* " in
 *" bench "*) exit 0 ;; # minutes of timing; tests/cli/test_bench.sh runs it
+*" settle "*) exec "$real" settle --help ;; # minutes of prompts; tests/cli/test_settle.sh runs it
 *" run "*cost-wan-cut.yaml*) # hours: two cells of the small model stand where its cells would
     exec "$real" run configs/first.yaml --db out/cost-wan-cut.db --out out/cost-wan-cut --set frames=6 --limit 2 -q ;;
 *" run "*partial-prefill.yaml*) # a model of 93 MB: a random one of 48 KB and two texts of noise
