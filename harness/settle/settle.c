@@ -36,6 +36,7 @@ struct settle {
     struct kvr_ledger l;
     struct plan plan[PLANS];
     int n_plans;
+    struct kvr_table *measured; /* settle_prompts.sql; NULL: no database */
     int64_t begun_ns;
     const char **stuck; /* ids, [n_stuck], owned texts */
     int n_stuck;
@@ -150,31 +151,39 @@ static int suites_of(const struct plan *p, const char *prefix)
     return n;
 }
 
+static int prompts_of(const struct kvr_table *t, const struct kvr_claim *c, const char *method,
+                      const char *suite, const char *model)
+{
+    const char *const key[] = { method, suite, c->kind, c->forcing, model };
+
+    for (int i = 0; i < t->n_rows; i++) {
+        int same = 0;
+
+        while (same < 5 && strcmp(kvr_table_text(t, i, same), key[same]) == 0)
+            same++;
+        if (same == 5)
+            return (int)kvr_table_number(t, i, 5);
+    }
+    return 0;
+}
+
 /* Prompts per suite that every method of the claim has. */
-static enum kvr_status prompts_now(const struct settle *s, const struct kvr_claim *c, int *out)
+static int prompts_now(const struct settle *s, const struct kvr_claim *c)
 {
     const struct plan *p = plan_of(s, c);
+    int least = INT_MAX;
 
-    *out = INT_MAX;
-    if (!kvr_path_exists(s->o->db))
-        *out = 0;
-    for (int i = 0; c->needs[i] && *out > 0; i++)
+    for (int i = 0; c->needs[i]; i++)
         for (int k = 0; k < p->n_suites; k++) {
-            struct kvr_table *t;
-            int n;
+            int n = 0;
 
             if (!in_suite(p, k, c->suite))
                 continue;
-            KVR_TRY(
-                kvr_table_query_with(&t, s->o->db, kvr_statement_settle_prompts,
-                                     KVR_WITH("method", c->needs[i], "suite", p->suite[k], "kind",
-                                              c->kind, "forcing", c->forcing, "model", p->model),
-                                     NULL));
-            n = (int)kvr_table_number(t, 0, 0);
-            *out = n < *out ? n : *out;
-            kvr_table_close(&t);
+            if (s->measured)
+                n = prompts_of(s->measured, c, c->needs[i], p->suite[k], p->model);
+            least = n < least ? n : least;
         }
-    return KVR_OK;
+    return least;
 }
 
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
@@ -245,7 +254,7 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
 
         if (!is_open(s, c))
             continue;
-        KVR_TRY(prompts_now(s, c, &now));
+        now = prompts_now(s, c);
         c->next = kvr_settle_next(c->n_needed, c->s.n, now, suites_of(plan_of(s, c), c->suite),
                                   plan_of(s, c)->most);
         if (c->next <= now)
@@ -437,6 +446,9 @@ static enum kvr_status judge(struct settle *s)
     const char *db = kvr_path_exists(s->o->db) ? s->o->db : NULL;
 
     kvr_ledger_free(&s->l);
+    kvr_table_close(&s->measured);
+    if (db)
+        KVR_TRY(kvr_table_query(&s->measured, db, kvr_statement_settle_prompts, NULL));
     KVR_TRY(
         kvr_claims(&s->l, s->o->ledger, db, &(struct kvr_claims_options){ .most = s->o->most }));
     KVR_TRY(kvr_settle_choose(&s->l, s->o->ids));
@@ -537,6 +549,7 @@ enum kvr_status kvr_settle(const struct kvr_settle_options *options, struct kvr_
     for (int i = 0; i < s.n_stuck; i++)
         free((char *)(uintptr_t)s.stuck[i]);
     free(s.stuck);
+    kvr_table_close(&s.measured);
     kvr_ledger_free(&s.l);
     return st;
 }

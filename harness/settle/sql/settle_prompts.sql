@@ -1,4 +1,3 @@
--- How many prompts of each suite a method has been measured on.
-SELECT count(DISTINCT prompt_id) FROM cells_wide WHERE outcome = 'OK' AND NOT is_control
-  AND method = '{method}' AND suite = '{suite}' AND run_kind = '{kind}' AND forcing = '{forcing}'
-  AND model = '{model}'
+-- How many prompts of each suite each method has been measured on.
+SELECT method, suite, run_kind, forcing, model, count(DISTINCT prompt_id) FROM cells_wide
+WHERE outcome = 'OK' AND NOT is_control GROUP BY 1, 2, 3, 4, 5
