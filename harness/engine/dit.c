@@ -1,399 +1,16 @@
 /* dit.c - the forward: patches, time, blocks, head. Formulas: Wan 2.1 causal, in the order of the
- * reference. All memory is reserved when the network is opened. */
-#include "harness/engine/reuse.h"
-#include "harness/engine/dit.h"
+ * reference. */
+#include "harness/engine/dit_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/device/phase.h"
-#include "harness/device/names.h"
 #include "harness/cache/rows.h"
-#include "harness/engine/flow.h"
-#include "harness/engine/model_impl.h"
-#include "harness/engine/ops.h"
 #include "methods/kernels/rope.h"
 
 /* The reference's table of positions in time ends here. */
 enum { MAX_FRAMES = 1024 };
-
-/* ALL encloses the others; ATTEND is the cache's, which times it in its own way. */
-enum { ALL, LINEAR, CROSS, ATTEND, GRAPH, N_PHASES };
-
-/* Angles, from the frames of rope_frame on. */
-struct rope {
-    double *cosines, *sines; /* [N, D/2] */
-};
-
-/* A forward as a graph, and what it is a forward of. */
-struct recording {
-    struct kvr_graph *graph; /* NULL: none */
-    const struct kvr_cache *cache;
-    const float *x;
-    float *out;
-    int frame0;
-    bool failed; /* this work cannot be captured: not tried again */
-};
-
-struct kvr_dit {
-    struct kvr_dev *dev;
-    const struct kvr_model *m;
-    const struct kvr_model_config *c;
-    const struct kvr_ops *ops;
-    int tokens_per_frame; /* S */
-    struct kvr_buf arena;
-    /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk, d, f: see config */
-    struct kvr_flow flow;     /* and what it says that numbers between layers are: */
-    void *q, *k, *v, *ctx;    /* [N,d] */
-    void *ffn;                /* [N,f] */
-    float *wide[3];           /* [N,d]: floats beside such numbers, once something takes floats */
-    struct kvr_buf wide_room; /* NULL: nothing has yet */
-    float *patches;           /* [N, C*ph*pw]: in, and the head's out */
-    float *sinusoid;          /* [F, freq_dim] */
-    float *time_hidden, *time_embed, *silu; /* [F,d] */
-    float *time_mod;                        /* [F,6,d]: e0 */
-    float *mod, *mod_before;            /* with a block's modulation; with that of the one before,
-                                             * where what it gates may not have been added yet */
-    float *head_mod;                    /* [F,2,d] */
-    float *text, *text_hidden, *text_k; /* [T,d] */
-    float *prompt; /* [T, text_dim]; where the host's memory is apart, and so below */
-    struct rope rope;
-    struct rope host_rope; /* as the host made it; else the same memory */
-    float *host_sinusoid;  /* likewise */
-    struct kvr_buf host;   /* what host_rope and host_sinusoid point into */
-    struct kvr_buf shown;  /* what a tap is shown */
-    double rope_frame;
-    float *inverses;             /* [N], where layers leave sums of squares */
-    struct kvr_query_norm query; /* what attention does to q; without inverses: nothing */
-    struct kvr_cross *cross;     /* [n_layers] */
-    struct kvr_cross_work cross_work;
-    bool has_prompt;
-    kvr_dit_tap_fn *tap;
-    void *tap_ctx;
-    enum kvr_status tap_status;
-    struct kvr_phases *phases;
-    struct kvr_reuse reuse;
-    bool graphs; /* wanted */
-    struct recording recording;
-    struct kvr_graph_counts graph_counts;
-};
-
-/* ---- open ----------------------------------------------------------------------------- */
-
-struct carver {
-    char *base; /* NULL: only count */
-    size_t used;
-};
-
-static void *carve(struct carver *a, int64_t count, size_t size)
-{
-    void *p = a->base ? a->base + a->used : NULL;
-
-    a->used += ((size_t)count * size + 63) / 64 * 64;
-    return p;
-}
-
-static float *carve_floats(struct carver *a, int64_t count)
-{
-    return carve(a, count, sizeof(float));
-}
-
-/* Does the host have to bring what it makes? Not where only sizes are asked for. */
-static bool apart(const struct kvr_dit *d)
-{
-    return d->dev && !kvr_dev_in_host(d->dev);
-}
-
-static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct rope *rope)
-{
-    const int64_t N = (int64_t)d->c->frames_per_chunk * d->tokens_per_frame;
-
-    rope->cosines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
-    rope->sines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
-}
-
-/* The host's side of what it computes and the device reads. */
-static void lay_out_host(struct kvr_dit *d, struct carver *a)
-{
-    lay_out_rope(d, a, &d->host_rope);
-    d->host_sinusoid = carve_floats(a, (int64_t)d->c->frames_per_chunk * d->c->freq_dim);
-}
-
-static void lay_out(struct kvr_dit *d, struct carver *a)
-{
-    const struct kvr_model_config *c = d->c;
-    const int64_t F = c->frames_per_chunk, N = F * d->tokens_per_frame, dim = c->dim;
-    const int64_t T = c->text_len, D = c->dim / c->n_heads;
-    void **const tokens[] = { &d->flow.x, &d->flow.y, &d->q, &d->k, &d->v, &d->ctx };
-    float **const frames[] = { &d->time_hidden, &d->time_embed, &d->silu };
-    float **const words[] = { &d->text, &d->text_hidden, &d->text_k };
-
-    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
-        *tokens[i] = carve(a, N * dim, kvr_flow_size(&d->flow));
-    d->ffn =
-        carve(a, N * (d->flow.narrow ? kvr_gemm_columns(d->flow.gemm, c->ffn_dim) : c->ffn_dim),
-              kvr_flow_size(&d->flow));
-    if (d->flow.fuses) {
-        d->flow.squares = carve_floats(a, N * kvr_linear_squares(c->dim));
-        d->inverses = carve_floats(a, N);
-    }
-    d->patches = carve_floats(a, N * c->in_dim * c->patch_h * c->patch_w);
-    d->sinusoid = carve_floats(a, F * c->freq_dim);
-    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
-        *frames[i] = carve_floats(a, F * dim);
-    d->time_mod = carve_floats(a, F * 6 * dim);
-    d->mod = carve_floats(a, F * 6 * dim);
-    d->mod_before = d->flow.narrow ? carve_floats(a, F * 6 * dim) : d->mod;
-    d->head_mod = carve_floats(a, F * 2 * dim);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        *words[i] = carve_floats(a, T * dim);
-    lay_out_rope(d, a, &d->rope);
-    if (apart(d))
-        d->prompt = carve_floats(a, T * c->text_dim);
-    if (d->ops->cross_works) {
-        d->cross_work.max = carve_floats(a, N * c->n_heads);
-        d->cross_work.sum = carve_floats(a, N * c->n_heads);
-        d->cross_work.acc =
-            d->flow.narrow ? NULL : d->flow.y; /* free while it runs; or need_wide's */
-    }
-    for (int i = 0; i < c->n_layers; i++) {
-        struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
-
-        cross->k = carve_floats(a, kvr_cross_k_floats((int)T, c->n_heads, (int)D));
-        cross->v = carve_floats(a, kvr_cross_v_floats((int)T, c->n_heads, (int)D));
-    }
-}
-
-/* Row and column angles never change; those of time are those of frame 0 until rope_move. */
-static void rope_fill(struct kvr_dit *d)
-{
-    const struct kvr_model_config *c = d->c;
-    const int head_dim = c->dim / c->n_heads, gw = c->latent_w / c->patch_w;
-
-    for (int64_t n = 0; n < (int64_t)c->frames_per_chunk * d->tokens_per_frame; n++) {
-        int at = (int)(n % d->tokens_per_frame);
-
-        kvr_rope_angles(head_dim, 0, at / gw, at % gw, d->host_rope.cosines + n * (head_dim / 2),
-                        d->host_rope.sines + n * (head_dim / 2));
-    }
-    d->rope_frame = -1;
-}
-
-static enum kvr_status rope_move(struct kvr_dit *d, double frame0)
-{
-    const int head_dim = d->c->dim / d->c->n_heads, half = head_dim / 2;
-    const size_t n_time = (size_t)(half - 2 * (half / 3));
-    const size_t n_bytes = (size_t)d->c->frames_per_chunk * (size_t)d->tokens_per_frame *
-                           (size_t)half * sizeof(double);
-
-    if (d->rope_frame == frame0)
-        return KVR_OK;
-    for (int f = 0; f < d->c->frames_per_chunk; f++) {
-        double *co = d->host_rope.cosines + (int64_t)f * d->tokens_per_frame * half;
-        double *si = d->host_rope.sines + (int64_t)f * d->tokens_per_frame * half;
-
-        kvr_rope_angles(head_dim, frame0 + f, 0, 0, co, si); /* the first token is (0, 0) */
-        for (int64_t n = 1; n < d->tokens_per_frame; n++) {
-            memcpy(co + n * half, co, n_time * sizeof *co);
-            memcpy(si + n * half, si, n_time * sizeof *si);
-        }
-    }
-    if (apart(d)) {
-        KVR_TRY(kvr_dev_put(d->dev, d->rope.cosines, d->host_rope.cosines, n_bytes));
-        KVR_TRY(kvr_dev_put(d->dev, d->rope.sines, d->host_rope.sines, n_bytes));
-    }
-    d->rope_frame = frame0;
-    return KVR_OK;
-}
-
-static enum kvr_status prepare_linears(const struct kvr_dit *d)
-{
-    const struct kvr_model *m = d->m;
-    const int64_t F = d->c->frames_per_chunk, T = d->c->text_len, N = F * d->tokens_per_frame;
-    const struct kvr_block *b = &m->blocks[0]; /* every block has the same shapes */
-    const struct {
-        const struct kvr_linear *l;
-        int64_t m;
-    } all[] = {
-        { m->text0, T },     { m->text2, T }, { m->time0, F }, { m->time2, F },
-        { m->time_proj, F }, { m->head, N },  { b->ck, T },
-    };
-    const struct {
-        const struct kvr_linear *l;
-        enum kvr_linear_end end;
-    } between[] = {
-        { m->patch, KVR_LINEAR_ROUNDED }, { b->q, KVR_LINEAR_ROUNDED },  { b->o, KVR_LINEAR_ADDED },
-        { b->ffn0, KVR_LINEAR_GELU },     { b->ffn2, KVR_LINEAR_ADDED },
-    };
-
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        KVR_TRY(kvr_linear_prepare(all[i].l, all[i].m));
-    for (size_t i = 0; i < sizeof between / sizeof *between; i++)
-        KVR_TRY(kvr_flow_prepare(&d->flow, between[i].l, N, between[i].end));
-    return KVR_OK;
-}
-
-static enum kvr_status open_memory(struct kvr_dit *d)
-{
-    struct carver a = { 0 }, host = { 0 };
-
-    lay_out(d, &a);
-    KVR_TRY(kvr_buf_alloc(&d->arena, d->dev, KVR_MEM_ACT, a.used));
-    a = (struct carver){ .base = d->arena.p };
-    lay_out(d, &a);
-    d->host_rope = d->rope;
-    d->host_sinusoid = d->sinusoid;
-    if (!apart(d))
-        return KVR_OK;
-    lay_out_host(d, &host);
-    KVR_TRY(kvr_buf_alloc(&d->host, kvr_dev_host(d->dev), KVR_MEM_ACT, host.used));
-    host = (struct carver){ .base = d->host.p };
-    lay_out_host(d, &host);
-    return KVR_OK;
-}
-
-size_t kvr_dit_bytes(const struct kvr_model_config *c)
-{
-    struct kvr_dit d = { .c = c,
-                         .ops = kvr_ops_cpu(),
-                         .tokens_per_frame =
-                             c->latent_h / c->patch_h * (c->latent_w / c->patch_w) };
-    struct carver a = { 0 };
-
-    lay_out(&d, &a);
-    return a.used;
-}
-
-static enum kvr_status check_shapes(const struct kvr_dit *d)
-{
-    const int head_dim = d->c->dim / d->c->n_heads;
-
-    if (d->ops->max_head_dim && head_dim > d->ops->max_head_dim)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "dit: heads of %d channels, device %s supports at most "
-                        "%d",
-                        head_dim, kvr_dev_name(d->dev), d->ops->max_head_dim);
-    return KVR_OK;
-}
-
-enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m)
-{
-    struct kvr_dit *d;
-    enum kvr_status st;
-
-    if (kvr_model_is_lm(m))
-        return kvr_fail(KVR_EUNSUPPORTED, "dit: a language model generates no frames");
-    d = calloc(1, sizeof *d);
-    if (!d)
-        return kvr_fail(KVR_ENOMEM, "dit: no memory");
-    d->dev = dev;
-    d->m = m;
-    d->c = kvr_model_config(m);
-    d->ops = kvr_ops_of(dev);
-    kvr_flow_open(&d->flow, dev, m->gemm, d->c->eps);
-    d->tokens_per_frame = kvr_model_tokens_per_frame(m);
-    d->cross = calloc((size_t)d->c->n_layers, sizeof *d->cross);
-    if (!d->cross) {
-        free(d);
-        return kvr_fail(KVR_ENOMEM, "dit: no memory");
-    }
-    for (int i = 0; i < d->c->n_layers; i++)
-        d->cross[i] = (struct kvr_cross){ .n_keys = d->c->text_len,
-                                          .n_heads = d->c->n_heads,
-                                          .head_dim = d->c->dim / d->c->n_heads,
-                                          .compute = kvr_gemm_compute(m->gemm) };
-    st = check_shapes(d);
-    if (st == KVR_OK)
-        st = open_memory(d);
-    if (st == KVR_OK) {
-        rope_fill(d);
-        st = prepare_linears(d);
-    }
-    if (st == KVR_OK)
-        st = kvr_phases_open(&d->phases, dev, N_PHASES);
-    if (st != KVR_OK) {
-        kvr_dit_close(&d);
-        return st;
-    }
-    *out = d;
-    return KVR_OK;
-}
-
-void kvr_dit_close(struct kvr_dit **pd)
-{
-    struct kvr_dit *d = pd ? *pd : NULL;
-
-    if (!d)
-        return;
-    kvr_dev_graph_close(d->dev, &d->recording.graph);
-    kvr_reuse_close(&d->reuse);
-    kvr_phases_close(&d->phases);
-    kvr_gemm_rest(d->m->gemm); /* what linear layers took for this network's shapes */
-    kvr_buf_free(&d->arena);
-    kvr_buf_free(&d->wide_room);
-    kvr_buf_free(&d->host);
-    kvr_buf_free(&d->shown);
-    free(d->cross);
-    free(d);
-    *pd = NULL;
-}
-
-enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts)
-{
-    kvr_reuse_close(&d->reuse);
-    if (!opts)
-        return KVR_OK;
-    return kvr_reuse_open(&d->reuse, d->dev, opts->threshold, opts->warmup, d->c->n_steps,
-                          (int64_t)d->c->frames_per_chunk * d->tokens_per_frame * d->c->dim);
-}
-
-void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
-{
-    *out = (struct kvr_reuse_counts){ d->reuse.n_compared, d->reuse.n_skipped, d->reuse.total };
-}
-
-void kvr_dit_set_graphs(struct kvr_dit *d, bool on)
-{
-    kvr_dev_graph_close(d->dev, &d->recording.graph);
-    d->recording = (struct recording){ 0 };
-    d->graphs = on && kvr_dev_records(d->dev);
-}
-
-void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out)
-{
-    *out = d->graph_counts;
-}
-
-const struct kvr_model *kvr_dit_model(const struct kvr_dit *d)
-{
-    return d->m;
-}
-
-struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d)
-{
-    return d->dev;
-}
-
-void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx)
-{
-    d->tap = fn;
-    d->tap_ctx = ctx;
-}
-
-enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out)
-{
-    int64_t ns[N_PHASES];
-
-    KVR_TRY(kvr_phases_read(d->phases, ns));
-    *out = (struct kvr_dit_times){
-        .linear_ns = ns[LINEAR],
-        .cross_ns = ns[CROSS],
-        .other_ns = ns[ALL] - ns[LINEAR] - ns[CROSS] - ns[ATTEND] - ns[GRAPH],
-        .graph_ns = ns[GRAPH],
-    };
-    return KVR_OK;
-}
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
@@ -404,7 +21,7 @@ static void show(struct kvr_dit *d, const char *name, const void *data, int64_t 
     const size_t n_floats = (size_t)n * sizeof(float);
     enum kvr_status st = KVR_OK;
 
-    if (apart(d)) {
+    if (kvr_dit_apart(d)) {
         st = kvr_buf_reserve(&d->shown, kvr_dev_host(d->dev), KVR_MEM_IO, n_floats + n_bytes);
         if (st == KVR_OK)
             st = kvr_dev_sync(d->dev);
@@ -461,9 +78,9 @@ static enum kvr_status linears(struct kvr_dit *d, int64_t rows, const float *x, 
 {
     enum kvr_status st;
 
-    kvr_phase_begin(d->phases, LINEAR);
+    kvr_phase_begin(d->phases, KVR_DIT_LINEAR);
     st = kvr_linear_run(d->m->gemm, rows, x, n, l, y);
-    kvr_phase_end(d->phases, LINEAR);
+    kvr_phase_end(d->phases, KVR_DIT_LINEAR);
     return st;
 }
 
@@ -484,9 +101,9 @@ static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const s
     enum kvr_status st;
 
     tap_flow(d, i, name, d->flow.y, r->n * r->d);
-    kvr_phase_begin(d->phases, LINEAR);
+    kvr_phase_begin(d->phases, KVR_DIT_LINEAR);
     st = kvr_flow_layers(&d->flow, r, in, n, l, y);
-    kvr_phase_end(d->phases, LINEAR);
+    kvr_phase_end(d->phases, KVR_DIT_LINEAR);
     return st;
 }
 
@@ -499,9 +116,9 @@ static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
     enum kvr_status st;
 
     tap_flow(d, i, name, d->flow.y, r->n * r->d);
-    kvr_phase_begin(d->phases, LINEAR);
+    kvr_phase_begin(d->phases, KVR_DIT_LINEAR);
     st = kvr_flow_gelu(&d->flow, r, in, l, y, out);
-    kvr_phase_end(d->phases, LINEAR);
+    kvr_phase_end(d->phases, KVR_DIT_LINEAR);
     return st;
 }
 
@@ -511,9 +128,9 @@ static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const str
 {
     enum kvr_status st;
 
-    kvr_phase_begin(d->phases, LINEAR);
+    kvr_phase_begin(d->phases, KVR_DIT_LINEAR);
     st = kvr_flow_add(&d->flow, r, in, l, gate, gate ? 6 * (int64_t)r->d : 0, d->tap != NULL);
-    kvr_phase_end(d->phases, LINEAR);
+    kvr_phase_end(d->phases, KVR_DIT_LINEAR);
     KVR_TRY(st);
     tap_flow(d, i, name, d->flow.y, r->n * r->d);
     return KVR_OK;
@@ -542,7 +159,7 @@ static enum kvr_status take_prompt(struct kvr_dit *d, const float *P)
     const struct kvr_rows rows = { .n = T, .d = d->c->dim, .tokens_per_frame = 1 };
 
     d->has_prompt = false;
-    if (apart(d)) {
+    if (kvr_dit_apart(d)) {
         KVR_TRY(kvr_dev_put(d->dev, d->prompt, P, (size_t)(T * d->c->text_dim) * sizeof *P));
         P = d->prompt;
     }
@@ -574,13 +191,40 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
 {
     enum kvr_status st;
 
-    kvr_phase_begin(d->phases, ALL);
+    kvr_phase_begin(d->phases, KVR_DIT_ALL);
     st = take_prompt(d, P);
-    kvr_phase_end(d->phases, ALL);
+    kvr_phase_end(d->phases, KVR_DIT_ALL);
     return st;
 }
 
 /* ---- forward -------------------------------------------------------------------------- */
+
+static enum kvr_status rope_move(struct kvr_dit *d, double frame0)
+{
+    const int head_dim = d->c->dim / d->c->n_heads, half = head_dim / 2;
+    const size_t n_time = (size_t)(half - 2 * (half / 3));
+    const size_t n_bytes = (size_t)d->c->frames_per_chunk * (size_t)d->tokens_per_frame *
+                           (size_t)half * sizeof(double);
+
+    if (d->rope_frame == frame0)
+        return KVR_OK;
+    for (int f = 0; f < d->c->frames_per_chunk; f++) {
+        double *co = d->host_rope.cosines + (int64_t)f * d->tokens_per_frame * half;
+        double *si = d->host_rope.sines + (int64_t)f * d->tokens_per_frame * half;
+
+        kvr_rope_angles(head_dim, frame0 + f, 0, 0, co, si); /* the first token is (0, 0) */
+        for (int64_t n = 1; n < d->tokens_per_frame; n++) {
+            memcpy(co + n * half, co, n_time * sizeof *co);
+            memcpy(si + n * half, si, n_time * sizeof *si);
+        }
+    }
+    if (kvr_dit_apart(d)) {
+        KVR_TRY(kvr_dev_put(d->dev, d->rope.cosines, d->host_rope.cosines, n_bytes));
+        KVR_TRY(kvr_dev_put(d->dev, d->rope.sines, d->host_rope.sines, n_bytes));
+    }
+    d->rope_frame = frame0;
+    return KVR_OK;
+}
 
 static enum kvr_status put_time(struct kvr_dit *d, const float *t, int n_frames)
 {
@@ -588,7 +232,7 @@ static enum kvr_status put_time(struct kvr_dit *d, const float *t, int n_frames)
 
     for (int f = 0; f < n_frames; f++)
         kvr_time_sinusoid(t[f], d->c->freq_dim, d->host_sinusoid + (int64_t)f * d->c->freq_dim);
-    if (apart(d))
+    if (kvr_dit_apart(d))
         KVR_TRY(kvr_dev_put(d->dev, d->sinusoid, d->host_sinusoid, (size_t)n * sizeof(float)));
     tap(d, "sinusoid", d->sinusoid, n);
     return KVR_OK;
@@ -736,9 +380,9 @@ static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr
     enum kvr_status st;
 
     KVR_TRY(attention_inputs(d, i, r, cache));
-    kvr_phase_begin(d->phases, ATTEND);
+    kvr_phase_begin(d->phases, KVR_DIT_ATTEND);
     st = attend(d, i, r, cache);
-    kvr_phase_end(d->phases, ATTEND);
+    kvr_phase_end(d->phases, KVR_DIT_ATTEND);
     KVR_TRY(st);
     tap_flow(d, i, "self_attn_ctx", d->ctx, r->n * r->d);
     return end(d, i, "self_attn_out", r, ctx, d->m->blocks[i].o, d->mod + 2 * r->d);
@@ -759,7 +403,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
         norm_later(d, r, b->cross_norm_q, false);
     else
         kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
-    kvr_phase_begin(d->phases, CROSS);
+    kvr_phase_begin(d->phases, KVR_DIT_CROSS);
     if (later)
         done = d->ops->cross_attend_normed(d->dev, r, &d->cross[i], &d->cross_work, d->q, &d->query,
                                            d->ctx);
@@ -767,7 +411,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
         kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     if (!done)
         st = cross_attend(d, i, r);
-    kvr_phase_end(d->phases, CROSS);
+    kvr_phase_end(d->phases, KVR_DIT_CROSS);
     KVR_TRY(st);
     return end(d, i, "cross_attn_out", r, ctx, b->co, NULL);
 }
@@ -792,9 +436,9 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
     d->ops->add_modulation(d->dev, p->n_frames, 2, r->d, d->m->head_modulation, d->time_embed, true,
                            d->head_mod);
     in = kvr_flow_norm(&d->flow, r, &norm, false);
-    kvr_phase_begin(d->phases, LINEAR);
+    kvr_phase_begin(d->phases, KVR_DIT_LINEAR);
     st = kvr_flow_out(&d->flow, r, in, d->m->head, d->patches);
-    kvr_phase_end(d->phases, LINEAR);
+    kvr_phase_end(d->phases, KVR_DIT_LINEAR);
     KVR_TRY(st);
     tap(d, "head", d->patches, r->n * kvr_linear_n(d->m->head));
     d->ops->unpatchify(d->dev, p, d->patches, out);
@@ -809,11 +453,11 @@ static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r
     enum kvr_status st;
 
     d->ops->patchify(d->dev, p, latents, d->patches);
-    kvr_phase_begin(d->phases, LINEAR);
+    kvr_phase_begin(d->phases, KVR_DIT_LINEAR);
     in = kvr_flow_floats(&d->flow, r->n, kvr_linear_k(d->m->patch), d->patches);
     st = kvr_flow_layers(&d->flow, r, in, 1, (const struct kvr_linear *const[]){ d->m->patch },
                          &d->flow.x);
-    kvr_phase_end(d->phases, LINEAR);
+    kvr_phase_end(d->phases, KVR_DIT_LINEAR);
     d->flow.left = (struct kvr_residual){ 0 };
     tap_flow(d, -1, "patch_tokens", d->flow.x, r->n * r->d);
     return st;
@@ -921,11 +565,11 @@ static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const stru
 static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                               const struct kvr_pass *pass, float *out)
 {
-    struct recording *r = &d->recording;
+    struct kvr_dit_recording *r = &d->recording;
     enum kvr_status st, ended;
 
     kvr_dev_graph_close(d->dev, &r->graph);
-    *r = (struct recording){ .cache = cache, .x = x, .out = out, .frame0 = pass->frame0 };
+    *r = (struct kvr_dit_recording){ .cache = cache, .x = x, .out = out, .frame0 = pass->frame0 };
     KVR_TRY(kvr_dev_sync(d->dev)); /* an error from before is not the capture's */
     KVR_TRY(kvr_dev_record_begin(d->dev));
     st = network(d, cache, x, pass, out);
@@ -942,16 +586,16 @@ static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const 
 static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                         const struct kvr_pass *pass, float *out)
 {
-    const struct recording *r = &d->recording;
+    const struct kvr_dit_recording *r = &d->recording;
     enum kvr_status st;
 
     if (!r->graph || r->cache != cache || r->x != x || r->out != out || r->frame0 != pass->frame0)
         KVR_TRY(record(d, cache, x, pass, out));
     if (!r->graph)
         return network(d, cache, x, pass, out);
-    kvr_phase_begin(d->phases, GRAPH);
+    kvr_phase_begin(d->phases, KVR_DIT_GRAPH);
     st = kvr_dev_replay(d->dev, r->graph);
-    kvr_phase_end(d->phases, GRAPH);
+    kvr_phase_end(d->phases, KVR_DIT_GRAPH);
     d->graph_counts.launched++;
     return st;
 }
@@ -971,8 +615,8 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
     enum kvr_status st;
 
     KVR_TRY(check_pass(d, pass));
-    kvr_phase_begin(d->phases, ALL);
+    kvr_phase_begin(d->phases, KVR_DIT_ALL);
     st = forward(d, cache, x, t, pass, out);
-    kvr_phase_end(d->phases, ALL);
+    kvr_phase_end(d->phases, KVR_DIT_ALL);
     return st;
 }
