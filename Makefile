@@ -114,7 +114,7 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib wheel run-tests run-tests-build test-honesty model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
+.PHONY: all lib peers wheel run-tests run-tests-build test-honesty model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
@@ -540,6 +540,10 @@ loops:
 ## format: let clang-format rewrite the sources
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cc')
+
+## peers: kvreel's rows beside peers' own code, in a virtual environment of its own (PEERS_VENV)
+peers: $(BUILD)/kvreel $(BUILD)/libkvreel.so
+	@KVREEL=$(abspath $(BUILD)/kvreel) bash tools/peers/oracles.sh
 
 ## docs: put the registry's tables into docs/methods.md
 docs: $(BUILD)/kvreel

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# kvreel's rows beside peers' own code, those of which the packages are here (`make peers` brings all).
+. tests/cli/lib.sh || exit 1
+. tests/cli/python.sh || exit 1
+needs_python "peers' own code"
+needs_library "peers' own code"
+KVREEL=$kvreel bash tools/peers/oracles.sh --python "$python" >"$out" 2>"$err"
+rc=$?
+grep -E '^(ok|FAIL|skip) - ' "$out"
+n_failed=$((n_failed + $(grep -c '^FAIL - ' "$out")))
+check "every peer says something" test "$(grep -cE '^(ok|skip) - ' "$out")" -ge 4
+check "and the exit code is of what they say" test "$rc" -eq "$([ "$n_failed" -eq 0 ] && echo 0 || echo 1)"
+# A row that is another one is found.
+if grep -q "^ok - Q8_0" "$out"; then
+    sed 's/row in ("Q8_0", .*/row in ("Q8_0",):/; s/decoded(row,/decoded("Q4_0",/' tools/peers/oracle_gguf.py >"$work/oracle_wrong.py"
+    cp tools/peers/oracle.py "$work/"
+    sed -i "s|^ROOT = .*|ROOT = pathlib.Path('$root')|" "$work/oracle.py"
+    check "a disagreement is found" bash -c "! KVREEL='$kvreel' '$python' '$work/oracle_wrong.py'"
+fi

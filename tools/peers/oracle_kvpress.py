@@ -1,0 +1,134 @@
+"""Eviction by kvpress's own scores beside kvreel's rows: the tokens kept of one prompt by the fixture's language
+model (tests/fixtures/lm). The budget holds all tokens until the last chunk comes, so that both choose once."""
+
+import os
+import sys
+
+import numpy as np
+
+import oracle
+
+args = oracle.arguments(__doc__)
+oracle.needs("numpy", "torch", "transformers", "gguf", "safetensors", "kvpress")
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from kvpress import (AdaKVPress, ExpectedAttentionPress, KeyDiffPress, KnormPress, SnapKVPress,  # noqa: E402
+                     TOVAPress)
+from kvpress.utils import get_prerope_query_states  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb  # noqa: E402
+
+sys.path.insert(0, str(oracle.ROOT / "python"))
+import kvreel  # noqa: E402
+
+FIXTURE = str(oracle.ROOT / "tests/fixtures/lm")
+TOKENS, WINDOW = 96, 16
+KEPT = TOKENS - WINDOW
+RATIO = 1 - (KEPT + 0.5) / TOKENS  # kvpress keeps the whole part of TOKENS (1 - RATIO)
+
+
+def load():
+    transformers.utils.logging.disable_progress_bar()
+    config = transformers.AutoConfig.from_pretrained(FIXTURE, gguf_file="tiny.gguf")
+    config.vocab_size = 96
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        FIXTURE, gguf_file="tiny.gguf", config=config, dtype=torch.float32, attn_implementation="sdpa").eval()
+
+
+def record(model, ids):
+    """Of each layer: the module, hidden states, kwargs, and q, k, v after RoPE as [heads, tokens, dim]."""
+    seen = []
+
+    def hook(module, positional, kwargs, output):
+        hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else positional[0]
+        q = get_prerope_query_states(module, hidden)
+        k = module.k_proj(hidden).view(1, len(ids), -1, module.head_dim).transpose(1, 2)
+        v = module.v_proj(hidden).view(1, len(ids), -1, module.head_dim).transpose(1, 2)
+        q, k = apply_rotary_pos_emb(q, k, *kwargs["position_embeddings"])
+        seen.append((module, hidden, kwargs, q, k, v))
+
+    hooks = [layer.self_attn.register_forward_hook(hook, with_kwargs=True) for layer in model.model.layers]
+    with torch.no_grad():
+        model(torch.tensor(ids[None]), use_cache=False)
+    for h in hooks:
+        h.remove()
+    return seen
+
+
+def theirs(press, layer):
+    """[heads, tokens] bool."""
+    module, hidden, kwargs, _, k, v = layer
+    with torch.no_grad():
+        scores = press.score(module, hidden, k, v, None, kwargs)[0]
+    kept = torch.zeros_like(scores, dtype=torch.bool)
+    return kept.scatter_(1, scores.topk(KEPT, dim=-1).indices, True).numpy()
+
+
+def theirs_adaptive(press, layer):
+    """AdaKV masks what it drops; its base class says which."""
+    module, hidden, kwargs, _, k, v = layer
+    module.masked_key_indices = None
+    with torch.no_grad():
+        press.compress(module, hidden, k, v, None, kwargs)
+    kept = np.ones(k.shape[1:3], bool)
+    _, heads, tokens = module.masked_key_indices
+    kept[heads.numpy(), tokens.numpy()] = False
+    return kept
+
+
+def bf16(x):
+    return torch.from_numpy(np.ascontiguousarray(x)).bfloat16().float().numpy()
+
+
+def ours(method, options, layer, frames=KEPT):
+    _, _, _, q, k, v = layer
+    q, k, v = (np.ascontiguousarray(x[0].transpose(0, 1).numpy()) for x in (q, k, v))
+    cache = kvreel.Method(method, dict(frames=frames, **options)).cache(
+        n_layers=1, n_heads=q.shape[1], n_kv_heads=k.shape[1], head_dim=k.shape[2], tokens_per_frame=1,
+        frames_per_chunk=WINDOW, capacity_frames=TOKENS, causal=1)
+    for t in range(0, TOKENS, WINDOW):
+        with cache.chunk(frame0=t, n_frames=WINDOW, clean=True):
+            cache.attend(0, *(x[t:t + WINDOW] for x in (q, k, v)))
+    held, stored = cache.read(0)[0], bf16(k)
+    kept = np.zeros(k.shape[1::-1], bool)
+    for h in range(k.shape[1]):
+        rows = {row.tobytes() for row in held[:, h]}
+        kept[h] = [row.tobytes() in rows for row in stored[:, h]]
+    return kept
+
+
+def compare(report, row, press, options, layers, why="", get=theirs, enough=1.0):
+    same = n = 0
+    for layer in layers:
+        a, b = ours(row, options, layer), get(press, layer)
+        if a.sum() != b.sum():
+            report.add(row, False, "%d kept, theirs %d" % (a.sum(), b.sum()))
+            return
+        dropped = ~b
+        same += int((dropped & ~a).sum())
+        n += int(dropped.sum())
+    said = "all %d dropped tokens the same" % n if same == n else "%d of %d dropped tokens the same" % (same, n)
+    report.add(row, same >= enough * n, said + ("; " + why if why else ""))
+
+
+ids = load_file(FIXTURE + "/texts.safetensors")["a"][:TOKENS].astype(np.int64)
+model = load()
+for layer in model.model.layers:
+    layer.self_attn.rotary_emb = model.model.rotary_emb  # as kvpress sets it before it scores
+layers = record(model, ids)
+report = oracle.Report("kvpress")
+r = RATIO
+snap = dict(recent=WINDOW)
+compare(report, "SNAPKV", SnapKVPress(r, window_size=WINDOW, kernel_size=1), dict(snap, pool=1), layers, "without pooling")
+compare(report, "SNAPKV", SnapKVPress(r, window_size=WINDOW, kernel_size=5), dict(snap, pool=5), layers,
+        "pooling: kvpress takes means of 5 neighbours, kvreel their maximum", enough=0.5)
+compare(report, "TOVA", TOVAPress(r), {}, layers)
+compare(report, "KEY_NORM", KnormPress(r), dict(scope="head", recent=0), layers, "with scope=head")
+compare(report, "KEY_DIFF", KeyDiffPress(r), dict(scope="head", recent=0), layers,
+        "with scope=head; kvpress compares with the mean of all unit keys, kvreel with its chunk's mean key", enough=0.2)
+compare(report, "EXPECTED_ATTENTION", ExpectedAttentionPress(r, n_sink=0), dict(recent=0), layers,
+        "kvpress models unrotated queries of the prompt at 512 later positions, kvreel the newest chunk's", enough=0.2)
+compare(report, "ADA_SNAPKV", AdaKVPress(SnapKVPress(r, window_size=WINDOW, kernel_size=1), alpha_safeguard=0.2),
+        dict(snap, pool=1), layers, "without pooling", get=theirs_adaptive)
+report.close(args.table)

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# oracles.sh - kvreel's rows beside peers' own code, in a virtual environment outside of the repository.
+#
+#   tools/peers/oracles.sh                 all; makes the environment first (about 6 GB, torch with it)
+#   tools/peers/oracles.sh --table         rows for docs/methods.md as well
+#   tools/peers/oracles.sh --python PY     with the packages that PY has; what is missing is named and left out
+#
+# From the environment: PEERS_VENV, where the virtual environment is (~/.cache/kvreel/peers); KVREEL, the binary.
+# Ends with 1 when one disagrees, and without --python also when one could not run.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 2
+
+packages=(numpy safetensors torch einops nvidia-ml-py loguru gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0)
+bare=(flashdreams==0.1.0) # what they depend on is for GPUs and servers
+venv=${PEERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/peers}
+python='' table=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --table) table=(--table) ;;
+    --python) python=$2 && shift ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    esac
+    shift
+done
+bad=0 strict=
+if [ -z "$python" ]; then
+    strict=1 python=$venv/bin/python
+    if [ "$(cat "$venv/made" 2>/dev/null)" != "${packages[*]} ${bare[*]}" ]; then
+        python3 -m venv "$venv" && "$python" -m pip install --quiet "${packages[@]}" &&
+            "$python" -m pip install --quiet --no-deps "${bare[@]}" &&
+            echo "${packages[*]} ${bare[*]}" >"$venv/made" || exit 1
+    fi
+fi
+for peer in gguf torchao kvpress flashdreams; do
+    "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>/dev/null
+    case $? in
+    0) ;;
+    77) [ -z "$strict" ] || bad=1 ;;
+    *) bad=1 && echo "FAIL - oracle_$peer.py" ;;
+    esac
+done
+exit $bad
