@@ -11,8 +11,9 @@
 #     plugins           the plug-ins are not built
 #     fixture NAME      the folder tests/fixtures/NAME is empty
 #     data FOLDER       a folder that tests read is empty
-#     variants          only portable C is compiled (a build folder of its own)
 #     variable NAME=X   an environment variable turns a path off
+#
+# A kernel variant that is not compiled needs no test: the program does not link without it.
 #
 # A test notices when it fails or prints a skip. One that passes all the same is printed, unless tests/honesty.txt
 # says why it may: BREAK<TAB>TEST<TAB>REASON. Exit status 1 when there is one, or a line there is not needed.
@@ -161,20 +162,6 @@ for folder in models/nano results/golden results/published configs/suites tests/
     for t in $(naming "$folder"); do try "data $folder" "$t"; done
     settle
 done
-
-# No instruction set but the compiler's: what compares variants has nothing to compare.
-if wanted variants; then
-    make -s -j"$jobs" BUILD=build-portable ISAS=portable DOT_ISAS=portable build-portable/kvreel \
-        build-portable/tests/bench/test_kernel_cases build-portable/tests/methods/test_isa >/dev/null || exit 1
-    fresh
-    for t in tests/bench/test_kernel_cases tests/methods/test_isa; do
-        rm -rf "$tree/build"
-        ln -s "$PWD/build-portable" "$tree/build"
-        try variants "$t"
-    done
-    try variants tests/cli/test_cpu.sh
-    settle
-fi
 
 for variable in KVREEL_CPU=portable OMP_NUM_THREADS=1; do
     wanted "variable $variable" || continue

@@ -15,10 +15,7 @@ check "the trace's cells are there" test "$(sql "$clone/out/mine.db" "SELECT cou
 check "and the metric's numbers" test "$(sql "$clone/out/own/metric.db" "SELECT count(*) FROM metric WHERE name = 'mine.size' AND value > 0")" -ge 2
 left_clean "$clone" docs/bring-your-own.md
 needs_python "a method in Python"
-if ! "$python" -c 'import torch' 2>/dev/null; then
-    skip "a method in torch" "$python has no torch; KVREEL_PYTHON names another"
-    exit 0
-fi
+python_has torch "a method in torch" || exit 0
 walk "$clone" method docs/bring-your-own.md bash
 check "the method's cells are there" test "$(sql "$clone/out/own/method.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 3
 # 8 bits a value and 16 for each head of a token, and a description of 24 bytes a chunk.

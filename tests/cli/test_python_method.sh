@@ -167,7 +167,7 @@ PY
         json "is counted to the byte" ".resident_bytes == 8192 + 256 * $size + 16 + ${#type} and .k_mse < 2e-3"
     done
 else
-    skip "methods that return tensors of torch" "$python has no torch"
+    skip "methods that return tensors of torch" "Python has no torch"
 fi
 
 # encode(k, v, ctx): of a chunk that is not the first, in a layer that is not the first.
