@@ -112,7 +112,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_settle = {
     .name = "settle",
-    .summary = "more prompts, until each claim has a verdict",
+    .summary = "run more prompts until each claim has a verdict",
     .usage = "CLAIM...|all [options]",
     .examples = "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
                 "  kvreel settle all --db out/settle.db --budget 45m   # again goes on\n",

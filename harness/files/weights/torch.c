@@ -406,7 +406,7 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
     uint64_t n = 0, need;
 
     if (key->kind != KVR_PK_STR)
-        return refuse(r, "legacy form: a storage key that is no string");
+        return refuse(r, "legacy form: a storage key is not a string");
     s = r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
     if (!s || s->data)
         return refuse_storage(r, key, "no tensor names it, or it is listed twice");
@@ -418,7 +418,7 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
     if (n != (uint64_t)s->n)
         return refuse_storage(r, key, "its two lengths differ");
     if (__builtin_mul_overflow(n, (uint64_t)kvr_dtype_size(s->dtype), &need) || need > r->n - *at)
-        return refuse_storage(r, key, "it would leave the file (truncated?)");
+        return refuse_storage(r, key, "it ends beyond the file (truncated?)");
     s->data = r->bytes + *at;
     *at += need;
     return KVR_OK;

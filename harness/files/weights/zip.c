@@ -151,7 +151,7 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
     p = bytes + r->begin;
     head = LOCAL_BYTES + little(p + 26, 2) + little(p + 28, 2);
     if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
-        return refuse_record(where, r, "its data would leave the file");
+        return refuse_record(where, r, "its data ends beyond the file");
     if (little(p + 26, 2) != r->n_name || memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
         return refuse_record(where, r, "the local header has another name");
     if (little(p + 8, 2) != 0 || (little(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
