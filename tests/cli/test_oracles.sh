@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kvreel's rows beside peers' own code, those of which the packages are here (`make peers` brings all).
+# kvreel's rows beside peers' own code, as far as their packages are installed (`make peers` installs all).
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "peers' own code"
