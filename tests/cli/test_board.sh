@@ -28,6 +28,7 @@ ranks() { jq -c --arg p "$1" '[.places[] | select(.machine | test($p)) | .classe
 check "one beyond doubt, one tie, the reference without a rank: $(ranks .)" test "$(ranks .)" = \
     '[["KIVI_INT2",1,false],["RTN_INT2",2,false],["QUAROT_KV_INT4",1,true],["RTN_INT4",1,true],["BF16",null,false]]'
 json "with intervals around the means" '[.places[].classes[].rows[] | select(.rank) | .lo < .mean and .mean < .hi and .prompts == 7] | all'
+# shellcheck disable=SC2016 # $h is jq's
 json "the database's hash" --arg h "$(sha256sum a.db | cut -c 1-64)" '.sources[0].sha256 == $h and ([.places[].classes[].rows[].databases == [$h]] | all)'
 json "and the commit" '[.places[].classes[].rows[].commits[0] | test("^[0-9a-f]{40}|^unknown")] | all'
 check "a tie is shown as one" grep -q '<td class="n">1 =</td><td>QUAROT_KV_INT4' one/index.html
