@@ -1,18 +1,18 @@
 /* attend_bytes.cu - see attend_bytes.h.
  *
- * As attend_wgmma.cu has it: a block has one head and QUERIES queries, a warp group of which one thread
- * copies tiles in bulk and two that have ROWS of the queries each; scores of a tile are begun together
- * with the products of the tile before by its values; the two groups take turns; the last blocks are cut.
+ * INT8 attention with the structure of attend_wgmma.cu: a CTA per head and QUERIES queries, one producer
+ * warp group that loads tiles by TMA from one thread, two consumer warp groups of ROWS query rows each.
+ * S of tile j is issued together with P V of tile j - 1, the two groups ping-pong, and the last wave is
+ * split along KV.
  *
- * What differs is what lies between the products. Their sums are integers, which nothing converts:
+ * The integer accumulators are used as floats without a conversion instruction:
  *
- *     scores     q kq^T, signed, on top of KVR_BYTE_BIAS, which is a product of its own, of bytes that
- *                are all 255: x >= 0 and below 2^23, so that as a float it is x 2^-149. One fused
- *                operation with the token's (A, C) makes it a score in units of the tile (byte_rows.h).
- *     weights    e^(s - m) times 255, m the row's largest score in the tile; adding 2^23 rounds it, and
- *                its lowest byte is the code
- *     output     o = pq (vq + 128), unsigned, below 2^23: one fused operation takes 128 times the sum of
- *                weights off and scales by the row, one by the channel and adds up */
+ *     scores     q kq^T, signed, plus KVR_BYTE_BIAS from an extra MMA of bytes that are all 255. The
+ *                accumulator x satisfies 0 <= x < 2^23, so its bits are the float x 2^-149. One FMA with
+ *                the token's (A, C) gives the score in units of the tile (byte_rows.h).
+ *     weights    255 e^(s - m), m the row maximum within the tile, rounded to an integer code in FP16
+ *     output     o = pq (vq + 128), unsigned, below 2^23. One FMA subtracts 128 times the sum of weights
+ *                and applies the row scale; a second applies the channel scale and accumulates. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -27,18 +27,18 @@ enum {
     ROWS = 64,
     QUERIES = PART_QUERIES,
     STAGES = 4,
-    OCTET = 8 * 128, /* bytes of 8 rows */
+    OCTET = 8 * 128, /* bytes of 8 rows: one swizzle atom */
     TILE_BYTES = KEYS * 128,
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
-    /* Shared memory, by byte. */
-    AT_ONES = 0, /* 8 rows of bytes 255, which stand for as many as are asked for */
+    /* Byte offsets in shared memory. */
+    AT_ONES = 0, /* 8 rows of bytes 255; a stride of 0 repeats them for all rows of an operand */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
     AT_KEY_STEPS = AT_VALUES + STAGES * TILE_BYTES,
     AT_VALUE_STEPS = AT_KEY_STEPS + STAGES * KEY_STEPS,
-    AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS, /* (step 2^22, q . mu) of each query */
+    AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS, /* (scale 2^22, q . mu) of each query */
     AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
     N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
     OF_PRODUCER = 24, /* setmaxnreg */
@@ -48,11 +48,10 @@ static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch'
 static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
               "tiles of 128 rows of 128 bytes");
 
-/* Named barriers: a group's turn; a group's own. */
+/* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
 enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
 
-/* What a launch is given: maps of keys, values and their steps as rows of 64 BF16 numbers, which are 128
- * bytes. */
+/* Kernel argument. The tensor maps of K, V and their scales describe 128-byte rows as 64 BF16 elements. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -61,7 +60,7 @@ struct byte_list {
     struct cut cut;
 };
 
-/* The barriers of a block, each for STAGES stages. */
+/* The mbarriers of a CTA, STAGES of each kind. */
 struct byte_barriers {
     kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
 };
@@ -73,7 +72,7 @@ static __device__ __forceinline__ struct byte_barriers barriers_at(kvr_shared<ui
     return { b, b + STAGES, b + 2 * STAGES, b + 3 * STAGES };
 }
 
-/* One thread's: a place is free for its round r when round r - 1 has been read. */
+/* Producer, one thread. Stage s may be refilled once its previous tile has been released. */
 static __device__ __forceinline__ void produce(const struct byte_list &l, const struct part &p,
                                                kvr_shared<uint8_t> shared)
 {
@@ -100,9 +99,10 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
     }
 }
 
-/* ---- who multiplies ----------------------------------------------------------------------- */
+/* ---- consumer warp groups ----------------------------------------------------------------- */
 
-/* The group's queries, coded; two threads have one. Everybody of the group sees them. */
+/* Quantizes the group's Q tile to INT8, two threads per row. The caller's named barrier makes it visible
+ * to the group. */
 static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
                                                     int query, int h, kvr_global<const float> q,
                                                     kvr_global<const float> mu,
@@ -152,15 +152,15 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
     kvr_fence_async();
 }
 
-/* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16: the
- * largest score, the sum of weights, its columns of the output. */
+/* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
+ * maximum m, `sum` the denominator l, `out` its columns of the O accumulator. */
 struct byte_kept {
 
     float top[2], sum[2];
     float out[D / 2];
 };
 
-/* Of a tile's weights: what the sum of products takes to the output, x by + less. */
+/* Dequantization of a tile's P V accumulator x, per row: x by + less. */
 struct byte_worth {
     float by[2], less[2];
 };
@@ -196,7 +196,7 @@ static __device__ __forceinline__ void begin_values(kvr_whole_sums &o, byte_weig
     kvr_wgmma_commit();
 }
 
-/* This warp has read a tile. */
+/* Consumer release: this warp has read the tile. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
 {
     __syncwarp();
@@ -204,15 +204,15 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* What a row makes of a tile's scores: 2^(x factor + shift) is a weight. */
+/* Softmax parameters of a row for one tile: a weight is 2^(x factor + shift). */
 struct byte_row {
     float factor, shift;
-    float worth;  /* e^(m - M), m the largest score of the tile and M of all so far */
-    float shrink; /* what was summed before is worth that much less */
+    float worth;  /* e^(m - M): m the maximum of the tile, M the running maximum */
+    float shrink; /* rescale factor of l and O: e^(M_old - M) */
 };
 
-/* Sums of products to scores in units of the tile, in place. `odd`: 0, or NaN where the tile has a token
- * that is. */
+/* Dequantizes S in place, to units of the tile, and updates the maximum. `odd`: NaN if the tile has a NaN
+ * token, else 0. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -246,24 +246,24 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* A query of zeros has step 0; what no query sees stays -infinity for it, too. */
-        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* step, q . mu */
+        /* A zero query has scale 0; the lower bound keeps its masked scores at -infinity. */
+        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = kept.top[r];
         const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
 
         kept.top[r] = now;
         row[r].factor = factor;
-        /* No weight above 255, however large the scores: what their product was rounded by is taken
-         * off as well. */
+        /* Subtracts the rounding error of the product as well, so that no weight exceeds 255 however
+         * large the scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].shrink = kvr_exp2((before - zero) * log2e);
         row[r].worth = kvr_exp2((top - zero) * log2e);
     }
 }
 
-/* Two numbers from 0 to 255 to the nearest, in bytes 0 and 2: as FP16, which is off by 1/16 at most,
- * and with 1024 added, where FP16 has integers. */
+/* Rounds two numbers in [0, 255] to integers in bytes 0 and 2. The conversion to FP16 has an error of at
+ * most 1/16; adding 1024 rounds to an integer, since FP16 has a spacing of 1 there. */
 static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -280,7 +280,7 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 #endif
 }
 
-/* out += what the sums of products by values come to: of channels 8 i on. */
+/* Dequantizes the P V accumulators of channels from 8 i on and adds them to O. */
 static __device__ __forceinline__ void add_some(kvr_whole_sums &o, kvr_shared<const float> steps,
                                                 int lane, const struct byte_worth &of, int i,
                                                 struct byte_kept &kept)
@@ -296,8 +296,8 @@ static __device__ __forceinline__ void add_some(kvr_whole_sums &o, kvr_shared<co
     }
 }
 
-/* Scores to weights from 0 to 255, as bytes in the order of the values' tokens; and their sums. ADDS:
- * between them, what the tile before comes to, since powers leave room for it. */
+/* S to P: weights 0..255 as bytes, in the token order of V, and their row sums. With ADDS it interleaves
+ * the accumulation of the previous tile's P V, which fills issue slots while MUFU computes exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void weigh(kvr_whole_sums &s, const struct byte_row *row,
                                              byte_weights &out, unsigned *sum, kvr_whole_sums &o,
@@ -349,13 +349,13 @@ static __device__ __forceinline__ void shrink_output(struct byte_kept &kept,
                                                      const struct byte_row *row)
 {
     if (!__any_sync(~0u, row[0].shrink != 1.0f || row[1].shrink != 1.0f))
-        return; /* after the first tiles a new maximum is rare */
+        return; /* a new maximum is rare after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         kept.out[i] *= row[i / 2 % 2].shrink;
 }
 
-/* From the state, or nothing has been seen. */
+/* Loads the state of earlier launches, or the initial one: m = -infinity, l = 0, O = 0. */
 static __device__ __forceinline__ void load_state(const struct rows_at &r, bool begins, int first,
                                                   int lane, struct byte_kept &kept)
 {
@@ -393,7 +393,7 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = kept.top[j];
-            /* Without a step, which is NaN, no weight is right. */
+            /* A NaN scale makes every weight of the row invalid: propagate it to l. */
             r.sum[row] = kept.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -405,7 +405,7 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
     }
 }
 
-/* The span that a tile belongs to, and how many of its tiles are left. */
+/* Position of a tile: its span, and the number of tiles left in that span. */
 struct byte_spot {
     int span, left;
 };
@@ -421,7 +421,7 @@ static __device__ __forceinline__ struct byte_spot spot_of(const struct byte_lis
     return s;
 }
 
-/* A consuming group, 0 or 1. */
+/* Main loop of consumer group 0 or 1. */
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struct part &p,
         int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
@@ -454,7 +454,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
     const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
 
-    if (group == CONSUMERS - 1) /* the first group's turn */
+    if (group == CONSUMERS - 1) /* let group 0 issue first */
         kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
@@ -476,7 +476,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_wgmma_fence(s, o, weights);
         begin_scores(s, ones, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         begin_values(o, weights, kvr_operand_from(values, before * TILE_BYTES));
-        if (tile + 1 < p.n || !group) /* after the last turn nobody waits for the first */
+        if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
             kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);
         scale_scores(s, key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of, kept,
@@ -499,7 +499,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     store_state(rows, first, lane, mine_of, kept);
 }
 
-/* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
+/* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_bytes(struct kvr_attend_shape a, const __grid_constant__ struct byte_list l,
                  const __grid_constant__ struct kvr_attend_io io, kvr_global<const float> mu,
@@ -507,7 +507,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The same for all lanes, as the compiler does not see of a quotient. */
+    /* Warp-uniform; the shuffle makes that known to the compiler. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
 
@@ -538,14 +538,14 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 #endif
 }
 
-/* ---- on the host -------------------------------------------------------------------------- */
+/* ---- host --------------------------------------------------------------------------------- */
 
 bool kvr_attend_bytes_here(const struct kvr_stream *s)
 {
     return kvr_hopper_has(s, attend_bytes, THREADS);
 }
 
-/* `each` rows of 128 bytes of every tile and head. */
+/* Tensor map of `each` 128-byte rows per tile and head. */
 static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
                    int each, enum kvr_swizzle swizzle)
 {
@@ -588,7 +588,7 @@ void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
         n_tiles += l.n_tiles[i];
     }
     l.scale = 1.0f / sqrtf((float)D);
-    if (!map_rows(&l, rows, heads)) /* kvr_attend_bytes_maps says so before */
+    if (!map_rows(&l, rows, heads)) /* the caller has checked kvr_attend_bytes_maps */
         return;
     split = kvr_attend_split_for(a, n_tiles, n_floats);
     l.cut = cut_of(&split, n_tiles);

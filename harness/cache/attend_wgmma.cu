@@ -1,29 +1,28 @@
 /* attend_wgmma.cu - see attend_wgmma.h.
  *
- * A block has one head and QUERIES queries: a warp group that fetches and two that have ROWS of the
- * queries each. Tiles are KEYS keys and as many values, in STAGES places of either; barriers in memory
- * say that a tile is there (`full`) and that the eight warps which read it are done with it (`empty`).
- * Plain rows one thread of the first group has copied in bulk. Coded ones all of its threads decode
- * into the same places, swizzled alike, so that those who multiply cannot tell: what comes next is on
- * its way while a tile is decoded.
+ * A CTA computes QUERIES = 128 queries of one head: one producer warp group, two consumer warp groups
+ * of ROWS = 64 query rows each. K and V tiles of KEYS tokens pass through a 2-stage shared-memory
+ * pipeline for each of K and V. The mbarrier `full` signals that a tile has arrived; `empty` counts the
+ * eight consumer warps that have released it. One producer thread loads BF16 rows by TMA. All 128
+ * producer threads dequantize coded rows into the same stages. Both write the same 128-byte swizzle, so
+ * the consumers are unaware of the source. The producer prefetches the next codes while it dequantizes
+ * a tile.
  *
- * Two blocks with neighbouring queries of one head are a pair where keys or values are coded: a cluster,
- * of which the first decodes keys and the second values, and has them copied into the other's shared
- * memory as well. A place is free when those who read it in both blocks are done with it, which the
- * decoding one's barrier counts. That blocks of a cluster share what they decode is known practice:
- * DeepSeek's FlashMLA has either of two make half of a tile of FP8 into BF16 and store it into both
- * (github.com/deepseek-ai/FlashMLA, its deep dive into the FP8 decoding kernel on Hopper).
+ * For coded spans, two CTAs with adjacent queries of one head form a cluster. CTA 0 dequantizes K,
+ * CTA 1 dequantizes V, and each copies its tile into the other's shared memory (DSMEM). A stage may be
+ * refilled once the consumers of both CTAs have released it; the dequantizing CTA's `empty` counts
+ * them. DeepSeek's FlashMLA shares tiles in the same way: each of two CTAs converts half of an FP8 tile
+ * to BF16 and stores it into both (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding
+ * kernel on Hopper).
  *
- * Scores of a tile are begun together with the products of the tile before by its values: what
- * tensor cores do while a group works out weights is those products. And the two groups take turns
- * (named barriers) to begin theirs, so that one's weights are worked out while the other's products
- * run. The order of all sums is fixed.
+ * Intra-group overlap: a group issues S = Q K^T of tile j together with O += P V of tile j - 1, so that
+ * P V runs during the softmax of tile j. Ping-pong: the two groups alternate through named barriers, so
+ * that one group's softmax overlaps the other's GEMMs. The order of all sums is fixed.
  *
- * Where blocks do not fill the multiprocessors evenly the last of them are cut: parts of their tiles
- * are blocks of their own (attend_split.h), which leave what they come to in places of their own, and
- * a second launch adds those up in order.
+ * The last, partial wave is split along KV (split-KV, attend_split.h). Its CTAs write partial results,
+ * which a second launch merges in order.
  *
- * The design is that of J. Shah et al., FlashAttention-3, arXiv 2407.08608. */
+ * The design follows J. Shah et al., FlashAttention-3, arXiv 2407.08608. */
 #include "harness/cache/attend_wgmma.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -43,16 +42,16 @@ enum {
     KEYS = KVR_ATTEND_LIST_KEYS,
     STAGES = 2,
     MOST = KVR_ATTEND_LIST_SPANS,
-    OCTET = 8 * 128, /* bytes of 8 rows of a panel */
+    OCTET = 8 * 128, /* bytes of 8 panel rows: one swizzle atom */
     Q_PANEL = ROWS * 128,
     TILE_PANEL = KEYS * 128,
 };
 static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
-/* What a launch is compiled for: the width of a head; where some spans are coded, their bits, and
- * whether keys have a scale, and perhaps a zero point, for some tokens of a channel and values for a
- * whole token (KIVI), else both one for some tokens of a channel and no zero point (RTN); or both that
- * and a second such grid of 4 bits for what the first leaves over (PRQ). */
+/* Template parameter FORM: head dimension plus, for coded spans, the bits per code and the scheme.
+ *     0             RTN: K and V scaled per channel and token group, symmetric
+ *     TOKEN_VALUES  KIVI: K scaled per channel and token group, V per token; optional zero points
+ *     CHAIN         PRQ: RTN, plus a second 4-bit grid that codes the residual */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
@@ -63,8 +62,8 @@ template <int FORM> struct form {
         MIXED = (FORM & TOKEN_VALUES) != 0,
         CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
-        /* Shared memory, by byte: panels of 64 columns of the queries of each group; of a stage's
-         * keys and values; barriers. */
+        /* Byte offsets in shared memory: Q of each consumer group, K stages, V stages, each in
+         * panels of 64 columns; then the mbarriers. */
         TILE_BYTES = PANELS * TILE_PANEL,
         AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
@@ -77,10 +76,10 @@ template <int FORM> struct form {
     static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
-/* Named barriers: a group's turn; a group's own. */
+/* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
 enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
 
-/* Codes of a grid. */
+/* A quantization grid in global memory: codes, scales and zero points. */
 struct coded_rows {
     const uint8_t *codes;
     const kvr_f16 *meta;
@@ -92,22 +91,22 @@ struct coded_rows {
 
 union rows {
     struct kvr_tensor_map map;
-    struct coded_rows coded[2]; /* of a chain both */
+    struct coded_rows coded[2]; /* the second one only in a chain */
 };
 
-/* What a launch is given. Kernels were allowed 4096 bytes of arguments for long. */
+/* Kernel argument. Older drivers limit all arguments of a kernel to 4096 bytes. */
 struct span_list {
-    union rows of[2][MOST]; /* keys; values */
+    union rows of[2][MOST]; /* K, V */
     int n[MOST];
     float log_m[MOST];
-    unsigned coded; /* a bit for each span */
+    unsigned coded; /* bit i: span i is coded */
     float scale;
-    unsigned one; /* the bits of 1.0f, which the compiler does not know */
+    unsigned one; /* the bits of 1.0f, passed at run time to prevent constant folding */
     struct cut cut;
 };
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
 
-/* A tile: the tokens of a span from t on. */
+/* Position of a tile: span index, and its first token within the span. */
 struct spot {
     int span, t;
 };
@@ -128,7 +127,7 @@ static __device__ __forceinline__ struct spot spot_of(const struct span_list &l,
     return s;
 }
 
-/* The tile after this one. */
+/* Advances to the next tile. */
 static __device__ __forceinline__ void step(const struct span_list &l, struct spot &s)
 {
     s.t += KEYS;
@@ -138,7 +137,7 @@ static __device__ __forceinline__ void step(const struct span_list &l, struct sp
     }
 }
 
-/* The barriers of a block, each for STAGES stages. */
+/* The mbarriers of a CTA, STAGES of each kind. */
 struct barriers {
     kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
 };
@@ -151,7 +150,7 @@ static __device__ __forceinline__ struct barriers barriers_at(kvr_shared<uint8_t
     return { b, b + STAGES, b + 2 * STAGES, b + 3 * STAGES };
 }
 
-/* ---- plain rows --------------------------------------------------------------------------- */
+/* ---- producer: BF16 rows by TMA ----------------------------------------------------------- */
 
 template <int FORM>
 static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
@@ -165,7 +164,7 @@ static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
                        full);
 }
 
-/* One thread's: a place is free for its round r when round r - 1 has been read. */
+/* Runs in one thread. Stage s may be refilled once its previous tile has been released. */
 template <int FORM>
 static __device__ __forceinline__ void produce(const struct span_list &l, const struct part &p,
                                                kvr_shared<uint8_t> shared)
@@ -189,10 +188,11 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
     }
 }
 
-/* ---- coded ones --------------------------------------------------------------------------- */
+/* ---- producer: dequantization of coded rows ----------------------------------------------- */
 
-/* UNIT tokens and 8 channels of a grid: codes, the scales of the channels or of the tokens (then N is
- * 2), and what lies behind those. A thread has one of a tile; its tokens share the scales of a channel. */
+/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and `behind`, the zero
+ * points or minima. Per-channel scales are common to all tokens of the unit (N = 1); per-token scales
+ * need two vectors of 8 (N = 2). */
 enum { UNIT = 16 };
 
 template <int F, int N> struct unit {
@@ -200,8 +200,8 @@ template <int F, int N> struct unit {
     uint4 scale[N], behind[N];
 };
 
-/* Of head h, tokens from `at` on of a span that has n, channels from c on. Behind the span's end it
- * is any that there are, and of planes that end within a unit the last row again. */
+/* Loads the unit at token `at` of an n-token span, head h, channel c. Past the end of the span it loads
+ * arbitrary valid tokens. If the planes end within the unit, it repeats the last row. */
 template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
@@ -236,24 +236,24 @@ static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
     return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-/* Where 8 channels from c on of a tile's row r begin, r a multiple of 8. */
+/* Byte offset of channels [c, c + 8) of tile row r; r must be a multiple of 8. */
 static __device__ __forceinline__ int place_of(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
-/* 8 values of BF16, i rows behind that place. */
+/* Stores 8 BF16 values i rows after that offset, with the 128-byte swizzle applied. */
 static __device__ __forceinline__ void put_row(kvr_shared<uint8_t> tile, int place, int i,
                                                const unsigned *x)
 {
     kvr_as<uint4>(tile + ((place ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
 }
 
-/* What all tokens of a unit are scaled by, unless each has its own. */
+/* Per-channel scales, common to all tokens of a unit. */
 struct unit_scales {
     struct levels<8> l;
     struct split_scales s;
-    unsigned high; /* of packed_values */
+    unsigned high; /* 0x43: see packed_values */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -282,7 +282,7 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
                       by.l.off[e], by.l.m[e]);
 }
 
-/* Tokens [FIRST, END). */
+/* Dequantizes tokens [FIRST, END) of a unit into shared memory. */
 template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
@@ -323,7 +323,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
     }
 }
 
-/* The scales of a chain: of its first grid of F bits, and of the second. */
+/* Scales of both grids of a chain: s[0] for F bits, s[1] for the residual. */
 struct chain_scales {
     float s[2][8];
     unsigned base[8]; /* 2^(23 - 2 i) */
@@ -338,12 +338,12 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* Not known to the compiler, it is put behind a code in the operation that cuts that out. */
+        /* Opaque to the compiler, so that extracting a code and OR-ing this is one LOP3. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
 
-/* Code e of token i of a unit, of a symmetric grid of F bits, less its middle. */
+/* Code e of token i of a unit as a float, minus the middle of the symmetric F-bit grid. */
 template <int F>
 static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, const unsigned *base,
                                                  int i, int e)
@@ -351,14 +351,14 @@ static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, con
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
     const int at = e % 2 * 8 + i % (8 / F) * F;
-    /* As the last but `at` bits of 2^(23 - at) a code is a number on top of that. */
+    /* A code in mantissa bits [at, at + F) of 2^(23 - at) adds its own value to that number. */
     const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
 
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Tokens [FIRST, END): both products are exact, their sum is rounded to F32 as the CPU
- * does, then to BF16. */
+/* Dequantizes tokens [FIRST, END) of a chain. Both products are exact; their sum is rounded to F32, as
+ * on the CPU, then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -380,7 +380,7 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
     }
 }
 
-/* What a thread of the group has of a tile's keys or values. */
+/* One thread's unit of a K or V tile, with the residual grid of a chain. */
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };
@@ -402,13 +402,13 @@ template <int FORM> struct octets {
     }
 };
 
-/* What they are scaled by. */
+/* Scales of these units. */
 template <int FORM> struct octet_scales {
     typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
         by;
 };
 
-/* Tokens [FIRST, END) of them, behind which scales are worked out if FIRST is 0. */
+/* Dequantizes tokens [FIRST, END). FIRST = 0 also computes the scales, for the later calls to reuse. */
 template <int FORM, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
@@ -431,8 +431,8 @@ decode_octets(const struct span_list &l, const struct coded_rows &g, const struc
     }
 }
 
-/* This warp has written its share of a tile, of which the other block of a pair is to have a copy: of
- * every panel the rows of its units, one behind the other. */
+/* Signals `full` for this warp's share of a tile and, in a pair, copies the share to the other CTA. The
+ * share is a contiguous run of rows in each panel. */
 template <int FORM>
 static __device__ __forceinline__ void
 hand_over(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full, bool pair, unsigned other)
@@ -494,18 +494,18 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
     return l.coded >> s.span & 1;
 }
 
-/* All threads of the group. A step is a tile's keys or its values. A block by itself takes both in
- * turns; of a pair the first takes keys and the second values, for both. What is loaded for the next
- * step is on its way while the second half of this one is decoded and while room is awaited.
- * __syncwarp keeps loads behind it, and stores behind loads: else the compiler asks for them when all
- * is written. */
+/* Runs in all threads of the producer group. A step dequantizes one K or one V tile. A single CTA
+ * alternates K and V; in a pair, CTA 0 takes K and CTA 1 takes V for both CTAs. The loads of the next
+ * step are in flight while the rest of this tile is dequantized and while the producer waits for an
+ * empty stage. __syncwarp pins the loads between the two halves of the decode; without it the compiler
+ * sinks them below all stores. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
               bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
-    /* So many tokens before the next loads; of chains of 2 bits 8 would spill a register. */
+    /* Tokens dequantized before the next loads are issued. With 2-bit chains, 8 spills a register. */
     enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
@@ -513,7 +513,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, place = place_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct spot s = spot_of(l, p.first);
-    /* 0x43, in a register of each thread's own: see packed_values. */
+    /* 0x43 in a per-thread register, not a uniform one: see packed_values. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
@@ -557,7 +557,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             next.load(a, l, s, values, p.h);
         __syncwarp();
         decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, place, to);
-        if (left < KEYS) /* tokens behind the span's end are 0, whatever codes and scales are */
+        if (left < KEYS) /* zero-fill past the end of the span, where codes and scales are arbitrary */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
                 put_row(to, place, r - row, zeros);
@@ -565,15 +565,15 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     }
 }
 
-/* ---- who multiplies ----------------------------------------------------------------------- */
+/* ---- consumer warp groups ----------------------------------------------------------------- */
 
-/* Where channel c of a group's query r is. */
+/* Swizzled byte offset of channel c of query row r in a group's Q tile. */
 static __device__ __forceinline__ int query_at(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * Q_PANEL + r * 128 + (c / 8 % 8 ^ r % 8) * 16 + c % 8 * 2;
 }
 
-/* The group's queries as BF16, 0 where there is none. */
+/* Loads the group's Q tile as BF16; rows past the last query are zero. */
 template <int D>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -601,14 +601,14 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     }
 }
 
-/* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16:
- * the largest score, its own share of the sum of weights, its columns of the output. */
+/* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
+ * maximum m, `sum` the thread's partial denominator l, `out` its columns of the O accumulator. */
 template <int D> struct kept {
     float top[2], sum[2];
     struct kvr_registers<float, D / 2> out;
 };
 
-/* Begin the scores of a tile, by all of D. */
+/* Issues S = Q K^T of a tile over all D channels. */
 template <int D>
 static __device__ __forceinline__ void begin_scores(kvr_sums &s, kvr_operand q, kvr_operand keys)
 {
@@ -622,7 +622,7 @@ static __device__ __forceinline__ void begin_scores(kvr_sums &s, kvr_operand q, 
     kvr_wgmma_commit();
 }
 
-/* Begin out += weights times the values of a tile. */
+/* Issues O += P V of a tile. */
 template <int D>
 static __device__ __forceinline__ void
 begin_values(struct kvr_registers<float, D / 2> &out,
@@ -634,7 +634,7 @@ begin_values(struct kvr_registers<float, D / 2> &out,
     kvr_wgmma_commit();
 }
 
-/* Scores of keys that the span does not have: n are left of it. */
+/* Masks scores past the end of the span with -infinity; n keys remain. */
 static __device__ __forceinline__ void leave_out(kvr_sums &s, int lane, int n)
 {
 #pragma unroll
@@ -645,9 +645,9 @@ static __device__ __forceinline__ void leave_out(kvr_sums &s, int lane, int n)
                 s[4 * i + j] = s[4 * i + 2 + j] = -INFINITY;
 }
 
-/* Scores to weights, in place: the largest score rises, and what was summed before shrinks by
- * `shrink`. A NaN does not become the maximum, but reaches the sum; where every score so far was
- * -infinity nothing has been summed. */
+/* Online softmax, in place: S becomes P, m and l are updated, and `shrink` returns the rescale factor
+ * e^(m_old - m_new) of each row. A NaN score does not become the maximum but reaches l. If every score
+ * so far was -infinity, m counts as 0 and P is 0. */
 template <int D>
 static __device__ __forceinline__ void weigh(kvr_sums &s, float scale, float log_m,
                                              struct kept<D> &kept, float *shrink)
@@ -690,7 +690,7 @@ template <int D>
 static __device__ __forceinline__ void shrink_output(struct kept<D> &kept, const float *shrink)
 {
     if (!__any_sync(~0u, shrink[0] != 1.0f || shrink[1] != 1.0f))
-        return; /* after the first tiles a new maximum is rare */
+        return; /* a new maximum is rare after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         kept.out[i] *= shrink[i / 2 % 2];
@@ -704,7 +704,7 @@ static __device__ __forceinline__ void round_weights(kvr_sums &s,
         out[i] = kvr_bf16_pair(s[2 * i], s[2 * i + 1]);
 }
 
-/* This warp has read a tile, of which block `whose` has to know. */
+/* Consumer release: this warp arrives on `empty` of CTA `whose`. */
 template <int FORM>
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty, unsigned whose)
 {
@@ -716,7 +716,7 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Until a tile is there. */
+/* Consumer wait: returns once the tile has arrived. */
 template <int FORM>
 static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned parity)
 {
@@ -726,7 +726,7 @@ static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned
         kvr_barrier_wait(full, parity);
 }
 
-/* Nothing has been seen. */
+/* Initial state: m = -infinity, l = 0, O = 0. */
 template <int D> static __device__ __forceinline__ void clear_state(struct kept<D> &kept)
 {
     kept.top[0] = kept.top[1] = -INFINITY;
@@ -736,7 +736,7 @@ template <int D> static __device__ __forceinline__ void clear_state(struct kept<
         kept.out[i] = 0;
 }
 
-/* What launches before have left, over nothing. */
+/* Resumes from the state of earlier launches; expects a cleared state. */
 template <int D>
 static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
                                                   struct kept<D> &kept)
@@ -762,8 +762,8 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
     }
 }
 
-/* Into the state, or a part's own place; or, where that is the call's end, normalised to its output,
- * whose rows lie as the state's do. */
+/* Epilogue. Writes the state, or the partial result of a split; with `ends`, writes O / l to the output,
+ * which has the row layout of the state. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
@@ -810,7 +810,7 @@ static __device__ __forceinline__ void store(const struct rows_at &r,
     }
 }
 
-/* All barriers are there, those of the other block as well. */
+/* Returns once the mbarriers are initialized, in the other CTA of the cluster as well. */
 template <int FORM> static __device__ __forceinline__ void begin()
 {
     if constexpr (form<FORM>::CODED) {
@@ -821,7 +821,7 @@ template <int FORM> static __device__ __forceinline__ void begin()
     }
 }
 
-/* Neither block is gone while the other reaches into it. */
+/* Keeps a CTA alive while the other still accesses its shared memory. */
 template <int FORM> static __device__ __forceinline__ void end()
 {
     if constexpr (form<FORM>::CODED) {
@@ -830,7 +830,7 @@ template <int FORM> static __device__ __forceinline__ void end()
     }
 }
 
-/* A consuming group, 0 or 1; of_keys and of_values are blocks that fetch those. */
+/* Main loop of consumer group 0 or 1. of_keys and of_values: ranks of the CTAs that produce K and V. */
 template <int FORM>
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
@@ -858,7 +858,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
 
     bool loaded = false;
 
-    if constexpr (!of::CODED) /* beside what decodes there is little room for code */
+    if constexpr (!of::CODED) /* the coded forms have no room for more instructions */
         if (io.norm.inverses) {
             load_normed<D, ROWS, KVR_WARP_GROUP>(
                 a, io.norm, io.q16, (int)threadIdx.x % KVR_WARP_GROUP, p.query + group * ROWS, p.h,
@@ -869,12 +869,12 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         }
     if (!loaded)
         load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
-    kvr_fence_async(); /* and everybody of the group sees them, below */
+    kvr_fence_async(); /* made visible to the group by the named barrier below */
     clear_state<D>(kept);
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, kept);
     kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
-    if (group == CONSUMERS - 1) /* the first group's turn */
+    if (group == CONSUMERS - 1) /* let group 0 issue first */
         kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
     await<FORM>(b.full_k, 0);
     kvr_wgmma_fence(s);
@@ -897,15 +897,15 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         begin_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         begin_values<D>(kept.out, weights, kvr_operand_from(values, before * TILE_BYTES));
-        if (tile + 1 < p.n || !group) /* after the last turn nobody waits for the first */
+        if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
             kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
         if (at.t + KEYS > l.n[at.span])
             leave_out(s, lane, l.n[at.span] - at.t);
         weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
-        /* A sum of weights is never negative. The compiler, which does not know, cannot wait for
-         * the products before the weights are there: they are worked out while those run. */
+        /* Never true: l >= 0. The compiler does not know that, so it cannot hoist the wait for P V
+         * above the softmax, and the two overlap. */
         if (kept.sum[0] + kept.sum[1] < 0)
             return;
         kvr_wgmma_wait<0>(kept.out, weights);
@@ -923,7 +923,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     end<FORM>();
 }
 
-/* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
+/* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_list(struct kvr_attend_shape a, const __grid_constant__ struct span_list l,
@@ -932,7 +932,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 #if KVR_HAS_WGMMA
     typedef form<FORM> of;
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The same for all lanes, as the compiler does not see of a quotient. */
+    /* Warp-uniform; the shuffle makes that known to the compiler. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
     const bool pair = of::CODED && p.paired && kvr_cluster_blocks() > 1;
@@ -966,7 +966,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 #endif
 }
 
-/* ---- on the host -------------------------------------------------------------------------- */
+/* ---- host --------------------------------------------------------------------------------- */
 
 static const void *rows_of(const struct kvr_attend_mma_source *s)
 {
@@ -986,18 +986,18 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Whether a producer reads this grid, of those bits: over tokens, or of whole tokens. */
+/* Whether the producer can read this grid: scales per token group, or per token with whole_tokens. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
     if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->meta) ||
         g->n_groups % 8)
         return false;
-    /* Scales of 8 tokens are read at once; or UNIT tokens have one. */
+    /* Per-token scales are read 8 at a time; token groups must cover a whole unit. */
     return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
                         : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
 
-/* Grids alone: how many, and what they are. */
+/* Number of grids of a source that has only grids, described in *out; else 0. */
 static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
@@ -1006,14 +1006,14 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
                : 0;
 }
 
-/* Two symmetric grids over tokens, the second of MORE bits. */
+/* Two symmetric grids over token groups, the second with MORE bits. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&
            !s->grid[1].asym && s->grid[1].bits == MORE;
 }
 
-/* Bits of F and TOKEN_VALUES or CHAIN, 0 for plain rows; -1: no kernel here reads it. */
+/* FORM without the head dimension: bits plus TOKEN_VALUES or CHAIN, 0 for BF16 rows. -1: unsupported. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -1048,7 +1048,7 @@ bool kvr_attend_list_here(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_list<128>, THREADS);
 }
 
-/* Rows from token t0 on: what lies behind the span's last is read as zeros. */
+/* Tensor map of the span's rows; TMA reads rows past its end as zeros. */
 static bool map_rows(struct kvr_tensor_map *out, const struct kvr_attend_shape *a,
                      const struct kvr_attend_mma_source *s, const struct kvr_attend_mma_span *span)
 {
@@ -1071,7 +1071,7 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     }
 }
 
-/* A launch that is being put together: the spans of `list`, and what kind the coded ones are. */
+/* A launch under construction: the spans in `list`, and the kind_of() of the coded ones. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;
@@ -1094,7 +1094,7 @@ template <int FORM> static void launch_form(const struct call &c, unsigned n_blo
                         c.s, *c.a, c.list, c.io, c.parts);
 }
 
-/* The first begins the call, the last ends it. */
+/* A call is one or more launches. The first initializes the state, the last writes the output. */
 static void launch(struct call *c, bool last)
 {
     const struct kvr_attend_io io = c->io;
@@ -1129,7 +1129,7 @@ static void launch(struct call *c, bool last)
     c->list.coded = 0;
 }
 
-/* False: the driver makes no map of it. */
+/* False if the driver cannot create a tensor map for the span. */
 static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int kind)
 {
     struct span_list *l = &c->list;
