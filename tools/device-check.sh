@@ -109,8 +109,8 @@ case ${1:-} in
     to=$(realpath "$3")
     place=$(mktemp -d)
     trap 'rm -rf "$place"' EXIT
-    if command -v xz >/dev/null; then
-        tar -C "$place" -xJf "$2"
+    if [[ $2 == *.tar ]] || command -v xz >/dev/null; then
+        tar -C "$place" -xf "$2"
     else
         python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter="tar")' "$2" "$place"
     fi || exit 2
@@ -389,7 +389,7 @@ model=models/wan-1.3b-random
 if [ -n "$emulated" ]; then # Wan's own would take days
     model=$out/model
     mkdir -p "$model"
-    sed -e 's/"dim": [0-9]*/"dim": 48/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
+    sed -e 's/"dim": [0-9]*/"dim": 64/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
         -e 's/"num_layers": [0-9]*/"num_layers": 2/;s/"text_dim": [0-9]*/"text_dim": 32/;s/"text_len": [0-9]*/"text_len": 16/' \
         -e 's/"freq_dim": [0-9]*/"freq_dim": 32/;s/"latent_height": [0-9]*/"latent_height": 4/' \
         -e 's/"latent_width": [0-9]*/"latent_width": 4/' models/wan-1.3b-random/config.json >"$model/config.json"

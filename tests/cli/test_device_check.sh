@@ -73,21 +73,22 @@ check "a test with everything that goes wrong is built" "${CC:-gcc}" -std=c17 -D
     -I"$root/tools/device/check" -DSHIM_MAIN -Wno-clobbered -o "$work/planted" "$root/tests/device/planted.c"
 tool() { (cd "$root" && bash tools/device-check.sh "$@") >"$out" 2>"$err"; }
 export PROGRAMS="bin/kvreel=$kvreel bin/bench=$work/bench bin/forward=$work/forward bin/tests/planted=$work/planted"
-LEVEL=0 tool --pack "$work/p.tar.xz" --emulated
+tool --pack "$work/p.tar" --emulated
 check "a package is packed" test $? -eq 0
-prints "and says what it is" 'p.tar.xz, [0-9]+ KiB, emulated'
-LEVEL=0 MOST_MIB=0 PROGRAMS="bin/kvreel=$work/planted" tool --pack "$work/large.tar.xz" --emulated
+prints "and says what it is" 'p.tar, [0-9]+ KiB, emulated'
+MOST_MIB=0 PROGRAMS="bin/kvreel=$work/planted bin/bench=$work/bench bin/tests/cuda/test_kernels=$work/planted" \
+    tool --pack "$work/large.tar" --emulated
 check "one that is too large is refused" test $? -eq 1
-tar -tJf "$work/p.tar.xz" >"$out"
+tar -tf "$work/p.tar" >"$out"
 prints "the program's libraries are in it" '^\./lib/libsqlite3'
 check "the C library is not" test "$(grep -cE '/libc\.so|/libm\.so|libcuda|libav' "$out")" -eq 0
 unset PROGRAMS
-CHECK_S=2 PARTS="tests attention forward" METHODS=BF16 PATHS=fused tool --run "$work/p.tar.xz" "$work/hung"
+CHECK_S=2 PARTS="tests attention forward" METHODS=BF16 PATHS=fused tool --run "$work/p.tar" "$work/hung"
 check "it runs to its end" test $? -eq 0
 took=$(jq .seconds "$work/hung/report.json")
 check "a hang costs its own limit ($took s)" test "$took" -lt 60
 CHECK_S=2 PARTS="tests attention forward rollouts" METHODS=BF16 PATHS=fused MODEL=nano FRAMES=3 WINDOW=0 TIMING=false \
-    tool --run "$work/p.tar.xz" "$work/run"
+    tool --run "$work/p.tar" "$work/run"
 check "and to its end with rollouts" test $? -eq 0
 out=$work/run/report.json
 json "every check is told" '.tests | map({(.case): [.checks, .pass, .fail, .timeout, .crash, .not_run]}) | add ==
@@ -107,11 +108,17 @@ check "the database is closed, and little else is there" test "$(cd "$work/run" 
     "./logs.tar.gz ./report.json ./rollouts.csv ./rollouts.db ./rows.jsonl ./tests.tsv"
 check "and whole" "$kvreel" fsck "$work/run/rollouts.db"
 check "with the rollout in it" test "$("$kvreel" query --db "$work/run/rollouts.db" --raw 'SELECT count(*) FROM summary WHERE n_ok = 1')" = 1
-LIMIT_S=12 CHECK_S=60 PARTS="tests attention" tool --run "$work/p.tar.xz" "$work/short"
+mkdir "$work/fake"
+printf '#!/bin/sh\necho "========= ERROR SUMMARY: 3 errors"\nexit 9\n' >"$work/fake/compute-sanitizer"
+chmod +x "$work/fake/compute-sanitizer"
+(PATH=$work/fake:$PATH && PARTS=memcheck CASES=bad tool --run "$work/large.tar" "$work/clean")
+check "what a sanitizer finds is told, of the cases that were asked for" test "$(jq -c '[.name, .median, .missing]' "$work/clean/rows.jsonl")" = \
+    '["memcheck.bad things",3,"exit 9"]'
+LIMIT_S=12 CHECK_S=60 PARTS="tests attention" tool --run "$work/p.tar" "$work/short"
 took=$(jq .seconds "$work/short/report.json")
 check "it ends within its limit ($took s)" test "$took" -le 12
 check "what did not get its turn says so" jq -e '.tests | map(.not_run) | add > 0' "$work/short/report.json"
-tool --run "$work/nothing.tar.xz" "$work/run2"
+tool --run "$work/nothing.tar" "$work/run2"
 check "an archive is needed" test $? -eq 2
 
 # ---- sha256 where there is no OpenSSL -------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #     tools/device-check.sh --pack FILE.tar.xz              kernels by nvcc for ARCH (default 90)
 #     tools/device-check.sh --pack FILE.tar.xz --emulated   kernels emulated, to try it out
 #
+# FILE.tar is not compressed.
 # DATA=1 adds tests/fixtures/wan_tiny and models/nano (26 MB that a checkout has). BUILD names the build
 # folder (default build-device; emulated: build). MOST_MIB (default 45) bounds the archive, LEVEL (3) is xz's.
 # PROGRAMS="bin/tests/NAME=FILE ..." packs these files instead of what make builds.
@@ -68,7 +69,10 @@ cp --parents configs/cost-wan.yaml configs/cost-card.yaml configs/tiny.yaml \
 } >"$place/package"
 mkdir -p "$(dirname "$file")"
 # Ten programs with one library in each: a window that holds several of them finds the rest alike.
-tar -C "$place" -cf - . | xz -T1 --lzma2=preset="${LEVEL:-3}",dict=128MiB >"$file"
+case $file in
+*.tar) tar -C "$place" -cf "$file" . ;;
+*) tar -C "$place" -cf - . | xz -T1 --lzma2=preset="${LEVEL:-3}",dict=128MiB >"$file" ;;
+esac
 size=$(stat -c %s "$file")
 echo "pack: $file, $((size / 1024)) KiB, $backend, $(sed -n 's/^commit=//p' "$place/package" | cut -c 1-12)"
 [ "$size" -le $((${MOST_MIB:-45} * 1048576)) ] || {

@@ -6,7 +6,7 @@
 # OUT gets report.json, rows.jsonl, tests.tsv, rollouts.db, rollouts.csv, log.txt and logs.tar.gz.
 #
 #     LIMIT_S=520    all of it ends within so many seconds
-#     PARTS="..."    of: tests attention forward rollouts gemm codecs profile
+#     PARTS="..."    of: tests attention forward rollouts gemm codecs profile (the default), memcheck racecheck
 #     METHODS="..."  methods of forward and rollouts
 #     PATHS="..."    paths of rollouts: staged fused
 #     CASES=REGEX    cases of tests whose "PROGRAM CASE" matches
@@ -214,7 +214,7 @@ forward() { # a forward of each method; the paths of the attention inside are th
     if [ "$backend" = emulated ]; then
         model=$logs/model
         mkdir -p "$model"
-        sed -e 's/"dim": [0-9]*/"dim": 48/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
+        sed -e 's/"dim": [0-9]*/"dim": 64/;s/"ffn_dim": [0-9]*/"ffn_dim": 64/;s/"num_heads": [0-9]*/"num_heads": 2/' \
             -e 's/"num_layers": [0-9]*/"num_layers": 2/;s/"text_dim": [0-9]*/"text_dim": 32/;s/"text_len": [0-9]*/"text_len": 16/' \
             -e 's/"freq_dim": [0-9]*/"freq_dim": 32/;s/"latent_height": [0-9]*/"latent_height": 4/' \
             -e 's/"latent_width": [0-9]*/"latent_width": 4/' models/wan-1.3b-random/config.json >"$model/config.json"
@@ -285,6 +285,32 @@ profile() {
     done
 }
 
+# sanitizer TOOL SECONDS: the tests of kernels in one process; what it finds is in its log.
+sanitizer() {
+    local tool=$1 sanitizer end rc
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+    end=$(($(date +%s) + $(left "$2")))
+    if [ -z "$sanitizer" ]; then
+        say "$tool: no compute-sanitizer"
+        return 0
+    fi
+    [ -s "$logs/all-cases" ] || (cases >/dev/null) # a subshell: its `wait` is for its own children
+    for case in $(cut -f 1,4 "$logs/all-cases" 2>/dev/null | sort -u | grep '^cuda/test_kernels' | cut -f 2 | tr ' ' '~'); do
+        case=${case//\~/ }
+        [[ "cuda/test_kernels $case" =~ ${CASES:-.} ]] || continue
+        [ $((end - $(date +%s))) -ge 5 ] || break
+        # A test asks for more memory than there is: that error of the runtime is meant.
+        CK_RUN_CASE=$case LD_LIBRARY_PATH=$KVR_LIBS timeout -k 1 $((end - $(date +%s))) "$sanitizer" --tool "$tool" --report-api-errors no \
+            --error-exitcode 9 bin/tests/cuda/test_kernels >"$logs/$tool-${case// /_}.log" 2>&1
+        rc=$?
+        printf '{"name": "%s.%s", "unit": "errors", "median": %s, "missing": "exit %d", "n": 1}\n' "$tool" "$case" \
+            "$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) .*/\1/p;s/.*RACECHECK SUMMARY: \([0-9]*\) .*/\1/p' "$logs/$tool-${case// /_}.log" | tail -n 1 | grep . || echo null)" \
+            "$rc" >>"$logs/$tool.jsonl"
+        say "$(tail -n 1 "$logs/$tool.jsonl")"
+    done
+    cat "$logs"/*.jsonl >"$out/rows.jsonl"
+}
+
 # ---- all of it --------------------------------------------------------------------------------------
 
 text() { [ -n "$1" ] && printf '"%s"' "$(tr -d '"\\' <<<"$1" | tr '\t' ' ')" || printf null; }
@@ -336,6 +362,7 @@ for part in $parts; do
     gemm) rows gemm "${GEMM_S:-20}" bin/bench "$rounds" gemm ;;
     codecs) rows codecs "${CODECS_S:-40}" bin/bench "$rounds" codec ;;
     profile) profile "${PROFILE_S:-40}" ;;
+    memcheck | racecheck) sanitizer "$part" "${SANITIZER_S:-60}" ;;
     *) say "no part '$part'" ;;
     esac
     report
