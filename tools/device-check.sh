@@ -115,7 +115,7 @@ case ${1:-} in
         python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter="tar")' "$2" "$place"
     fi || exit 2
     # What the package leaves out because a checkout has it.
-    for f in tests/fixtures/wan_tiny models/nano; do
+    for f in tests/fixtures models/nano; do
         [ -e "$place/$f" ] || [ ! -e "$f" ] || { mkdir -p "$(dirname "$place/$f")" && ln -s "$checkout/$f" "$place/$f"; }
     done
     bash "$place/tools/device/run.sh" "$to"
