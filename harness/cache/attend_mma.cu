@@ -1,15 +1,14 @@
 /* attend_mma.cu - see attend_mma.h.
  *
- * A block has one head and QUERIES queries, a warp ROWS of them as two blocks of 16; the loop runs
- * over tiles of TILE tokens. While a tile's scores, softmax and output are computed, the next
- * one's codes are on their way into shared memory. A lane has rows g and g + 8 of either block of
- * 16, g = lane / 4, and of every 8 columns the two from 2 (lane % 4) on (mma.cuh).
+ * A CTA computes QUERIES queries of one head; each warp computes ROWS of them as two blocks of 16 rows.
+ * The main loop runs over tiles of TILE tokens. cp.async loads the next tile's codes into shared memory
+ * during the GEMMs and softmax of the current one. A lane holds rows g and g + 8 of each 16-row block,
+ * g = lane / 4, and columns 2 (lane % 4) and the next of every 8 (mma.cuh).
  *
- * Taylor's correction is a product of its own: squared queries times squared scales. Rounded to
- * BF16 both ways it is off by at most 2^-7 of itself (2^-9 for either factor, twice 2^-9 for the
- * query). With sigma the standard deviation that the coding's error gives a score, the correction
- * is sigma^2 / 2, so that is sigma^2 / 256: below a tenth of the error itself for any sigma
- * below 25. */
+ * The Taylor correction is an extra MMA: squared queries times squared scales. With both operands
+ * rounded to BF16 its relative error is at most 2^-7 (2^-9 for each factor, and 2 x 2^-9 for squaring
+ * the query). If quantization error gives a score the standard deviation sigma, the correction is
+ * sigma^2 / 2. Its error, sigma^2 / 256, is below a tenth of sigma for any sigma below 25. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -19,9 +18,9 @@
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
 static_assert((int)QUERIES == (int)PART_QUERIES, "a block has so many queries");
 
-/* Keys of a coded tile scored at a time: all, or half of them. The scores of a whole tile just fit
- * into registers beside the output; the compiler finds room for decoding as well on sm_90 alone.
- * Emulated, odd tiles are done as on sm_90 and even ones as elsewhere, so that both forms run. */
+/* Whether S covers a whole coded tile at a time, or half of it. The accumulators of a whole tile and of
+ * O just fit into registers; only on sm_90 does dequantization fit as well. The emulator uses the sm_90
+ * form for odd tiles and the other form for even ones, so that both are tested. */
 static __device__ __forceinline__ bool whole_tile(int tile)
 {
 #ifdef KVR_EMULATED
@@ -33,7 +32,7 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* How the squared scales of a tile are laid out, [rows][columns]. */
+/* Layout of a tile's squared scales, [rows][columns]. */
 enum taylor_kind {
     TAYLOR_NO,
     TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W] against q^2 */
@@ -51,12 +50,12 @@ struct span_job {
     float log_m, scale;
     enum taylor_kind taylor;
     bool biased;
-    /* Where in shared memory, by byte. */
+    /* Byte offsets in shared memory. */
     int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
-    bool plain; /* rows of BF16, and room for the next tile beside the one being read */
+    bool plain; /* BF16 rows, double-buffered */
 };
 
-/* Queries as BF16 [QUERIES][W + 8], 0 where there is none. */
+/* Loads Q as BF16 [QUERIES][W + 8]; rows past the last query are zero. */
 template <int W>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -84,7 +83,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     }
 }
 
-/* Columns behind the last channel are 0, once and for all. */
+/* Zeroes the columns past head_dim, once per kernel: no later load writes them. */
 template <int W>
 static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
                                                   kvr_shared<kvr_bf16> rows)
@@ -96,7 +95,7 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
             kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
-/* Channels that share a scale of the last grid, which is one over channels. */
+/* Group size in channels of the last grid, which has channel groups. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].per : k.grid[0].per);
@@ -127,8 +126,8 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
     }
 }
 
-/* - s^2 sqrt(D)^-1 / 24 of the tile's keys, so that what a product with q^2 adds to the scores
- * before they are scaled is what is to be taken off. */
+/* Loads -s^2 / (24 sqrt(D)) for the tile's keys. Their MMA with q^2 accumulates into the unscaled
+ * scores and subtracts the correction. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
 load_scales(const struct span_job &j, const struct tile_place &p, int tile,
@@ -170,13 +169,13 @@ load_scales(const struct span_job &j, const struct tile_place &p, int tile,
     }
 }
 
-/* Row of a fragment's matrices that this lane gives the address of: rows first, then columns. */
+/* ldmatrix row whose address this lane supplies: matrices in row order, then column order. */
 static __device__ __forceinline__ int row_of_a(int lane)
 {
     return lane / 8 % 2 * 8 + lane % 8;
 }
 
-/* Scores of the warp's queries against N keys. */
+/* S = Q K^T of the warp's queries and N keys. */
 template <int W, int N>
 static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf16> q,
                                               kvr_shared<const kvr_bf16> k, float (*s)[N / 8][4])
@@ -206,9 +205,8 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Taylor's correction of N keys, added to their scores. `a` are the queries, or their sums of
- * squares; `scales` the rows of these keys, or of all octets of the tile, of which `from` is the
- * first of these keys. */
+/* Adds the Taylor correction of N keys to S. `a`: Q, or sums of q^2 per group. `scales`: the rows of
+ * these keys, or all octets of the tile, where `from` is the first of these keys. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -253,7 +251,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
     }
     if (kind != TAYLOR_OCTETS)
         return;
-        /* Column n of the product is of the tile's tokens 8 n to 8 n + 7. */
+        /* Column n of the product applies to tokens [8 n, 8 n + 8) of the tile. */
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll
@@ -268,7 +266,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
             }
 }
 
-/* Scores of tokens that are not of the span; the first is token t. */
+/* Masks scores of tokens outside the span with -infinity; the first column is token t. */
 template <int N>
 static __device__ __forceinline__ void leave_out(int lane, int t, const struct tile_place &p,
                                                  float (*s)[N / 8][4])
@@ -287,10 +285,10 @@ static __device__ __forceinline__ void leave_out(int lane, int t, const struct t
         }
 }
 
-/* Where a query's scores lead: its largest score `now`, of those before `top`, the factor by which what was summed before
- * shrinks, and what is added to a scaled score to make 2^x its weight. Row r of a lane is its row
- * lane / 4 + 8 r. A NaN does not become the maximum, but reaches the sum; where every score so far
- * was -infinity nothing has been summed. */
+/* Online softmax, first half. From the row maximum `top` so far it computes the new maximum `now`, the
+ * rescale factor `shrink` of l and O, and `shift`: a weight is 2^(scaled score + shift). Element r is
+ * row lane / 4 + 8 r of the warp. A NaN score does not become the maximum but reaches l. If every score
+ * so far was -infinity, the maximum counts as 0. */
 template <int N>
 static __device__ __forceinline__ void
 raise_tops(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
@@ -324,8 +322,8 @@ raise_tops(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias
     }
 }
 
-/* Scores to weights, and out += weights times N values, 16 of them at a time: the weights of the
- * next can be worked out while the products of these are. `sum` is of the lane's own weights. */
+/* Online softmax, second half: P = 2^x and O += P V, 16 tokens at a time, so that exp2 of the next 16
+ * overlaps the MMAs of these. `sum`: the lane's partial row sums of P. */
 template <int W, int N>
 static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4], float scale,
                                                   const float *shift, kvr_shared<const kvr_bf16> v,
@@ -363,16 +361,16 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
     }
 }
 
-/* What a lane keeps of its queries in registers: row r is row lane / 4 + 8 r of the warp's. */
+/* The O accumulator of a lane, in registers; row r is row lane / 4 + 8 r of the warp. */
 template <int W> struct kept {
     float out[BLOCKS][W / 8][4];
 };
 
-/* And in shared memory, [3][QUERIES]: what scores are given on top; the sums of weights and the largest
- * scores, which the first of the four lanes writes. A lane is given where row lane / 4 of its warp is. */
+/* Per-row softmax state in shared memory, [3][QUERIES]: score bias, denominator l, maximum m. The first
+ * of the four lanes of a row writes them. Functions take a pointer to row lane / 4 of the warp. */
 enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
 
-/* The warp's queries and N keys and values, which are the tokens from t on. */
+/* One main-loop step of a warp: S, online softmax and P V over tokens [t, t + N). */
 template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
 attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place, int self, int t,
@@ -397,7 +395,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place
     raise_tops<N>(s, scale, numbers + BIAS, numbers + TOP, now, shrink, shift);
     bool moved = false;
 
-    __syncwarp(); /* all have read the largest scores */
+    __syncwarp(); /* all lanes have read the maxima */
     if (lane % 4 == 0)
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
@@ -406,7 +404,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++)
         moved |= shrink[r] != 1.0f;
-    if (__any_sync(~0u, moved)) /* after the first tiles a new maximum is rare */
+    if (__any_sync(~0u, moved)) /* a new maximum is rare after the first tiles */
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++) {
             if (lane % 4 == 0)
@@ -427,11 +425,11 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
             numbers[TOTAL + 8 * r] += sum[r];
-    __syncwarp(); /* what lanes have left others read */
+    __syncwarp(); /* publish m and l to the lanes of a row */
 }
 
-/* `bias`: what is taken off the scores of a row, which is one of a state; NULL: nothing. `seen`: the
- * rows have seen keys before. */
+/* `bias`: per state row, subtracted from its scores; NULL for none. `seen`: the state holds results of
+ * earlier keys. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
@@ -466,8 +464,8 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
     }
 }
 
-/* Into the state, or a part's own place; or, where that is the end of the call `io`, normalised to its
- * output, whose rows lie as the state's do. */
+/* Epilogue. Writes the state or the partial result of a split; at the end of the call `io`, writes O / l
+ * to the output, which has the row layout of the state. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,
@@ -518,7 +516,7 @@ static __device__ __forceinline__ void store(const struct rows_at &at, int head_
     }
 }
 
-/* Spans of rows of BF16 that share a launch. */
+/* BF16 spans per launch. */
 enum { MOST = KVR_ATTEND_ROWS_SPANS };
 
 struct rows_list {
@@ -526,7 +524,7 @@ struct rows_list {
     int t0[MOST], end[MOST];
     float log_m[MOST];
     float scale;
-    bool biased; /* one span, and nothing cut */
+    bool biased; /* implies a single span and no split */
     int at_tiles;
     struct cut cut;
 };
@@ -537,12 +535,11 @@ static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int sp
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
-/* What a block reads again rather than keeps: its head, first query and slot; the tiles that it has
- * still to see behind those of the span at hand; that span. */
+/* Loop state kept in shared memory to save registers: head, first query, slot, tiles left after the
+ * current span, current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
-/* Rows of BF16, D at most W: two tiles, one of which is on its way while the other is used; the first
- * of a span is waited for. */
+/* BF16 rows, D <= W, in a 2-stage cp.async pipeline; the load of a span's first tile is not hidden. */
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_rows(struct kvr_attend_shape a, const __grid_constant__ struct rows_list l,
@@ -586,7 +583,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                   kept);
 #pragma unroll 1
     for (;;) {
-        __syncthreads(); /* all have read what is overwritten now, of the span before */
+        __syncthreads(); /* all warps have read the previous span's data */
         const int there_are = (l.end[span] + TILE - 1 - tile) / TILE;
         const int mine = n < there_are ? n : there_are, stop = tile + mine * TILE;
         const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
@@ -610,7 +607,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
 
             kvr_copy_wait<0>();
-            __syncthreads(); /* this tile has arrived, the one before has been read */
+            __syncthreads(); /* this tile is full, the previous one empty */
             const int at = where[SPAN], h = where[HEAD];
             const struct tile_place place = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
 
@@ -628,15 +625,15 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             break;
         span = where[SPAN] + 1;
         tile = l.t0[span] / TILE * TILE;
-        rows[BIAS + kvr_thread()] = l.log_m[span]; /* of a row of this warp */
+        rows[BIAS + kvr_thread()] = l.log_m[span]; /* each thread: a row of its own warp */
     }
     store<W>(rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], io, parts), a.head_dim,
              where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, kept);
 }
 
-/* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. FORM is W
- * and what may be met: grids of keys, or of values, over tokens (over channels else), a correction,
- * chains of grids, keys and values that are both `packed`, one of them not coded. */
+/* Coded spans: one dequantized tile, and a stage that receives the next tile's codes. FORM is W plus
+ * flags for what the kernel supports: K or V with token groups (else channel groups), the Taylor
+ * correction, chains of grids, K and V both `packed`, K or V uncoded. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -647,7 +644,7 @@ enum {
     FORMS = 63
 };
 
-/* Of a block that is not cut: the state's. */
+/* State rows of a CTA that is not split. */
 static __device__ __forceinline__ struct rows_at
 rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
@@ -669,14 +666,14 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
-    KVR_SHARED(int, next, 2 * MMA_THREADS); /* where each thread is in the exact keys; values */
+    KVR_SHARED(int, next, 2 * MMA_THREADS); /* each thread's position in the outliers of K, V */
     enum { W = FORM & ~FORMS, HALF = TILE / 2, SIZE = TILE * (W + 8) };
     constexpr bool corrected = FORM & WITH_TAYLOR, of_tokens_k = FORM & OVER_TOKENS_K;
     constexpr int how = (FORM & ALL_PACKED ? HOW_PACKED : 0) |
                         (FORM & WITH_CHAINS ? HOW_CHAINS : 0) | (FORM & WITH_ROWS ? HOW_ROWS : 0);
     constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
     constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
-    /* What has a correction is rare: keys and values share code where they can. */
+    /* Corrections are rare: K and V share instructions where possible, to reduce code size. */
     constexpr bool alike = corrected && how_k == how_v;
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_place first = { j.t0, j.end, a.n_heads, a.head_dim, h };
@@ -699,7 +696,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     }
     load_state<W>(rows_of_block(a, block, h, io.state), a.head_dim, !io.begins, j.log_m, j.biased,
                   row_bias, kvr_thread(), rows, kept);
-    /* The round before the first tile fetches it. */
+    /* Prologue: the iteration before the first tile only fetches it. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
         const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
@@ -711,7 +708,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 
         if (tile >= begin) {
             kvr_copy_wait<0>();
-            __syncthreads(); /* the codes have arrived, the tile before has been read */
+            __syncthreads(); /* the codes are full, the previous tile empty */
             if constexpr (alike) {
 #pragma unroll 1
                 for (int i = K; i <= V; i++)
@@ -767,7 +764,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
              io, kvr_thread(), rows, kept);
 }
 
-/* ---- on the host -------------------------------------------------------------------------- */
+/* ---- host --------------------------------------------------------------------------------- */
 
 static int width_of(int head_dim)
 {
@@ -783,7 +780,7 @@ static int log2_of(int64_t n)
     return shift;
 }
 
-/* False: not a grid that tiles are decoded from. */
+/* False if the kernels cannot dequantize this grid. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
     const int d = p->shape.head_dim;
@@ -792,7 +789,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     kvr_codec_layout(p->codec, i, &p->shape, &l);
     if (l.form != KVR_FORM_INTEGER)
         return false;
-    /* Its product would have to be rounded before the minimum is added. */
+    /* Such a codec rounds the product before adding the minimum; these kernels do not. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -806,7 +803,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* of a head, as far as sums of squares go */
+    if (l.axis == KVR_AXIS_TOKEN) { /* one scale per head for the sums of q^2 */
         out->shift = 30;
         out->per = out->of_token = 1;
         out->scales = TILE;
@@ -830,7 +827,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* What is not coded is of either kind: it has no scales. */
+/* Whether all grids have token groups. Uncoded rows have no scales and match either kind. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -898,12 +895,12 @@ static int stage_of(const struct tile_source *s, int w)
     return n;
 }
 
-/* What kernels declare beside the dynamic shared memory, at most. */
+/* Upper bound of a kernel's static shared memory. */
 enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
-/* Rows of BF16 have a kernel of their own, which asks for two tiles: with two blocks that is what a
- * multiprocessor of sm_90 or sm_80 has, and more than a block of sm_86, sm_89 or sm_120 may have.
- * There the kernel of coded spans reads them, as it reads what is half coded. */
+/* BF16 rows have their own kernel with two tiles in shared memory. Two such CTAs fill an SM of sm_90 or
+ * sm_80. On sm_86, sm_89 and sm_120 it exceeds the limit of one CTA; there the kernel of coded spans
+ * reads BF16 rows, as it does when only K or only V is coded. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
@@ -958,14 +955,14 @@ size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape 
     return job_of(shared, a, span, &j) ? (size_t)(j.n_shared + STATIC_SHARED) : 0;
 }
 
-/* What a launcher is given. */
+/* Arguments of the launchers. */
 struct call {
     struct kvr_stream *s;
     dim3 blocks;
     struct kvr_attend_shape a;
     struct kvr_attend_io io;
     const float *row_bias;
-    int *at_once; /* not NULL: say how many blocks a multiprocessor takes, and launch nothing */
+    int *at_once; /* if not NULL: return the CTAs per SM here and launch nothing */
 };
 
 template <int FORM> static void launch_coded(const struct call &c, const struct span_job &j)
@@ -992,8 +989,8 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
         launch_coded<FORM>(c, j);
 }
 
-/* Of wide heads what most methods are has kernels of its own, small and without what it does not
- * meet; narrow heads, and what is half coded, have one for each pair of axes. */
+/* For head_dim above 64 the common methods have specialized kernels without unused branches. Smaller
+ * heads, and spans with only K or V coded, have one kernel per pair of axes. */
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
@@ -1015,7 +1012,7 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-/* Rows of BF16 that share a launch; with one of them `j`, which says how much memory it takes. */
+/* Launches BF16 spans together. `j` is the job of one of them and gives the shared-memory size. */
 template <int W>
 static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
                         float *parts, size_t n_floats)
@@ -1046,7 +1043,7 @@ static void add_rows(struct rows_list &l, int at, const struct span_job &j)
     l.cut.n_tiles += (j.end + TILE - 1) / TILE - j.t0 / TILE;
 }
 
-/* The kernel of coded spans does not end a call. */
+/* The kernel of coded spans writes only the state, so a second kernel writes the output. */
 static void launch(const struct call &c, const struct span_job &j)
 {
     const bool wide = width_of(c.a.head_dim) == 128;
@@ -1087,7 +1084,7 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     for (int i = 0; i < n_spans; i++) {
         if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
-        if (n == MOST) { /* there are more: this launch ends nothing */
+        if (n == MOST) { /* more spans follow: do not write the output */
             c.io = kvr_attend_goes_on(&c.io);
             if (wide)
                 launch_rows<128>(c, last, l, parts, n_floats);

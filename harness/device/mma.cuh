@@ -1,23 +1,23 @@
-/* mma.cuh - tensor cores and what feeds them: BF16 products, ldmatrix, asynchronous copies.
+/* mma.cuh - tensor-core MMA (BF16), ldmatrix and cp.async.
  *
  *     kvr_copy_begin(tile + i, x + j, there);     16 bytes from global to shared memory
  *     kvr_copy_commit();
- *     kvr_copy_wait<0>();                         the thread's own have arrived;
- *     __syncthreads();                            everybody's have
- *     kvr_matrices(a, row_of_q);                  fragments, as the product takes them
+ *     kvr_copy_wait<0>();                         this thread's copies have arrived
+ *     __syncthreads();                            all threads' copies have arrived
+ *     kvr_matrices(a, row_of_q);                  ldmatrix: operand fragments
  *     kvr_matrices(b, row_of_k);
  *     kvr_mma(c, a, b);                           c += a b
  *
- * All 32 lanes of a warp take part. With g = lane / 4, t = lane % 4, a lane has of the product of
- * [16,16] and [16,8], which is [16,8],
+ * All 32 lanes of a warp take part. An MMA computes c[16,8] += a[16,16] b[16,8]. With g = lane / 4 and
+ * t = lane % 4, a lane holds
  *
  *     a    rows g, g + 8, g, g + 8   columns 2t, 2t + 1; the last two registers 8 further
  *     b    rows 2t, 2t + 1; the second register 8 further   column g
  *     c    rows g, g, g + 8, g + 8   columns 2t, 2t + 1, 2t, 2t + 1
  *
- * Under nvcc these are the instructions. Emulated, products are exact and are added to c in F32 in
- * the order of k; a device adds them in an order of its own and may cut bits off below 2^-23 of
- * the largest, so a test allows 16 such roundings per product. */
+ * Under nvcc these functions are PTX instructions. The emulator computes exact products and adds them to c
+ * in F32 in the order of k. A GPU's order is unspecified, and it may truncate bits below 2^-23 of the
+ * largest term, so a test allows 16 such roundings per MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 
@@ -59,13 +59,13 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #else
     unsigned r;
 
-    /* x x - 0: sm_80 has no product without a sum. */
+    /* x x - 0: sm_80 has FMA but no multiply for BF16. */
     asm("fma.rn.bf16x2 %0, %1, %1, %2;" : "=r"(r) : "r"(pair), "r"(0x80008000u));
     return r;
 #endif
 }
 
-/* Halves as integers of 16 bits in the same order; turned twice they are what they were. */
+/* Maps BF16 halves to 16-bit integers with the same order. The mapping is its own inverse. */
 static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -73,12 +73,12 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 #else
     unsigned negative;
 
-    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair)); /* the signs, 16 times */
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair)); /* each sign bit replicated 16 times */
 #endif
     return pair ^ (negative & 0x7fff7fffu);
 }
 
-/* The lesser of both halves, or the larger: -0 is less than 0, and of a NaN it is 0x7fff. */
+/* Minimum or maximum of each half: -0 is less than 0, and a NaN gives 0x7fff. */
 template <bool LARGER>
 static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned b)
 {
@@ -100,7 +100,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned 
     return r;
 }
 
-/* 2^x to 2 units of the last place; what is below 2^-126 is 0. */
+/* 2^x within 2 ulp; results below 2^-126 are 0. */
 static __device__ __forceinline__ float kvr_exp2(float x)
 {
 #ifdef KVR_EMULATED
@@ -113,7 +113,7 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
-/* 1 / x to 1 unit of the last place; what is below 2^-126 is 0. */
+/* 1 / x within 1 ulp; results below 2^-126 are 0. */
 static __device__ __forceinline__ float kvr_reciprocal(float x)
 {
 #ifdef KVR_EMULATED
@@ -126,7 +126,7 @@ static __device__ __forceinline__ float kvr_reciprocal(float x)
 #endif
 }
 
-/* a b + c of two BF16 each, rounded once. */
+/* FMA of BF16 pairs: a b + c, rounded once. */
 static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
 {
 #ifdef KVR_EMULATED
@@ -144,8 +144,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, 
 #endif
 }
 
-/* threadIdx.x, read again: what follows from it is worked out anew, not kept in registers through
- * a loop. */
+/* threadIdx.x through a volatile read: values derived from it are recomputed, not kept in registers
+ * across a loop. */
 static __device__ __forceinline__ int kvr_thread()
 {
 #ifdef KVR_EMULATED
@@ -154,12 +154,12 @@ static __device__ __forceinline__ int kvr_thread()
     int x;
 
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
-    __builtin_assume(x >= 0); /* so that quotients are shifts */
+    __builtin_assume(x >= 0); /* lets the compiler divide by shifts */
     return x;
 #endif
 }
 
-/* blockIdx likewise. */
+/* The same for blockIdx. */
 static __device__ __forceinline__ int kvr_block_x()
 {
 #ifdef KVR_EMULATED
@@ -184,7 +184,7 @@ static __device__ __forceinline__ int kvr_block_y()
 #endif
 }
 
-/* 0, which the compiler does not know: an address plus this is worked out where it is needed. */
+/* 0, opaque to the compiler: an address plus this is computed at its use, not hoisted. */
 static __device__ __forceinline__ int kvr_zero()
 {
 #ifdef KVR_EMULATED
@@ -199,7 +199,7 @@ static __device__ __forceinline__ int kvr_zero()
 
 /* ---- asynchronous copies ------------------------------------------------------------------ */
 
-/* 16 bytes, both ends aligned; zeros, and `from` is not read, unless `there`. */
+/* cp.async of 16 aligned bytes. If `there` is false it writes zeros and does not read `from`. */
 static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
                                                       kvr_global<const uint4> from, bool there)
 {
@@ -213,7 +213,7 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
-/* The copies begun since the last commit are a group; an empty one counts as well. */
+/* Commits the copies issued since the last commit as a group, which may be empty. */
 static __device__ __forceinline__ void kvr_copy_commit()
 {
 #ifdef KVR_EMULATED
@@ -223,7 +223,7 @@ static __device__ __forceinline__ void kvr_copy_commit()
 #endif
 }
 
-/* Until only the last N groups of this thread may be under way. */
+/* Waits until at most the last N groups of this thread are in flight. */
 template <int N> static __device__ __forceinline__ void kvr_copy_wait()
 {
 #ifdef KVR_EMULATED
@@ -245,7 +245,7 @@ struct matrices_lane {
     bool turned;
 };
 
-/* Lane l brought row l % 8 of matrix l / 8. */
+/* Lane l supplies the address of row l % 8 of matrix l / 8. */
 static inline void matrices_of(void *const *lanes)
 {
     for (int l = 0; l < 32; l++) {
@@ -329,8 +329,8 @@ static inline void kvr_mma(float *c, const unsigned *a, const unsigned *b, KVR_E
     kvr_emu::together(kvr_emu::mma_of, &mine, file, line);
 }
 #else
-/* Four 8 x 8 matrices: lane l gives the address of row l % 8 of matrix l / 8, and gets of each
- * row l / 4, columns 2 (l % 4) and the next. */
+/* ldmatrix.x4: four 8 x 8 matrices. Lane l supplies the address of row l % 8 of matrix l / 8, and
+ * receives from each matrix row l / 4, columns 2 (l % 4) and the next. */
 static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -339,7 +339,7 @@ static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<co
                  : "memory");
 }
 
-/* The same of the matrices with rows and columns exchanged. */
+/* ldmatrix.x4.trans: the same with each matrix transposed. */
 static __device__ __forceinline__ void kvr_matrices_turned(unsigned *out,
                                                            kvr_shared<const kvr_bf16> row)
 {
