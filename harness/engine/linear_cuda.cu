@@ -1,20 +1,20 @@
-/* linear_cuda.cu - products of tiles: F32 in registers, BF16 on tensor cores. */
+/* linear_cuda.cu - tiled GEMM: F32 with FMA, BF16 on tensor cores. */
 #include "harness/engine/linear_cuda.h"
 
 #include "harness/device/mma.cuh"
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/product.cuh"
 
-enum { TILE = 64 }; /* rows and columns of Y that a block has */
+enum { TILE = 64 }; /* a CTA computes TILE x TILE of Y */
 
-/* ---- F32: a thread has 8 x 8 values of Y, in four squares of 4 x 4 --------------------------- */
+/* ---- F32: a thread computes 8 x 8 of Y, as four 4 x 4 squares -------------------------------- */
 
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
 enum { LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches as many quads");
 
-/* Column k of rows [row, row + 4) of x [rows,width], a tile's; 0 outside. */
+/* Column k of rows [row, row + 4) of x [rows,width]; 0 out of bounds. */
 static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int rows,
                                                          int width, int row, int k)
 {
@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
 
-        __syncthreads(); /* the tiles before have been read */
+        __syncthreads(); /* the previous tiles have been read */
 #pragma unroll
         for (int turn = 0; turn < QUADS / QUADS_AT_ONCE; turn++) {
             const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
@@ -70,9 +70,9 @@ static __global__ void __launch_bounds__(F32_THREADS)
     }
 }
 
-/* ---- BF16: a warp has 32 x 32 values of Y ---------------------------------------------------- */
+/* ---- BF16: a warp computes 32 x 32 of Y ------------------------------------------------------ */
 
-/* Lines of 32 elements and 8 more: rows that ldmatrix reads together lie on different banks. */
+/* Rows of 32 elements plus 8 of padding, so that ldmatrix reads are free of bank conflicts. */
 enum { STRIDE = KVR_LINEAR_CUDA_DEPTH + 8, STAGES = 3, BF16_THREADS = 128, CHUNK = 8 };
 
 static __device__ __forceinline__ float value(float v)
@@ -84,7 +84,7 @@ static __device__ __forceinline__ float value(kvr_bf16 v)
     return __uint_as_float((unsigned)v << 16);
 }
 
-/* Of floats or of BF16. */
+/* Copies x, F32 or BF16, to BF16 rows of `padded` columns; padding is zero. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     linear_round(int64_t n, int k, int padded, kvr_global<const T> x, kvr_global<kvr_bf16> out)
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Columns [k0, k0 + 32) of TILE rows from `first` on, rows beyond the last as zeros. */
+/* cp.async of columns [k0, k0 + 32) of TILE rows from `first` on; rows past the last are zero. */
 static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global<const kvr_bf16> x,
                                              int64_t rows, int width, int64_t first, int k0)
 {
@@ -117,7 +117,7 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* What is left of a value: a float, or a BF16 number, of its GELU or of itself, or added to one. */
+/* Epilogue: store F32, store GELU in BF16, store BF16, or add to the BF16 output. */
 enum end { FLOATS, GELU, ROUNDED, ADDED };
 template <enum end> struct ended {
     typedef kvr_bf16 type;
@@ -142,13 +142,13 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
 }
 
-/* What ADDED does to v before: as kvr_linear_gate says. */
+/* Gate applied to v before ADDED: see kvr_linear_gate. */
 struct gating {
     bool gated;
     int tokens_per_frame;
     int64_t stride;
 };
-/* Where the gate of a row begins: of its frame. */
+/* Offset of the gate of a row's frame. */
 static __device__ __forceinline__ int64_t gate_of(struct gating how, int64_t row)
 {
     return how.gated ? row / how.tokens_per_frame * how.stride : 0;
@@ -160,7 +160,7 @@ static __device__ __forceinline__ float added(struct gating how, kvr_global<cons
     return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
-/* Rows of y have so many columns, zeros behind n. */
+/* `columns`: row length of y; columns past n are zero. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
@@ -193,7 +193,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
 
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* this stage is there, and the one before has been read */
+        __syncthreads(); /* this stage is full, the previous one empty */
         if (next < steps) {
             fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);
             fetch(tiles + (at + PART), w, n, k, n0, next * KVR_LINEAR_CUDA_DEPTH);
@@ -218,7 +218,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         }
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) { /* a thread's rows */
+    for (int i = 0; i < 4; i++) { /* rows of a thread */
         const int64_t row = m0 + wm + 8 * i + lane / 4;
         const int64_t gates = E == ADDED ? gate_of(how, row) : 0;
 

@@ -1,5 +1,5 @@
-/* ops_bf16_cuda.cu - what lies between layers in BF16 (ops_cuda.h): a block has a row, a thread eight
- * numbers of it at a time, or two where eight do not fit. */
+/* ops_bf16_cuda.cu - norms, rotation and gated residuals in BF16 (ops_cuda.h): one CTA per row. A thread
+ * loads eight elements at a time, or two if eight are not aligned. */
 #include "harness/device/mma.cuh"
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/row_sum.cuh"
@@ -8,7 +8,7 @@
 
 enum { MODULATE = 1, ADD = 2, EIGHT = 4 };
 
-/* N numbers side by side, as floats. */
+/* N adjacent elements, converted to float. */
 template <int N> struct numbers {
     float v[N];
 };
@@ -26,7 +26,7 @@ static __device__ __forceinline__ struct numbers<N> load(kvr_global<const kvr_bf
     return n;
 }
 
-/* Rounded, which is what comes back. */
+/* Stores the elements rounded to BF16 and returns the rounded values. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> store(kvr_global<kvr_bf16> x, int64_t at,
                                                           struct numbers<N> n) {
@@ -48,7 +48,7 @@ static __device__ __forceinline__ kvr_few<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_few<T, N>>(x + at)[0];
 }
 
-/* n + u, or n + u g: of a row and what is added to it, by a gate. */
+/* Residual add: n + u, or n + u g with a gate. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
                                                          bool gated, kvr_global<const float> gate,
@@ -67,17 +67,17 @@ static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, st
     return n;
 }
 
-/* Those of a row from i on. The first of a thread are in `mine`, and not read again. */
+/* Elements of a row from i on. A thread's first ones are in `mine` and are not read again. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_bf16> x, int64_t row,
                                                           int i, const struct numbers<N> &mine) {
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-struct vectors { /* of a row's frame, or of all */
+struct vectors { /* per frame, or one for all rows */
     int64_t stride;
     float eps, share; /* 1 / d */
-    int columns;      /* of y; zeros behind the last of a row */
+    int columns;      /* of y; padding past d is zero */
     bool gated;
     int64_t gate_stride;
 };
@@ -91,8 +91,8 @@ template <> struct source_of<true> {
     typedef kvr_bf16 type;
 };
 
-/* LayerNorm of x, after `from` was added to it by `gate` (ADD), * (1 + factor) + add (MODULATE) or
- * * factor + add. */
+/* LayerNorm(x) (1 + factor) + add with MODULATE, else LayerNorm(x) factor + add. ADD first adds `from`,
+ * scaled by `gate`, to x. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     norm_rows(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(THREADS)
 struct of_squares {
     float share, eps; /* 1 / d */
 };
-/* 1 / sqrt(mean of squares + eps) of a row, of which `mine` are read. */
+/* 1 / sqrt(mean of squares + eps) of a row; the thread's first elements are in `mine`. */
 template <int N>
 static __device__ __forceinline__ float
 inverse_rms(kvr_global<const kvr_bf16> x, int64_t row, int d, struct of_squares mean,
@@ -196,14 +196,14 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Rows of one after rows of the other. */
+/* Two tensors in one launch: the rows of the first, then those of the second. */
 struct both_of {
     const float *w[2];
     const kvr_bf16 *x[2];
     kvr_bf16 *y[2];
 };
 
-/* The same, then pairs of every head rotated, from x to y. */
+/* RMSNorm of x, then RoPE on the pairs of every head, into y. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS, 4)
     rope_rows(struct kvr_rows r, int pairs_of_head, struct both_of all, struct of_squares mean,
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-/* x += y, by the gate of the row's frame. */
+/* Residual: x += y, scaled by the gate of the row's frame. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     sum_rows(struct kvr_rows r, kvr_global<const kvr_bf16> y, bool gated,
@@ -260,7 +260,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Whether eight numbers side by side are never apart: rows of d, vectors so many floats apart. */
+/* Whether vectors of eight stay aligned: rows of d elements, parameter vectors `stride` floats apart. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);
@@ -272,7 +272,7 @@ static bool by_eight(int d, int64_t stride, const void *const *p, int n)
     return true;
 }
 
-/* As many as have something of a row of d at once. */
+/* Threads per CTA: enough to cover a row of d in one pass, up to the maximum. */
 template <int HOW> static unsigned threads_of(int d)
 {
     const int n = (d / form<HOW>::N + 31) / 32 * 32;

@@ -14,15 +14,15 @@
 #include "harness/device/kernel.cuh"
 
 enum {
-    PAIR = 2, /* blocks of a cluster */
+    PAIR = 2, /* CTAs of a cluster */
     CONSUMERS = 2,
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 128,
     COLUMNS = 256,
-    HALVES = COLUMNS / KVR_PRODUCT_BLOCK, /* sums of a group: [64,128] each */
+    HALVES = COLUMNS / KVR_PRODUCT_BLOCK, /* accumulator tiles of a consumer group: [64,128] each */
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,
-    LINE = DEPTH * 2, /* bytes of a row of a stage */
+    LINE = DEPTH * 2, /* bytes per row of a stage */
     OCTET = 8 * LINE,
     A_BYTES = ROWS * LINE,
     W_BYTES = COLUMNS * LINE,
@@ -41,17 +41,17 @@ struct layer {
     kvr_bf16 *y;
     float *squares;
     int n, columns;
-    int blocks, across; /* sums of squares of a row; tiles of columns */
+    int blocks, across; /* sums of squares per row; column tiles */
 };
 
-/* What a launch is given. */
+/* Kernel argument. */
 struct work {
     struct kvr_tensor_map x;
     struct layer of[KVR_PRODUCT_LAYERS];
     const float *gate;
     int64_t gate_stride;
-    int m, k, tokens_per_frame, across, tiles; /* of all layers; of pairs of blocks, */
-    int shared;                                /* of which so many share weights */
+    int m, k, tokens_per_frame, across, tiles; /* column tiles of all layers; tiles of CTA pairs; */
+    int shared;                                /* the first `shared` of them multicast weights */
 };
 static_assert(sizeof(struct work) <= 4096, "arguments of a kernel");
 
@@ -60,7 +60,7 @@ struct spot {
     bool shares;
 };
 
-/* Of tile `tile` of a pair of blocks. A block that has none has rows behind the last. */
+/* This CTA's half of pair tile `tile`. A CTA without work gets rows past the last. */
 static __device__ __forceinline__ struct spot spot_of(const struct work &w, int tile)
 {
     const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;
@@ -81,7 +81,7 @@ static __device__ __forceinline__ struct spot spot_of(const struct work &w, int 
     return s;
 }
 
-/* The first of a pair, and how far it is to the next. */
+/* Persistent schedule: a cluster's first tile, and the stride to its next one. */
 static __device__ __forceinline__ int first_tile()
 {
     return kvr_block_x() / PAIR;
@@ -97,7 +97,7 @@ static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<ui
     return kvr_as<uint64_t>(shared + AT_BARRIERS);
 }
 
-/* What is to be fetched next, by one thread. */
+/* Position of the producer: the next stage to load. */
 struct fetch {
     int tile, k0;
     unsigned i;
@@ -154,15 +154,15 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
 
 /* ---- consumer warp groups ------------------------------------------------------------------- */
 
-/* This warp has read a place: both blocks are told. */
+/* Consumer release: this warp arrives on the empty mbarrier of both CTAs. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> full, unsigned i)
 {
     if (lane < PAIR)
         kvr_remote_arrive(kvr_remote_of(full + (int)(STAGES + i % STAGES), (unsigned)lane));
 }
 
-/* Words w and v of a lane of even t and of the next one, exchanged: two words side by side of w in the one
- * and of v in the other. */
+/* Exchanges words between lanes t and t + 1, t even, so that a store is 8 bytes: the even lane gets both
+ * words w, the odd lane both words v. */
 static __device__ __forceinline__ uint2 beside(unsigned w, unsigned v, bool odd)
 {
     const unsigned got = __shfl_xor_sync(~0u, odd ? w : v, 1);
@@ -176,8 +176,8 @@ static __device__ __forceinline__ float sum_of_four(float v)
     return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/* GELU in its tanh form, with the hardware's power of two and reciprocal: where the power is infinite
- * GELU is 0, and NaN of -infinity. */
+/* tanh GELU with the hardware exp2 and reciprocal. If exp2 overflows, GELU is 0; GELU(-infinity) is
+ * NaN. */
 static __device__ __forceinline__ float gelu(float u)
 {
     const float log2e = 1.4426950408889634f, a = -2.0f * 0.7978845608028654f * log2e;
@@ -185,7 +185,7 @@ static __device__ __forceinline__ float gelu(float u)
     return u * kvr_reciprocal(1.0f + kvr_exp2(u * fmaf(a * 0.044715f * u, u, a)));
 }
 
-/* 16 pairs of a row in each of four lanes: columns 8 i + 2 t and the next of `count`. */
+/* A row is 16 column pairs in each of four lanes: pair i of lane t is columns 8 i + 2 t and the next. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
 static __device__ __forceinline__ void leave_squares(const struct layer &l, const unsigned *pair,
@@ -194,7 +194,7 @@ static __device__ __forceinline__ void leave_squares(const struct layer &l, cons
     float sum = 0;
 
 #pragma unroll
-    for (int i = 0; i < PAIRS; i++) { /* zeros behind the last column */
+    for (int i = 0; i < PAIRS; i++) { /* pairs past the last column are 0 */
         const float low = kvr_bf16_low(pair[i]), high = kvr_bf16_high(pair[i]);
 
         sum = fmaf(high, high, fmaf(low, low, sum));
@@ -204,8 +204,8 @@ static __device__ __forceinline__ void leave_squares(const struct layer &l, cons
         kvr_global<float>(l.squares)[entry] = sum;
 }
 
-/* A row's part of KVR_PRODUCT_BLOCK columns from n0 on; of sums 4 i + 2 r and the next, i < PAIRS. WHOLE:
- * the row and all of these columns are there, and a bias, so that nothing of it is asked. */
+/* Epilogue of one row and KVR_PRODUCT_BLOCK columns from n0 on, from accumulators 4 i + 2 r and the next,
+ * i < PAIRS. WHOLE: the row and all columns exist and there is a bias, so no bounds are checked. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
@@ -249,7 +249,7 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             high = gelu(high);
         }
         if (E == KVR_PRODUCT_RESIDUAL) {
-            const unsigned y = kvr_bf16_pair(low, high); /* as a pass that adds would find it */
+            const unsigned y = kvr_bf16_pair(low, high); /* rounded, as a separate residual pass would read it */
 
             low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
             high = fmaf(kvr_bf16_high(y), g[i].y, kvr_bf16_high(pair[i]));
@@ -261,7 +261,7 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
     if (l.squares)
         leave_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
-        __syncwarp(); /* what neighbours write has been read */
+        __syncwarp(); /* neighbouring lanes have read what is overwritten */
     const kvr_global<uint2> to = kvr_as<uint2>(y + 8 * odd + 2 * (t - odd));
 
 #pragma unroll
@@ -273,7 +273,7 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
     }
 }
 
-/* Rows row and row + 8 of each thread; none of its warp's is behind `last`. */
+/* Epilogue of rows `row` and row + 8 of each thread; `last` is the last row of its warp. */
 template <int E>
 static __device__ __forceinline__ void finish(const struct work &w, const struct layer &l,
                                               kvr_sums &sums, int row, int last, int n0)
@@ -283,7 +283,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
         for (int r = 0; r < 2; r++)
             finish_row<E, true>(w, l, sums, r, row + 8 * r, n0);
     } else {
-#pragma unroll 1 /* rare: less code */
+#pragma unroll 1 /* rare: keeps code small */
         for (int r = 0; r < 2; r++) {
             finish_row<E, false>(w, l, sums, 0, row + 8 * r, n0);
 #pragma unroll
@@ -293,7 +293,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
     }
 }
 
-/* A consuming group, 0 or 1. */
+/* Main loop of consumer group 0 or 1. */
 template <int E>
 static __device__ __forceinline__ void consume(const struct work &w, int group,
                                                kvr_shared<uint8_t> shared)
@@ -332,7 +332,7 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
         const struct layer &l = w.of[s.layer];
         const int first = s.m0 + group * (ROWS / CONSUMERS) + 16 * warp;
 
-        /* One after the other, so that there is less code. */
+        /* Not unrolled, to keep code small. */
 #pragma unroll 1
         for (int n0 = s.n0; n0 < s.n0 + COLUMNS && n0 < l.columns; n0 += KVR_PRODUCT_BLOCK) {
             finish<E>(w, l, sums[0], first + lane / 4, first + 15, n0);
@@ -343,21 +343,21 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
     }
 }
 
-/* Both blocks. */
+/* Barrier of both CTAs of the cluster. */
 static __device__ __forceinline__ void meet()
 {
     kvr_cluster_arrive();
     kvr_cluster_wait();
 }
 
-/* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
+/* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */
 template <int END>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     linear_wgmma(const __grid_constant__ struct work w)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The same for all lanes, as the compiler does not see of a quotient. */
+    /* Warp-uniform; the shuffle makes that known to the compiler. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
 
     if (!threadIdx.x) {
@@ -378,11 +378,11 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         kvr_setmaxnreg_inc<OF_CONSUMER>();
         consume<END>(w, group - 1, shared);
     }
-    meet(); /* until the other has no more for this one */
+    meet(); /* the other CTA may still multicast into this one's shared memory */
 #endif
 }
 
-/* ---- on the host ---------------------------------------------------------------------------- */
+/* ---- host ----------------------------------------------------------------------------------- */
 
 bool kvr_product_here(const struct kvr_stream *s)
 {
@@ -411,7 +411,7 @@ bool kvr_product_can(const struct kvr_product *p)
     return true;
 }
 
-/* Rows of k columns, so many of them to a copy. */
+/* Tensor map of n rows of k columns, with TMA boxes of of_tile rows. */
 static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, int k, int of_tile)
 {
     return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);
