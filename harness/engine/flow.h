@@ -25,9 +25,10 @@ struct kvr_flow {
     void *x;                  /* [N,d]: what blocks add to */
     void *y;                  /* [N,d]: a norm of it, or what is to be added */
     struct kvr_residual left; /* still to be added to x; narrow alone */
-    bool fuses;     /* a layer's epilogue adds to x, and leaves sums of squares, in one launch */
-    float *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers, */
-    bool squared;   /* if it left them */
+    bool fuses; /* a layer's epilogue adds to x, and leaves sums of squares, in one launch */
+    float
+        *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers, */
+    bool squared; /* if it left them */
 };
 
 /* The norm that half a block begins with: * (1 + factor) + shift of the row's frame, frames so many floats

@@ -32,7 +32,7 @@ struct kvr_replay_request {
     bool evict;
     enum kvr_path path;
     enum kvr_attend_as attend;
-    int64_t staged_bytes; /* see struct kvr_cache_shape */
+    int64_t staged_bytes;      /* see struct kvr_cache_shape */
     kvr_cache_watch_fn *watch; /* sees every call; NULL: nobody, as in every timed run */
     void *watch_ctx;
     bool phases;  /* keep each pass's time by phase; not in a timed run */

@@ -44,7 +44,7 @@ struct kvr_rollout_request {
     bool evict;
     enum kvr_path path;
     enum kvr_attend_as attend;
-    int64_t staged_bytes; /* see struct kvr_cache_shape */
+    int64_t staged_bytes;      /* see struct kvr_cache_shape */
     enum kvr_dtype exact;      /* KVR_BF16 */
     kvr_cache_watch_fn *watch; /* sees every call; NULL: nobody, as in every timed run */
     void *watch_ctx;
