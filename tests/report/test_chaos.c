@@ -520,7 +520,7 @@ START_TEST(ledger_of_claims)
     }
     kvr_table_close(&t);
     kvr_ledger_free(&l);
-    /* Without a database only arithmetic is told. */
+    /* Without a database only arithmetic gives verdicts. */
     ck_assert_int_eq(kvr_claims(&l, path, NULL, &(struct kvr_claims_options){ 0 }), KVR_OK);
     ck_assert_int_eq(l.n[KVR_CLAIM_HOLDS], 1);
     ck_assert_int_eq(l.n[KVR_CLAIM_NOT], 1);
