@@ -35,7 +35,8 @@ plan "numbers and truth values in quotes" quoted.yaml
 cp "$out" quoted.out
 sed 's/^frames: 6/frames: 6\nwindow: [6, 0]\nseed: 1\nrepeats: 2\nevict: false/' plain.yaml >bare.yaml
 plan "the same without" bare.yaml
-check "mean the same" diff "$out" quoted.out
+# The estimate of time depends on what else runs.
+check "mean the same" diff <(grep -v "TFLOP/s" "$out") <(grep -v "TFLOP/s" quoted.out)
 
 # A key for anchors.
 sed 's/^frames: 6/frames: *f/; 1i x-common: &f [6]\nx-more: {a: 1}' plain.yaml >anchors.yaml
