@@ -557,7 +557,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             next.load(a, l, s, values, p.h);
         __syncwarp();
         decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, place, to);
-        if (left < KEYS) /* zero-fill past the end of the span, where codes and scales are arbitrary */
+        if (left <
+            KEYS) /* zero-fill past the end of the span, where codes and scales are arbitrary */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
                 put_row(to, place, r - row, zeros);

@@ -73,7 +73,9 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 #else
     unsigned negative;
 
-    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair)); /* each sign bit replicated 16 times */
+    asm("prmt.b32 %0, %1, 0, 0xbb99;"
+        : "=r"(negative)
+        : "r"(pair)); /* each sign bit replicated 16 times */
 #endif
     return pair ^ (negative & 0x7fff7fffu);
 }

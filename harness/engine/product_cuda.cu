@@ -249,7 +249,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             high = gelu(high);
         }
         if (E == KVR_PRODUCT_RESIDUAL) {
-            const unsigned y = kvr_bf16_pair(low, high); /* rounded, as a separate residual pass would read it */
+            const unsigned y =
+                kvr_bf16_pair(low, high); /* rounded, as a separate residual pass would read it */
 
             low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
             high = fmaf(kvr_bf16_high(y), g[i].y, kvr_bf16_high(pair[i]));

@@ -47,8 +47,8 @@ struct kvr_product_layer {
 
 struct kvr_product {
     int64_t m;
-    int k;             /* of x and every w, zeros where they are padded */
-    const kvr_bf16 *x; /* [m,k] */
+    int k;                /* of x and every w, zeros where they are padded */
+    const kvr_bf16 *x;    /* [m,k] */
     int tokens_per_frame; /* rows of a frame, which share a gate */
     enum kvr_product_end end;
     const float *gate; /* of KVR_PRODUCT_RESIDUAL, [n] of the row's frame; NULL: 1 */
