@@ -575,9 +575,12 @@ static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
 static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span,
                       size_t row, const struct queries *q, const struct sums *into)
 {
-    const struct kvr_attend_mma_span *last = &list->span[list->n - 1];
+    const struct kvr_attend_mma_span *last;
 
-    return list->n && last->k.raw && last->k.dtype == KVR_BF16 && !last->row_bias &&
+    if (!list->n)
+        return false;
+    last = &list->span[list->n - 1];
+    return last->k.raw && last->k.dtype == KVR_BF16 && !last->row_bias &&
            (const kvr_bf16 *)last->k.raw >= list->k && (const kvr_bf16 *)last->k.raw < list->v &&
            (const kvr_bf16 *)last->k.raw + (size_t)last->n * row == span->k.raw &&
            last->log_m == span->log_m && list->q.f32 == q->f32 && list->q.bf16 == q->bf16 &&
