@@ -4,7 +4,7 @@
  *     u = x * inverse * weight;    pairs of u rotated in float64;    rounded once
  *
  * as in kvr_ops. The sum of squares in `inverse` is left by the linear layer that wrote the queries
- * (KVR_LEFT_SQUARES of product_cuda.h), as partial sums added in order. */
+ * (kvr_product_layer.squares), as partial sums added in order. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 
