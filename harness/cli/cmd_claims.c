@@ -45,7 +45,7 @@ const struct kvr_command kvr_command_claims = {
     .summary = "test claims of papers against a database",
     .usage = "[LEDGER.yaml] [options]",
     .examples = "  kvreel claims --db out/study33.db\n"
-                "  kvreel claims --db out/study33.db --format md >docs/claims.md\n"
+                "  kvreel claims --db out/study33.db --format csv >claims.csv\n"
                 "  kvreel claims mine.yaml --db kvreel.db --json\n",
     .details = "A claim holds, does not hold, is equal within its margin, or is futile, by a\n"
                "confidence sequence and e-BH over all claims: a database may be judged while it\n"
