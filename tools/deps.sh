@@ -6,7 +6,7 @@
 #     tools/deps.sh --neon    those, and what `make check-kernels-neon` runs: a compiler for ARM, and
 #                             QEMU for single programs, which also plays an x86 without AVX
 #     tools/deps.sh --tests   those of the first line, and all else that a test can use: a browser, shells,
-#                             QEMU, Slurm, a virtual environment (tools/test-venv.sh), a metric's weights.
+#                             QEMU, Slurm, a virtual environment (tools/test/test-venv.sh), a metric's weights.
 #                             KVREEL_TEST_ALL=1 is the same
 #
 # Says what it installs. Asks nothing as root or with a sudo that needs no password.
@@ -46,16 +46,16 @@ finish() {
     case $what in
     --lint)
         if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
-            bash tools/nvdisasm.sh --install >/dev/null
+            bash tools/sass/nvdisasm.sh --install >/dev/null
         fi
         exit 0
         ;;
     --tests) ;;
     *) exit 0 ;;
     esac
-    bash tools/test-venv.sh
-    python=$(bash tools/test-python.sh)
-    PIP="$python -m pip" bash tools/fetch-stlpips.sh
+    bash tools/test/test-venv.sh
+    python=$(bash tools/test/test-python.sh)
+    PIP="$python -m pip" bash tools/fetch/fetch-stlpips.sh
     exit 0
 }
 

@@ -286,8 +286,8 @@ if [ "$mode" = --commands ]; then
     exit 0
 fi
 # What the program carries of other files.
-sh tools/embed-texts.sh methods/script/*.py >"$out/obj/texts.c"
-sh tools/embed-bytes.sh kvr_salience_nano models/nano/salience.safetensors >"$out/obj/salience.c"
+sh tools/embed/embed-texts.sh methods/script/*.py >"$out/obj/texts.c"
+sh tools/embed/embed-bytes.sh kvr_salience_nano models/nano/salience.safetensors >"$out/obj/salience.c"
 commands >"$out/commands"
 rm -f "$out"/lib*.a
 xargs -0 -P "$(nproc)" -I{} bash -c '{}' <"$out/commands" >"$out/build.log" 2>&1 || {

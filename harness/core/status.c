@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* With the few pointers of the emulator, under the 1 KiB that tools/check-library.sh allows. */
+/* With the few pointers of the emulator, under the 1 KiB that tools/lint/check-library.sh allows. */
 enum { MESSAGE_MAX = 960 };
 static _Thread_local char message[MESSAGE_MAX];
 

@@ -12,7 +12,7 @@
  *     floor       the same with the chaos floor of the prompt
  *
  * Pairing and two_videos are in use (claims_values.sql); the suites are drawn in strata
- * (tools/draw-suites.py), which the intervals take no credit for. */
+ * (tools/fixtures/draw-suites.py), which the intervals take no credit for. */
 #ifndef KVR_REPORT_VARIANCE_H
 #define KVR_REPORT_VARIANCE_H
 

@@ -73,7 +73,7 @@ static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
     char *argv[] = { name, command, NULL };
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
-    /* Under valgrind /proc/self/exe is valgrind; tools/valgrind.sh sets this. */
+    /* Under valgrind /proc/self/exe is valgrind; tools/test/tiny-sweep.sh sets this. */
     const char *self = getenv("KVREEL_SELF");
     sigset_t none, defaults;
     int rc;

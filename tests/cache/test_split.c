@@ -60,7 +60,7 @@ START_TEST(multiprocessors_end_together)
         ck_assert_msg(balance >= (k < 2 ? 0.95 : 0.98), "%d keys: %g", 4680 * k, balance);
         ck_assert_msg(efficiency(156, 4680 * k, &balance) >= (k < 3 ? 0.89 : 0.95), "%d keys", k);
     }
-    /* What tools/sass_model.py reckons with: 48 pieces of 5 parts, of 103 tiles each but the last. */
+    /* What tools/sass/sass_model.py reckons with: 48 pieces of 5 parts, of 103 tiles each but the last. */
     const struct kvr_attend_split s = kvr_attend_split_of(444, 512, KVR_ATTEND_SPLIT_SLOTS);
 
     ck_assert(s.n_whole == 396 && s.n_cut == 48 && s.parts == 5 && s.tiles == 103);

@@ -10,7 +10,7 @@ out=$work/stdout
 err=$work/stderr
 n_failed=0
 # What tests call Python; asked before the cache folder is another.
-python=$(bash tools/test-python.sh)
+python=$(bash tools/test/test-python.sh)
 export KVREEL_DATA=$root # models/ and configs/, wherever a test runs
 # The settings of whoever runs the tests are not ours.
 export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
@@ -116,7 +116,7 @@ YAML
 }
 
 # shared_sweep CONFIG DB OUT: what `kvreel run CONFIG --db DB --out OUT` leaves behind. Of scripts
-# that are run together (tools/run-tests.sh) the first measures, the others get copies of their own.
+# that are run together (tools/test/run-tests.sh) the first measures, the others get copies of their own.
 # For tests of what is done with results, not of how they come about.
 shared_sweep() {
     local place lock

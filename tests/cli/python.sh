@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # python.sh - for tests in Python, after lib.sh: $python is an interpreter with numpy, or the script
-# ends here and says what it skipped. KVREEL_PYTHON names another one (tools/test-python.sh).
+# ends here and says what it skipped. KVREEL_PYTHON names another one (tools/test/test-python.sh).
 
 library=$(dirname "$kvreel")/libkvreel.so
 

@@ -29,7 +29,7 @@ case $library in # the program would have to have the runtime too
 esac
 
 # Opened late: a copy of GNU's OpenMP under a name of its own is what a wheel of torch brings along.
-check "thread-local and writable data are small" bash tools/check-library.sh "$library"
+check "thread-local and writable data are small" bash tools/lint/check-library.sh "$library"
 check "a program that opens it late builds" "$cc" -std=c17 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -pthread tests/abi/late.c \
     -o "$work/late" -lm -ldl
 eaters=

@@ -142,10 +142,10 @@ check "the plain sha256 is sha256sum's" test "$("$work/sha" "$work"/*.bytes)" = 
 
 # ---- measured figures are data ------------------------------------------------------------------------
 
-check "docs/cuda.md has the table of results/measured" python3 "$root/tools/measured.py" check
+check "docs/cuda.md has the table of results/measured" python3 "$root/tools/measure/measured.py" check
 sed 's/^\(| `attention.dense[^|]*| \)[0-9.]*/\1999/' "$root/docs/cuda.md" >"$work/cuda.md"
-python3 "$root/tools/measured.py" check "$work/cuda.md" >"$out" 2>"$err"
+python3 "$root/tools/measure/measured.py" check "$work/cuda.md" >"$out" 2>"$err"
 check "another figure is noticed" test $? -eq 1
-python3 "$root/tools/measured.py" add h100 "$work/run" >"$out" 2>"$err"
+python3 "$root/tools/measure/measured.py" add h100 "$work/run" >"$out" 2>"$err"
 check "an emulated run is no measurement" test $? -eq 1
 says "with the reason" 'is of no device: backend emulated'

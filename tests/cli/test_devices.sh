@@ -3,7 +3,7 @@
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-says_of() { bash "$root/tools/check-devices.sh" "$1" >"$out" 2>&1; }
+says_of() { bash "$root/tools/lint/check-devices.sh" "$1" >"$out" 2>&1; }
 
 check "nobody asks which device it is" says_of "$root"
 cat "$out"

@@ -6,14 +6,14 @@ exits 0 "list methods --md" list methods --md
 check "a row per method" test "$(grep -c '^| [A-Z]' "$out")" -eq \
     "$("$kvreel" list methods --json | jq length)"
 cp docs/methods.md "$work/methods.md"
-check "the tables can be made" bash tools/methods-table.sh "$kvreel" "$work/methods.md"
+check "the tables can be made" bash tools/measure/methods-table.sh "$kvreel" "$work/methods.md"
 check "docs/methods.md is up to date (make docs)" diff docs/methods.md "$work/methods.md"
 sed 's/^| RTN_INT4 .*/| RTN_INT4 | another row |/' docs/methods.md >"$work/old.md"
 check "a wrong row is seen" bash -c "! diff -q docs/methods.md '$work/old.md'"
-check "and put right" bash tools/methods-table.sh "$kvreel" "$work/old.md"
+check "and put right" bash tools/measure/methods-table.sh "$kvreel" "$work/old.md"
 check "to the same text" diff docs/methods.md "$work/old.md"
 grep -v 'methods:end' docs/methods.md >"$work/open.md"
-check "a marker that is gone is refused" bash -c "! bash tools/methods-table.sh '$kvreel' '$work/open.md'"
+check "a marker that is gone is refused" bash -c "! bash tools/measure/methods-table.sh '$kvreel' '$work/open.md'"
 check "and the file stays" bash -c "grep -v 'methods:end' docs/methods.md | cmp - '$work/open.md'"
 exits 2 "--md of metrics" list metrics --md
 exits 2 "--md and --json" list methods --md --json

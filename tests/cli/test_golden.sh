@@ -5,13 +5,13 @@
 . tests/cli/lib.sh || exit 1
 
 check "codes, figures under a teacher and free rollouts are what they were" \
-    bash tools/golden.sh "$kvreel"
+    bash tools/measure/golden.sh "$kvreel"
 
 # finds NAME PATTERN ARGS...: the comparison fails, for this reason.
 finds() {
     local name=$1 pattern=$2
     shift 2
-    if bash tools/golden.sh "$kvreel" "$@" >"$out" 2>&1; then
+    if bash tools/measure/golden.sh "$kvreel" "$@" >"$out" 2>&1; then
         fail "$name"
     else
         check "$name" grep -qE "$pattern" "$out"
@@ -30,7 +30,7 @@ finds "a step off by one part in 256 where it is written: other codes" \
     'codes: RTN_INT2: stored_sha256' \
     --part codes --method RTN_INT2 --as OFF_WRITTEN_INT2 -- --plugin "$off"
 # Where it is read no byte is another: that is for the figures.
-check "a step off where it is read: the same codes" bash tools/golden.sh "$kvreel" \
+check "a step off where it is read: the same codes" bash tools/measure/golden.sh "$kvreel" \
     --part codes --method RTN_INT2 --as OFF_READ_INT2 -- --plugin "$off"
 for where in WRITTEN READ; do
     finds "a step off by one part in 256: another error ($where)" 'forced: RTN_INT2: latent_error' \
@@ -41,7 +41,7 @@ done
 mkdir -p "$work/results/golden"
 ln -s "$root/configs" "$root/models" "$work/"
 cd "$work" || exit 1
-tool=$root/tools/golden.sh
+tool=$root/tools/measure/golden.sh
 sed 's/^RTN_INT2,\([0-9]*\)/RTN_INT2,1\1/' "$root/results/golden/codes.csv" >results/golden/codes.csv
 sed 's/^RTN_INT2,./RTN_INT2,x/' "$root/results/golden/forced.csv" >results/golden/forced.csv
 sed 's/^RTN_INT2,0,.*/RTN_INT2,0,99/' "$root/results/golden/free.csv" >results/golden/free.csv

@@ -3,7 +3,7 @@
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-says_of() { bash "$root/tools/check-includes.sh" "$1" >"$out" 2>&1; }
+says_of() { bash "$root/tools/lint/check-includes.sh" "$1" >"$out" 2>&1; }
 
 check "every include is allowed" says_of "$root"
 cat "$out"
@@ -33,3 +33,14 @@ planted "a circle in the table is found" \
 
 sed -i "/^| \`$media\`/d" "$work/tree/docs/architecture.md"
 planted "a row that is gone is found" 'the row of [a-z]* names files/media, which has no row'
+
+# The index of tools/.
+index_of() { bash "$root/tools/lint/check-index.sh" "$1" >"$out" 2>&1; }
+check "tools/README.md has every script" index_of "$root"
+cp -r "$root/tools" "$work/tree/"
+: >"$work/tree/tools/measure/new.sh"
+if index_of "$work/tree"; then fail "a script without a line: passed"; fi
+check "a script without a line is found" grep -qx 'tools/measure/new.sh: no line in tools/README.md' "$out"
+rm "$work/tree/tools/measure/new.sh" "$work/tree/tools/release/deb.sh"
+if index_of "$work/tree"; then fail "a line without a script: passed"; fi
+check "a line without a script is found" grep -qx 'tools/README.md: no script tools/release/deb.sh' "$out"

@@ -11,7 +11,7 @@ to=$dest/opt/kvreel
 mkdir -p "$to/share/doc"
 echo 'not ours' >"$to/share/doc/other"
 before=$(cd "$dest" && find . | sort)
-check "install" bash tools/install.sh install "$kvreel" "$cc" "$dest" /opt/kvreel
+check "install" bash tools/release/install.sh install "$kvreel" "$cc" "$dest" /opt/kvreel
 check "make has the goals" make -n install uninstall deb dist
 for file in bin/kvreel share/kvreel/models/nano/dit.safetensors share/kvreel/configs/suites/moviegen-nano.yaml \
     share/kvreel/results/published include/kvreel/methods/plugin.h include/kvreel/kvreel.h lib/libkvreel.so lib/libkvreel.so.1 lib/pkgconfig/kvreel.pc share/man/man1/kvreel.1 \
@@ -56,19 +56,19 @@ fi
 kvreel=$ours
 cd "$root" || exit 1
 n=$(wc -l <"$to/share/kvreel/installed.txt")
-check "installing again" bash tools/install.sh install "$kvreel" "$cc" "$dest" /opt/kvreel
+check "installing again" bash tools/release/install.sh install "$kvreel" "$cc" "$dest" /opt/kvreel
 check "changes nothing" test "$n" -eq "$(wc -l <"$to/share/kvreel/installed.txt")"
 echo mine >"$to/share/kvreel/models/mine"
-check "uninstall" bash tools/install.sh uninstall "$kvreel" "$cc" "$dest" /opt/kvreel
+check "uninstall" bash tools/release/install.sh uninstall "$kvreel" "$cc" "$dest" /opt/kvreel
 check "keeps what is not its own" test -e "$to/share/kvreel/models/mine"
 rm -r "$to/share/kvreel"
 check "and leaves nothing else" diff <(echo "$before") <(cd "$dest" && find . | sort)
-check "uninstall of nothing is an error" bash -c "! bash tools/install.sh uninstall '$kvreel' '$cc' '$dest' /opt/kvreel"
+check "uninstall of nothing is an error" bash -c "! bash tools/release/install.sh uninstall '$kvreel' '$cc' '$dest' /opt/kvreel"
 
 # --- the package ----------------------------------------------------------------------------
 
 if has dpkg-deb "the Debian package" && has dpkg-shlibdeps "the Debian package"; then
-    check "the package is built" bash tools/deb.sh "$kvreel" "$cc" "$(realpath -m --relative-to=. "$work/deb")"
+    check "the package is built" bash tools/release/deb.sh "$kvreel" "$cc" "$(realpath -m --relative-to=. "$work/deb")"
     deb=$(find "$work/deb" -name '*.deb')
     check "it is one file" test -s "$deb"
     check "it names the libraries it is linked with" bash -c "dpkg-deb -f '$deb' Depends | grep -q 'libsqlite3-0.*'"
@@ -85,7 +85,7 @@ if has dpkg-deb "the Debian package" && has dpkg-shlibdeps "the Debian package";
     exits 0 "and generates" generate --frames 3 -q -p 'a large red disc' -o d
     cd "$root" || exit 1
     cp "$deb" "$work/first.deb"
-    check "built again" bash tools/deb.sh "$ours" "$cc" "$work/deb"
+    check "built again" bash tools/release/deb.sh "$ours" "$cc" "$work/deb"
     check "it is the same, byte for byte" cmp "$deb" "$work/first.deb"
 fi
 

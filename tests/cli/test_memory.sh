@@ -12,7 +12,7 @@ shim=$build/tests/faults/malloc_fault.so
 export FAULT_LOG=$work/faults
 
 without_memory() { # COMMAND-PATTERN
-    bash tools/fault-malloc.sh "$build" 0 "$1" || { cat "$FAULT_LOG" && false; }
+    bash tools/test/fault-malloc.sh "$build" 0 "$1" || { cat "$FAULT_LOG" && false; }
 }
 # What doctor looks for with the loader is not there, and is: stand-ins for the driver's libraries.
 check "doctor, without a GPU's libraries" without_memory '^doctor'

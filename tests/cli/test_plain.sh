@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# tools/plain.sh finds what CONTRIBUTING.md's rules of language exclude, and a baseline may only fall.
+# tools/lint/plain.sh finds what CONTRIBUTING.md's rules of language exclude, and a baseline may only fall.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-says_of() { bash "$root/tools/plain.sh" "$1" >"$out" 2>&1; }
+says_of() { bash "$root/tools/lint/plain.sh" "$1" >"$out" 2>&1; }
 
 tree=$work/tree
-mkdir -p "$tree/tools" "$tree/harness/core" "$tree/docs"
+mkdir -p "$tree/tools/lint" "$tree/harness/core" "$tree/docs"
 long='One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty one two three four five six seven eight nine thirty one two three four five six.'
 clean() {
@@ -20,7 +20,7 @@ found() { # what-is-found pattern
     clean
 }
 clean
-: >"$tree/tools/plain.baseline"
+: >"$tree/tools/lint/plain.baseline"
 check "plain text passes" says_of "$tree"
 
 printf '/* The tile,\n * of which the rows are read\n * by those who multiply. */\n' >"$tree/harness/core/a.h"
@@ -41,15 +41,15 @@ check "35 words, a code block, a name in a comment and an identifier pass" says_
 clean
 
 echo '/* Nobody. Whoever. */' >"$tree/harness/core/a.c"
-echo 'phrase harness/core 2' >"$tree/tools/plain.baseline"
+echo 'phrase harness/core 2' >"$tree/tools/lint/plain.baseline"
 check "what the baseline has passes" says_of "$tree"
 echo '/* Nobody. Whoever. Nobody. */' >"$tree/harness/core/a.c"
 if says_of "$tree"; then fail "one more than the baseline: passed"; else ok "one more than the baseline fails"; fi
-bash "$root/tools/plain.sh" --lower "$tree"
-check "the baseline is not raised" grep -qx 'phrase harness/core 2' "$tree/tools/plain.baseline"
+bash "$root/tools/lint/plain.sh" --lower "$tree"
+check "the baseline is not raised" grep -qx 'phrase harness/core 2' "$tree/tools/lint/plain.baseline"
 echo '/* Nobody. */' >"$tree/harness/core/a.c"
-bash "$root/tools/plain.sh" --lower "$tree"
-check "the baseline is lowered" grep -qx 'phrase harness/core 1' "$tree/tools/plain.baseline"
+bash "$root/tools/lint/plain.sh" --lower "$tree"
+check "the baseline is lowered" grep -qx 'phrase harness/core 1' "$tree/tools/lint/plain.baseline"
 
 ( # Of a folder with old findings, only those on changed lines are listed.
     cd "$tree" && git init -q . && git add . && git -c user.name=t -c user.email=t@t commit -qm one &&

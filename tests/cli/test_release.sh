@@ -6,8 +6,8 @@ git rev-parse HEAD >"$work/head" 2>/dev/null || {
     exit 0
 }
 
-check "dist" bash tools/dist.sh "$kvreel" "$work/a"
-check "dist again" bash tools/dist.sh "$kvreel" "$work/b"
+check "dist" bash tools/release/dist.sh "$kvreel" "$work/a"
+check "dist again" bash tools/release/dist.sh "$kvreel" "$work/b"
 tar=$(find "$work/a" -name 'kvreel-*.tar.gz')
 bill=$(find "$work/a" -name 'kvreel-*.spdx.json')
 check "the same archive, byte for byte" cmp "$tar" "$work/b/$(basename "$tar")"
@@ -35,6 +35,6 @@ json "the bill has them with versions" '[.relationships[] | select(.relationship
 check "every file's sum is right" bash -c "cd '$top' && jq -r '.files[] | .checksums[0].checksumValue + \"  \" + .fileName' '$bill' |
     sha256sum --quiet -c -"
 
-check "a sample of objects is the same in two places" bash tools/reproducible.sh "$work/twice" \
+check "a sample of objects is the same in two places" bash tools/release/reproducible.sh "$work/twice" \
     build/harness/core/version.o build/harness/core/status.o build/methods/registry.o \
     build/methods/kernels/pack_isa.avx2.o build/methods/corrections/corrections_cuda.emu.o build/plots/report/page.o

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools/sass_model.py reads out of machine code, on a listing whose numbers are known.
+# What tools/sass/sass_model.py reads out of machine code, on a listing whose numbers are known.
 . tests/cli/lib.sh || exit 1
 has "$python" "what is read out of machine code" || exit 0
 # An instruction a line: stall, then its text; labels as they are. As nvdisasm -hex prints them.
@@ -13,7 +13,7 @@ listing() {
           printf "                                        /* 0x%x0000000000 */\n", 2 * (stall + 7 * 32 + 7 * 256) }'
 }
 model() { # STATUS NAME ARGUMENT...
-    "$python" tools/sass_model.py "$work/k.hex" "${@:3}" >"$out" 2>"$err"
+    "$python" tools/sass/sass_model.py "$work/k.hex" "${@:3}" >"$out" 2>"$err"
     check "$2" test $? -eq "$1"
 }
 listing attend <<'CODE' >"$work/k.hex"
@@ -178,7 +178,7 @@ check "is not what a tile takes" test "$(row instructions)" = 2
 # How many of 132 multiprocessors are busy, and for how long: 444 blocks of 512 tiles are cut as
 # tests/cache/test_split.c has it.
 check "blocks are cut and laid out" "$python" -c '
-import sys; sys.path.insert(0, "tools")
+import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m
 assert m.cut(444, 512) == [512] * 396 + [103 + 4] * 48 * 4 + [100 + 4] * 48
 assert m.cut(264, 512) == [512] * 264 and m.cut(12, 2) == [2] * 12
@@ -188,7 +188,7 @@ assert m.makespan([10] * 264, [3, 5]) == 50
 assert m.makespan([10] * 132 + [4], [3, 5]) == 4 * 5 + 6 * 3'
 # Of bytes a product has twice the columns of one of BF16, and takes its time.
 check "products of bytes take half the time" "$python" -c '
-import sys; sys.path.insert(0, "tools")
+import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m
 bf16 = m.Instruction(0, "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24")
 byte = m.Instruction(0, "IGMMA.64x128x32.U8.U8 R24, R148, gdesc[UR8], R24, gsb0")
@@ -196,7 +196,7 @@ assert (m.products(bf16), m.products(byte)) == (16, 32)
 assert m.held_by(bf16) == m.held_by(byte) == 64 * 1.1'
 # A product that takes 1.1 times its time at the peak rate; what a block and a launch take besides.
 check "what an H100 took comes of the constants" python3 -c '
-import sys; sys.path.insert(0, "tools")
+import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m
 def near(got, measured, share):
     assert abs(got / measured - 1) <= share, (got, measured)
@@ -212,6 +212,6 @@ echo 'nothing' >"$work/k.hex"
 model 1 "a listing without kernels"
 says "is named" 'no kernel with a loop of tensor products'
 check "the limits that are kept are read" "$python" -c '
-import sys; sys.path.insert(0, "tools")
+import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m
-sys.exit(len(list(m.limits_of("tools/sass-limits.txt"))) < 2)'
+sys.exit(len(list(m.limits_of("tools/sass/sass-limits.txt"))) < 2)'

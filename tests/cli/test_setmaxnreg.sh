@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools/setmaxnreg.py reads out of PTX, ptxas' log and machine code: which splits of registers hang.
+# What tools/sass/setmaxnreg.py reads out of PTX, ptxas' log and machine code: which splits of registers hang.
 . tests/cli/lib.sh || exit 1
 if ! command -v python3 >/dev/null; then
     echo "skip - there is no python3"
@@ -24,7 +24,7 @@ sass() { # REGISTERS THREADS DEC INC
     printf '        /*90e0*/  USETMAXREG.DEALLOC.CTAPOOL 0x%x ;  /* 0x0 */\n' "$3"
 }
 fits() { # STATUS NAME
-    python3 tools/setmaxnreg.py --log "$work/k.log" "$work/k.ptx" >"$out" 2>"$err"
+    python3 tools/sass/setmaxnreg.py --log "$work/k.log" "$work/k.ptx" >"$out" 2>"$err"
     check "$2" test $? -eq "$1"
 }
 log 168 >"$work/k.log"
@@ -34,7 +34,7 @@ for split in "120 192 0" "104 200 0" "24 240 0" "128 192 1" "112 200 1" "24 248 
     fits "$status" "PTX: $dec + 2 x $inc of 3 x 168"
     [ "$status" = 0 ] || says "says so" "_Z1k: $dec \+ 2 x $inc registers of a thread, the launch allocates 3 x 168"
     sass 168 384 "$dec" "$inc" >"$work/k.hex"
-    python3 tools/setmaxnreg.py "$work/k.hex" >"$out" 2>"$err"
+    python3 tools/sass/setmaxnreg.py "$work/k.hex" >"$out" 2>"$err"
     check "SASS: $dec + 2 x $inc of 3 x 168" test $? -eq "$status"
 done
 ptx 384 120 192 >"$work/k.ptx"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# tools/run-tests.sh: skips are listed by reason. With KVREEL_TEST_ALL=1 only those for the hardware
+# tools/test/run-tests.sh: skips are listed by reason. With KVREEL_TEST_ALL=1 only those for the hardware
 # pass.
 . tests/cli/lib.sh || exit 1
-mkdir -p "$work/tree/tests/cli" "$work/tree/tools" "$work/tree/build"
-cp tools/run-tests.sh tools/test-python.sh "$work/tree/tools"
+mkdir -p "$work/tree/tests/cli" "$work/tree/tools/test" "$work/tree/build"
+cp tools/test/run-tests.sh tools/test/test-python.sh "$work/tree/tools/test"
 cp tests/hardware.txt "$work/tree/tests"
 cd "$work/tree" || exit 1
 unset KVREEL_TEST_ALL KVREEL_UNIT_ONLY KVREEL_TEST_SHARED
 
-runs() { KVREEL_PYTHON=$python bash tools/run-tests.sh build >"$out" 2>"$err"; }
+runs() { KVREEL_PYTHON=$python bash tools/test/run-tests.sh build >"$out" 2>"$err"; }
 fails() { ! runs; }
 script() { printf '%s\n' "$2" >"tests/cli/test_$1.sh"; }
 

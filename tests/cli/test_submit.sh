@@ -48,7 +48,7 @@ check "which is 18 cells" test "$(sql stub.db 'SELECT count(*) FROM cell')" -eq 
 # --- a real one ---------------------------------------------------------------------------
 started=
 if [ -n "${KVREEL_SLURM_TEST-}${KVREEL_TEST_ALL-}" ] && command -v slurmctld >/dev/null && ! sinfo -h >/dev/null 2>&1; then
-    "$root/tools/slurm-one-node.sh" start && started=1
+    "$root/tools/test/slurm-one-node.sh" start && started=1
 fi
 if ! command -v sinfo >/dev/null || ! timeout 5 sinfo -h 2>/dev/null | grep -q idle; then
     skip "a real Slurm" "no node of Slurm is idle"
@@ -91,5 +91,5 @@ after=$(sql "real/shard-$victim.db" "SELECT key, finished FROM cell WHERE outcom
 check "what the killed task had finished was not measured again" \
     bash -c 'test -z "$(comm -23 <(printf "%s\n" "$1") <(printf "%s\n" "$2"))"' _ "$before" "$after"
 echo "victim $victim had $(printf '%s\n' "$before" | grep -c .) cells; $(head -3 real/task-"$victim".log | tr '\n' '|')"
-[ -n "$started" ] && "$root/tools/slurm-one-node.sh" stop
+[ -n "$started" ] && "$root/tools/test/slurm-one-node.sh" stop
 exit 0

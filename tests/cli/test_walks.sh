@@ -16,7 +16,7 @@ git -C "$clone" add -A
 git -C "$clone" -c user.name=walk -c user.email=walk@localhost commit -q -m "and others' files"
 
 # An installed one that docs/install.md speaks of.
-bash tools/install.sh install "$kvreel" "${CC:-gcc}" "" "$clone.bin/prefix" >"$out" 2>&1 || fail "kvreel can be installed"
+bash tools/release/install.sh install "$kvreel" "${CC:-gcc}" "" "$clone.bin/prefix" >"$out" 2>&1 || fail "kvreel can be installed"
 export PKG_CONFIG_PATH=$clone.bin/prefix/lib/pkgconfig
 
 walk "$clone" CONTRIBUTING CONTRIBUTING.md plain

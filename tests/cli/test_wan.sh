@@ -5,7 +5,7 @@ folder=$root/tests/fixtures/wan_folder
 
 if has "$python" "the folder is what its script writes"; then
     check "the folder is what its script writes" \
-        bash -c "'$python' tools/make-tiny-wan.py --small '$work/again' && diff -r '$work/again' '$folder'"
+        bash -c "'$python' tools/fixtures/make-tiny-wan.py --small '$work/again' && diff -r '$work/again' '$folder'"
 fi
 printf 'a small dog runs\n\n  \nsalt &amp; pepper in the rain\n' >"$work/prompts.txt"
 exits 0 "embed: a text file" embed -p "$work/prompts.txt" --model "$folder" -o "$work/pack.safetensors" -q --json

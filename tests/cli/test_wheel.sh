@@ -8,13 +8,13 @@ needs_library "the wheel"
 python_has "setuptools pip auditwheel" "the wheel" || exit 0
 unset KVREEL_LIB PYTHONPATH
 
-check "is built" bash tools/wheel.sh "$library" "$work/dist"
+check "is built" bash tools/release/wheel.sh "$library" "$work/dist"
 wheel=$(echo "$work"/dist/kvreel-*.whl)
 case $wheel in
 *-py3-none-manylinux_2_*) ok "for every Python 3 and a version of glibc" ;;
 *) fail "its tag is that of one machine: $wheel" ;;
 esac
-check "again: the one in the folder" test "$(bash tools/wheel.sh "$library" "$work/dist" 2>"$err" | tail -n 1)" = "$wheel"
+check "again: the one in the folder" test "$(bash tools/release/wheel.sh "$library" "$work/dist" 2>"$err" | tail -n 1)" = "$wheel"
 
 # A clean environment: numpy is a copy.
 check "an environment" "$python" -m venv "$work/clean"

@@ -1,4 +1,4 @@
-/* test_lm.c - the language model against a forward written in NumPy (tools/make-lm-fixture.py). */
+/* test_lm.c - the language model against a forward written in NumPy (tools/fixtures/make-lm-fixture.py). */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* test_tae.c - the tiny decoder, frame after frame, against whole clips in double precision
- * (tools/make-taehv-fixture.py), on the CPU and on the emulated device. */
+ * (tools/fixtures/make-taehv-fixture.py), on the CPU and on the emulated device. */
 #include "harness/engine/vae/tae.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 /* test_torch.c - .pt files: valid ones exactly, hostile ones refused, damaged ones survived.
  *
- * tests/fixtures/pt is written by tools/make-pt-fixtures.py; ../shared/fixtures/real, where it is,
+ * tests/fixtures/pt is written by tools/fixtures/make-pt-fixtures.py; ../shared/fixtures/real, where it is,
  * holds files of torch itself and many more that lie. */
 #include <jansson.h>
 #include <string.h>

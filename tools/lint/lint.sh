@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# lint.sh - formatting, static analysis, headers that stand alone, and a second compiler.
+#
+#     tools/lint/lint.sh           what takes minutes on two cores
+#     tools/lint/lint.sh --all     what compiles everything again, too: clang for every instruction set, nvcc
+#     ONLY='cppcheck'              the steps whose name matches
+#
+# A tool that is not installed, and a step that is left to --all, are named; whatever is found fails the
+# goal. tools/deps.sh --lint installs the tools.
+set -uo pipefail
+
+mapfile -t sources < <(git ls-files '*.c')
+mapfile -t headers < <(git ls-files '*.h')
+mapfile -t cuda < <(git ls-files '*.cu' '*.cc')
+mapfile -t cuda_headers < <(git ls-files '*.cuh')
+mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+bad=0
+all=
+[ "${1-}" = --all ] && all=1
+only=${ONLY-}
+cores=$(nproc 2>/dev/null || echo 2)
+
+step() { # name command...
+    local name=$1 log start=$SECONDS
+    shift
+    if [ -n "$only" ] && [[ ! $name =~ $only ]]; then return; fi
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1; then
+        printf 'ok    %s, %d s\n' "$name" $((SECONDS - start))
+    else
+        printf 'FAIL  %s, %d s\n' "$name" $((SECONDS - start))
+        sed 's/^/      | /' "$log" | head -n 80
+        bad=1
+    fi
+    rm -f "$log" "$log.files"
+}
+
+have() { # tool what-for
+    command -v "$1" >/dev/null && return 0
+    echo "skip  $2: $1 is not installed"
+    return 1
+}
+
+warn=(-Wall -Wextra -Werror -Wshadow)
+strict=(-Wstrict-prototypes -Wmissing-prototypes)
+# shellcheck disable=SC2207  # flags are words
+flags=($(pkg-config --cflags jansson yaml-0.1 sqlite3 libcrypto libavformat libavcodec libavutil \
+    libswscale check 2>/dev/null) -I. -D_GNU_SOURCE)
+
+# each N FILE... -- COMMAND...: COMMAND with N files at a time, one command per core.
+each() {
+    local n=$1 files=()
+    shift
+    while [ "$1" != -- ]; do
+        files+=("$1")
+        shift
+    done
+    shift
+    printf '%s\0' "${files[@]}" | xargs -0 -n "$n" -P "$cores" "$@"
+}
+
+alone() { # language standard compiler headers...
+    local lang=$1 std=$2 cc=$3 h work rc=0 wrappers=()
+    shift 3
+    work=$(mktemp -d)
+    for h in "$@"; do
+        # The include comes twice: a header without a guard fails here.
+        printf '#include "%s"\n#include "%s"\n' "$h" "$h" >"$work/${h//\//__}.in"
+        wrappers+=("$work/${h//\//__}.in")
+    done
+    each 8 "${wrappers[@]}" -- "$cc" -x "$lang" -std="$std" -march=native -Wall -Wextra -Werror "${flags[@]}" -fopenmp \
+        -fsyntax-only || rc=1
+    rm -rf "$work"
+    return "$rc"
+}
+
+alone_emulated() { # headers...
+    local keep=("${flags[@]}")
+    local flags=("${keep[@]}" -DKVR_EMULATED -Wno-unknown-pragmas -Wno-unused-function)
+    alone c++ c++17 g++ "$@"
+}
+
+# Names the files; `make format` mends them.
+formatted() {
+    each 16 "$@" -- clang-format --dry-run -Werror 2>&1 | sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' | sort -u >"$log.files"
+    cat "$log.files"
+    test ! -s "$log.files"
+}
+
+clang_builds() {
+    each 8 "${sources[@]}" -- clang -std=c17 "${warn[@]}" "${strict[@]}" "${flags[@]}" -march=native -fopenmp -fsyntax-only
+}
+
+# The emulated build of the CUDA sources, by the second compiler.
+clang_builds_cuda() {
+    local f plain=() throwing=() rc=0
+    for f in "${cuda[@]}"; do
+        case $f in
+        harness/device/*_cuda.cu) ;;                            # nvcc's alone
+        */onednn_guard.cc | */spiece.cc) throwing+=("$f") ;; # where exceptions of libraries end
+        *) plain+=("$f") ;;
+        esac
+    done
+    local options=(-x c++ -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas "${flags[@]}" -DKVR_EMULATED -fno-rtti -fsyntax-only)
+    each 2 "${plain[@]}" -- clang++ "${options[@]}" -fno-exceptions || rc=1
+    each 2 "${throwing[@]}" -- clang++ "${options[@]}" -fexceptions || rc=1
+    return "$rc"
+}
+
+# nvcc takes every kernel, and none spills registers but the rare forms of attend_mma_coded: two grids
+# (139, 143), one of keys and values not coded (172 to 175).
+no_spills() {
+    make -s V=1 cuda || return 1
+    find "${BUILD:-build}" -name '*.cuda.o.log' -exec cat {} + |
+        awk '/Compiling entry function/ { name = $0 }
+             /bytes spill/ && !/ 0 bytes spill stores, 0 bytes/ && name !~ /attend_mma_codedILi(143|17[2-5])E/ { print name; print; bad = 1 }
+             /spill/ { n++ }
+             END { if (!n) print "no kernel was compiled"; exit bad || !n }'
+}
+
+# What warp groups ask for (setmaxnreg, from PTX) beside what ptxas gave their kernel: more hangs on a device.
+registers_fit() {
+    local f rc=0 work
+    work=$(mktemp -d)
+    while read -r f; do
+        nvcc -I. -std=c++17 -O3 -fmad=false -arch=sm_90a -ptx -o "$work/k.ptx" "$f" &&
+            python3 tools/sass/setmaxnreg.py --log "${BUILD:-build}/${f%.cu}.cuda.o.log" "$work/k.ptx" || rc=1
+    done < <(git grep -l 'kvr_setmaxnreg_inc<' -- 'harness/*.cu' 'methods/*.cu')
+    rm -rf "$work"
+    return "$rc"
+}
+
+later() { # name: not a step of minutes
+    [ -n "$all" ] && return 0
+    echo "left  $1: make lint-all"
+    return 1
+}
+
+step "includes go one way" bash tools/lint/check-includes.sh
+step "tools/README.md lists every script" bash tools/lint/check-index.sh
+step "nobody asks which device it is" bash tools/lint/check-devices.sh
+step "text in the field's words" bash tools/lint/plain.sh
+if have shellcheck 'shell scripts'; then
+    step "shell scripts" each 8 "${scripts[@]}" -- shellcheck -x -S warning -e SC2154
+fi
+if have clang-format formatting; then
+    every=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
+    step "formatting of ${#every[@]} files" formatted "${every[@]}"
+fi
+if have gcc 'headers alone'; then
+    step "headers alone, C17" alone c c17 gcc "${headers[@]}"
+    seam=()
+    for h in "${headers[@]}"; do
+        case $h in
+        methods/*/* | methods/part.h) ;; # shared with kernels, where C++ is a device's
+        harness/core/*.h | harness/cache/cache.h | methods/*.h) seam+=("$h") ;;
+        esac
+    done
+    step "headers of the seam alone, C++17" alone c++ c++17 g++ "${seam[@]}"
+fi
+if have g++ 'CUDA headers alone'; then
+    step "CUDA headers alone, emulated" alone_emulated "${cuda_headers[@]}"
+fi
+if have clang 'the second compiler'; then
+    step "clang takes every source" clang_builds
+    step "clang takes every CUDA source, emulated" clang_builds_cuda
+fi
+if have cppcheck cppcheck; then
+    # Without the tests: Check's macros hide from it which assertions end a function.
+    mapfile -t product < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
+    # System headers are not read (they take minutes), so loops that hide in their macros are
+    # spelled out here.
+    # Scratch memory holds floats, integers and BF16 by turns: of each cast between them
+    # invalidPointerCast says that their bits differ, which nobody reads across.
+    step "cppcheck" cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE \
+        '-Djson_object_foreach(o,k,v)=while((k=next_key(o))&&(v=next_value(o)))' \
+        '-Djson_array_foreach(a,i,v)=while((v=element(a,i=next_index(a))))' \
+        --enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
+        --suppress='*:/usr/*' --suppress=invalidPointerCast -j "$cores" "${product[@]}"
+fi
+step "the library opens late in a process" sh -c 'make -s -j2 lib && bash tools/lint/check-library.sh "${BUILD:-build}/libkvreel.so"'
+if have clang 'loops' && later "clang's optimiser, for every instruction set"; then
+    step "clang's optimiser is silent about loops, for every instruction set" make -s -j"$cores" CC=clang loops
+fi
+[ -z "$(command -v nvcc)" ] && [ -x /usr/local/cuda/bin/nvcc ] && PATH=$PATH:/usr/local/cuda/bin # where the Makefile looks, too
+if have nvcc 'machine code of the CUDA kernels' && have python3 'machine code of the CUDA kernels'; then
+    if NVDISASM=$(bash tools/sass/nvdisasm.sh --install 2>&1); then
+        export NVDISASM
+        step "machine code of attention within its limits" bash tools/sass/sass.sh
+        step "machine code of codecs within its limits" bash tools/sass/sass-streams.sh
+    else
+        echo "skip  machine code of the CUDA kernels: $NVDISASM"
+    fi
+    if later "every kernel by nvcc"; then
+        step "nvcc takes every kernel, and none spills" no_spills
+        step "registers of warp groups fit what the launch allocates" registers_fit
+        step "what a session with a GPU will build" bash tools/device-check.sh --build 90 "${BUILD:-build}/device-90"
+    fi
+fi
+echo "lint: $SECONDS s"
+exit $bad

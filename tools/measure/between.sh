@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# between.sh - put standard input between the markers of a page.
+#
+#     COMMAND | tools/measure/between.sh FILE NAME    between <!-- NAME:begin ... --> and <!-- NAME:end -->
+set -euo pipefail
+
+file=$1
+name=$2
+table=$(mktemp)
+trap 'rm -f "$table" "$table.new"' EXIT
+cat >"$table"
+awk -v table="$table" -v name="$name" '
+    $0 == "<!-- " name ":end -->" { inside = 0; closed++ }
+    !inside { print }
+    index($0, "<!-- " name ":begin") == 1 {
+        inside = 1; opened++
+        while ((getline line < table) > 0) print line
+    }
+    END { if (opened != 1 || closed != 1) exit 1 }
+' "$file" >"$table.new" || {
+    echo "$file: need one pair of lines <!-- $name:begin ... --> and <!-- $name:end -->" >&2
+    exit 1
+}
+cmp -s "$table.new" "$file" || cat "$table.new" >"$file"

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# cpu-figures.sh - the tables of docs/cpu-figures.md, from runs of this build on this machine.
+#
+#     tools/measure/cpu-figures.sh BUILD/kvreel >docs/cpu-figures.md
+#     VARIANTS='avx2' THREADS='1' ROUNDS=9 SHAPE=768x9984x12x128 tools/measure/cpu-figures.sh ...
+#
+# Every figure is a same-run ratio with the reference named above its table; the machine should have
+# nothing else to do (the load stands above each table). About ten minutes on two cores.
+set -euo pipefail
+
+kvreel=$1
+best=$("$kvreel" version --json | sed -n 's/.*"variant": *"\([a-z0-9]*\)".*/\1/p')
+variants=${VARIANTS:-avx2 ${best:-vnni}}
+threads=${THREADS:-1 2}
+rounds=${ROUNDS:-9}
+shape=${SHAPE:-1560x14040x4x128}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export OMP_WAIT_POLICY=passive
+
+# One run: NAME VARIANT THREADS words...; rows "name|reference<TAB>ratio (median unit)".
+measure() {
+    local name=$1 variant=$2 n=$3
+    shift 3
+    KVREEL_CPU=$variant OMP_NUM_THREADS=$n "$kvreel" bench "$@" --json \
+        >"$dir/$name.$variant.$n" 2>"$dir/log" || { cat "$dir/log" >&2; exit 1; }
+    sed -n 's/^bench: //p' "$dir/log" >"$dir/machine.$name.$variant.$n"
+}
+
+# The fields of one JSON document of rows, a line each: name, reference, ratio, median, unit, error.
+fields() {
+    tr -d '\n' <"$1" | sed 's/}, *{/}\n{/g' | sed 's/[][]//g' | awk '
+        function field(key,   m) {
+            if (match($0, "\"" key "\": *(\"[^\"]*\"|[^,}]*)")) {
+                m = substr($0, RSTART, RLENGTH)
+                sub(/^"[^"]*": */, "", m)
+                gsub(/"/, "", m)
+                return m
+            }
+            return ""
+        }
+        { print field("name") "\t" field("reference") "\t" field("ratio") "\t" field("median") \
+              "\t" field("unit") "\t" field("error") }'
+}
+
+table() { # NAME TITLE
+    local name=$1 v t f files=() tsv=()
+    printf '\n## %s\n\n' "$2"
+    for v in $variants; do for t in $threads; do
+        [ -e "$dir/$name.$v.$t" ] || continue
+        printf '* %s, %s: %s\n' "$v" "$t" "$(cat "$dir/machine.$name.$v.$t")"
+        files+=("$v.$t")
+    done; done
+    for f in "${files[@]}"; do
+        fields "$dir/$name.$f" >"$dir/$name.$f.tsv"
+        tsv+=("$dir/$name.$f.tsv")
+    done
+    # A cell is "ratio (median)"; the error stands in a column where a row has one.
+    awk -F'\t' -v n="${#files[@]}" -v heads="$(printf '%s\t' "${files[@]/./, }")" '
+        FNR == 1 { file++ }
+        {
+            key = $1
+            sub(/\.(portable|avx2|avx512|avxvnni|vnni|neon)\.t/, ".t", key)
+            if (!(key in seen)) { order[++rows] = key; seen[key] = 1 }
+            if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
+            unit = $5
+            cell[key, file] = $3 == "null" ? "-" : sprintf("%.2f (%.3g)", $3, $4)
+            if ($6 != "null" && $6 != "") { error[key] = sprintf("%.1e", $6); errors = 1 }
+        }
+        END {
+            print "\nReference: " refs "; median in " unit ".\n"
+            split(heads, head, "\t")
+            line = "| row |"; rule = "|---|"
+            for (f = 1; f <= n; f++) { line = line " " head[f] " |"; rule = rule "---:|" }
+            print line (errors ? " error |" : "")
+            print rule (errors ? "---:|" : "")
+            for (i = 1; i <= rows; i++) {
+                line = "| `" order[i] "` |"
+                for (f = 1; f <= n; f++) line = line " " cell[order[i], f] " |"
+                print line (errors ? " " error[order[i]] " |" : "")
+            }
+        }' "${tsv[@]}"
+}
+
+cat <<'TEXT'
+# CPU kernel figures
+
+How fast attention, linear layers and codecs are on one machine; `kvreel bench attention` gives the same on yours.
+`tools/measure/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
+faster) and, in parentheses, the median. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
+`attention.int8` rows is kvreel's own F32 attention over BF16 tokens. `error` is relative to an FP64 softmax over the
+decoded cache.
+TEXT
+for v in $variants; do
+    for t in $threads; do
+        measure attention "$v" "$t" attention -n "$rounds"
+        measure gemm "$v" "$t" gemm -n "$rounds"
+    done
+    measure large "$v" 1 attention -n 3 --shape "$shape"
+    measure codec "$v" 2 codec -n "$rounds"
+done
+table attention "Attention"
+threads=1 table large "Attention, a longer cache ($shape)"
+table gemm "Linear layers"
+threads=2 table codec "Codecs"

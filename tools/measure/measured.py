@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""measured.py - figures of devices as data: results/measured/GPU/.
+
+    tools/measure/measured.py add GPU OUT [--patched WORDS]   rows of a run of tools/device-check.sh --run
+    tools/measure/measured.py table [GPU]                     the newest row of every name, as Markdown
+    tools/measure/measured.py docs [FILE]                     that table between the markers of docs/cuda.md, and a
+                                                      short one of rollouts between those of README.md
+    tools/measure/measured.py check [FILE]                    status 1 where the file has another table
+
+sessions.csv has a line for each run: card, driver, clocks, date, commit, and what was patched. rows.csv has
+its rows, each by its session. A figure of a session that was patched, or whose tree had changes, says so.
+"""
+import argparse
+import csv
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SESSION = ["session", "date", "commit", "changes", "card", "driver", "cuda", "sm_mhz", "memory_mhz",
+           "power_limit_w", "patched"]
+ROW = ["session", "name", "unit", "value", "best", "ratio", "reference", "mhz", "watts", "n", "note"]
+BEGIN, END = re.compile(r"<!-- h100:begin.*?-->\n"), "<!-- h100:end -->"
+
+
+def read(path):
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def write(path, names, rows):
+    with open(path, "w", newline="") as f:
+        w = csv.DictWriter(f, names, lineterminator="\n")
+        w.writeheader()
+        w.writerows(rows)
+
+
+def figure(x):
+    return "" if x is None or x == "" else f"{float(x):.6g}"
+
+
+def bench_row(r):
+    """Rows of one line of JSON; a forward has one for each phase."""
+    if "mean" in r:
+        for phase in ("mean", "linear", "cross", "attention", "other"):
+            name = r["name"] if phase == "mean" else f"{r['name']}:{phase}"
+            yield {"name": name, "unit": r["unit"], "value": figure(r[phase]), "n": r["n"]}
+        return
+    yield {"name": r["name"], "unit": r["unit"], "value": figure(r.get("median")), "best": figure(r.get("min")),
+           "ratio": figure(r.get("ratio")), "reference": r.get("reference", ""), "mhz": figure(r.get("mhz")),
+           "watts": figure(r.get("watts")), "n": r.get("n", ""), "note": r.get("missing") or ""}
+
+
+def rollout_rows(path):
+    """Seconds and peak memory of each cell's summary row, and the codes of a time that is NOISY."""
+    for r in read(path) if path.exists() else []:
+        if r.get("n_ok") in ("0", "", None):
+            continue
+        reading = "@study" if r.get("reading") == "study" and "@study" not in r["method"] else ""
+        noisy = not r.get("runtime_s")
+        name = f"rollout.{r['method']}{reading}.{r['path']}.{r['frames']}x{r['window']}"
+        for column, unit, scale in (("runtime_seen_s" if noisy else "runtime_s", "s", 1),
+                                    ("peak_bytes", "GiB", 2.0**-30)):
+            if r.get(column):
+                yield {"name": name if unit == "s" else name + ":peak", "unit": unit,
+                       "value": figure(float(r[column]) * scale), "n": r.get("n_ok", ""),
+                       "note": f"NOISY {r.get('time_codes', '')}".strip() if noisy and unit == "s" else ""}
+
+
+def add(gpu, out, patched):
+    folder = ROOT / "results/measured" / gpu
+    folder.mkdir(parents=True, exist_ok=True)
+    report = json.loads((out / "report.json").read_text())
+    package = report["package"]
+    session = re.sub(r"[^0-9T]", "", report["date"])[:13]
+    sessions = read(folder / "sessions.csv") if (folder / "sessions.csv").exists() else []
+    rows = read(folder / "rows.csv") if (folder / "rows.csv").exists() else []
+    if package["backend"] != "cuda" or not report["gpu"]:
+        sys.exit(f"measured: {out}/report.json is of no device: backend {package['backend']}, GPU {report['gpu']}")
+    if any(s["session"] == session for s in sessions):
+        sys.exit(f"measured: session {session} is there already")
+    sessions.append({"session": session, "date": report["date"], "commit": package["commit"],
+                     "changes": package["changes"], "card": report["gpu"], "driver": report["driver"] or "",
+                     "cuda": package.get("cuda", ""), "sm_mhz": report["sm_mhz_max"] or "",
+                     "memory_mhz": report["memory_mhz"] or "", "power_limit_w": report["power_limit_w"] or "",
+                     "patched": patched})
+    new = [b for r in report["rows"] for b in bench_row(r)] + list(rollout_rows(out / "rollouts.csv"))
+    if not new:
+        sys.exit(f"measured: {out} has no rows")
+    rows += [{"session": session, **r} for r in new]
+    write(folder / "sessions.csv", SESSION, sessions)
+    write(folder / "rows.csv", ROW, rows)
+    print(f"measured: {len(new)} rows of session {session}")
+
+
+GROUPS = [
+    ("Attention", r"^attention\.|^pytorch\."),
+    ("Codecs", r"^(de)?quantise\."),
+    ("Linear layers", r"^gemm\."),
+    ("One forward", r"^forward\."),
+    ("Rollouts", r"^rollout\."),
+]
+
+
+def round4(x):
+    x = float(x)
+    if x >= 1000:
+        return f"{x:,.0f}"
+    return f"{x:.4g}"
+
+
+def line(r, session):
+    unit, value = r["unit"], float(r["value"])
+    if unit == "GFLOP/s":
+        unit, value = "TFLOP/s", value / 1000
+    beside = f"{float(r['ratio']):.3g} of {r['reference']}" if r["ratio"] else ""
+    return f"| `{r['name']}` | {round4(value)} {unit} | {beside} | {r['mhz'] or session['sm_mhz']} | {session['mark']} |"
+
+
+def with_ratio(r):
+    return f"{round4(r['value'])}" + (f" ({float(r['ratio']):.2f})" if r["ratio"] else "")
+
+
+def codec_table(rows, sessions):
+    """Coding and decoding of a codec on one line."""
+    out = ["| codec | coding, GB/s (of a copy) | decoding, GB/s (of a copy) | run |", "|---|---|---|---|"]
+    for name, r in rows.items():
+        back = rows.get("de" + name)
+        if name.startswith("quantise.") and back:
+            out.append(f"| `{name.split('.', 1)[1]}` | {with_ratio(r)} | {with_ratio(back)} | {sessions[r['session']]['mark']} |")
+    return out
+
+
+def forward_table(rows, sessions):
+    """A forward and its phases on one line."""
+    phases = ("linear", "attention", "cross", "other")
+    out = ["| forward | ms | linear | attention | cross | other | run |", "|---|---|---|---|---|---|---|"]
+    for name, r in rows.items():
+        if name.startswith("forward.") and ":" not in name:
+            parts = [rows[f"{name}:{p}"]["value"] if f"{name}:{p}" in rows else "" for p in phases]
+            cells = [round4(x) if x else "" for x in [r["value"], *parts]]
+            out.append(f"| `{name}` | {' | '.join(cells)} | {sessions[r['session']]['mark']} |")
+    return out
+
+
+def table(gpu):
+    folder = ROOT / "results/measured" / gpu
+    sessions = {s["session"]: s for s in read(folder / "sessions.csv")}
+    rows = newest(gpu)
+    used = sorted({r["session"] for r in rows.values()})
+    for i, s in enumerate(used):
+        sessions[s]["mark"] = chr(ord("a") + i)
+    out = []
+    for title, pattern in GROUPS:
+        chosen = [r for n, r in rows.items() if re.search(pattern, n)]
+        if title == "Codecs" and chosen:
+            out += ["", f"{title}:", "", *codec_table(rows, sessions)]
+        elif title == "One forward" and chosen:
+            out += ["", f"{title}:", "", *forward_table(rows, sessions)]
+        elif chosen:
+            out += ["", f"{title}:", "", "| row | measured | beside | MHz | run |", "|---|---|---|---|---|"]
+            out += [line(r, sessions[r["session"]]) for r in chosen]
+    out += ["", "| run | date | card | driver | commit | what was patched |", "|---|---|---|---|---|---|"]
+    for s in (sessions[u] for u in used):
+        patched = s["patched"] or ("uncommitted changes" if s["changes"] == "true" else "nothing")
+        out.append(f"| {s['mark']} | {s['date'][:10]} | {s['card']} | {s['driver']} | {s['commit'][:12]} | {patched} |")
+    return "\n".join(out[1:]) + "\n"
+
+
+def newest(gpu):
+    """The newest row of every name."""
+    rows = {}
+    for r in read(ROOT / "results/measured" / gpu / "rows.csv"):
+        if r["value"] and (r["name"] not in rows or rows[r["name"]]["session"] <= r["session"]):
+            rows[r["name"]] = r
+    return rows
+
+
+SHORT = ["BF16", "RTN_INT4", "KIVI_INT2", "PRQ_INT4", "QUAROT_KV_INT4", "RTN_INT4@study", "QUAROT_KV_INT4@study"]
+
+
+def short_table(gpu):
+    """Rollouts of the last session, each beside its BF16."""
+    folder = ROOT / "results/measured" / gpu
+    all_rows = newest(gpu)
+    name = "rollout.{}.staged.42x21"
+    session = all_rows[name.format("BF16")]["session"]
+    rows = {r["name"]: r for r in read(folder / "rows.csv") if r["session"] == session and r["value"]}
+    about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
+    base = float(rows[name.format("BF16")]["value"])
+    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}: a rollout of Wan 1.3B's size with drawn",
+           "weights, 165 frames of 480x832, window 21, path `staged`, the transformer alone, one timed rollout each:", "",
+           "| method | s | of BF16 | peak, GiB |", "|---|---:|---:|---:|"]
+    for m in SHORT:
+        r, peak = rows.get(name.format(m)), rows.get(name.format(m) + ":peak")
+        if r:
+            out.append(f"| {m} | {float(r['value']):.2f} | {float(r['value']) / base:.2f} | {float(peak['value']):.1f} |")
+    return "\n".join(out) + "\n"
+
+
+def filled(path, gpu):
+    text = path.read_text()
+    begin = BEGIN.search(text)
+    end = text.find(END)
+    if not begin or end < begin.end():
+        sys.exit(f"measured: {path} lacks the markers h100:begin and h100:end")
+    inside = short_table(gpu) if path.name == "README.md" else table(gpu)
+    return text, text[: begin.end()] + "\n" + inside + "\n" + text[end:]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = p.add_subparsers(dest="what", required=True)
+    a = sub.add_parser("add")
+    a.add_argument("gpu")
+    a.add_argument("out", type=pathlib.Path)
+    a.add_argument("--patched", default="")
+    sub.add_parser("table").add_argument("gpu", nargs="?", default="h100")
+    for name in ("docs", "check"):
+        sub.add_parser(name).add_argument("file", nargs="*", type=pathlib.Path,
+                                          default=[ROOT / "docs/cuda.md", ROOT / "README.md"])
+    args = p.parse_args()
+    if args.what == "add":
+        add(args.gpu, args.out, args.patched)
+    elif args.what == "table":
+        sys.stdout.write(table(args.gpu))
+    else:
+        for file in args.file:
+            old, new = filled(file, "h100")
+            if args.what == "docs":
+                file.write_text(new)
+            elif old != new:
+                sys.exit(f"measured: {file} has another table than results/measured/h100: run tools/measure/measured.py docs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# readme.sh - bring the README's pictures and its table up to date with the last `make demo`.
+#
+#     tools/measure/readme.sh build/kvreel
+set -euo pipefail
+
+kvreel=${1:-build/kvreel}
+dir=out/demo
+db=$dir/demo.db
+[ -e "$db" ] || {
+    echo "readme: no $db; run make demo first" >&2
+    exit 1
+}
+
+mkdir -p docs/img
+rows=()
+for method in BF16 RTN_INT4 RTN_INT2; do
+    rows+=("$method=$dir/run/$("$kvreel" query --db "$db" --csv "
+        SELECT artifact.path FROM cell JOIN artifact ON cell = key
+        WHERE kind = 'frames' AND method = '$method' AND jitter = 0 ORDER BY prompt_id LIMIT 1" |
+        tail -n 1 | tr -d '\r')")
+done
+"$kvreel" sheet docs/img/sheet.png "${rows[@]}" --columns 8
+cp "$dir/figures/pareto.png" docs/img/pareto.png
+
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
+"$kvreel" query --db "$db" --md "
+    SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
+           round(psnr_floor, 1) AS 'floor, dB',
+           round(ssim, 4) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
+           round(runtime_seen_s, 2) AS 'time seen, s', n_ok || '/' || n_attempted AS n
+    FROM summary ORDER BY compression" >"$table"
+{
+    echo
+    echo "Means over the demo's six prompts; 42 latent frames, window 21. \`time seen\` is the median wall time, not a"
+    echo "controlled measurement: one thread per cell, two cells at a time, on $("$kvreel" query --db "$db" --csv "
+        SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"'),"
+    echo "load $("$kvreel" version --json | jq -r ".load * 10 | round / 10") at the end."
+} >>"$table"
+sed -i -e '/^<!-- demo: /,/^<!-- end of demo/{//!d}' -e "/^<!-- demo: /r $table" README.md

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""setmaxnreg.py - whether the registers that warp groups ask for fit what their kernel's launch allocates.
+
+    nvcc -ptx -arch=sm_90a ... -o k.ptx;  nvcc -cubin -Xptxas -v ... 2>k.log
+    tools/sass/setmaxnreg.py --log k.log k.ptx
+    nvdisasm -hex k.cubin >k.hex;         tools/sass/setmaxnreg.py k.hex
+
+A launch allocates the registers per thread that ptxas gave the kernel, times its threads. setmaxnreg.inc waits
+until that pool has enough, so a kernel whose producer warp group keeps N registers per thread and whose G - 1
+consumers take M hangs when N + (G - 1) M exceeds G times the registers of the kernel. Threads come from the
+launch bounds. A listing is PTX, with registers from the log, or SASS of nvdisasm, which has them itself. Exit
+status: 1 when a kernel does not fit, when its registers or threads are not known, when ptxas ignored a
+setmaxnreg, or when no kernel has one.
+"""
+import argparse
+import re
+import sys
+
+WARP_GROUP = 128
+
+
+class Kernel:
+    def __init__(self, name):
+        self.name, self.threads, self.registers, self.inc, self.dec = name, None, None, set(), set()
+
+
+def of_ptx(lines):
+    kernels = []
+    for line in lines:
+        m = re.search(r"\.entry\s+(\w+)", line)
+        if m:
+            kernels.append(Kernel(m.group(1)))
+        m = re.match(r"\s*\.maxntid\s+(\d+)(?:,\s*(\d+))?(?:,\s*(\d+))?", line)
+        if m and kernels:
+            kernels[-1].threads = int(m.group(1)) * int(m.group(2) or 1) * int(m.group(3) or 1)
+        m = re.search(r"setmaxnreg\.(inc|dec)\S*\s+(\d+)", line)
+        if m and kernels:
+            getattr(kernels[-1], m.group(1)).add(int(m.group(2)))
+    return kernels
+
+
+def of_sass(lines):
+    by_name, of_text, of_info, attribute, words, of_count = {}, None, None, None, [], None
+    for line in lines:
+        m = re.match(r"^\.text\.(\S+):", line)
+        if m:
+            of_text = by_name.setdefault(m.group(1), Kernel(m.group(1)))
+        m = re.match(r"\s*\.section\s+\.nv\.info(?:\.([^\s,]+))?", line)
+        if m:
+            of_info = m.group(1) and by_name.setdefault(m.group(1), Kernel(m.group(1)))
+        m = re.search(r"nvinfo : (\S+)", line)
+        if m:
+            attribute, words, of_count = m.group(1), [], None
+        m = re.search(r"\.word\s+(?:index@\((\S+)\)|0x([0-9a-f]+))\s*$", line)
+        if m and attribute == "EIATTR_REGCOUNT":
+            if m.group(1):
+                of_count = by_name.setdefault(m.group(1), Kernel(m.group(1)))
+            elif of_count:
+                of_count.registers = int(m.group(2), 16)
+        elif m and attribute == "EIATTR_MAX_THREADS" and m.group(2) and of_info:
+            words.append(int(m.group(2), 16))
+            if len(words) == 3:
+                of_info.threads = words[0] * words[1] * words[2]
+        m = re.search(r"USETMAXREG\.(TRY_ALLOC|ALLOC|DEALLOC)\S*\s+(?:UP\w+,\s*)?0x([0-9a-f]+)", line)
+        if m and of_text:
+            (of_text.dec if m.group(1) == "DEALLOC" else of_text.inc).add(int(m.group(2), 16))
+    return list(by_name.values())
+
+
+def registers_of(log):
+    """Of ptxas -v: registers of a thread by kernel, of sm_90a where it compiled for several."""
+    out, name = {}, None
+    for line in log:
+        m = re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line)
+        if m:
+            name = m.group(1) if m.group(2).startswith("sm_90") else None
+        m = re.search(r"Used (\d+) registers", line)
+        if m and name:
+            out[name] = int(m.group(1))
+    return out
+
+
+def wrong(k):
+    """What is wrong with the kernel; None: it fits."""
+    if not k.threads or k.threads % WARP_GROUP:
+        return "launch bounds of %s threads, need a multiple of %d" % (k.threads, WARP_GROUP)
+    if not k.registers:
+        return "ptxas did not say how many registers it has"
+    if len(k.dec) > 1 or len(k.inc) > 1:
+        return "setmaxnreg of several kinds: dec to %s, inc to %s" % (sorted(k.dec), sorted(k.inc))
+    if not k.inc:
+        return None
+    groups = k.threads // WARP_GROUP
+    producer = k.dec and min(k.dec) or k.registers
+    consumer = max(k.inc)
+    if producer + (groups - 1) * consumer <= groups * k.registers:
+        return None
+    return ("%d + %d x %d registers of a thread, the launch allocates %d x %d: setmaxnreg.inc waits for ever"
+            % (producer, groups - 1, consumer, groups, k.registers))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("listing", nargs="+")
+    p.add_argument("--log", action="append", default=[], help="what ptxas -v said")
+    o = p.parse_args()
+    registers, bad, n = {}, 0, 0
+    for name in o.log:
+        with open(name, errors="replace") as f:
+            log = f.read().splitlines()
+        registers.update(registers_of(log))
+        for line in log:
+            if "setmaxnreg" in line:
+                print("%s: %s" % (name, line.strip()), file=sys.stderr)
+                bad += 1
+    for name in o.listing:
+        with open(name, errors="replace") as f:
+            text = f.read().splitlines()
+        for k in of_ptx(text) if any(".entry" in line for line in text) else of_sass(text):
+            if not k.inc and not k.dec:
+                continue
+            n += 1
+            k.registers = k.registers or registers.get(k.name)
+            what = wrong(k)
+            print("%s: %s registers, %s threads, dec to %s, inc to %s" %
+                  (k.name, k.registers, k.threads, sorted(k.dec), sorted(k.inc)))
+            if what:
+                print("%s: %s" % (k.name, what), file=sys.stderr)
+                bad += 1
+    if not n:
+        sys.exit("setmaxnreg: no kernel in %s has one" % " ".join(o.listing))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# test-honesty.sh - which tests pass although what they test is absent?
+#
+#     tools/test/test-honesty.sh BUILD [BREAK [TEST]]     those whose name matches the regular expression, else all
+#
+# Takes one thing away at a time, in a copy of the tracked files, and runs the tests whose source names it:
+#
+#     program NAME      a program that the tests call is not in PATH
+#     kvreel NAME       /bin/true, or /bin/false, in place of kvreel: every script
+#     library           libkvreel.so is not a library
+#     plugins           the plug-ins are not built
+#     fixture NAME      the folder tests/fixtures/NAME is empty
+#     data FOLDER       a folder that tests read is empty
+#     variable NAME=X   an environment variable turns a path off
+#
+# A kernel variant that is not compiled needs no test: the program does not link without it.
+#
+# A test notices when it fails or prints a skip. One that passes all the same is printed, unless tests/honesty.txt
+# says why it may: BREAK<TAB>TEST<TAB>REASON. Exit status 1 when there is one, or a line there is not needed.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+
+build=$(realpath "${1:?usage: tools/test/test-honesty.sh BUILD [PATTERN]}")
+pattern=${2:-.} tests_wanted=${3:-.}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+jobs=${KVREEL_TEST_JOBS:-$(nproc)}
+limit=${HONESTY_LIMIT:-300} # a test that waits for what does not come has noticed
+KVREEL_PYTHON=$(bash tools/test/test-python.sh)
+export KVREEL_PYTHON CK_DEFAULT_TIMEOUT=120 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+unset KVREEL_TEST_ALL
+: >"$work/results"
+
+# --- a copy of the tree ----------------------------------------------------------------------
+
+# linked FROM TO: TO becomes a folder with a link for each entry of FROM.
+linked() {
+    mkdir -p "$2"
+    find "$1" -mindepth 1 -maxdepth 1 -exec ln -sfn -t "$2" {} +
+}
+# A copy, since tests write into what they take for the sources; of the build what tests ask for.
+fresh() {
+    local name
+    tree=$work/tree.$((n_trees += 1))
+    mkdir -p "$tree/build"
+    git ls-files -z | xargs -0 cp -p --parents -t "$tree"
+    [ ! -d models/stlpips ] || cp -rp models/stlpips "$tree/models/" # fetched, not tracked
+    for name in libkvreel.so libkvreel.so.1 examples tests; do
+        ln -s "$build/$name" "$tree/build/$name"
+    done
+    cp -p "$build/kvreel" "$tree/build/kvreel"
+}
+n_trees=0
+
+# --- running ---------------------------------------------------------------------------------
+
+# In the tree, with the words in `with` as environment. Prints BREAK, TEST and what came of it.
+one() { # BREAK TEST TREE ENV...
+    local name=$1 test=$2 tree=$3 log rc
+    shift 3
+    log=$(mktemp "$work/log-XXXXXX")
+    cd "$tree" || exit 1
+    case $test in
+    *.sh) env "$@" timeout -k 5 "$limit" bash "$test" build/kvreel >"$log" 2>&1 ;;
+    *) env "$@" timeout -k 5 "$limit" "build/$test" >"$log" 2>&1 ;;
+    esac
+    rc=$?
+    if [ $rc -ne 0 ]; then
+        rc=fails
+    elif grep -q '^skip - \|^CUDA: .*needs a device' "$log"; then
+        rc=skips
+    else
+        rc=PASSES
+    fi
+    printf '%s\t%s\t%s\n' "$name" "$test" "$rc" | tee -a "$work/results" | sed -n 's/\tPASSES$/ passes, see below/p' >&2
+    rm -f "$log"
+}
+
+running=0
+try() { # BREAK TEST ENV...
+    [[ $2 =~ $tests_wanted ]] || return 0
+    one "$1" "$2" "$tree" "${@:3}" &
+    running=$((running + 1))
+    while [ "$running" -ge "$jobs" ]; do
+        wait -n
+        running=$((running - 1))
+    done
+}
+settle() {
+    wait
+    running=0
+    rm -rf "$tree"
+}
+wanted() { [[ $1 =~ $pattern ]]; }
+
+# naming REGEX: the scripts and the built programs whose source matches.
+naming() {
+    local f
+    for f in $(grep -lE -- "$1" tests/cli/test_*.sh) $(grep -lE -- "$1" tests/*/test_*.c); do
+        case $f in
+        *.sh) echo "$f" ;;
+        *) [ ! -x "$build/${f%.c}" ] || echo "${f%.c}" ;;
+        esac
+    done
+}
+
+# --- the breaks ------------------------------------------------------------------------------
+
+for program in true false; do
+    wanted "kvreel $program" || continue
+    fresh
+    cp "/bin/$program" "$tree/build/kvreel"
+    for t in tests/cli/test_*.sh; do try "kvreel $program" "$t"; done
+    settle
+done
+
+for program in gnuplot ffmpeg ffprobe jq sqlite3 node git man zsh fish qemu-x86_64 objdump nm; do
+    wanted "program $program" && command -v "$program" >/dev/null || continue
+    fresh
+    mkdir "$tree/.path"
+    for folder in /bin /usr/bin /sbin /usr/sbin /usr/local/bin; do linked "$folder" "$tree/.path"; done
+    rm -f "$tree/.path/$program"
+    [ "$program" != ffmpeg ] || rm -f "$tree/.path/ffprobe"
+    for t in $(naming "(^|[^a-z_./-])$program [^=]"); do
+        try "program $program" "$t" PATH="$tree/.path"
+    done
+    settle
+done
+
+if wanted library; then
+    fresh
+    rm "$tree/build/libkvreel.so" "$tree/build/libkvreel.so.1"
+    echo nothing >"$tree/build/libkvreel.so"
+    for t in $(naming 'libkvreel\.so|needs_library'); do try library "$t"; done
+    settle
+fi
+
+if wanted plugins; then
+    fresh
+    rm "$tree/build/examples" "$tree/build/tests"
+    linked "$build/tests" "$tree/build/tests"
+    rm -f "$tree/build/tests/plugins"
+    for t in $(naming 'tests/plugins/|examples/plugin/.*\.so'); do try plugins "$t"; done
+    settle
+fi
+
+for folder in tests/fixtures/*/; do
+    name=$(basename "$folder")
+    wanted "fixture $name" || continue
+    fresh
+    rm -r "${tree:?}/tests/fixtures/$name"
+    mkdir "$tree/tests/fixtures/$name"
+    for t in $(naming "fixtures/$name\b"); do try "fixture $name" "$t"; done
+    settle
+done
+
+for folder in models/nano results/golden results/published configs/suites tests/fuzz/corpus; do
+    wanted "data $folder" || continue
+    fresh
+    rm -r "${tree:?}/$folder"
+    mkdir "$tree/$folder"
+    for t in $(naming "$folder"); do try "data $folder" "$t"; done
+    settle
+done
+
+for variable in KVREEL_CPU=portable OMP_NUM_THREADS=1; do
+    wanted "variable $variable" || continue
+    fresh
+    case $variable in
+    KVREEL_CPU*) tests='tests/methods/test_isa tests/cli/test_cpu.sh tests/bench/test_kernel_cases' ;;
+    *) tests=$(naming 'omp_get_max_threads|omp_set_num_threads|OMP_NUM_THREADS') ;;
+    esac
+    for t in $tests; do try "variable $variable" "$t" "$variable"; done
+    settle
+done
+
+# --- what came of it -------------------------------------------------------------------------
+
+n=$(wc -l <"$work/results")
+grep -vE '^(#|$)' tests/honesty.txt | cut -f 1,2 | sort >"$work/explained"
+awk -F'\t' '$3 == "PASSES" { print $1 "\t" $2 }' "$work/results" | sort >"$work/passes"
+comm -23 "$work/passes" "$work/explained" | sed 's/\t/: /; s/$/ passes/'
+# Explained tests that this run tried.
+cut -f 1,2 "$work/results" | sort >"$work/tried"
+comm -12 "$work/explained" "$work/tried" | comm -23 - "$work/passes" | sed 's/\t/: /; s/$/ does not pass: its line in tests\/honesty.txt is not needed/'
+printf '%d runs: %d failed, %d skipped, %d passed, %d of them explained\n' "$n" \
+    "$(grep -c '	fails$' "$work/results")" "$(grep -c '	skips$' "$work/results")" \
+    "$(wc -l <"$work/passes")" "$(comm -12 "$work/passes" "$work/explained" | wc -l)"
+[ "$n" -gt 0 ] || { echo "honesty: no break matches '$pattern'" >&2; exit 2; }
+! comm -23 "$work/passes" "$work/explained" | grep -q . &&
+    ! comm -12 "$work/explained" "$work/tried" | comm -23 - "$work/passes" | grep -q .

