@@ -27,7 +27,7 @@
  * FP16's range: intended, m saturates at +-65504 and s at 65504, so such values clip; study, s
  * becomes infinite and the group decodes to infinities and NaN.
  *
- * A NaN or infinity makes its group's scale non-finite, so that decoding gives NaN.
+ * A NaN or infinity makes its group's scale NaN and its zero point 0, so that decoding gives NaN.
  *
  * Bytes: codes as in pack.h; meta = scales [groups] FP16, then zero points [groups] FP16. */
 #ifndef KVR_METHODS_GRID_H

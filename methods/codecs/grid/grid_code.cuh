@@ -128,6 +128,7 @@ static __device__ __forceinline__ struct fitted fit(const struct shape &g, int l
 
     f.s = bad ? NAN : f.s == 0 ? 1 : f.s;
     f.step = bad ? 0x7e00 : f.step;
+    f.zero = bad ? 0 : f.zero;
     f.clips = bad || (f.step & 0x7fff) == 0x7bff || (f.zero & 0x7fff) == 0x7bff;
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;

@@ -215,35 +215,6 @@ static __device__ __forceinline__ void encode_group(const struct shape &g, const
     }
 }
 
-/* Whether either half is the NaN that kvr_bf16_choice returns. */
-static __device__ __forceinline__ bool has_nan(unsigned pair)
-{
-    return isnan(kvr_bf16_low(pair)) || isnan(kvr_bf16_high(pair));
-}
-
-/* Range of the p-th channel pair; NaN compares greater and less than any number. */
-template <int P, int N>
-static __device__ __forceinline__ void order_all(const kvr_few<unsigned, P> (&v)[N], int p,
-                                                 unsigned &least, unsigned &most)
-{
-    int low[2] = { 0x7fffffff, 0x7fffffff }, high[2] = { -0x7fffffff, -0x7fffffff };
-
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        const unsigned order = kvr_bf16_order(v[i].v[p]);
-
-#pragma unroll
-        for (int h = 0; h < 2; h++) { /* only the upper half is compared */
-            const int o = (int)(h ? order : order << 16);
-
-            low[h] = o < low[h] ? o : low[h];
-            high[h] = o > high[h] ? o : high[h];
-        }
-    }
-    least = kvr_bf16_order(__byte_perm((unsigned)low[0], (unsigned)low[1], 0x7632));
-    most = kvr_bf16_order(__byte_perm((unsigned)high[0], (unsigned)high[1], 0x7632));
-}
-
 /* Range of channel j over N tokens. For BF16, both channels of a pair are computed at even j; odd j
  * returns the range kept in `least` and `most`. */
 template <int V, int N>
@@ -270,8 +241,6 @@ static __device__ __forceinline__ void range_at(const kvr_few<unsigned, P> (&v)[
             least = kvr_bf16_choice<false>(least, v[i].v[j / 2]);
             most = kvr_bf16_choice<true>(most, v[i].v[j / 2]);
         }
-        if (has_nan(most)) /* which NaN it is, compared as integers */
-            order_all(v, j / 2, least, most);
     }
     low = order_of(j % 2 ? kvr_bf16_high(least) : kvr_bf16_low(least));
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
@@ -405,7 +374,6 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<float, V> (&v)[8]
 static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
 {
-    unsigned any = 0;
 
 #pragma unroll
     for (int i = 0; i < 8; i += 2) {
@@ -422,26 +390,10 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
                                                  __byte_perm(most[0], most[1], 0x7632));
 
-        any = kvr_bf16_choice<true>(any, h);
         low[i + 1] = (int)kvr_bf16_order(l);
         low[i] = (int)((unsigned)low[i + 1] << 16);
         high[i + 1] = (int)kvr_bf16_order(h);
         high[i] = (int)((unsigned)high[i + 1] << 16);
-    }
-    if (!has_nan(any))
-        return;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const unsigned order[2] = { kvr_bf16_order(v[i].v[0]), kvr_bf16_order(v[i].v[1]) };
-
-        low[i] = high[i] = (int)order[0];
-#pragma unroll
-        for (int j = 1; j < 4; j++) {
-            const int o = (int)(j % 2 ? order[j / 2] << 16 : order[j / 2]);
-
-            low[i] = o < low[i] ? o : low[i];
-            high[i] = o > high[i] ? o : high[i];
-        }
     }
 }
 

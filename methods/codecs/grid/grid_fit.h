@@ -225,7 +225,7 @@ static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n
         v_store(r->m + i, m);
         v_store(r->pre + i, v_set(0));
         h_store(r->step + i, h_of_ints(i_pick(bad, i_set(0x7e00), step)));
-        h_store(r->zero + i, h_of_ints(zero));
+        h_store(r->zero + i, h_of_ints(i_pick(bad, i_set(0), zero)));
     }
 }
 #endif
@@ -256,6 +256,7 @@ static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
         /* A scale of 0 means a range of 0: x - m is 0 for any divisor. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
         r->step[i] = bad ? 0x7e00 : r->step[i];
+        r->zero[i] = bad ? 0 : r->zero[i]; /* NaN's sign depends on the processor */
     }
 }
 
