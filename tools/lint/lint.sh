@@ -194,7 +194,7 @@ if have nvcc 'machine code of the CUDA kernels' && have python3 'machine code of
     if later "every kernel by nvcc"; then
         step "nvcc takes every kernel, and none spills" no_spills
         step "registers of warp groups fit what the launch allocates" registers_fit
-        step "what a session with a GPU will build" bash tools/device-check.sh --build 90 "${BUILD:-build}/device-90"
+        step "the programs of a device package link" make -s -j"$cores" packed
     fi
 fi
 echo "lint: $SECONDS s"

@@ -3,6 +3,7 @@
 
     tools/measure/measured.py add GPU OUT [--patched WORDS]   rows of a run of tools/device-check.sh --run
     tools/measure/measured.py table [GPU]                     the newest row of every name, as Markdown
+    tools/measure/measured.py model [GPU]                     the newest rows beside tools/device/model.tsv
     tools/measure/measured.py docs [FILE]                     that table between the markers of docs/cuda.md, and a
                                                       short one of rollouts between those of README.md
     tools/measure/measured.py check [FILE]                    status 1 where the file has another table
@@ -180,6 +181,22 @@ def newest(gpu):
 SHORT = ["BF16", "RTN_INT4", "KIVI_INT2", "PRQ_INT4", "QUAROT_KV_INT4", "RTN_INT4@study", "QUAROT_KV_INT4@study"]
 
 
+def beside_model(gpu):
+    """Name, measured, modelled, ratio and unit of every line of the model; "-" where nothing was measured."""
+    latest = newest(gpu)
+    out = [f"{'name':46} {'measured':>10} {'modelled':>10} {'ratio':>7}  unit"]
+    for line in (ROOT / "tools/device/model.tsv").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        name, modelled, unit = line.split("\t")[:3]
+        row = latest.get(name)
+        measured = float(row["value"]) if row and row["value"] else None
+        left = f"{measured:>10.6g}" if measured is not None else f"{'-':>10}"
+        ratio = f"{measured / float(modelled):>7.3f}" if measured is not None else f"{'-':>7}"
+        out.append(f"{name:46} {left} {float(modelled):>10.6g} {ratio}  {unit}")
+    return "\n".join(out) + "\n"
+
+
 def short_table(gpu):
     """Rollouts of the last session, each beside its BF16."""
     folder = ROOT / "results/measured" / gpu
@@ -216,7 +233,8 @@ def main():
     a.add_argument("gpu")
     a.add_argument("out", type=pathlib.Path)
     a.add_argument("--patched", default="")
-    sub.add_parser("table").add_argument("gpu", nargs="?", default="h100")
+    for name in ("table", "model"):
+        sub.add_parser(name).add_argument("gpu", nargs="?", default="h100")
     for name in ("docs", "check"):
         sub.add_parser(name).add_argument("file", nargs="*", type=pathlib.Path,
                                           default=[ROOT / "docs/cuda.md", ROOT / "README.md"])
@@ -225,6 +243,8 @@ def main():
         add(args.gpu, args.out, args.patched)
     elif args.what == "table":
         sys.stdout.write(table(args.gpu))
+    elif args.what == "model":
+        sys.stdout.write(beside_model(args.gpu))
     else:
         for file in args.file:
             old, new = filled(file, "h100")
