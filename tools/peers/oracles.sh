@@ -10,8 +10,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
-packages=(numpy safetensors torch einops nvidia-ml-py loguru gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0)
-bare=(flashdreams==0.1.0) # what they depend on is for GPUs and servers
+packages=(numpy safetensors torch gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0 flashdreams==0.1.0)
 venv=${PEERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/peers}
 python='' table=()
 while [ $# -gt 0 ]; do
@@ -25,18 +24,19 @@ done
 bad=0 strict=
 if [ -z "$python" ]; then
     strict=1 python=$venv/bin/python
-    if [ "$(cat "$venv/made" 2>/dev/null)" != "${packages[*]} ${bare[*]}" ]; then
+    if [ "$(cat "$venv/made" 2>/dev/null)" != "${packages[*]}" ]; then
         python3 -m venv "$venv" && "$python" -m pip install --quiet "${packages[@]}" &&
-            "$python" -m pip install --quiet --no-deps "${bare[@]}" &&
-            echo "${packages[*]} ${bare[*]}" >"$venv/made" || exit 1
+            echo "${packages[*]}" >"$venv/made" || exit 1
     fi
 fi
-for peer in gguf torchao kvpress flashdreams; do
-    "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>/dev/null
+noise=$(mktemp) # what the peers' packages warn of, shown when a script fails
+trap 'rm -f "$noise"' EXIT
+for peer in gguf torchao kvpress flashdreams flashdreams_wan; do
+    "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>"$noise"
     case $? in
     0) ;;
     77) [ -z "$strict" ] || bad=1 ;;
-    *) bad=1 && echo "FAIL - oracle_$peer.py" ;;
+    *) bad=1 && echo "FAIL - oracle_$peer.py" && tail -5 "$noise" >&2 ;;
     esac
 done
 exit $bad
