@@ -4,6 +4,7 @@
 #include <cfloat>
 
 #include "harness/device/number.cuh"
+#include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
 /* The CPU's partition: PIECES runs of complete SPANs, partial sums in LANES. */
@@ -111,6 +112,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int size = left < SPAN ? (int)left : SPAN, whole = size / LANES * LANES;
     double sum = 0, square = 0;
 
+#pragma unroll 8 /* loads in flight */
     for (int i = 0; i < whole; i += LANES) {
         const double v = (double)(float)x[begin + i + lane];
 
@@ -226,6 +228,21 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
+/* The EACH_THREAD consecutive elements of this thread in its CTA's span; 0 beyond the end. */
+enum { EACH_THREAD = SPAN / THREADS };
+
+static __device__ __forceinline__ kvr_few<float, EACH_THREAD>
+own(int64_t n, kvr_global<const float> x, int64_t e)
+{
+    kvr_few<float, EACH_THREAD> v;
+
+    if (e + EACH_THREAD <= n)
+        return kvr_as<const kvr_few<float, EACH_THREAD>>(x)[e / EACH_THREAD];
+    for (int i = 0; i < EACH_THREAD; i++)
+        v.v[i] = e + i < n ? (float)x[e + i] : 0.0f; /* 0 is not beyond a bound */
+    return v;
+}
+
 /* Number of kept and of tied elements of each span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_count(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
@@ -234,15 +251,15 @@ static __global__ void __launch_bounds__(THREADS)
     KVR_SHARED(int, above, THREADS / 32);
     KVR_SHARED(int, ties, THREADS / 32);
     const struct choice c = choice[0];
-    const int64_t begin = (int64_t)blockIdx.x * SPAN;
+    const auto v = own(n, x, (int64_t)blockIdx.x * SPAN + threadIdx.x * EACH_THREAD);
     int n_above = 0, n_ties = 0;
 
-    for (int64_t e = begin + threadIdx.x; e < begin + SPAN && e < n; e += THREADS) {
-        const float v = x[e];
-        const bool over = fabsf(v) > c.bound;
+#pragma unroll
+    for (int i = 0; i < EACH_THREAD; i++) {
+        const bool over = fabsf(v.v[i]) > c.bound;
 
-        n_above += over && magnitude(v) > c.above;
-        n_ties += over && magnitude(v) == c.above;
+        n_above += over && magnitude(v.v[i]) > c.above;
+        n_ties += over && magnitude(v.v[i]) == c.above;
     }
     n_above = __reduce_add_sync(~0u, n_above);
     n_ties = __reduce_add_sync(~0u, n_ties);
@@ -374,29 +391,37 @@ static __global__ void __launch_bounds__(THREADS)
 {
     KVR_SHARED(int64_t, warps, 33);
     const struct choice c = choice[0];
-    struct counts before = counts[blockIdx.x];
-    const int64_t begin = (int64_t)blockIdx.x * SPAN;
+    const struct counts before = counts[blockIdx.x];
+    const int64_t e = (int64_t)blockIdx.x * SPAN + threadIdx.x * EACH_THREAD;
+    const auto v = own(n, x, e);
+    bool kept[EACH_THREAD];
+    int64_t rank = before.ties, at = before.above, all;
+    int n_ties = 0, n_kept = 0;
 
-    for (int64_t first = begin; first < begin + SPAN; first += THREADS) {
-        const int64_t e = first + threadIdx.x;
-        const float v = e < n ? (float)x[e] : 0.0f;
-        const bool over = e < n && fabsf(v) > c.bound;
-        const bool tied = over && magnitude(v) == c.above;
-        int64_t n_tied, n_kept;
-        const int64_t rank = before.ties + kvr_block_scan(tied, warps, &n_tied);
-        const bool kept = (over && magnitude(v) > c.above) || (tied && rank < c.ties);
-        const int64_t at = before.above + kvr_block_scan(kept, warps, &n_kept);
+    if (c.ties) { /* uniform: not all elements beyond the bound are kept */
+#pragma unroll
+        for (int i = 0; i < EACH_THREAD; i++)
+            n_ties += fabsf(v.v[i]) > c.bound && magnitude(v.v[i]) == c.above;
+        rank += kvr_block_scan(n_ties, warps, &all);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH_THREAD; i++) {
+        const bool over = fabsf(v.v[i]) > c.bound, tied = over && magnitude(v.v[i]) == c.above;
 
-        if (kept) {
-            const kvr_f16 h = kvr_half_of(v);
+        kept[i] = (over && magnitude(v.v[i]) > c.above) || (tied && rank < c.ties);
+        rank += tied;
+        n_kept += kept[i];
+    }
+    at += kvr_block_scan(n_kept, warps, &all);
+#pragma unroll
+    for (int i = 0; i < EACH_THREAD; i++)
+        if (kept[i]) {
+            const kvr_f16 h = kvr_half_of(v.v[i]);
 
             /* infinity to 65504 */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
-            indices[at] = (int32_t)e;
+            indices[at++] = (int32_t)(e + i);
         }
-        before.ties += n_tied;
-        before.above += n_kept;
-    }
 }
 
 /* First entry whose index is not below `want`. */
@@ -491,7 +516,7 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
     KVR_LAUNCH(outlier_moments, kvr_blocks(w.spans, SPANS_AT_ONCE), THREADS, 0, s, r->n, x, m);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
-    for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) { /* else all are kept */
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);
     }
