@@ -35,7 +35,7 @@ number='def at($n): . as $x | if $x == null then "-" else
              elif .quantity == "below_bf16" then "\(.verdict): \(.measured | round) of \(.basis | capture("prefixes: (?<n>[0-9]+)").n)"
              else "\(.verdict): \(.measured | at(3))\(.basis | (capture("95 %: (?<ci>.*)") | .ci
                     | split(" .. ") | " [\(.[0] | tonumber | at(3)), \(.[1] | tonumber | at(3))]") // "")" end)
-           | join(" | ")) + " |")' | "$tools/measure/between.sh" "$page" claims
+           | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
 
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
     "| chunk | method | bits | above BF16 | by the correction | KL | mass on the prefix, less BF16 |",
@@ -44,7 +44,7 @@ number='def at($n): . as $x | if $x == null then "-" else
      | "| \(.chunk) | \(.method) | \(.bits | at(2)) | " + span(.d_nll; .d_nll_lo; .d_nll_hi) + " | "
          + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " | "
          + "\(.kl | at(3)) | " + span(.mass_shift; .mass_shift_lo; .mass_shift_hi) + " |")' |
-    "$tools/measure/between.sh" "$page" all-prefixes
+    "$tools/between.sh" "$page" all-prefixes
 
 # A row for a method, a column for each prefix; baselines added by default are not part of the study.
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
@@ -55,4 +55,4 @@ number='def at($n): . as $x | if $x == null then "-" else
       "|---|" + ($prefixes | map("---:|") | join("")),
       ($all | map(.method) | unique[] as $method | "| \($method) | " + ($prefixes | map(. as $n | $all
           | map(select(.method == $method and .prefix_tokens == $n))[0]
-          | span(.d_nll; .d_nll_lo; .d_nll_hi)) | join(" | ")) + " |")' | "$tools/measure/between.sh" "$page" by-prefix
+          | span(.d_nll; .d_nll_lo; .d_nll_hi)) | join(" | ")) + " |")' | "$tools/between.sh" "$page" by-prefix
