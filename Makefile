@@ -100,7 +100,7 @@ CUDA_LIBS  = $(if $(NVCC),$(shell $(NVCC) --dryrun -x cu /dev/null 2>&1 | sed -n
 	-lcudart_static -lstdc++ -lrt -lpthread
 EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/*.cc)) \
 	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/device/%_cuda.cu,$(CU)))
-SIN_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
+FAULT_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
 KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
 KERNEL_LIBS := $(if $(CUDA),$(CUDA_LIBS))
 ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
@@ -267,8 +267,8 @@ $(BUILD)/%.cuda.o: %.cu
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $< 2>$@.log || { cat $@.log; exit 1; }
 
-$(BUILD)/tests/cuda/test_%: private LDFLAGS += $(SIN_OBJ) $(CUDA_TEST)
-$(filter $(BUILD)/tests/cuda/test_%,$(TEST_BIN)): $(SIN_OBJ) $(CUDA_TEST)
+$(BUILD)/tests/cuda/test_%: private LDFLAGS += $(FAULT_OBJ) $(CUDA_TEST)
+$(filter $(BUILD)/tests/cuda/test_%,$(TEST_BIN)): $(FAULT_OBJ) $(CUDA_TEST)
 
 $(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ) $(TEST_HELP:%.c=$(BUILD)/%.o) \
 		$(BUILD)/libkvreel.a
@@ -581,5 +581,5 @@ help:
 clean:
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(ABI_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(SIN_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d) $(TEST_HELP:%.c=$(BUILD)/%.d) \
+-include $(OBJ:.o=.d) $(ABI_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(FAULT_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d) $(TEST_HELP:%.c=$(BUILD)/%.d) \
 	$(PACKED:=.d) $(PACKED_HELP:.o=.d) $(PACKED_CASES:.o=.d)

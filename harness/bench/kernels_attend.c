@@ -106,10 +106,10 @@ static double values_size(const struct kvr_case_kit *k, const struct kvr_case_ar
 /* ---- softmax ------------------------------------------------------------------------------ */
 
 /* Shapes: m rows, n scores; m at most KVR_ATTEND_ROWS. */
-static const int soften_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
+static const int softmax_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
 
 /* s [m, n], max, sum, rescale [m], bias [n] */
-static enum kvr_status soften_args(struct kvr_case_kit *k)
+static enum kvr_status softmax_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];
 
@@ -120,27 +120,27 @@ static enum kvr_status soften_args(struct kvr_case_kit *k)
     return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, 1);
 }
 
-static void soften_with(const struct kvr_case_kit *k, const float *bias)
+static void softmax_with(const struct kvr_case_kit *k, const float *bias)
 {
     const int m = k->shape[0], n = k->shape[1];
 
-    kvr_attend_kernels()->soften(f32(k, 0), n, bias, m, n, f32(k, 1), f32(k, 2), f32(k, 3));
+    kvr_attend_kernels()->online_softmax(f32(k, 0), n, bias, m, n, f32(k, 1), f32(k, 2), f32(k, 3));
 }
 
-static void soften(const struct kvr_case_kit *k)
+static void online_softmax(const struct kvr_case_kit *k)
 {
-    soften_with(k, NULL);
+    softmax_with(k, NULL);
 }
 
-static void soften_biased(const struct kvr_case_kit *k)
+static void softmax_biased(const struct kvr_case_kit *k)
 {
-    soften_with(k, f32(k, 4));
+    softmax_with(k, f32(k, 4));
 }
 
 /* e^x has an error of 2e-7 + 6e-8 |x|, |x| <= 87. A row's sum adds (n + 2) e relative to its terms
  * (each at most 1) and its previous value. The maximum and values derived from it alone are
  * exact. */
-static double soften_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
+static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const double weight = 2 * (2e-7 + 6e-8 * 87);
     const int n = k->shape[1];
@@ -210,10 +210,10 @@ const struct kvr_kernel_case kvr_kernels_attend[] = {
       .size = scores_size },
     { CASE("add_values", values_args, add_values, values_shapes, { 64, 64, 128 }), .tol = 1,
       .size = values_size },
-    { CASE("soften", soften_args, soften, soften_shapes, { 48, 64 }), .tol = 1,
-      .size = soften_size },
-    { CASE("soften_biased", soften_args, soften_biased, soften_shapes, { 48, 64 }), .tol = 1,
-      .size = soften_size },
+    { CASE("online_softmax", softmax_args, online_softmax, softmax_shapes, { 48, 64 }), .tol = 1,
+      .size = softmax_size },
+    { CASE("softmax_biased", softmax_args, softmax_biased, softmax_shapes, { 48, 64 }), .tol = 1,
+      .size = softmax_size },
     { CASE("scale", scale_args, scale, scale_shapes, { 8192 }) },
     { CASE("pack_keys", pack_keys_args, pack_keys, pack_shapes, { 64, 128 }) },
     { CASE("pack_values", pack_values_args, pack_values, pack_shapes, { 64, 128 }) },

@@ -385,10 +385,10 @@ static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *
 /* ---- softmax ------------------------------------------------------------------------------ */
 
 /* Shapes: m rows, n scores. */
-static const int soften_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
+static const int softmax_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
 
 /* s [m, n]; max, sum, rescale, weight [m]; p [m, TILE]; bias [n] */
-static enum kvr_status soften_args(struct kvr_case_kit *k)
+static enum kvr_status softmax_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];
 
@@ -401,12 +401,12 @@ static enum kvr_status soften_args(struct kvr_case_kit *k)
     return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, 1);
 }
 
-static void soften(const struct kvr_case_kit *k)
+static void online_softmax(const struct kvr_case_kit *k)
 {
     const int m = k->shape[0], n = k->shape[1];
 
-    kvr_dot_kernels()->soften(at(k, 0), n, at(k, 6), m, n, at(k, 1), at(k, 2), at(k, 3), at(k, 5),
-                              at(k, 4));
+    kvr_dot_kernels()->online_softmax(at(k, 0), n, at(k, 6), m, n, at(k, 1), at(k, 2), at(k, 3),
+                                      at(k, 5), at(k, 4));
 }
 
 /* Error of e^x, in each variant: 2e-7 + 6e-8 |x|, |x| <= 87. */
@@ -443,7 +443,7 @@ static double byte_sum(const void *p, int n)
 }
 
 /* The sum follows from the codes; scores and maxima are exact. */
-static double soften_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
+static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const double want = a->type == KVR_F32 ? fabs((double)((const float *)a->want)[i]) : 0;
     double worth, had, have, should;
@@ -475,8 +475,8 @@ const struct kvr_kernel_case kvr_kernels_bytes[] = {
       .reference = pack_values_plainly, .size = values_size, .beside = "attend.pack_values" },
     { CASE("scores", scores_args, scores, product_shapes, { 48, 64, 128 }), .size = scores_size,
       .beside = "attend.scores" },
-    { CASE("soften", soften_args, soften, soften_shapes, { 48, 64 }), .size = soften_size,
-      .beside = "attend.soften_biased" },
+    { CASE("online_softmax", softmax_args, online_softmax, softmax_shapes, { 48, 64 }),
+      .size = softmax_size, .beside = "attend.softmax_biased" },
     { CASE("add_values", sum_args, add_values, sum_shapes, { 48, 64, 128 }), .size = sum_size,
       .beside = "attend.add_values" },
     { 0 },

@@ -49,7 +49,7 @@ static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
               "tiles of 128 rows of 128 bytes");
 
 /* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
-enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
+enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
 /* Kernel argument. The tensor maps of K, V and their scales describe 128-byte rows as 64 BF16 elements. */
 struct byte_list {
@@ -154,14 +154,14 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
 
 /* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
  * maximum m, `sum` the denominator l, `out` its columns of the O accumulator. */
-struct byte_kept {
+struct byte_state {
 
     float top[2], sum[2];
     float out[D / 2];
 };
 
 /* Dequantization of a tile's P V accumulator x, per row: x by + less. */
-struct byte_worth {
+struct byte_weight_scale {
     float by[2], less[2];
 };
 
@@ -177,7 +177,7 @@ static __device__ __forceinline__ int bits(float x)
     return (int)__float_as_uint(x);
 }
 
-static __device__ __forceinline__ void begin_scores(kvr_whole_sums &s, kvr_operand ones,
+static __device__ __forceinline__ void issue_scores(kvr_whole_sums &s, kvr_operand ones,
                                                     kvr_operand q, kvr_operand keys)
 {
     kvr_wgmma_bytes(s, ones, ones, false);
@@ -187,7 +187,7 @@ static __device__ __forceinline__ void begin_scores(kvr_whole_sums &s, kvr_opera
     kvr_wgmma_commit();
 }
 
-static __device__ __forceinline__ void begin_values(kvr_whole_sums &o, byte_weights &weights,
+static __device__ __forceinline__ void issue_values(kvr_whole_sums &o, byte_weights &weights,
                                                     kvr_operand values)
 {
 #pragma unroll
@@ -207,8 +207,8 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
 /* Softmax parameters of a row for one tile: a weight is 2^(x factor + shift). */
 struct byte_row {
     float factor, shift;
-    float worth;  /* e^(m - M): m the maximum of the tile, M the running maximum */
-    float shrink; /* rescale factor of l and O: e^(M_old - M) */
+    float weight_scale; /* e^(m - M): m the maximum of the tile, M the running maximum */
+    float rescale;      /* rescale factor of l and O: e^(M_old - M) */
 };
 
 /* Dequantizes S in place, to units of the tile, and updates the maximum. `odd`: NaN if the tile has a NaN
@@ -216,7 +216,7 @@ struct byte_row {
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
-                                                    struct byte_kept &kept, struct byte_row *row,
+                                                    struct byte_state &state, struct byte_row *row,
                                                     float *odd, kvr_shared<uint64_t> empty)
 {
     const float log2e = 1.44269504f, log2_255 = 7.99435344f;
@@ -249,16 +249,16 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
         /* A zero query has scale 0; the lower bound keeps its masked scores at -infinity. */
         const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
-        const float top = fmaf(best[r], unit, mine.y + log_m), before = kept.top[r];
+        const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
         const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
 
-        kept.top[r] = now;
+        state.top[r] = now;
         row[r].factor = factor;
         /* Subtracts the rounding error of the product as well, so that no weight exceeds 255 however
          * large the scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
-        row[r].shrink = kvr_exp2((before - zero) * log2e);
-        row[r].worth = kvr_exp2((top - zero) * log2e);
+        row[r].rescale = kvr_exp2((before - zero) * log2e);
+        row[r].weight_scale = kvr_exp2((top - zero) * log2e);
     }
 }
 
@@ -281,15 +281,16 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 }
 
 /* Dequantizes the P V accumulators of channels from 8 i on and adds them to O. */
-static __device__ __forceinline__ void add_some(kvr_whole_sums &o, kvr_shared<const float> steps,
-                                                int lane, const struct byte_worth &of, int i,
-                                                struct byte_kept &kept)
+static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
+                                                         kvr_shared<const float> steps, int lane,
+                                                         const struct byte_weight_scale &of, int i,
+                                                         struct byte_state &state)
 {
     const float2 by = kvr_as<const float2>(steps + (8 * i + lane % 4 * 2))[0];
 
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        float *out = kept.out + (4 * i + 2 * r);
+        float *out = state.out + (4 * i + 2 * r);
 
         out[0] = fmaf(fmaf(whole(o[4 * i + 2 * r]), of.by[r], of.less[r]), by.x, out[0]);
         out[1] = fmaf(fmaf(whole(o[4 * i + 2 * r + 1]), of.by[r], of.less[r]), by.y, out[1]);
@@ -299,10 +300,10 @@ static __device__ __forceinline__ void add_some(kvr_whole_sums &o, kvr_shared<co
 /* S to P: weights 0..255 as bytes, in the token order of V, and their row sums. With ADDS it interleaves
  * the accumulation of the previous tile's P V, which fills issue slots while MUFU computes exp2. */
 template <bool ADDS>
-static __device__ __forceinline__ void weigh(kvr_whole_sums &s, const struct byte_row *row,
-                                             byte_weights &out, unsigned *sum, kvr_whole_sums &o,
-                                             kvr_shared<const float> steps, int lane,
-                                             const struct byte_worth &of, struct byte_kept &kept)
+static __device__ __forceinline__ void
+quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
+                 kvr_whole_sums &o, kvr_shared<const float> steps, int lane,
+                 const struct byte_weight_scale &of, struct byte_state &state)
 {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -321,7 +322,7 @@ static __device__ __forceinline__ void weigh(kvr_whole_sums &s, const struct byt
             out[2 * i + r] = four;
             sum[r] = __dp4a(four, 0x01010101u, sum[r]);
             if (ADDS)
-                add_some(o, steps, lane, of, KEYS / 16 * r + i, kept);
+                accumulate_values(o, steps, lane, of, KEYS / 16 * r + i, state);
         }
     }
 #pragma unroll
@@ -333,31 +334,32 @@ static __device__ __forceinline__ void weigh(kvr_whole_sums &s, const struct byt
 
 static __device__ __forceinline__ void count_weights(const unsigned *sum,
                                                      const struct byte_row *row, float odd,
-                                                     struct byte_kept &kept, struct byte_worth &of)
+                                                     struct byte_state &state,
+                                                     struct byte_weight_scale &of)
 {
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const float all = (float)sum[r] * row[r].worth;
+        const float all = (float)sum[r] * row[r].weight_scale;
 
-        kept.sum[r] = fmaf(kept.sum[r], row[r].shrink, all * (1.0f / 255.0f)) + odd;
-        of.by[r] = row[r].worth * 0x1p127f;
+        state.sum[r] = fmaf(state.sum[r], row[r].rescale, all * (1.0f / 255.0f)) + odd;
+        of.by[r] = row[r].weight_scale * 0x1p127f;
         of.less[r] = all * (-128 * 0x1p-22f);
     }
 }
 
-static __device__ __forceinline__ void shrink_output(struct byte_kept &kept,
-                                                     const struct byte_row *row)
+static __device__ __forceinline__ void rescale_output(struct byte_state &state,
+                                                      const struct byte_row *row)
 {
-    if (!__any_sync(~0u, row[0].shrink != 1.0f || row[1].shrink != 1.0f))
+    if (!__any_sync(~0u, row[0].rescale != 1.0f || row[1].rescale != 1.0f))
         return; /* a new maximum is rare after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
-        kept.out[i] *= row[i / 2 % 2].shrink;
+        state.out[i] *= row[i / 2 % 2].rescale;
 }
 
 /* Loads the state of earlier launches, or the initial one: m = -infinity, l = 0, O = 0. */
 static __device__ __forceinline__ void load_state(const struct rows_at &r, bool begins, int first,
-                                                  int lane, struct byte_kept &kept)
+                                                  int lane, struct byte_state &state)
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
@@ -366,23 +368,23 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, bool 
         const bool there = i < r.n && !begins;
         const kvr_global<float> from = r.acc + ((there ? row * D : 0) + lane % 4 * 2);
 
-        kept.top[j] = there ? (float)r.mx[row] : -INFINITY;
-        kept.sum[j] = there ? (float)r.sum[row] : 0.0f;
+        state.top[j] = there ? (float)r.mx[row] : -INFINITY;
+        state.sum[j] = there ? (float)r.sum[row] : 0.0f;
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
             float2 x = { 0, 0 };
 
             if (there)
                 x = kvr_as<float2>(from + 8 * n)[0];
-            kept.out[4 * n + 2 * j] = x.x;
-            kept.out[4 * n + 2 * j + 1] = x.y;
+            state.out[4 * n + 2 * j] = x.x;
+            state.out[4 * n + 2 * j + 1] = x.y;
         }
     }
 }
 
 static __device__ __forceinline__ void store_state(const struct rows_at &r, int first, int lane,
                                                    kvr_shared<const float> of_queries,
-                                                   const struct byte_kept &kept)
+                                                   const struct byte_state &state)
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
@@ -392,27 +394,28 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
         if (i >= r.n)
             continue;
         if (lane % 4 == 0) {
-            r.mx[row] = kept.top[j];
+            r.mx[row] = state.top[j];
             /* A NaN scale makes every weight of the row invalid: propagate it to l. */
-            r.sum[row] = kept.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
+            r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
 
 #pragma unroll
         for (int n = 0; n < D / 8; n++)
             kvr_as<float2>(to + 8 * n)[0] =
-                float2{ kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1] };
+                float2{ state.out[4 * n + 2 * j], state.out[4 * n + 2 * j + 1] };
     }
 }
 
 /* Position of a tile: its span, and the number of tiles left in that span. */
-struct byte_spot {
+struct byte_position {
     int span, left;
 };
 
-static __device__ __forceinline__ struct byte_spot spot_of(const struct byte_list &l, int tile)
+static __device__ __forceinline__ struct byte_position position_of(const struct byte_list &l,
+                                                                   int tile)
 {
-    struct byte_spot s = { 0, 0 };
+    struct byte_position s = { 0, 0 };
 
 #pragma unroll 1
     for (; tile >= l.n_tiles[s.span]; s.span++)
@@ -440,30 +443,30 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     const kvr_shared<const float> key_steps = kvr_as<float>(shared + AT_KEY_STEPS);
     const kvr_shared<const float> value_steps = kvr_as<float>(shared + AT_VALUE_STEPS);
     byte_weights weights;
-    struct byte_kept kept;
-    struct byte_worth of = {};
+    struct byte_state state;
+    struct byte_weight_scale of = {};
     struct byte_row row[2];
     kvr_whole_sums s, o;
     unsigned sum[2];
     float odd;
-    struct byte_spot at = spot_of(l, p.first);
+    struct byte_position at = position_of(l, p.first);
 
     code_queries(a, l.scale, p.query + group * ROWS, p.h, kvr_global<const float>(io.q), mu, mine,
                  of_queries);
-    load_state(rows, p.slot >= 0 || io.begins, first, lane, kept);
-    kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
+    load_state(rows, p.slot >= 0 || io.begins, first, lane, state);
+    kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
     const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
 
     if (group == CONSUMERS - 1) /* let group 0 issue first */
-        kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
-    begin_scores(s, ones, queries, keys);
+    issue_scores(s, ones, queries, keys);
     kvr_wgmma_wait<0>(s);
-    scale_scores(s, key_steps, lane, l.log_m[at.span], mine_of, kept, row, &odd, b.empty_k);
-    shrink_output(kept, row);
-    weigh<false>(s, row, weights, sum, o, value_steps, lane, of, kept);
-    count_weights(sum, row, odd, kept, of);
+    scale_scores(s, key_steps, lane, l.log_m[at.span], mine_of, state, row, &odd, b.empty_k);
+    rescale_output(state, row);
+    quantize_weights<false>(s, row, weights, sum, o, value_steps, lane, of, state);
+    count_weights(sum, row, odd, state, of);
 #pragma unroll 1
     for (int tile = 1; tile < p.n; tile++) {
         const int stage = tile % STAGES, before = (tile - 1) % STAGES;
@@ -472,31 +475,31 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
             at.left = l.n_tiles[++at.span];
         kvr_barrier_wait(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
         kvr_barrier_wait(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
-        kvr_named_sync(TURN_OF + group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_fence(s, o, weights);
-        begin_scores(s, ones, queries, kvr_operand_from(keys, stage * TILE_BYTES));
-        begin_values(o, weights, kvr_operand_from(values, before * TILE_BYTES));
+        issue_scores(s, ones, queries, kvr_operand_from(keys, stage * TILE_BYTES));
+        issue_values(o, weights, kvr_operand_from(values, before * TILE_BYTES));
         if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
-            kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
+            kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);
-        scale_scores(s, key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of, kept,
+        scale_scores(s, key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of, state,
                      row, &odd, b.empty_k + stage);
-        weigh<true>(s, row, weights, sum, o, value_steps + before * (VALUE_STEPS / 4), lane, of,
-                    kept);
+        quantize_weights<true>(s, row, weights, sum, o, value_steps + before * (VALUE_STEPS / 4),
+                               lane, of, state);
         release(lane, b.empty_v + before);
-        shrink_output(kept, row);
-        count_weights(sum, row, odd, kept, of);
+        rescale_output(state, row);
+        count_weights(sum, row, odd, state, of);
     }
     const int last = (p.n - 1) % STAGES;
 
     kvr_barrier_wait(b.full_v + last, (unsigned)((p.n - 1) / STAGES) % 2);
     kvr_wgmma_fence(o, weights);
-    begin_values(o, weights, kvr_operand_from(values, last * TILE_BYTES));
+    issue_values(o, weights, kvr_operand_from(values, last * TILE_BYTES));
     kvr_wgmma_wait<0>(o, weights);
 #pragma unroll
     for (int i = 0; i < D / 8; i++)
-        add_some(o, value_steps + last * (VALUE_STEPS / 4), lane, of, i, kept);
-    store_state(rows, first, lane, mine_of, kept);
+        accumulate_values(o, value_steps + last * (VALUE_STEPS / 4), lane, of, i, state);
+    store_state(rows, first, lane, mine_of, state);
 }
 
 /* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */

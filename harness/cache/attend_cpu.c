@@ -95,10 +95,10 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     if (tile->causal)
         hide(job, tile, r0, m, s);
     if (tile->bytes)
-        kvr_dot_kernels()->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, rescale, p,
-                                  weight);
+        kvr_dot_kernels()->online_softmax(s, TILE, bias, m, wide, st->mx + at, st->sum + at,
+                                          rescale, p, weight);
     else
-        f->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, rescale);
+        f->online_softmax(s, TILE, bias, m, wide, st->mx + at, st->sum + at, rescale);
     for (int i = 0; i < m; i++) /* rescale to the new maximum */
         if (rescale[i] != 1.0f) {
             f->scale(st->acc + (at + i) * dp, dp, rescale[i]);

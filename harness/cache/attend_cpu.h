@@ -118,7 +118,7 @@ void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, st
 /* s [m][TILE], of whose columns `wide` are computed. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
-/* acc [m][padded D] += p values (kvr_dot_kernels.soften). */
+/* acc [m][padded D] += p values (kvr_dot_kernels.online_softmax). */
 void kvr_int8_add_values(const struct tile *tile, struct staged kv, const uint8_t *p,
                          const float *weight, int m, int d, float *acc);
 

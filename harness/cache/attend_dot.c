@@ -368,11 +368,11 @@ static inline vec weights(const float *row, int n, float top, uint8_t *p)
     return total;
 }
 
-static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *rescale, uint8_t *p, float *weight)
+static void online_softmax(float *s, int64_t stride, const float *bias, int m, int n, float *max,
+                           float *sum, float *rescale, uint8_t *p, float *weight)
 {
     float low[QUERIES], old[QUERIES] = { 0 }, top[QUERIES] = { 0 }, part[QUERIES] = { 0 };
-    float now[QUERIES], less[QUERIES], worth[QUERIES];
+    float now[QUERIES], less[QUERIES], weight_scale[QUERIES];
 
     for (int i = 0; i < m; i++)
         low[i] = -INFINITY;
@@ -395,16 +395,16 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
 
         *(vec *)(now + i) = most;
         *(vec *)(less + i) = rescale_of(o, most);
-        *(vec *)(worth + i) = rescale_of(t, most) * (1.0f / P_TOP);
+        *(vec *)(weight_scale + i) = rescale_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
         /* A NaN score becomes an integer outside the range of weights. */
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
-        sum[i] = sum[i] * less[i] + (sane ? part[i] * worth[i] : NAN);
+        sum[i] = sum[i] * less[i] + (sane ? part[i] * weight_scale[i] : NAN);
         max[i] = now[i];
         rescale[i] = less[i];
-        weight[i] = worth[i];
+        weight[i] = weight_scale[i];
     }
 }
 
@@ -460,6 +460,6 @@ const struct kvr_dot_kernels KVR_ISA_NAME(kvr_dot_kernels) = {
     .pack_keys = pack_keys,
     .pack_values = pack_values,
     .scores = scores,
-    .soften = soften,
+    .online_softmax = online_softmax,
     .add_values = add_values,
 };

@@ -58,10 +58,10 @@ struct kvr_dot_kernels {
     /* s[m][n] = q . k; n a multiple of PAD. `at` is the first query row. */
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
-    /* Like kvr_attend_kernels.soften, but the weights are written to p[m][KVR_ATTEND_TILE] as
+    /* Like kvr_attend_kernels.online_softmax, but the weights are written to p[m][KVR_ATTEND_TILE] as
      * bytes, and weight_i is the value of one unit: e^(m_i - M_i) / P. */
-    void (*soften)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *rescale, uint8_t *p, float *weight);
+    void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
+                           float *sum, float *rescale, uint8_t *p, float *weight);
     /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d a multiple of PAD. */
     void (*add_values)(const uint8_t *p, const float *weight, const int8_t *code,
                        const float *scale, float *out, int64_t ldo, int n, int m, int d);

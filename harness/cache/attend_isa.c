@@ -92,8 +92,8 @@ static void add_values(const float *p, int64_t stride, const float *values, floa
     product(&(struct product){ values, out, (int64_t)n * PAD, ldo, n, m, d }, p, stride, true);
 }
 
-static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *rescale)
+static void online_softmax(float *s, int64_t stride, const float *bias, int m, int n, float *max,
+                           float *sum, float *rescale)
 {
     float old[ROWS] = { 0 }, top[ROWS] = { 0 }, part[ROWS] = { 0 }, less[ROWS];
 
@@ -230,7 +230,7 @@ static void pack_values(const float *rows, int n, int d, float *out)
 const struct kvr_attend_kernels KVR_ISA_NAME(kvr_attend_kernels) = {
     .scores = scores,
     .add_values = add_values,
-    .soften = soften,
+    .online_softmax = online_softmax,
     .scale = scale,
     .pack_keys = pack_keys,
     .pack_values = pack_values,

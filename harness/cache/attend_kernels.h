@@ -4,7 +4,7 @@
  *     f->pack_keys(k, n, d, pk);
  *     f->pack_values(v, n, d, pv);
  *     f->scores(q, d, pk, s, lds, m, n);                     s = q k
- *     f->soften(s, lds, NULL, m, n, max, sum, rescale);       s <- e^(s - max), sums updated
+ *     f->online_softmax(s, lds, NULL, m, n, max, sum, rescale);       s <- e^(s - max), sums updated
  *     f->add_values(s, lds, pv, out, ldo, n, m, d);          out += s v
  *
  * Both products have the form C[m][n] = A[m][k] B[k][n]. B is in panels of PAD columns, each
@@ -39,8 +39,8 @@ struct kvr_attend_kernels {
      *
      * and max_i <- M. rescale, the rescaling factor, is exactly 1 if the maximum is unchanged. e^x
      * has an error of 2e-7 + 6e-8 |x| and is 0 below -87. A NaN score makes its row's sum NaN. */
-    void (*soften)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
-                   float *sum, float *rescale);
+    void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
+                           float *sum, float *rescale);
 
     /* x[n] *= factor; n a multiple of KVR_ATTEND_PAD. */
     void (*scale)(float *x, int n, float factor);

@@ -130,7 +130,7 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
  * scores and subtracts the correction. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
-load_scales(const struct span_job &j, const struct tile_place &p, int tile,
+load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
             kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
 {
     const bool second = j.of[K].n_grids > 1;
@@ -268,8 +268,8 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
 
 /* Masks scores of tokens outside the span with -infinity; the first column is token t. */
 template <int N>
-static __device__ __forceinline__ void leave_out(int lane, int t, const struct tile_place &p,
-                                                 float (*s)[N / 8][4])
+static __device__ __forceinline__ void mask_scores(int lane, int t, const struct tile_bounds &p,
+                                                   float (*s)[N / 8][4])
 {
 #pragma unroll
     for (int n = 0; n < N / 8; n++)
@@ -286,13 +286,13 @@ static __device__ __forceinline__ void leave_out(int lane, int t, const struct t
 }
 
 /* Online softmax, first half. From the row maximum `top` so far it computes the new maximum `now`, the
- * rescale factor `shrink` of l and O, and `shift`: a weight is 2^(scaled score + shift). Element r is
+ * rescale factor `rescale` of l and O, and `shift`: a weight is 2^(scaled score + shift). Element r is
  * row lane / 4 + 8 r of the warp. A NaN score does not become the maximum but reaches l. If every score
  * so far was -infinity, the maximum counts as 0. */
 template <int N>
 static __device__ __forceinline__ void
-raise_tops(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
-           kvr_shared<const float> top, float *now, float *shrink, float *shift)
+new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
+           kvr_shared<const float> top, float *now, float *rescale, float *shift)
 {
     const float log2e = 1.44269504f;
     float best[2 * BLOCKS];
@@ -318,7 +318,7 @@ raise_tops(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias
         const float zero = now[r] == -INFINITY ? 0.0f : now[r];
 
         shift[r] = (mine - zero) * log2e;
-        shrink[r] = kvr_exp2((before - zero) * log2e);
+        rescale[r] = kvr_exp2((before - zero) * log2e);
     }
 }
 
@@ -351,7 +351,7 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
         for (int d = 0; d < W / 16; d++) {
             unsigned b[4];
 
-            kvr_matrices_turned(b, row + t * 16 * (W + 8) + d * 16);
+            kvr_matrices_transposed(b, row + t * 16 * (W + 8) + d * 16);
 #pragma unroll
             for (int m = 0; m < BLOCKS; m++) {
                 kvr_mma(out[m][2 * d], p[m], b);
@@ -362,7 +362,7 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
 }
 
 /* The O accumulator of a lane, in registers; row r is row lane / 4 + 8 r of the warp. */
-template <int W> struct kept {
+template <int W> struct accumulator {
     float out[BLOCKS][W / 8][4];
 };
 
@@ -373,10 +373,10 @@ enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
 /* One main-loop step of a warp: S, online softmax and P V over tokens [t, t + N). */
 template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
-attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place, int self, int t,
+attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &bounds, int self, int t,
             kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
             kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> scales,
-            kvr_shared<const kvr_bf16> values, kvr_shared<float> rows, struct kept<W> &kept)
+            kvr_shared<const kvr_bf16> values, kvr_shared<float> rows, struct accumulator<W> &o)
 {
     const int lane = self % 32, row = self / 32 * ROWS;
     const kvr_shared<float> numbers = rows + row + lane / 4;
@@ -388,11 +388,11 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place
                       taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
                                               : queries + row * (W + 8),
                       scales, t % TILE, s);
-    if (t < place.t0 || t + N > place.end)
-        leave_out<N>(lane, t, place, s);
-    float now[2 * BLOCKS], shrink[2 * BLOCKS], shift[2 * BLOCKS], sum[2 * BLOCKS];
+    if (t < bounds.t0 || t + N > bounds.end)
+        mask_scores<N>(lane, t, bounds, s);
+    float now[2 * BLOCKS], rescale[2 * BLOCKS], shift[2 * BLOCKS], sum[2 * BLOCKS];
 
-    raise_tops<N>(s, scale, numbers + BIAS, numbers + TOP, now, shrink, shift);
+    new_maxima<N>(s, scale, numbers + BIAS, numbers + TOP, now, rescale, shift);
     bool moved = false;
 
     __syncwarp(); /* all lanes have read the maxima */
@@ -403,19 +403,19 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place
 
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++)
-        moved |= shrink[r] != 1.0f;
+        moved |= rescale[r] != 1.0f;
     if (__any_sync(~0u, moved)) /* a new maximum is rare after the first tiles */
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++) {
             if (lane % 4 == 0)
-                numbers[TOTAL + 8 * r] *= shrink[r];
+                numbers[TOTAL + 8 * r] *= rescale[r];
 #pragma unroll
             for (int n = 0; n < W / 8; n++) {
-                kept.out[r / 2][n][r % 2 * 2] *= shrink[r];
-                kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink[r];
+                o.out[r / 2][n][r % 2 * 2] *= rescale[r];
+                o.out[r / 2][n][r % 2 * 2 + 1] *= rescale[r];
             }
         }
-    add_values<W, N>(lane, s, scale, shift, values, sum, kept.out);
+    add_values<W, N>(lane, s, scale, shift, values, sum, o.out);
 #pragma unroll
     for (int b = 1; b < 4; b *= 2)
 #pragma unroll
@@ -433,7 +433,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
-           kvr_global<const float> bias, int self, kvr_shared<float> rows, struct kept<W> &kept)
+           kvr_global<const float> bias, int self, kvr_shared<float> rows, struct accumulator<W> &o)
 {
     const int lane = self % 32, first = self / 32 * ROWS;
     const kvr_shared<float> numbers = rows + first + lane / 4;
@@ -458,8 +458,8 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
 
             if (n / 2 * 16 < columns)
                 x = kvr_as<const float2>(from + 8 * n)[0];
-            kept.out[r / 2][n][r % 2 * 2] = x.x;
-            kept.out[r / 2][n][r % 2 * 2 + 1] = x.y;
+            o.out[r / 2][n][r % 2 * 2] = x.x;
+            o.out[r / 2][n][r % 2 * 2 + 1] = x.y;
         }
     }
 }
@@ -469,7 +469,7 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,
-                                             kvr_shared<float> rows, struct kept<W> &kept)
+                                             kvr_shared<float> rows, struct accumulator<W> &o)
 {
     const int lane = self % 32, first = self / 32 * ROWS;
     const kvr_shared<float> numbers = rows + first + lane / 4;
@@ -481,8 +481,8 @@ static __device__ __forceinline__ void store(const struct rows_at &at, int head_
 
 #pragma unroll
             for (int n = 0; n < W / 8; n++) {
-                kept.out[r / 2][n][r % 2 * 2] *= by;
-                kept.out[r / 2][n][r % 2 * 2 + 1] *= by;
+                o.out[r / 2][n][r % 2 * 2] *= by;
+                o.out[r / 2][n][r % 2 * 2 + 1] *= by;
             }
         }
     const kvr_global<float> acc = ends ? kvr_global<float>(io.out) : at.acc;
@@ -500,8 +500,8 @@ static __device__ __forceinline__ void store(const struct rows_at &at, int head_
 #pragma unroll
             for (int n = 0; n < W / 8; n++)
                 if (n / 2 * 16 < head_dim)
-                    kvr_as<unsigned>(rounded + 8 * n)[0] = kvr_bf16_pair(
-                        kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1]);
+                    kvr_as<unsigned>(rounded + 8 * n)[0] =
+                        kvr_bf16_pair(o.out[r / 2][n][r % 2 * 2], o.out[r / 2][n][r % 2 * 2 + 1]);
             continue;
         }
         if (!ends && lane % 4 == 0) {
@@ -512,17 +512,17 @@ static __device__ __forceinline__ void store(const struct rows_at &at, int head_
         for (int n = 0; n < W / 8; n++)
             if (n / 2 * 16 < head_dim)
                 kvr_as<float2>(acc + to + 8 * n)[0] =
-                    float2{ kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
+                    float2{ o.out[r / 2][n][r % 2 * 2], o.out[r / 2][n][r % 2 * 2 + 1] };
     }
 }
 
 /* BF16 spans per launch. */
-enum { MOST = KVR_ATTEND_ROWS_SPANS };
+enum { MAX_SPANS = KVR_ATTEND_ROWS_SPANS };
 
 struct rows_list {
-    const kvr_bf16 *k[MOST], *v[MOST];
-    int t0[MOST], end[MOST];
-    float log_m[MOST];
+    const kvr_bf16 *k[MAX_SPANS], *v[MAX_SPANS];
+    int t0[MAX_SPANS], end[MAX_SPANS];
+    float log_m[MAX_SPANS];
     float scale;
     bool biased; /* implies a single span and no split */
     int at_tiles;
@@ -535,7 +535,7 @@ static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int sp
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
-/* Loop state kept in shared memory to save registers: head, first query, slot, tiles left after the
+/* Loop state o in shared memory to save registers: head, first query, slot, tiles left after the
  * current span, current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
@@ -551,7 +551,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     KVR_SHARED(int, where, N_WHERE);
     enum { SIZE = TILE * (W + 8) };
     const struct part p = part_of(a, l.cut);
-    struct kept<W> kept;
+    struct accumulator<W> o;
     int span = 0, tile = p.first, n = p.n;
 
     for (;; span++) { /* the span of the first tile, and that tile's first token */
@@ -580,7 +580,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     clear_rest<W>(a.head_dim, 4 * TILE, kvr_as<kvr_bf16>(shared + l.at_tiles));
     load_state<W>(rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts), a.head_dim,
                   p.slot < 0 && !io.begins, l.log_m[span], l.biased, row_bias, kvr_thread(), rows,
-                  kept);
+                  o);
 #pragma unroll 1
     for (;;) {
         __syncthreads(); /* all warps have read the previous span's data */
@@ -592,8 +592,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             where[LEFT] = n - mine;
             where[SPAN] = span;
         }
-        const struct tile_place begins = { l.t0[span], l.end[span], a.n_heads, a.head_dim,
-                                           where[HEAD] };
+        const struct tile_bounds begins = { l.t0[span], l.end[span], a.n_heads, a.head_dim,
+                                            where[HEAD] };
 
         fetch_rows<W>(l.k[span], l.v[span], begins, tile,
                       tiles + (unsigned)tile / TILE % 2 * 2 * SIZE);
@@ -609,15 +609,15 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             kvr_copy_wait<0>();
             __syncthreads(); /* this tile is full, the previous one empty */
             const int at = where[SPAN], h = where[HEAD];
-            const struct tile_place place = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
+            const struct tile_bounds bounds = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
 
             if (tile + TILE < stop) {
-                fetch_rows<W>(l.k[at], l.v[at], place, tile + TILE, there);
+                fetch_rows<W>(l.k[at], l.v[at], bounds, tile + TILE, there);
                 kvr_copy_commit();
             }
             if (where[QUERY] + self / 32 * ROWS < a.n_query)
-                attend_keys<W, TILE, false>(l.scale, TAYLOR_NO, place, self, tile, queries, queries,
-                                            here, queries, here + SIZE, rows, kept);
+                attend_keys<W, TILE, false>(l.scale, TAYLOR_NO, bounds, self, tile, queries,
+                                            queries, here, queries, here + SIZE, rows, o);
             tile += TILE;
         } while (tile < stop);
         n = where[LEFT];
@@ -628,7 +628,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         rows[BIAS + kvr_thread()] = l.log_m[span]; /* each thread: a row of its own warp */
     }
     store<W>(rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], io, parts), a.head_dim,
-             where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, kept);
+             where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, o);
 }
 
 /* Coded spans: one dequantized tile, and a stage that receives the next tile's codes. FORM is W plus
@@ -676,11 +676,11 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     /* Corrections are rare: K and V share instructions where possible, to reduce code size. */
     constexpr bool alike = corrected && how_k == how_v;
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
-    const struct tile_place first = { j.t0, j.end, a.n_heads, a.head_dim, h };
+    const struct tile_bounds first = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const int begin = j.t0 / TILE * TILE;
     const int scale_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
-    struct kept<W> kept;
+    struct accumulator<W> o;
 
     load_queries<W>(a, block, h, io, queries);
     clear_rest<W>(a.head_dim, 2 * TILE, kvr_as<kvr_bf16>(shared + j.at_tiles));
@@ -695,11 +695,11 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         next[MMA_THREADS + threadIdx.x] = first_exact(j.of[V], first);
     }
     load_state<W>(rows_of_block(a, block, h, io.state), a.head_dim, !io.begins, j.log_m, j.biased,
-                  row_bias, kvr_thread(), rows, kept);
+                  row_bias, kvr_thread(), rows, o);
     /* Prologue: the iteration before the first tile only fetches it. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
-        const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
+        const struct tile_bounds bounds = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
         const kvr_shared<uint8_t> here = shared + kvr_zero();
         const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
         const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles), values = keys + SIZE;
@@ -712,22 +712,22 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             if constexpr (alike) {
 #pragma unroll 1
                 for (int i = K; i <= V; i++)
-                    decode<W, how_k>(j.of[i], place, tile, here + j.at_stage[i], keys + i * SIZE);
+                    decode<W, how_k>(j.of[i], bounds, tile, here + j.at_stage[i], keys + i * SIZE);
             } else {
-                decode<W, how_k>(j.of[K], place, tile, stage_k, keys);
-                decode<W, how_v>(j.of[V], place, tile, stage_v, values);
+                decode<W, how_k>(j.of[K], bounds, tile, stage_k, keys);
+                decode<W, how_v>(j.of[V], bounds, tile, stage_v, values);
             }
             if (corrected && j.taylor)
-                load_scales<W, of_tokens_k>(j, place, tile, stage_k, scales);
+                load_scales<W, of_tokens_k>(j, bounds, tile, stage_k, scales);
             if (!(how & HOW_PACKED) && (j.of[K].n_exact || j.of[V].n_exact)) {
                 const int self = kvr_thread();
 
                 __syncthreads();
                 if (corrected && j.taylor)
-                    put<true>(j.of[K], place, tile, next[self], scales, W + 8);
+                    put<true>(j.of[K], bounds, tile, next[self], scales, W + 8);
 #pragma unroll 1
                 for (int i = K, at = self; i <= V; i++, at += MMA_THREADS)
-                    next[at] = put<false>(j.of[i], place, tile, next[at], keys + i * SIZE, W + 8);
+                    next[at] = put<false>(j.of[i], bounds, tile, next[at], keys + i * SIZE, W + 8);
             }
             __syncthreads();
         }
@@ -735,10 +735,10 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             if constexpr (alike) {
 #pragma unroll 1
                 for (int i = K; i <= V; i++)
-                    fetch_grids<W, how_k>(j.of[i], place, tile + TILE, here + j.at_stage[i]);
+                    fetch_grids<W, how_k>(j.of[i], bounds, tile + TILE, here + j.at_stage[i]);
             } else {
-                fetch_grids<W, how_k>(j.of[K], place, tile + TILE, stage_k);
-                fetch_grids<W, how_v>(j.of[V], place, tile + TILE, stage_v);
+                fetch_grids<W, how_k>(j.of[K], bounds, tile + TILE, stage_k);
+                fetch_grids<W, how_v>(j.of[V], bounds, tile + TILE, stage_v);
             }
             kvr_copy_commit();
         }
@@ -749,19 +749,19 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         if (kvr_block_x() * QUERIES + self / 32 * ROWS >= a.n_query)
             continue;
         if (whole_tile(tile)) {
-            attend_keys<W, TILE, corrected>(j.scale, j.taylor, place, self, tile, queries, norms,
-                                            keys, scales, values, rows, kept);
+            attend_keys<W, TILE, corrected>(j.scale, j.taylor, bounds, self, tile, queries, norms,
+                                            keys, scales, values, rows, o);
             continue;
         }
 #pragma unroll 1
         for (int at = 0; at < TILE; at += HALF)
             attend_keys<W, HALF, corrected>(
-                j.scale, j.taylor, place, self, tile + at, queries, norms, keys + at * (W + 8),
+                j.scale, j.taylor, bounds, self, tile + at, queries, norms, keys + at * (W + 8),
                 j.taylor == TAYLOR_OCTETS ? scales : scales + at * scale_row, values + at * (W + 8),
-                rows, kept);
+                rows, o);
     }
     store<W>(rows_of_block(a, kvr_block_x() * QUERIES, kvr_block_y(), io.state), a.head_dim, false,
-             io, kvr_thread(), rows, kept);
+             io, kvr_thread(), rows, o);
 }
 
 /* ---- host --------------------------------------------------------------------------------- */
@@ -1084,7 +1084,7 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     for (int i = 0; i < n_spans; i++) {
         if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
-        if (n == MOST) { /* more spans follow: do not write the output */
+        if (n == MAX_SPANS) { /* more spans follow: do not write the output */
             c.io = kvr_attend_goes_on(&c.io);
             if (wide)
                 launch_rows<128>(c, last, l, parts, n_floats);

@@ -55,7 +55,7 @@ struct tile_source {
 bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
 
 /* Tokens and head of a tile. */
-struct tile_place {
+struct tile_bounds {
     int t0, end; /* of the span */
     int n_heads, head_dim, h;
 };
@@ -72,7 +72,7 @@ static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_gri
 /* Copies the planes of the tile at token `tile`, widest first; returns their size in the stage. */
 template <int W>
 static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
-                                                   const struct tile_place &p, int tile,
+                                                   const struct tile_bounds &p, int tile,
                                                    kvr_shared<uint8_t> stage)
 {
     enum { LINE = W / 16, STEP = MMA_THREADS / LINE };
@@ -133,7 +133,7 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
 /* Scales of groups of 8 or more tokens: rows of W. */
 template <int W>
 static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid &g,
-                                                          const struct tile_place &p, int tile,
+                                                          const struct tile_bounds &p, int tile,
                                                           kvr_shared<kvr_f16> out)
 {
     const int first = tile >> g.shift, rows = ((tile + TILE - 1) >> g.shift) - first + 1;
@@ -155,7 +155,7 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
 /* Scales of channel groups or whole tokens: [TILE][per]. Aligned runs of eight are copied
  * asynchronously; others are read. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
-                                                            const struct tile_place &p, int tile,
+                                                            const struct tile_bounds &p, int tile,
                                                             kvr_shared<kvr_f16> out)
 {
     const int64_t first = (int64_t)((uint64_t)(unsigned)tile * (unsigned)g.of_token) +
@@ -189,7 +189,7 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
  * incremented. */
 template <int W>
 static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_bf16 *v,
-                                                  const struct tile_place &p, int tile,
+                                                  const struct tile_bounds &p, int tile,
                                                   kvr_shared<kvr_bf16> rows)
 {
     enum { STEP = MMA_THREADS / (W / 8), EACH = TILE / STEP, SIZE = TILE * (W + 8) };
@@ -233,7 +233,7 @@ enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROW
 /* Starts copying codes and scales into the stage. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
-                                                   const struct tile_place &p, int tile,
+                                                   const struct tile_bounds &p, int tile,
                                                    kvr_shared<uint8_t> stage)
 {
 #pragma unroll 1
@@ -559,7 +559,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
 
 /* Zeroes tokens outside of the span, in C channels. */
 template <int W, int C>
-static __device__ __forceinline__ void clear_outside(const struct tile_place &p, int tile, int o,
+static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
 {
 #pragma unroll 1
@@ -573,7 +573,7 @@ static __device__ __forceinline__ void clear_outside(const struct tile_place &p,
 /* Plain rows that are not staged: from global memory. */
 template <int W>
 static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
-                                                   const struct tile_place &p, int tile, int o,
+                                                   const struct tile_bounds &p, int tile, int o,
                                                    int c, kvr_shared<kvr_bf16> rows)
 {
     const kvr_global<const float> f32((const float *)s.rows);
@@ -602,7 +602,7 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
  * with D = 128 and C = 8, one such piece. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
-                                              const struct tile_place &p, int tile,
+                                              const struct tile_bounds &p, int tile,
                                               kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
 {
     enum {
@@ -640,7 +640,7 @@ static __device__ __forceinline__ void decode(const struct tile_source &s,
 
 /* This thread's first entry (every MMA_THREADS-th) at or after the span's start. */
 static __device__ __forceinline__ int first_exact(const struct tile_source &s,
-                                                  const struct tile_place &p)
+                                                  const struct tile_bounds &p)
 {
     const int want = p.t0 * p.n_heads * p.head_dim;
     const kvr_global<const int32_t> index(s.index);
@@ -659,7 +659,7 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
 /* Writes the tile's entries from `next` on into `rows` (stride `stride`), or zeros for them, and
  * advances `next`. */
 template <bool ZEROS>
-static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_place &p,
+static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)
 {
     const int channels = p.n_heads * p.head_dim; /* flat indices are int32 */

@@ -41,7 +41,7 @@ enum {
     QUERIES = PART_QUERIES,
     KEYS = KVR_ATTEND_LIST_KEYS,
     STAGES = 2,
-    MOST = KVR_ATTEND_LIST_SPANS,
+    MAX_SPANS = KVR_ATTEND_LIST_SPANS,
     OCTET = 8 * 128, /* bytes of 8 panel rows: one swizzle atom */
     Q_PANEL = ROWS * 128,
     TILE_PANEL = KEYS * 128,
@@ -77,7 +77,7 @@ template <int FORM> struct form {
 };
 
 /* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
-enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
+enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
 /* A quantization grid in global memory: codes, scales and zero points. */
 struct coded_rows {
@@ -96,9 +96,9 @@ union rows {
 
 /* Kernel argument. Older drivers limit all arguments of a kernel to 4096 bytes. */
 struct span_list {
-    union rows of[2][MOST]; /* K, V */
-    int n[MOST];
-    float log_m[MOST];
+    union rows of[2][MAX_SPANS]; /* K, V */
+    int n[MAX_SPANS];
+    float log_m[MAX_SPANS];
     unsigned coded; /* bit i: span i is coded */
     float scale;
     unsigned one; /* the bits of 1.0f, passed at run time to prevent constant folding */
@@ -107,13 +107,14 @@ struct span_list {
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
 
 /* Position of a tile: span index, and its first token within the span. */
-struct spot {
+struct tile_position {
     int span, t;
 };
 
-static __device__ __forceinline__ struct spot spot_of(const struct span_list &l, int tile)
+static __device__ __forceinline__ struct tile_position position_of(const struct span_list &l,
+                                                                   int tile)
 {
-    struct spot s = { 0, 0 };
+    struct tile_position s = { 0, 0 };
 
 #pragma unroll 1
     for (;; s.span++) {
@@ -128,7 +129,7 @@ static __device__ __forceinline__ struct spot spot_of(const struct span_list &l,
 }
 
 /* Advances to the next tile. */
-static __device__ __forceinline__ void step(const struct span_list &l, struct spot &s)
+static __device__ __forceinline__ void step(const struct span_list &l, struct tile_position &s)
 {
     s.t += KEYS;
     if (s.t >= l.n[s.span]) {
@@ -171,7 +172,7 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 {
     typedef form<FORM> of;
     const struct barriers b = barriers_at<FORM>(shared);
-    struct spot s = spot_of(l, p.first);
+    struct tile_position s = position_of(l, p.first);
 
 #pragma unroll 1
     for (int tile = 0; tile < p.n; tile++) {
@@ -237,16 +238,16 @@ static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
 }
 
 /* Byte offset of channels [c, c + 8) of tile row r; r must be a multiple of 8. */
-static __device__ __forceinline__ int place_of(int r, int c)
+static __device__ __forceinline__ int offset_of(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
 /* Stores 8 BF16 values i rows after that offset, with the 128-byte swizzle applied. */
-static __device__ __forceinline__ void put_row(kvr_shared<uint8_t> tile, int place, int i,
-                                               const unsigned *x)
+static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
+                                                 const unsigned *x)
 {
-    kvr_as<uint4>(tile + ((place ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
+    kvr_as<uint4>(tile + ((offset ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
 }
 
 /* Per-channel scales, common to all tokens of a unit. */
@@ -286,7 +287,7 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
 template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
-            int place, kvr_shared<uint8_t> to)
+            int offset, kvr_shared<uint8_t> to)
 {
     const struct tile_grid of = kind_of_zero(g);
     struct levels<8> &l = by.l;
@@ -301,7 +302,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
 
         if (PACKED) {
             packed_values<F>(raw, i % (8 / F), by.s, out, by.high);
-            put_row(to, place, i, out);
+            store_row(to, offset, i, out);
             continue;
         }
         if (BY_TOKEN) {
@@ -319,7 +320,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[e] = kvr_bf16_pair(value_of<8>(l, codes, 2 * e), value_of<8>(l, codes, 2 * e + 1));
-        put_row(to, place, i, out);
+        store_row(to, offset, i, out);
     }
 }
 
@@ -362,7 +363,7 @@ static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, con
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
-               const struct chain_scales &by, int place, kvr_shared<uint8_t> to)
+               const struct chain_scales &by, int offset, kvr_shared<uint8_t> to)
 {
 #pragma unroll
     for (int i = FIRST; i < END; i++) {
@@ -376,7 +377,7 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[e] = kvr_bf16_pair(v[2 * e], v[2 * e + 1]);
-        put_row(to, place, i, out);
+        store_row(to, offset, i, out);
     }
 }
 
@@ -389,8 +390,8 @@ template <int FORM> struct octets {
     struct unit<of::CHAINED ? MORE : 1, 1> more;
 
     __device__ __forceinline__ void load(const struct kvr_attend_shape &a,
-                                         const struct span_list &l, struct spot s, int values,
-                                         int h)
+                                         const struct span_list &l, struct tile_position s,
+                                         int values, int h)
     {
         const int self = kvr_thread();
         const union rows &rows = l.of[values][s.span];
@@ -412,7 +413,7 @@ template <int FORM> struct octet_scales {
 template <int FORM, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
-              int values, struct octet_scales<FORM> &scales, int place, kvr_shared<uint8_t> to)
+              int values, struct octet_scales<FORM> &scales, int offset, kvr_shared<uint8_t> to)
 {
     typedef form<FORM> of;
     constexpr int F = of::F;
@@ -421,21 +422,21 @@ decode_octets(const struct span_list &l, const struct coded_rows &g, const struc
     if constexpr (of::CHAINED) {
         if (!FIRST)
             scale_chain(l.one, o.x.scale[0], o.more.scale[0], by);
-        decode_chained<F, FIRST, END>(o.x, o.more, by, place, to);
+        decode_chained<F, FIRST, END>(o.x, o.more, by, offset, to);
     } else if (of::MIXED && values) {
-        decode_unit<F, false, true, FIRST, END>(g, o.x, by, place, to);
+        decode_unit<F, false, true, FIRST, END>(g, o.x, by, offset, to);
     } else {
         if (!FIRST)
             scale_unit<F, !of::MIXED, false>(g, o.x, by);
-        decode_unit<F, !of::MIXED, false, FIRST, END>(g, o.x, by, place, to);
+        decode_unit<F, !of::MIXED, false, FIRST, END>(g, o.x, by, offset, to);
     }
 }
 
 /* Signals `full` for this warp's share of a tile and, in a pair, copies the share to the other CTA. The
  * share is a contiguous run of rows in each panel. */
 template <int FORM>
-static __device__ __forceinline__ void
-hand_over(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full, bool pair, unsigned other)
+static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full,
+                                               bool pair, unsigned other)
 {
     typedef form<FORM> of;
     enum { WARPS = KVR_WARP_GROUP / 32, SHARE = TILE_PANEL / WARPS };
@@ -464,8 +465,8 @@ hand_over(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full, bool pair, unsign
  * would wait for a parity that has come and gone. */
 template <int FORM>
 static __device__ __forceinline__ void
-fetch_among(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
-            kvr_shared<uint64_t> full, bool pair, unsigned other)
+fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
+                kvr_shared<uint64_t> full, bool pair, unsigned other)
 {
     const int self = kvr_thread();
 
@@ -489,7 +490,7 @@ fetch_among(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, in
                            full);
 }
 
-static __device__ __forceinline__ bool is_coded(const struct span_list &l, struct spot s)
+static __device__ __forceinline__ bool is_coded(const struct span_list &l, struct tile_position s)
 {
     return l.coded >> s.span & 1;
 }
@@ -510,9 +511,9 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
     const int n_steps = pair ? p.n : 2 * p.n, self = kvr_thread(), line = of::D / 8;
-    const int row = self / line * UNIT, place = place_of(row, self % line * 8);
+    const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
-    struct spot s = spot_of(l, p.first);
+    struct tile_position s = position_of(l, p.first);
     /* 0x43 in a per-thread register, not a uniform one: see packed_values. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
@@ -528,7 +529,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
         /* full_k, full_v, empty_k, empty_v, STAGES of each. */
         const kvr_shared<uint64_t> full = b.full_k + which;
         const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
-        const struct spot now = s;
+        const struct tile_position now = s;
         const int of_now = values;
 
         if (pair || values) {
@@ -542,7 +543,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
         if (!is_coded(l, now)) {
             if (more)
                 next.load(a, l, s, values, p.h);
-            fetch_among<FORM>(to, l.of[of_now][now.span].map, p.h, now.t, full, pair, other);
+            fetch_multicast<FORM>(to, l.of[of_now][now.span].map, p.h, now.t, full, pair, other);
             continue;
         }
         const struct coded_rows &g = l.of[of_now][now.span].coded[0];
@@ -551,18 +552,18 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
         if constexpr (!of::CHAINED)
             by.by.high = high;
         here = next;
-        decode_octets<FORM, 0, EARLY>(l, g, here, of_now, by, place, to);
+        decode_octets<FORM, 0, EARLY>(l, g, here, of_now, by, offset, to);
         __syncwarp();
         if (more)
             next.load(a, l, s, values, p.h);
         __syncwarp();
-        decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, place, to);
+        decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, offset, to);
         if (left <
             KEYS) /* zero-fill past the end of the span, where codes and scales are arbitrary */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
-                put_row(to, place, r - row, zeros);
-        hand_over<FORM>(to, full, pair, other);
+                store_row(to, offset, r - row, zeros);
+        publish<FORM>(to, full, pair, other);
     }
 }
 
@@ -604,14 +605,14 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
 
 /* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
  * maximum m, `sum` the thread's partial denominator l, `out` its columns of the O accumulator. */
-template <int D> struct kept {
+template <int D> struct softmax_state {
     float top[2], sum[2];
     struct kvr_registers<float, D / 2> out;
 };
 
 /* Issues S = Q K^T of a tile over all D channels. */
 template <int D>
-static __device__ __forceinline__ void begin_scores(kvr_sums &s, kvr_operand q, kvr_operand keys)
+static __device__ __forceinline__ void issue_scores(kvr_sums &s, kvr_operand q, kvr_operand keys)
 {
 #pragma unroll
     for (int d = 0; d < D; d += 16) {
@@ -626,17 +627,17 @@ static __device__ __forceinline__ void begin_scores(kvr_sums &s, kvr_operand q, 
 /* Issues O += P V of a tile. */
 template <int D>
 static __device__ __forceinline__ void
-begin_values(struct kvr_registers<float, D / 2> &out,
+issue_values(struct kvr_registers<float, D / 2> &out,
              struct kvr_registers<unsigned, KEYS / 4> &weights, kvr_operand values)
 {
 #pragma unroll
     for (int k = 0; k < KEYS; k += 16)
-        kvr_wgmma_turned(out, weights, k / 4, kvr_operand_from(values, k * 128));
+        kvr_wgmma_transposed(out, weights, k / 4, kvr_operand_from(values, k * 128));
     kvr_wgmma_commit();
 }
 
 /* Masks scores past the end of the span with -infinity; n keys remain. */
-static __device__ __forceinline__ void leave_out(kvr_sums &s, int lane, int n)
+static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
 {
 #pragma unroll
     for (int i = 0; i < KEYS / 8; i++)
@@ -646,12 +647,13 @@ static __device__ __forceinline__ void leave_out(kvr_sums &s, int lane, int n)
                 s[4 * i + j] = s[4 * i + 2 + j] = -INFINITY;
 }
 
-/* Online softmax, in place: S becomes P, m and l are updated, and `shrink` returns the rescale factor
+/* Online softmax, in offset: S becomes P, m and l are updated, and `rescale` returns the rescale factor
  * e^(m_old - m_new) of each row. A NaN score does not become the maximum but reaches l. If every score
  * so far was -infinity, m counts as 0 and P is 0. */
 template <int D>
-static __device__ __forceinline__ void weigh(kvr_sums &s, float scale, float log_m,
-                                             struct kept<D> &kept, float *shrink)
+static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, float log_m,
+                                                      struct softmax_state<D> &state,
+                                                      float *rescale)
 {
     const float log2e = 1.44269504f, factor = scale * log2e;
     float best[2] = { s[0], s[2] };
@@ -668,12 +670,12 @@ static __device__ __forceinline__ void weigh(kvr_sums &s, float scale, float log
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const float before = kept.top[r], now = fmaxf(before, fmaf(best[r], scale, log_m));
+        const float before = state.top[r], now = fmaxf(before, fmaf(best[r], scale, log_m));
         const float zero = now == -INFINITY ? 0.0f : now, shift = (log_m - zero) * log2e;
         float sum = 0;
 
-        kept.top[r] = now;
-        shrink[r] = kvr_exp2((before - zero) * log2e);
+        state.top[r] = now;
+        rescale[r] = kvr_exp2((before - zero) * log2e);
 #pragma unroll
         for (int i = 0; i < KEYS / 8; i++) {
             const float x = kvr_exp2(fmaf(s[4 * i + 2 * r], factor, shift));
@@ -683,18 +685,19 @@ static __device__ __forceinline__ void weigh(kvr_sums &s, float scale, float log
             s[4 * i + 2 * r + 1] = y;
             sum += x + y;
         }
-        kept.sum[r] = fmaf(kept.sum[r], shrink[r], sum);
+        state.sum[r] = fmaf(state.sum[r], rescale[r], sum);
     }
 }
 
 template <int D>
-static __device__ __forceinline__ void shrink_output(struct kept<D> &kept, const float *shrink)
+static __device__ __forceinline__ void rescale_output(struct softmax_state<D> &state,
+                                                      const float *rescale)
 {
-    if (!__any_sync(~0u, shrink[0] != 1.0f || shrink[1] != 1.0f))
+    if (!__any_sync(~0u, rescale[0] != 1.0f || rescale[1] != 1.0f))
         return; /* a new maximum is rare after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
-        kept.out[i] *= shrink[i / 2 % 2];
+        state.out[i] *= rescale[i / 2 % 2];
 }
 
 static __device__ __forceinline__ void round_weights(kvr_sums &s,
@@ -728,19 +731,19 @@ static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned
 }
 
 /* Initial state: m = -infinity, l = 0, O = 0. */
-template <int D> static __device__ __forceinline__ void clear_state(struct kept<D> &kept)
+template <int D> static __device__ __forceinline__ void clear_state(struct softmax_state<D> &state)
 {
-    kept.top[0] = kept.top[1] = -INFINITY;
-    kept.sum[0] = kept.sum[1] = 0;
+    state.top[0] = state.top[1] = -INFINITY;
+    state.sum[0] = state.sum[1] = 0;
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
-        kept.out[i] = 0;
+        state.out[i] = 0;
 }
 
 /* Resumes from the state of earlier launches; expects a cleared state. */
 template <int D>
 static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
-                                                  struct kept<D> &kept)
+                                                  struct softmax_state<D> &state)
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
@@ -750,15 +753,15 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
 
         if (i >= r.n)
             continue;
-        kept.top[j] = r.mx[row];
+        state.top[j] = r.mx[row];
         if (lane % 4 == 0)
-            kept.sum[j] = r.sum[row];
+            state.sum[j] = r.sum[row];
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
             const float2 x = kvr_as<float2>(from + 8 * n)[0];
 
-            kept.out[4 * n + 2 * j] = x.x;
-            kept.out[4 * n + 2 * j + 1] = x.y;
+            state.out[4 * n + 2 * j] = x.x;
+            state.out[4 * n + 2 * j + 1] = x.y;
         }
     }
 }
@@ -768,19 +771,19 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
-                                             int lane, struct kept<D> &kept)
+                                             int lane, struct softmax_state<D> &state)
 {
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-        kept.sum[j] += __shfl_xor_sync(~0u, kept.sum[j], 1);
-        kept.sum[j] += __shfl_xor_sync(~0u, kept.sum[j], 2);
+        state.sum[j] += __shfl_xor_sync(~0u, state.sum[j], 1);
+        state.sum[j] += __shfl_xor_sync(~0u, state.sum[j], 2);
     }
     if (ends) {
-        const float by[2] = { 1.0f / kept.sum[0], 1.0f / kept.sum[1] };
+        const float by[2] = { 1.0f / state.sum[0], 1.0f / state.sum[1] };
 
 #pragma unroll
         for (int i = 0; i < D / 2; i++)
-            kept.out[i] *= by[i / 2 % 2];
+            state.out[i] *= by[i / 2 % 2];
     }
     const kvr_global<float> acc = ends ? kvr_global<float>(io.out) : r.acc;
 
@@ -797,17 +800,17 @@ static __device__ __forceinline__ void store(const struct rows_at &r,
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
                 kvr_as<unsigned>(to + 8 * n)[0] =
-                    kvr_bf16_pair(kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1]);
+                    kvr_bf16_pair(state.out[4 * n + 2 * j], state.out[4 * n + 2 * j + 1]);
             continue;
         }
         if (!ends && lane % 4 == 0) {
-            r.mx[row] = kept.top[j];
-            r.sum[row] = kept.sum[j];
+            r.mx[row] = state.top[j];
+            r.sum[row] = state.sum[j];
         }
 #pragma unroll
         for (int n = 0; n < D / 8; n++)
             kvr_as<float2>(acc + at + 8 * n)[0] =
-                float2{ kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1] };
+                float2{ state.out[4 * n + 2 * j], state.out[4 * n + 2 * j + 1] };
     }
 }
 
@@ -850,10 +853,10 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     const kvr_operand values =
         kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), TILE_PANEL, OCTET);
     struct kvr_registers<unsigned, KEYS / 4> weights;
-    struct kept<D> kept;
+    struct softmax_state<D> state;
     kvr_sums s;
-    float shrink[2];
-    struct spot at = spot_of(l, p.first);
+    float rescale[2];
+    struct tile_position at = position_of(l, p.first);
 
     const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
 
@@ -871,21 +874,21 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     if (!loaded)
         load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
     kvr_fence_async(); /* made visible to the group by the named barrier below */
-    clear_state<D>(kept);
+    clear_state<D>(state);
     if (p.slot < 0 && !io.begins)
-        load_state<D>(rows, first, lane, kept);
-    kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
+        load_state<D>(rows, first, lane, state);
+    kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
     if (group == CONSUMERS - 1) /* let group 0 issue first */
-        kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
+        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
     await<FORM>(b.full_k, 0);
     kvr_wgmma_fence(s);
-    begin_scores<D>(s, queries, keys);
+    issue_scores<D>(s, queries, keys);
     kvr_wgmma_wait<0>(s);
     release<FORM>(lane, b.empty_k, of_keys);
     if (at.t + KEYS > l.n[at.span])
-        leave_out(s, lane, l.n[at.span] - at.t);
-    weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
-    shrink_output<D>(kept, shrink);
+        mask_scores(s, lane, l.n[at.span] - at.t);
+    online_softmax<D>(s, l.scale, l.log_m[at.span], state, rescale);
+    rescale_output<D>(state, rescale);
     round_weights(s, weights);
 #pragma unroll 1
     for (int tile = 1; tile < p.n; tile++) {
@@ -893,34 +896,34 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
 
         step(l, at);
         await<FORM>(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
-        kvr_named_sync(TURN_OF + group, CONSUMERS * KVR_WARP_GROUP);
-        kvr_wgmma_fence(s, kept.out, weights);
-        begin_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
+        kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_wgmma_fence(s, state.out, weights);
+        issue_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
-        begin_values<D>(kept.out, weights, kvr_operand_from(values, before * TILE_BYTES));
+        issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
         if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
-            kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
+            kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
         if (at.t + KEYS > l.n[at.span])
-            leave_out(s, lane, l.n[at.span] - at.t);
-        weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
+            mask_scores(s, lane, l.n[at.span] - at.t);
+        online_softmax<D>(s, l.scale, l.log_m[at.span], state, rescale);
         /* Never true: l >= 0. The compiler does not know that, so it cannot hoist the wait for P V
          * above the softmax, and the two overlap. */
-        if (kept.sum[0] + kept.sum[1] < 0)
+        if (state.sum[0] + state.sum[1] < 0)
             return;
-        kvr_wgmma_wait<0>(kept.out, weights);
+        kvr_wgmma_wait<0>(state.out, weights);
         release<FORM>(lane, b.empty_v + before, of_values);
-        shrink_output<D>(kept, shrink);
+        rescale_output<D>(state, rescale);
         round_weights(s, weights);
     }
     const int last = p.n - 1;
 
     await<FORM>(b.full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
-    kvr_wgmma_fence(kept.out, weights);
-    begin_values<D>(kept.out, weights, kvr_operand_from(values, last % STAGES * TILE_BYTES));
-    kvr_wgmma_wait<0>(kept.out, weights);
-    store<D>(rows, io, p.slot < 0 && (io.out || io.out16), first, lane, kept);
+    kvr_wgmma_fence(state.out, weights);
+    issue_values<D>(state.out, weights, kvr_operand_from(values, last % STAGES * TILE_BYTES));
+    kvr_wgmma_wait<0>(state.out, weights);
+    store<D>(rows, io, p.slot < 0 && (io.out || io.out16), first, lane, state);
     end<FORM>();
 }
 
@@ -1175,7 +1178,7 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
 
         if (!span[i].n)
             continue;
-        if (c.n == MOST || (kind && c.kind && kind != c.kind))
+        if (c.n == MAX_SPANS || (kind && c.kind && kind != c.kind))
             launch(&c, false);
         if (!add_span(&c, &span[i], kind)) {
             const struct kvr_attend_io some = kvr_attend_goes_on(&c.io);

@@ -48,7 +48,7 @@ static json_t *check_program(const char *program, const char *without)
 }
 
 /* What is not there is an answer; what could not be looked for is none. */
-static void weigh(enum kvr_status st, enum kvr_status *worst)
+static void note_worst(enum kvr_status st, enum kvr_status *worst)
 {
     if (st == KVR_ENOMEM)
         *worst = st;
@@ -62,7 +62,7 @@ static json_t *check_models(enum kvr_status *worst)
     bool any;
 
     st = kvr_find_names(&kvr_find_model, NULL, &names);
-    weigh(st, worst);
+    note_worst(st, worst);
     if (st != KVR_OK)
         return check("models", false, kvr_error());
     any = names[0] != NULL;
@@ -127,7 +127,7 @@ static json_t *check_device(enum kvr_status *worst)
     const enum kvr_status st = kvr_kernels_device(text, sizeof text);
     const bool ok = st == KVR_OK;
 
-    weigh(st, worst);
+    note_worst(st, worst);
     return check("device", ok, ok ? text : kvr_error());
 }
 
@@ -138,7 +138,7 @@ static json_t *check_gpu_state(enum kvr_status *worst)
     struct kvr_gpu_states *g;
     json_t *found;
 
-    weigh(kvr_gpu_states_open(&g, text, sizeof text), worst);
+    note_worst(kvr_gpu_states_open(&g, text, sizeof text), worst);
     found = check("GPU state", g != NULL, text);
     kvr_gpu_states_close(&g);
     return found;
@@ -152,7 +152,7 @@ static json_t *check_library(const char *name, enum kvr_status (*find)(char *wor
     const enum kvr_status st = find(words, sizeof words);
     const bool ok = st == KVR_OK;
 
-    weigh(st, worst);
+    note_worst(st, worst);
     snprintf(text, sizeof text, ok ? "%s" : "kvreel's own kernels (%s)", ok ? words : kvr_error());
     return check(name, ok || kvr_stream_emulated(), text);
 }
@@ -164,7 +164,7 @@ static json_t *check_videos(enum kvr_status *worst)
     const enum kvr_status st = kvr_ffmpeg_open(&ff);
     char text[640];
 
-    weigh(st, worst);
+    note_worst(st, worst);
     if (st != KVR_OK)
         snprintf(text, sizeof text, "unavailable: %s; sweeps need --set videos=false", kvr_error());
     return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries found" : text);
@@ -177,7 +177,7 @@ static json_t *check_reference(enum kvr_status *worst)
     const enum kvr_status st = kvr_cudnn_name(words, sizeof words);
     const bool ok = st == KVR_OK;
 
-    weigh(st, worst);
+    note_worst(st, worst);
     snprintf(text, sizeof text, ok ? "%s" : "kvreel's dense kernel (%s)", ok ? words : kvr_error());
     return check("reference", ok || kvr_stream_emulated(), text);
 }

@@ -508,7 +508,7 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     running = NULL;
     if (!s->failed)
         count_launch(s, shape->name);
-    if (!s->failed && s->ledger)
+    if (!s->failed && s->traffic)
         account_launch(s, shape->name);
 }
 

@@ -185,7 +185,7 @@ static void play_move(struct kvr_stream *s, const struct shape *, void *given)
         return;
     if (move_now(m) != KVR_OK)
         record(s, "%s", kvr_error());
-    else if (s->ledger)
+    else if (s->traffic)
         account_move(s, m->from ? "copy" : "fill", m->from ? (int64_t)m->n : 0, (int64_t)m->n);
 }
 

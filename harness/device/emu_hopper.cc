@@ -112,7 +112,7 @@ struct product {
     unsigned of_a[4];
     enum numbers numbers;
     int columns;
-    bool registers, turned, add;
+    bool registers, transposed, add;
     unsigned group;
 };
 
@@ -1156,18 +1156,18 @@ static struct matrix decode(uint64_t descriptor)
 }
 
 /* Address of 16 bytes of an operand: row r, byte c on. */
-static uintptr_t place_of(const struct matrix *m, bool turned, int r, int c)
+static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
 {
     const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
 
     return swizzled(
         m->at + rows +
-        (turned ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
+        (transposed ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
 }
 
 /* Check that n_bytes of rows [from, from + rows) are visible to a product of the running thread. core >= 0: record
  * the read by this tensor core. */
-static void check_operand(const struct matrix *m, bool turned, int from, int rows, int n_bytes,
+static void check_operand(const struct matrix *m, bool transposed, int from, int rows, int n_bytes,
                           int core)
 {
     struct kvr_stream *s = running;
@@ -1184,7 +1184,7 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
         fail("%s: does not start at a row group of a tile", how);
     for (int i = from; i < from + rows; i++)
         for (int c = 0; c < n_bytes; c += 16) {
-            const uintptr_t p = place_of(m, turned, i, c);
+            const uintptr_t p = place_of(m, transposed, i, c);
             const size_t at = p - (uintptr_t)m->in->base;
             struct cell *cell;
             size_t n_cells;
@@ -1225,15 +1225,15 @@ static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
         check_operand(&p->a, false, 16 * warp, 16, K, core);
-    if (p->turned)
+    if (p->transposed)
         check_operand(&p->b, true, 0, K / 2, 2 * p->columns, core);
     else
         check_operand(&p->b, false, 0, p->columns, K, core);
 }
 
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
-                   const unsigned *of_a, struct held *held_a, uint64_t b, int columns, bool turned,
-                   bool add)
+                   const unsigned *of_a, struct held *held_a, uint64_t b, int columns,
+                   bool transposed, bool add)
 {
     struct hopper *x = clock_block();
     struct member *m = &x->member[here->linear];
@@ -1246,8 +1246,8 @@ void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const
         fail("more than %d products (wgmma) in flight", MAX_PRODUCTS);
     if (!of_sums->fenced || (held_a && !held_a->fenced))
         fail("a product (wgmma) of registers accessed since the last wgmma.fence");
-    *p = { sums, of_sums, held_a,  a ? *a : 0, b,      {},  decode(b),
-           {},   numbers, columns, !a,         turned, add, m->group };
+    *p = { sums, of_sums, held_a,  a ? *a : 0, b,          {},  decode(b),
+           {},   numbers, columns, !a,         transposed, add, m->group };
     if (a)
         p->a = decode(*a);
     else
@@ -1268,9 +1268,9 @@ void product_commit()
     clock_block()->member[here->linear].group++;
 }
 
-static kvr_bf16 element_of(const struct matrix *m, bool turned, int r, int c)
+static kvr_bf16 element_of(const struct matrix *m, bool transposed, int r, int c)
 {
-    return ((const kvr_bf16 *)place_of(m, turned, r, 2 * c & ~15))[c & 7];
+    return ((const kvr_bf16 *)place_of(m, transposed, r, 2 * c & ~15))[c & 7];
 }
 
 static int32_t byte_of(enum numbers numbers, uint8_t x)
@@ -1334,8 +1334,8 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
 
     for (int k = 0; k < K / 2; k++)
         for (int n = 0; n < columns; n++)
-            x->b[k][n] = kvr_bf16_to_f32(p->turned ? element_of(&p->b, true, k, n)
-                                                   : element_of(&p->b, false, n, k));
+            x->b[k][n] = kvr_bf16_to_f32(p->transposed ? element_of(&p->b, true, k, n)
+                                                       : element_of(&p->b, false, n, k));
     for (int i = 0; i < ROWS && !p->registers; i++)
         for (int k = 0; k < K / 2; k++)
             x->a[i][k] = kvr_bf16_to_f32(element_of(&p->a, false, i, k));
@@ -1365,9 +1365,10 @@ static void multiply(struct hopper *x, const struct member *group, int at)
     for (int i = 1; i < KVR_WARP_GROUP; i++) {
         const struct product *q = &group[i].product[at];
 
-        if (q->numbers != p->numbers || q->registers != p->registers || q->turned != p->turned ||
-            q->add != p->add || q->columns != p->columns || q->group != p->group ||
-            q->descriptor_a != p->descriptor_a || q->descriptor_b != p->descriptor_b)
+        if (q->numbers != p->numbers || q->registers != p->registers ||
+            q->transposed != p->transposed || q->add != p->add || q->columns != p->columns ||
+            q->group != p->group || q->descriptor_a != p->descriptor_a ||
+            q->descriptor_b != p->descriptor_b)
             fail("the threads of a warp group issue different products (wgmma)");
     }
     if (p->numbers == BF16)

@@ -6,7 +6,7 @@
  *     emu_hopper.cc   sm_90: mbarriers, TMA, wgmma, clusters; vector clocks
  *     emu_global.cc   device memory: allocation, copies
  *     emu_graph.cc    graph capture and launch
- *     emu_ledger.cc   bytes moved per kernel
+ *     emu_traffic.cc  bytes moved per kernel
  *     stream_emu.cc   the rest of stream.h
  *
  * Uses no C++ runtime library (no exceptions, no containers), so that the tests link as C programs. */
@@ -175,8 +175,8 @@ struct block {
     size_t used, static_used;
 };
 
-struct hopper; /* emu_hopper.cc */
-struct ledger; /* emu_ledger.cc */
+struct hopper;  /* emu_hopper.cc */
+struct traffic; /* emu_traffic.cc */
 
 /* MaxDynamicSharedMemorySize of a kernel. */
 struct asked {
@@ -236,7 +236,7 @@ struct kvr_stream {
     char error[MESSAGE];
     struct kernel_count count[MAX_KERNELS];
     int n_counts;
-    struct ledger *ledger; /* NULL: not requested */
+    struct traffic *traffic; /* NULL: not requested */
 };
 
 namespace kvr_emu

@@ -132,8 +132,8 @@ void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
 /* [64,k] by [k,columns], by descriptors. a == NULL: A is in the four registers `of_a`. */
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
-                   const unsigned *of_a, struct held *held_a, uint64_t b, int columns, bool turned,
-                   bool add);
+                   const unsigned *of_a, struct held *held_a, uint64_t b, int columns,
+                   bool transposed, bool add);
 void product_commit();
 void product_wait(int pending);
 
@@ -714,7 +714,7 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
  * shared memory, transposed. */
 template <int N>
 static __device__ __forceinline__ void
-kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
+kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, b, 128, true, true);
@@ -728,9 +728,9 @@ kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_o
 
 /* The same with 64 columns: b [16,64], 32 accumulators per thread. */
 template <int N>
-static __device__ __forceinline__ void kvr_wgmma_turned(struct kvr_registers<float, 32> &d,
-                                                        struct kvr_registers<unsigned, N> &a, int i,
-                                                        kvr_operand b)
+static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers<float, 32> &d,
+                                                            struct kvr_registers<unsigned, N> &a,
+                                                            int i, kvr_operand b)
 {
 #ifdef KVR_EMULATED
     kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, b, 64, true, true);

@@ -244,7 +244,7 @@ namespace kvr_emu
 struct matrices_lane {
     uint4 row;
     unsigned out[4];
-    bool turned;
+    bool transposed;
 };
 
 /* Lane l supplies the address of row l % 8 of matrix l / 8. */
@@ -260,16 +260,16 @@ static inline void matrices_of(void *const *lanes)
                 rows[r] = (const kvr_bf16 *)&((struct matrices_lane *)lanes[8 * m + r])->row;
             const int a = l / 4, b = l % 4 * 2;
 
-            mine->out[m] = mine->turned ? (unsigned)rows[b + 1][a] << 16 | rows[b][a]
-                                        : (unsigned)rows[a][b + 1] << 16 | rows[a][b];
+            mine->out[m] = mine->transposed ? (unsigned)rows[b + 1][a] << 16 | rows[b][a]
+                                            : (unsigned)rows[a][b + 1] << 16 | rows[a][b];
         }
     }
 }
 
-static inline void load_matrices(unsigned *out, pointer<const uint4> row, bool turned,
+static inline void load_matrices(unsigned *out, pointer<const uint4> row, bool transposed,
                                  const char *file, int line)
 {
-    struct matrices_lane mine = { row[0], {}, turned };
+    struct matrices_lane mine = { row[0], {}, transposed };
 
     together(matrices_of, &mine, file, line);
     memcpy(out, mine.out, sizeof mine.out);
@@ -320,7 +320,8 @@ static inline void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row, K
 {
     kvr_emu::load_matrices(out, kvr_as<const uint4>(row), false, file, line);
 }
-static inline void kvr_matrices_turned(unsigned *out, kvr_shared<const kvr_bf16> row, KVR_EMU_AT)
+static inline void kvr_matrices_transposed(unsigned *out, kvr_shared<const kvr_bf16> row,
+                                           KVR_EMU_AT)
 {
     kvr_emu::load_matrices(out, kvr_as<const uint4>(row), true, file, line);
 }
@@ -342,8 +343,8 @@ static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<co
 }
 
 /* ldmatrix.x4.trans: the same with each matrix transposed. */
-static __device__ __forceinline__ void kvr_matrices_turned(unsigned *out,
-                                                           kvr_shared<const kvr_bf16> row)
+static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
+                                                               kvr_shared<const kvr_bf16> row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])

@@ -7,7 +7,7 @@
  *     n = kvr_stream_traffic(s, lines, MOST);
  *     kvr_stream_account(s, false);
  *
- * Emulated streams only (emu_ledger.cc). */
+ * Emulated streams only (emu_traffic.cc). */
 #ifndef KVR_DEVICE_TRAFFIC_H
 #define KVR_DEVICE_TRAFFIC_H
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/core/safetensors.h"
-#include "harness/workload/turned.h"
+#include "harness/workload/pre_rope.h"
 #include "methods/codecs/lowrank/lowrank.h"
 
 struct kvr_basis {
@@ -15,7 +15,7 @@ struct kvr_basis {
     double *n;       /* [L][2] tokens seen */
     double *sum;     /* [L][2][H][D] */
     double *product; /* [L][2][H][D][D], its upper triangle */
-    struct kvr_turned turned;
+    struct kvr_pre_rope rows;
 };
 
 enum kvr_status kvr_basis_open(struct kvr_basis **out, int n_layers, int n_heads, int head_dim)
@@ -49,7 +49,7 @@ void kvr_basis_close(struct kvr_basis **p)
     free((*p)->n);
     free((*p)->sum);
     free((*p)->product);
-    kvr_turned_free(&(*p)->turned);
+    kvr_pre_rope_free(&(*p)->rows);
     free(*p);
     *p = NULL;
 }
@@ -66,13 +66,13 @@ static enum kvr_status see(struct kvr_basis *p, const struct kvr_cache_view *vie
     const size_t at = place_of(view->layer, side), d = (size_t)p->head_dim;
     const size_t heads = (size_t)p->n_heads;
 
-    KVR_TRY(kvr_turned_take(&p->turned, view, side));
+    KVR_TRY(kvr_pre_rope_take(&p->rows, view, side));
     p->n[at] += (double)view->n_tok;
 #pragma omp parallel for schedule(static)
     for (size_t h = 0; h < heads; h++) { /* a thread has a head: the same sums every time */
         double *sum = p->sum + (at * heads + h) * d,
                *product = p->product + (at * heads + h) * d * d;
-        const float *x = p->turned.x + h * d;
+        const float *x = p->rows.x + h * d;
 
         for (int64_t t = 0; t < view->n_tok; t++, x += heads * d)
             for (size_t i = 0; i < d; i++) {

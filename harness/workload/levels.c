@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/workload/turned.h"
+#include "harness/workload/pre_rope.h"
 #include "methods/codecs/nuq/nuq.h"
 
 struct kvr_levels {
@@ -14,7 +14,7 @@ struct kvr_levels {
     double exact;
     double *sum;    /* [L][2][NUQ_BINS] */
     uint64_t *bins; /* [NUQ_BINS], of a chunk */
-    struct kvr_turned turned;
+    struct kvr_pre_rope rows;
 };
 
 enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_heads, int head_dim,
@@ -47,7 +47,7 @@ void kvr_levels_close(struct kvr_levels **p)
         return;
     free((*p)->sum);
     free((*p)->bins);
-    kvr_turned_free(&(*p)->turned);
+    kvr_pre_rope_free(&(*p)->rows);
     free(*p);
     *p = NULL;
 }
@@ -61,9 +61,9 @@ static enum kvr_status see(struct kvr_levels *p, const struct kvr_cache_view *vi
     double *sum = p->sum + (size_t)(2 * view->layer + (side == KVR_V)) * NUQ_BINS;
     float most;
 
-    KVR_TRY(kvr_turned_take(&p->turned, view, side));
+    KVR_TRY(kvr_pre_rope_take(&p->rows, view, side));
     memset(p->bins, 0, NUQ_BINS * sizeof *p->bins);
-    KVR_TRY(kvr_nuq_count(&g, p->exact, p->turned.x, p->bins, &most));
+    KVR_TRY(kvr_nuq_count(&g, p->exact, p->rows.x, p->bins, &most));
     for (int i = 0; i < NUQ_BINS; i++)
         sum[i] += (double)p->bins[i] * (double)most * (double)most;
     return KVR_OK;

@@ -135,7 +135,7 @@ static void correct(struct block *b)
 
 /* Scores of n keys to weights; dropped tokens (fate NULL: none) get 0, and so do those from `end`
  * on, which the query must not see. */
-static void soften(double *s, int64_t n, int64_t end, const uint8_t *fate, int64_t n_past)
+static void softmax(double *s, int64_t n, int64_t end, const uint8_t *fate, int64_t n_past)
 {
     double top = -INFINITY, sum = 0;
 
@@ -283,9 +283,9 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
             b->weight[METHOD][i * x->stride + j] += x->log_m[j];
     for (int side = 0; side < N_SIDES; side++) {
         for (int i = 0; i < b->m; i++)
-            soften(b->weight[side] + i * x->stride, x->n,
-                   x->view->shape->causal ? x->n_past + b->list[i] + 1 : x->n,
-                   side == METHOD ? x->fate : NULL, x->n_past);
+            softmax(b->weight[side] + i * x->stride, x->n,
+                    x->view->shape->causal ? x->n_past + b->list[i] + 1 : x->n,
+                    side == METHOD ? x->fate : NULL, x->n_past);
         for (int values = 0; values < N_SIDES; values++) {
             memset(b->out[side][values], 0, QUERIES * (size_t)x->wide * sizeof(double));
             kvr_probe_kernels()->mul(b->weight[side], x->stride, b->m, x->v[values], x->wide, x->n,

@@ -113,8 +113,8 @@ struct most {
     double *p;              /* [n] */
 };
 
-static void weigh(const struct kvr_salience *s, int layer, int h, int64_t chunk,
-                  const struct most *m)
+static void chunk_weights(const struct kvr_salience *s, int layer, int h, int64_t chunk,
+                          const struct most *m)
 {
     const int d = s->head_dim, kv = h / (s->n_heads / s->n_kv_heads);
 
@@ -150,7 +150,7 @@ static void score_head(const struct kvr_salience *s, int layer, int h, const str
 
     memset(m->up, 0, 3 * (size_t)s->n * sizeof *m->up);
     for (int64_t c = 0; c < chunks; c++)
-        weigh(s, layer, h, c, m);
+        chunk_weights(s, layer, h, c, m);
     for (int64_t j = 0; j < s->n; j++) {
         const bool first = j / s->chunk == 0, last = j / s->chunk == chunks - 1;
         const float all = m->up[j] + m->diag[j] + m->low[j]; /* what there is not is 0 */

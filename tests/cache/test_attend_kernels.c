@@ -71,7 +71,7 @@ static void add_tile_f32(struct kit *t)
     f->pack_keys(t->k, n, d, t->pk);
     f->pack_values(t->v, n, d, t->pv);
     f->scores(t->q, d, t->pk, t->score, MAX_N, m, padded(n));
-    f->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->rescale);
+    f->online_softmax(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->rescale);
     for (int i = 0; i < m; i++)
         f->scale(t->out + i * dp, dp, t->rescale[i]);
     f->add_values(t->score, MAX_N, t->pv, t->out, dp, n, m, dp);
@@ -88,7 +88,8 @@ static void add_tile_int8(struct kit *t)
     b->pack_keys(t->k, t->mu, n, d, t->kq, t->ks);
     b->pack_values(t->v, n, d, t->vq, t->vs);
     b->scores(&q, 0, d, t->kq, t->ks, t->score, MAX_N, m, padded(n));
-    b->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->rescale, t->p, t->weight);
+    b->online_softmax(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->rescale, t->p,
+                      t->weight);
     for (int i = 0; i < m; i++)
         f->scale(t->out + i * dp, dp, t->rescale[i]);
     b->add_values(t->p, t->weight, t->vq, t->vs, t->out, dp, n, m, dp);

@@ -160,7 +160,7 @@ END_TEST
 
 /* Keys of a picture turned to their places are found again a frame later, and a column further when
  * it moves so and the search is that wide. */
-START_TEST(places_are_turned)
+START_TEST(rotated_positions)
 {
     for (int moves = 0; moves < 2; moves++) {
         struct count n;
@@ -198,6 +198,6 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_add_loop_test(tc, copies_are_one, 0, 5);
     tcase_add_test(tc, joining_nothing_is_all);
-    tcase_add_test(tc, places_are_turned);
+    tcase_add_test(tc, rotated_positions);
     return run_suite(s);
 }

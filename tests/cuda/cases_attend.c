@@ -168,7 +168,7 @@ START_TEST(pieces)
 END_TEST
 
 /* Keys and values as a method packs them: decoded on the device into scratch, then attended to;
- * rotated ones with rotated queries, in a state of their own, turned back, merged. */
+ * rotated ones with rotated queries, in a state of their own, rotated back, merged. */
 START_TEST(packed_and_rotated)
 {
     enum { T = 19, H = 2, D = 32, N = 48, W = H * D };
@@ -177,7 +177,7 @@ START_TEST(packed_and_rotated)
     const struct kvr_grid g = { .bits = 4, .axis = KVR_AXIS_TOKENS, .group = 16 };
     const struct kvr_stage_job job = { .shape = shape };
     struct kvr_codec *plain = open_codec("sym(bits=4,group=16)", KVR_K, false, KVR_COMPUTE_F32);
-    struct kvr_codec *turned =
+    struct kvr_codec *rotated =
         open_codec("hadamard | sym(bits=4,group=16)", KVR_K, false, KVR_COMPUTE_F32);
     struct kvr_dev *dev = open_dev();
     struct kvr_segment seg[2] = { { .n_tok = N }, { .n_tok = N } };
@@ -185,14 +185,14 @@ START_TEST(packed_and_rotated)
                                        { .seg = &seg[1], .n = N, .log_m = 0.5f } };
     float *x = floats(N * W), *work = floats(N * W), q[T * W], want[T * W], got[T * W];
     float *decoded = floats(2 * N * W), *values = floats(2 * N * W);
-    float *d_q, *d_turned, *d_out = both_out(sizeof want), *d_k = both_out(N * W * sizeof *x);
+    float *d_q, *d_rotated, *d_out = both_out(sizeof want), *d_k = both_out(N * W * sizeof *x);
     float *d_v = both_out(N * W * sizeof *x);
-    const struct kvr_attend_state st = new_state(&a), st_turned = new_state(&a);
+    const struct kvr_attend_state st = new_state(&a), st_rotated = new_state(&a);
     const struct kvr_attend_piece piece = { .k = d_k, .v = d_v, .n = N };
-    const struct kvr_attend_piece turned_piece = { .k = d_k, .v = d_v, .n = N, .log_m = 0.5f };
+    const struct kvr_attend_piece rotated_piece = { .k = d_k, .v = d_v, .n = N, .log_m = 0.5f };
 
     for (int i = 0; i < 2; i++) {
-        struct kvr_codec *c = i ? turned : plain;
+        struct kvr_codec *c = i ? rotated : plain;
 
         fill_block(x, &shape, FILL_NORMAL, 10 + (uint32_t)i);
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &seg[i].k), KVR_OK);
@@ -204,10 +204,10 @@ START_TEST(packed_and_rotated)
     kvr_normal(q, T * W, 3, KVR_RNG_TEST, 4, 0, 0);
     on_the_cpu(&a, q, spans, 2, want);
     d_q = both_in(q, sizeof q);
-    d_turned = both_inout(q, sizeof q);
-    kvr_fwht_cuda(both_stream, d_turned, T * H, D, KVR_COMPUTE_F32);
+    d_rotated = both_inout(q, sizeof q);
+    kvr_fwht_cuda(both_stream, d_rotated, T * H, D, KVR_COMPUTE_F32);
     kvr_attend_begin_cuda(both_stream, &a, &st);
-    kvr_attend_begin_cuda(both_stream, &a, &st_turned);
+    kvr_attend_begin_cuda(both_stream, &a, &st_rotated);
     for (int i = 0; i < 2; i++) {
         const int grid = i; /* the stage that is the grid */
 
@@ -219,11 +219,11 @@ START_TEST(packed_and_rotated)
                                  both_in(d->meta.p, d->meta.n_bytes), 0, N, 0, H, KVR_DECODE_SET,
                                  values_too ? d_v : d_k);
         }
-        kvr_attend_piece_cuda(both_stream, &a, i ? d_turned : d_q, i ? &turned_piece : &piece,
-                              i ? &st_turned : &st);
+        kvr_attend_piece_cuda(both_stream, &a, i ? d_rotated : d_q, i ? &rotated_piece : &piece,
+                              i ? &st_rotated : &st);
     }
-    kvr_fwht_cuda(both_stream, st_turned.acc, T * H, D, KVR_COMPUTE_F32);
-    kvr_attend_merge_cuda(both_stream, &a, &st, &st_turned);
+    kvr_fwht_cuda(both_stream, st_rotated.acc, T * H, D, KVR_COMPUTE_F32);
+    kvr_attend_merge_cuda(both_stream, &a, &st, &st_rotated);
     kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
     both_get(got, d_out, sizeof got, "packed");
     /* The rotations add log2(D) roundings of q and of the output: D stands for them. */
@@ -234,7 +234,7 @@ START_TEST(packed_and_rotated)
         kvr_packed_free(&seg[i].v);
     }
     kvr_codec_close(&plain);
-    kvr_codec_close(&turned);
+    kvr_codec_close(&rotated);
     kvr_dev_close(&dev);
     free(x);
     free(work);

@@ -293,7 +293,7 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
     memset(r, 0, sizeof *r);
     for (int tile = 0; tile < z->n_tiles; tile++) {
         const int n = z->left[tile], H = c->heads;
-        double s[TILE], m = -INFINITY, e = 0, shrink, worth;
+        double s[TILE], m = -INFINITY, e = 0, rescale, weight_scale;
 
         for (int t = 0; t < n; t++) {
             const int row = (tile * TILE + t) * H + h;
@@ -309,34 +309,35 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
             m = fmax(m, s[t]);
         }
         e += 2 * D * u * mean_size; /* to other tiles' it is the same; in lse it counts */
-        shrink = exp(M - fmax(M, m));
+        rescale = exp(M - fmax(M, m));
         M = fmax(M, m);
-        worth = exp(m - M) / 255;
-        den = den * (isfinite(shrink) ? shrink : 0);
-        den_off *= isfinite(shrink) ? shrink : 0;
+        weight_scale = exp(m - M) / 255;
+        den = den * (isfinite(rescale) ? rescale : 0);
+        den_off *= isfinite(rescale) ? rescale : 0;
         for (int i = 0; i < D; i++) {
-            num[i] *= isfinite(shrink) ? shrink : 0;
-            r->off[i] *= isfinite(shrink) ? shrink : 0;
-            size[i] *= isfinite(shrink) ? shrink : 0;
+            num[i] *= isfinite(rescale) ? rescale : 0;
+            r->off[i] *= isfinite(rescale) ? rescale : 0;
+            size[i] *= isfinite(rescale) ? rescale : 0;
         }
         for (int t = 0; t < n; t++) {
             const int row = (tile * TILE + t) * H + h;
             const double p = 255 * exp(s[t] - m), near = p * (2 * e + 0x1p-11 + 32 * u);
             const double one = fabs(p - floor(p) - 0.5) <= near ? 1 : near > 0.5 ? near + 1 : 0;
 
-            den += worth * rint(p);
-            den_off += worth * one;
+            den += weight_scale * rint(p);
+            den_off += weight_scale * one;
             for (int i = 0; i < D; i++) {
                 const double b = z->b[(tile * H + h) * D + i], v = b * z->v[row * D + i];
 
-                num[i] += worth * rint(p) * v;
-                r->off[i] += worth * (one * fabs(v) + rint(p) * 256 * u * b);
-                size[i] += worth * rint(p) * fabs(v);
+                num[i] += weight_scale * rint(p) * v;
+                r->off[i] += weight_scale * (one * fabs(v) + rint(p) * 256 * u * b);
+                size[i] += weight_scale * rint(p) * fabs(v);
             }
         }
         r->lse_off = fmax(r->lse_off, 2 * e);
     }
-    den_off += den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8)); /* worth of tiles */
+    den_off +=
+        den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8)); /* weight_scale of tiles */
     for (int i = 0; i < D; i++) {
         const double all = r->off[i] + size[i] * (2 * r->lse_off + 8 * u * (z->n_tiles + 8));
 

@@ -329,23 +329,23 @@ static void on_cuda(const struct scene *s, float *out)
     const size_t size = (size_t)(QUERIES * width) * sizeof(float);
     const struct kvr_attend_state st = { both_out((size_t)rows * sizeof(float)),
                                          both_out((size_t)rows * sizeof(float)), both_out(size) };
-    float *d_q = both_in(s->q, size), *d_turned = d_q, *d_out = both_out(size);
+    float *d_q = both_in(s->q, size), *d_rotated = d_q, *d_out = both_out(size);
     const float *now = both_in(s->now, (size_t)(CURRENT * width) * sizeof(float));
     const struct kvr_attend_piece current = { .k = now, .v = now, .n = CURRENT };
     float *bias = NULL;
 
     if (kvr_codec_rotated(s->b->p.codec)) {
-        float *turned = floats((size_t)(QUERIES * width));
+        float *rotated = floats((size_t)(QUERIES * width));
 
-        memcpy(turned, s->q, size);
-        kvr_codec_transform(s->b->p.codec, NULL, KVR_QUERY_TO_SPACE, turned, QUERIES, 0, a.n_heads,
+        memcpy(rotated, s->q, size);
+        kvr_codec_transform(s->b->p.codec, NULL, KVR_QUERY_TO_SPACE, rotated, QUERIES, 0, a.n_heads,
                             a.head_dim);
-        d_turned = both_in(turned, size);
-        free(turned);
+        d_rotated = both_in(rotated, size);
+        free(rotated);
     }
     if (s->corr && s->corr->rows_cuda) {
         bias = both_out((size_t)rows * sizeof *bias);
-        s->corr->rows_cuda(on_stream(), shape, both_in(s->moments, moment_bytes(s)), d_turned,
+        s->corr->rows_cuda(on_stream(), shape, both_in(s->moments, moment_bytes(s)), d_rotated,
                            QUERIES, bias);
     }
     kvr_attend_begin_cuda(on_stream(), &a, &st);
@@ -365,7 +365,7 @@ static void on_cuda(const struct scene *s, float *out)
             p.s2 = s2;
             p.by_scales = s->corr->by_scales;
         }
-        kvr_attend_piece_cuda(on_stream(), &a, d_turned, &p, &st);
+        kvr_attend_piece_cuda(on_stream(), &a, d_rotated, &p, &st);
     }
     kvr_attend_piece_cuda(on_stream(), &a, d_q, &current, &st);
     kvr_attend_finish_cuda(on_stream(), &a, &st, d_out);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "harness/core/dtype.h"
-#include "tests/cuda/sins_hopper.h"
+#include "tests/cuda/faults_hopper.h"
 
-enum { N = SIN_BLOCKS * SIN_THREADS, SEEDS = 8 };
+enum { N = FAULT_BLOCKS * FAULT_THREADS, SEEDS = 8 };
 
 static struct kvr_stream *open_stream(uint64_t seed)
 {
@@ -26,30 +26,31 @@ static void *device(struct kvr_stream *s, const void *host, size_t n)
     return p;
 }
 
-START_TEST(sin_is_caught)
+START_TEST(fault_is_caught)
 {
     const int which = _i / SEEDS;
-    const int of_hopper = which - n_sins, of_cluster = of_hopper - n_hopper_sins;
-    const struct sin *sin = of_cluster >= 0  ? &cluster_sins[of_cluster]
-                            : of_hopper >= 0 ? &hopper_sins[of_hopper]
-                                             : &sins[which];
+    const int of_hopper = which - n_faults, of_cluster = of_hopper - n_hopper_faults;
+    const struct fault *fault = of_cluster >= 0  ? &cluster_faults[of_cluster]
+                                : of_hopper >= 0 ? &hopper_faults[of_hopper]
+                                                 : &faults[which];
     struct kvr_stream *s = open_stream((uint64_t)(_i % SEEDS));
     float x[N] = { 0 }, *d = device(s, x, sizeof x);
     enum kvr_status st;
 
-    sin->commit(s, d);
+    fault->commit(s, d);
     st = kvr_stream_sync(s);
-    if (!sin->expect) {
-        ck_assert_msg(st == KVR_OK, "%s: %s", sin->name, kvr_error());
+    if (!fault->expect) {
+        ck_assert_msg(st == KVR_OK, "%s: %s", fault->name, kvr_error());
     } else {
-        ck_assert_msg(st == KVR_EINTERNAL, "%s: nothing was noticed", sin->name);
-        ck_assert_msg(strstr(kvr_error(), sin->expect) != NULL, "%s: %s", sin->name, kvr_error());
-        ck_assert_int_eq(kvr_stream_launches(s, sin->name), 0);
+        ck_assert_msg(st == KVR_EINTERNAL, "%s: nothing was noticed", fault->name);
+        ck_assert_msg(strstr(kvr_error(), fault->expect) != NULL, "%s: %s", fault->name,
+                      kvr_error());
+        ck_assert_int_eq(kvr_stream_launches(s, fault->name), 0);
     }
     /* The device is usable after an error. */
-    sins[0].commit(s, d);
-    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "after %s: %s", sin->name, kvr_error());
-    ck_assert_int_ge(kvr_stream_launches(s, sins[0].name), 1);
+    faults[0].commit(s, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "after %s: %s", fault->name, kvr_error());
+    ck_assert_int_ge(kvr_stream_launches(s, faults[0].name), 1);
     kvr_stream_close(&s);
 }
 END_TEST
@@ -60,11 +61,11 @@ START_TEST(errors_stay)
     struct kvr_stream *s = open_stream(1);
     float x[N] = { 0 }, *d = device(s, x, sizeof x);
 
-    sins[2].commit(s, d);
-    sins[0].commit(s, d);
+    faults[2].commit(s, d);
+    faults[0].commit(s, d);
     ck_assert_int_eq(kvr_stream_sync(s), KVR_EINTERNAL);
-    ck_assert_msg(strstr(kvr_error(), sins[2].name) != NULL, "%s", kvr_error());
-    ck_assert_int_eq(kvr_stream_launches(s, sins[0].name), 0);
+    ck_assert_msg(strstr(kvr_error(), faults[2].name) != NULL, "%s", kvr_error());
+    ck_assert_int_eq(kvr_stream_launches(s, faults[0].name), 0);
     ck_assert_int_eq(kvr_stream_sync(s), KVR_OK);
     kvr_stream_close(&s);
 }
@@ -73,17 +74,17 @@ END_TEST
 START_TEST(sums)
 {
     struct kvr_stream *s = open_stream((uint64_t)_i);
-    float x[N], y[SIN_BLOCKS] = { 0 }, *dx, *dy;
+    float x[N], y[FAULT_BLOCKS] = { 0 }, *dx, *dy;
 
     for (int i = 0; i < N; i++)
         x[i] = (float)i;
     dx = device(s, x, sizeof x);
     dy = device(s, y, sizeof y);
-    sin_sum(s, dx, dy);
+    fault_sum(s, dx, dy);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, y, dy, sizeof y), KVR_OK);
-    for (int b = 0; b < SIN_BLOCKS; b++)
-        ck_assert_float_eq(y[b], (float)(SIN_THREADS * b * SIN_THREADS + 63 * 32));
+    for (int b = 0; b < FAULT_BLOCKS; b++)
+        ck_assert_float_eq(y[b], (float)(FAULT_THREADS * b * FAULT_THREADS + 63 * 32));
     kvr_stream_close(&s);
 }
 END_TEST
@@ -93,12 +94,12 @@ START_TEST(atomics_add_up)
     struct kvr_stream *s = open_stream((uint64_t)_i);
     int out[3] = { 0 }, *d = device(s, out, sizeof out);
 
-    sin_count(s, d);
+    fault_count(s, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, out, d, sizeof out), KVR_OK);
-    ck_assert_int_eq(out[0], SIN_BLOCKS * 22);
-    ck_assert_int_eq(out[1], SIN_BLOCKS * 21);
-    ck_assert_int_eq(out[2], SIN_BLOCKS * 21);
+    ck_assert_int_eq(out[0], FAULT_BLOCKS * 22);
+    ck_assert_int_eq(out[1], FAULT_BLOCKS * 21);
+    ck_assert_int_eq(out[2], FAULT_BLOCKS * 21);
     kvr_stream_close(&s);
 }
 END_TEST
@@ -107,20 +108,20 @@ END_TEST
 START_TEST(old_streams_go_on)
 {
     struct kvr_stream *s = open_stream(1);
-    float x[N] = { 1 }, y[SIN_BLOCKS], *d = device(s, x, sizeof x), *half, *d_y;
+    float x[N] = { 1 }, y[FAULT_BLOCKS], *d = device(s, x, sizeof x), *half, *d_y;
 
     ck_assert_int_eq(kvr_device_alloc(s, (void **)&half, sizeof x), KVR_OK);
     ck_assert_int_eq(kvr_device_put(s, half, x, sizeof x / 2), KVR_OK);
     ck_assert_int_eq(kvr_device_alloc(s, (void **)&d_y, sizeof y), KVR_OK);
-    sin_sum(s, d, d_y);
-    sin_age(s);
-    sins[0].commit(s, d); /* reverses the floats of each block */
-    sin_sum(s, d, d_y);
+    fault_sum(s, d, d_y);
+    fault_age(s);
+    faults[0].commit(s, d); /* reverses the floats of each block */
+    fault_sum(s, d, d_y);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, y, d_y, sizeof y), KVR_OK);
     ck_assert_float_eq(y[0], 1);
-    sin_age(s);
-    sin_sum(s, half, d_y);
+    fault_age(s);
+    fault_sum(s, half, d_y);
     ck_assert_int_eq(kvr_stream_sync(s), KVR_EINTERNAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "nobody has written it"));
     kvr_stream_close(&s);
@@ -134,7 +135,7 @@ static void order_of(uint64_t seed, int order[N])
 
     memset(order, 0, N * sizeof *order);
     d = device(s, order, N * sizeof *order);
-    sin_order(s, next, d);
+    fault_order(s, next, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, order, d, N * sizeof *order), KVR_OK);
     kvr_stream_close(&s);
@@ -160,12 +161,12 @@ END_TEST
 START_TEST(warp_operations)
 {
     struct kvr_stream *s = open_stream((uint64_t)_i);
-    int out[8 * SIN_THREADS] = { 0 }, *d = device(s, out, sizeof out);
+    int out[8 * FAULT_THREADS] = { 0 }, *d = device(s, out, sizeof out);
 
-    sin_warp(s, d);
+    fault_warp(s, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, out, d, sizeof out), KVR_OK);
-    for (int i = 0; i < SIN_THREADS; i++) {
+    for (int i = 0; i < FAULT_THREADS; i++) {
         const int lane = i % 32, first = i - lane;
         unsigned thirds = 0, fifths = 0;
 
@@ -174,13 +175,13 @@ START_TEST(warp_operations)
             fifths |= (unsigned)((first + l) % 5 == i % 5) << l;
         }
         ck_assert_int_eq(out[i], 10 * (i / 8 * 8 + 3));
-        ck_assert_int_eq(out[SIN_THREADS + i], 10 * (lane < 2 ? i : i - 2));
-        ck_assert_int_eq(out[2 * SIN_THREADS + i], 10 * (i % 16 < 14 ? i + 2 : i));
-        ck_assert_int_eq(out[3 * SIN_THREADS + i], 10 * (i ^ 5));
-        ck_assert_uint_eq((unsigned)out[4 * SIN_THREADS + i], thirds);
-        ck_assert_uint_eq((unsigned)out[5 * SIN_THREADS + i], fifths);
-        ck_assert_int_eq(out[6 * SIN_THREADS + i], 0);
-        ck_assert_int_eq(out[7 * SIN_THREADS + i], first ? 1520 + 1000 : 496 + 5000);
+        ck_assert_int_eq(out[FAULT_THREADS + i], 10 * (lane < 2 ? i : i - 2));
+        ck_assert_int_eq(out[2 * FAULT_THREADS + i], 10 * (i % 16 < 14 ? i + 2 : i));
+        ck_assert_int_eq(out[3 * FAULT_THREADS + i], 10 * (i ^ 5));
+        ck_assert_uint_eq((unsigned)out[4 * FAULT_THREADS + i], thirds);
+        ck_assert_uint_eq((unsigned)out[5 * FAULT_THREADS + i], fifths);
+        ck_assert_int_eq(out[6 * FAULT_THREADS + i], 0);
+        ck_assert_int_eq(out[7 * FAULT_THREADS + i], first ? 1520 + 1000 : 496 + 5000);
     }
     kvr_stream_close(&s);
 }
@@ -224,7 +225,7 @@ START_TEST(products_of_a_warp_group)
     d_b = device(s, b, sizeof b);
     d_out = device(s, out, sizeof out);
     hopper_sum(s, d_a, d_b, d_out);
-    hopper_turned(s, d_a, d_b, d_out + ROWS * COLUMNS);
+    hopper_transposed(s, d_a, d_b, d_out + ROWS * COLUMNS);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, out, d_out, sizeof out), KVR_OK);
     for (int r = 0; r < ROWS; r++)
@@ -321,14 +322,15 @@ START_TEST(blocks_exchange)
         int want = 0;
 
         for (int r = 0; r < 3; r++)
-            want += cluster_number(r, i / SIN_THREADS % 2 ^ 1, SIN_THREADS - 1 - i % SIN_THREADS);
+            want +=
+                cluster_number(r, i / FAULT_THREADS % 2 ^ 1, FAULT_THREADS - 1 - i % FAULT_THREADS);
         ck_assert_float_eq(x[i], (float)want);
     }
     cluster_give(s, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, x, d, sizeof x), KVR_OK);
     for (int i = 0; i < N; i++) /* two ranks per cluster */
-        ck_assert_float_eq(x[i], (float)(i % (2 * SIN_THREADS)));
+        ck_assert_float_eq(x[i], (float)(i % (2 * FAULT_THREADS)));
     kvr_stream_close(&s);
 }
 END_TEST
@@ -375,7 +377,8 @@ int main(void)
     int failed;
 
     suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, sin_is_caught, 0, (n_sins + n_hopper_sins + n_cluster_sins) * SEEDS);
+    tcase_add_loop_test(tc, fault_is_caught, 0,
+                        (n_faults + n_hopper_faults + n_cluster_faults) * SEEDS);
     tcase_add_test(tc, errors_stay);
     tcase_add_loop_test(tc, sums, 0, SEEDS);
     tcase_add_loop_test(tc, atomics_add_up, 0, SEEDS);

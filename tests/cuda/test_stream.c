@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "harness/device/device_check.h"
-#include "tests/cuda/sins.h"
+#include "tests/cuda/faults.h"
 #include "tests/suite.h"
 
-enum { N = SIN_BLOCKS * SIN_THREADS };
+enum { N = FAULT_BLOCKS * FAULT_THREADS };
 
 /* ---- refusals ------------------------------------------------------------------------------ */
 
@@ -211,14 +211,14 @@ START_TEST(copies_of_nothing_are_nothing)
 {
     struct kvr_stream *s = open_stream();
     float x[N] = { 0 }, *a = device(s, sizeof x), *b = device(s, sizeof x),
-          *y = device(s, SIN_BLOCKS * sizeof *y);
+          *y = device(s, FAULT_BLOCKS * sizeof *y);
 
     ck_assert_int_eq(kvr_device_put(s, a, x, sizeof x - 1), KVR_OK);
     kvr_device_copy(s, b, a, sizeof x);
-    sin_sum(s, b, y);
+    fault_sum(s, b, y);
     expect(kvr_stream_sync(s), KVR_EINTERNAL, "byte 1023: read, but nobody has written it");
     kvr_device_fill(s, (unsigned char *)b + sizeof x - 1, 0, 1);
-    sin_sum(s, b, y);
+    fault_sum(s, b, y);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     kvr_stream_close(&s);
 }
@@ -229,13 +229,13 @@ END_TEST
 START_TEST(marks_are_in_order)
 {
     struct kvr_stream *s = open_stream();
-    float x[N] = { 0 }, *d = device(s, sizeof x), *y = device(s, SIN_BLOCKS * sizeof *y);
+    float x[N] = { 0 }, *d = device(s, sizeof x), *y = device(s, FAULT_BLOCKS * sizeof *y);
     int64_t a, b, ns = -1, back = 1;
 
     ck_assert_int_eq(kvr_device_put(s, d, x, sizeof x), KVR_OK);
     for (int round = 0; round < 2; round++) {
         a = kvr_stream_mark(s);
-        sin_sum(s, d, y);
+        fault_sum(s, d, y);
         for (int i = 0; i < 200; i++)
             b = kvr_stream_mark(s);
         ck_assert_int_eq(b - a, 200);
@@ -260,13 +260,13 @@ END_TEST
 /* ---- graphs -------------------------------------------------------------------------------- */
 
 struct work {
-    float *x, *copy, *sums; /* device: [N], [N], [2 SIN_BLOCKS] */
+    float *x, *copy, *sums; /* device: [N], [N], [2 FAULT_BLOCKS] */
 };
 
 static struct work open_work(struct kvr_stream *s)
 {
     const struct work w = { device(s, N * sizeof(float)), device(s, N * sizeof(float)),
-                            device(s, 2 * SIN_BLOCKS * sizeof(float)) };
+                            device(s, 2 * FAULT_BLOCKS * sizeof(float)) };
     float x[N];
 
     for (int i = 0; i < N; i++)
@@ -279,16 +279,16 @@ static struct work open_work(struct kvr_stream *s)
 static void some_work(struct kvr_stream *s, const struct work *w)
 {
     kvr_device_copy(s, w->copy, w->x, N * sizeof(float));
-    kvr_device_fill(s, w->copy, 0, SIN_THREADS * sizeof(float)); /* the first block's */
-    sin_sum(s, w->copy, w->sums);
-    sin_sum(s, w->x, w->sums + SIN_BLOCKS);
+    kvr_device_fill(s, w->copy, 0, FAULT_THREADS * sizeof(float)); /* the first block's */
+    fault_sum(s, w->copy, w->sums);
+    fault_sum(s, w->x, w->sums + FAULT_BLOCKS);
 }
 
 START_TEST(a_graph_does_it_again)
 {
     struct kvr_stream *s = open_stream();
     const struct work w = open_work(s);
-    float plain[2 * SIN_BLOCKS], before[2 * SIN_BLOCKS], after[2 * SIN_BLOCKS], x[N];
+    float plain[2 * FAULT_BLOCKS], before[2 * FAULT_BLOCKS], after[2 * FAULT_BLOCKS], x[N];
     struct kvr_graph *g;
 
     some_work(s, &w);
@@ -320,8 +320,8 @@ START_TEST(a_graph_does_it_again)
     ck_assert_int_eq(kvr_device_put(s, w.x, x, sizeof x), KVR_OK);
     ck_assert_int_eq(kvr_graph_launch(s, g), KVR_OK);
     ck_assert_int_eq(kvr_device_get(s, after, w.sums, sizeof after), KVR_OK);
-    for (int i = 0; i < 2 * SIN_BLOCKS; i++)
-        ck_assert_float_eq(after[i], i ? SIN_THREADS : 0);
+    for (int i = 0; i < 2 * FAULT_BLOCKS; i++)
+        ck_assert_float_eq(after[i], i ? FAULT_THREADS : 0);
     kvr_graph_close(&g);
     ck_assert_ptr_null(g);
     kvr_graph_close(&g);
@@ -431,23 +431,23 @@ START_TEST(captures_do_not_nest_graphs)
 END_TEST
 
 /* What no device would launch is refused when it is captured, what goes wrong as it runs then. */
-START_TEST(graphs_report_their_sins)
+START_TEST(graphs_report_their_faults)
 {
     struct kvr_stream *s = open_stream();
     const struct work w = open_work(s);
     struct kvr_graph *g;
 
     ck_assert_int_eq(kvr_stream_capture_begin(s), KVR_OK);
-    for (int i = 0; i < n_sins; i++)
-        if (!strcmp(sins[i].name, "too_many_threads"))
-            sins[i].commit(s, w.x);
+    for (int i = 0; i < n_faults; i++)
+        if (!strcmp(faults[i].name, "too_many_threads"))
+            faults[i].commit(s, w.x);
     expect(kvr_stream_capture_end(s, &g), KVR_EINTERNAL, "a block of 2048");
     ck_assert_int_eq(kvr_stream_sync(s), KVR_OK);
 
     ck_assert_int_eq(kvr_stream_capture_begin(s), KVR_OK);
-    for (int i = 0; i < n_sins; i++)
-        if (!strcmp(sins[i].name, "global_past_the_end"))
-            sins[i].commit(s, w.x);
+    for (int i = 0; i < n_faults; i++)
+        if (!strcmp(faults[i].name, "global_past_the_end"))
+            faults[i].commit(s, w.x);
     ck_assert_int_eq(kvr_stream_capture_end(s, &g), KVR_OK);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(kvr_graph_launch(s, g), KVR_OK);
@@ -465,7 +465,7 @@ START_TEST(graphs_notice_freed_memory)
     struct kvr_graph *g;
 
     ck_assert_int_eq(kvr_stream_capture_begin(s), KVR_OK);
-    sin_sum(s, w.x, w.sums);
+    fault_sum(s, w.x, w.sums);
     ck_assert_int_eq(kvr_stream_capture_end(s, &g), KVR_OK);
     kvr_device_free(s, w.x);
     ck_assert_int_eq(kvr_graph_launch(s, g), KVR_OK);
@@ -505,7 +505,7 @@ int main(void)
     tcase_add_test(tc, a_graph_does_it_again);
     tcase_add_loop_test(tc, captures_forbid, 0, sizeof forbidden / sizeof forbidden[0]);
     tcase_add_test(tc, captures_do_not_nest_graphs);
-    tcase_add_test(tc, graphs_report_their_sins);
+    tcase_add_test(tc, graphs_report_their_faults);
     tcase_add_test(tc, graphs_notice_freed_memory);
     tcase_add_test(tc, a_stream_closes_in_mid_capture);
     return run_suite(s);

@@ -135,8 +135,8 @@ static void decode(const struct kvr_cache_view *w, const struct kvr_packed *p, i
 }
 
 /* The weights of one query, method and BF16, over tok [n]; the last w->n_tok are the chunk. */
-static void weigh(const struct kvr_cache_view *w, int h, const double *q, struct token *tok,
-                  int64_t n)
+static void attention_weights(const struct kvr_cache_view *w, int h, const double *q,
+                              struct token *tok, int64_t n)
 {
     const int64_t first = w->seen->run[0][0], n_past = n - w->n_tok;
     const struct kvr_layer *l = w->past;
@@ -317,7 +317,7 @@ static void look(struct direct *d, const struct kvr_cache_view *w, int h)
 
         for (int c = 0; c < D; c++)
             q[c] = w->q[t * W + h * D + c] / sqrt(D);
-        weigh(w, h, q, tok, n);
+        attention_weights(w, h, q, tok, n);
         add_query(&all, ages, tok, n);
     }
     d->record = realloc(d->record, (size_t)(d->n + 1 + CHUNKS) * sizeof *d->record);

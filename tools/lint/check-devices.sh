@@ -11,12 +11,12 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 backend='KVR_(CPU|CUDA|N_BACKENDS)\b'
 stream='kvr_dev_stream\([^()]*\)'
-sins="([!=]=|<=?|>=?) *$backend|$backend *([!=]=|[<>])|case $backend"
-sins+="|(\bif|\bwhile) \(!?$stream|(&&|\|\||!|\breturn) *$stream|$stream *(\?|&&|\|\||[!=]=)"
-sins+="|\b(is|on|has|in)_(cuda|gpu|cpu)\("
+banned="([!=]=|<=?|>=?) *$backend|$backend *([!=]=|[<>])|case $backend"
+banned+="|(\bif|\bwhile) \(!?$stream|(&&|\|\||!|\breturn) *$stream|$stream *(\?|&&|\|\||[!=]=)"
+banned+="|\b(is|on|has|in)_(cuda|gpu|cpu)\("
 
 if find harness methods metrics -path harness/device -prune -o -type f -name '*.[ch]' -print0 | sort -z |
-    xargs -0 grep -nE "$sins" /dev/null; then
+    xargs -0 grep -nE "$banned" /dev/null; then
     echo "devices: a table or a fact of harness/device/dev.h says this without asking which device it is"
     exit 1
 fi

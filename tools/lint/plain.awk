@@ -9,8 +9,9 @@ BEGIN {
         "who writes|who asks|of which|that which|what comes of|what becomes of|what is asked|is asked|" \
         "are asked|asks of|as they are|those that|is told|are told|nobody|in so far as|by turns|" \
         "it is asked of|who wants", phrases, "|")
-    # Identifiers that were renamed, or are to be.
-    names = "^(kvr_more_registers|kvr_fewer_registers|[a-z0-9_]*_turned|unrope[a-z_]*|n_sets|" \
+    # Identifiers that were renamed. `unrope` stays: it is a stage's name in configs and content keys.
+    names = "^(kvr_more_registers|kvr_fewer_registers|[a-z0-9_]*_turned|kvr_turned[a-z_]*|n_sets|soften[a-z_]*|" \
+        "byte_kept|byte_worth|spot_of|raise_tops|shrink_output|sins|n_sins|ledger|" \
         "kvr_(beside|said|given|fits|need|seal|sealer|effort)(_[a-z_]+)?|weigh|shrink)$"
     most = 35 # words in a sentence of a header or a document
     letter = "[A-Za-z]"

@@ -1,11 +1,11 @@
-/* sins_hopper.cu - a pipeline of a producer and a consumer warp group, with one planted fault each or none; see
- * sins_hopper.h. */
+/* faults_hopper.cu - a pipeline of a producer and a consumer warp group, with one planted fault each or none; see
+ * faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
-#include "tests/cuda/sins_hopper.h"
+#include "tests/cuda/faults_hopper.h"
 
-enum sin_kind {
+enum fault_kind {
     NONE,
     WRITES_UNFENCED,   /* wgmma reads generic writes without a fence */
     BARRIERS_UNFENCED, /* copies signal mbarriers whose initialization is not fenced */
@@ -86,54 +86,55 @@ static __device__ void put_sums(kvr_sums &sums, kvr_global<float> out)
         out[(row + i / 2 % 2 * 8) * HOPPER_COLUMNS + i / 4 * 8 + self % 4 * 2 + i % 2] = sums[i];
 }
 
-template <int SIN>
+template <int FAULT>
 static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint8_t> shared,
                                kvr_shared<uint64_t> full, kvr_shared<uint64_t> empty)
 {
-    const int n = HOPPER_TILES + (SIN == COPY_LEFT);
+    const int n = HOPPER_TILES + (FAULT == COPY_LEFT);
 
     for (int t = 0; t < n; t++) {
         const int stage = t % STAGES;
-        const unsigned more = SIN == BARRIER_OF_TOO_MANY_BYTES                 ? 1 << 20
-                              : SIN == BYTES_TOO_MANY && t == HOPPER_TILES - 1 ? 8192
-                                                                               : 0;
-        const int at = SIN == COPY_PAST_THE_END ? (int)AT_BARRIERS : AT_TILES + stage * TILE_BYTES;
+        const unsigned more = FAULT == BARRIER_OF_TOO_MANY_BYTES                 ? 1 << 20
+                              : FAULT == BYTES_TOO_MANY && t == HOPPER_TILES - 1 ? 8192
+                                                                                 : 0;
+        const int at =
+            FAULT == COPY_PAST_THE_END ? (int)AT_BARRIERS : AT_TILES + stage * TILE_BYTES;
 
-        kvr_barrier_wait(empty + stage, (unsigned)(t / STAGES + (SIN != FREES_OTHER_PARITY)) & 1);
+        kvr_barrier_wait(empty + stage, (unsigned)(t / STAGES + (FAULT != FREES_OTHER_PARITY)) & 1);
         kvr_barrier_expect(full + stage, TILE_BYTES + more);
         kvr_tile_begin(kvr_as<kvr_bf16>(shared + at +
-                                        (SIN == COPY_MISPLACED         ? 512
-                                         : SIN == COPY_MISPLACED_PLAIN ? 64
-                                                                       : 0)),
-                       map, SIN == COPY_OTHER_CHANNELS ? 8 : 0, 1,
+                                        (FAULT == COPY_MISPLACED         ? 512
+                                         : FAULT == COPY_MISPLACED_PLAIN ? 64
+                                                                         : 0)),
+                       map, FAULT == COPY_OTHER_CHANNELS ? 8 : 0, 1,
                        t % HOPPER_TILES * HOPPER_COLUMNS, full + stage);
     }
 }
 
 /* The operand at `p`, with the planted fault in its descriptor. */
-template <int SIN> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
+template <int FAULT> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
 {
     const kvr_operand right =
-        kvr_operand_at(kvr_as<const kvr_bf16>(p), SIN == LEADING_TOO_FAR ? 1 << 18 : 0,
-                       SIN == PAST_THE_END ? 4096
-                       : SIN == STRIDE_ODD ? 1032
-                                           : 1024);
+        kvr_operand_at(kvr_as<const kvr_bf16>(p), FAULT == LEADING_TOO_FAR ? 1 << 18 : 0,
+                       FAULT == PAST_THE_END ? 4096
+                       : FAULT == STRIDE_ODD ? 1032
+                                             : 1024);
 
-    if (SIN == BITS_OF_NO_FIELD)
+    if (FAULT == BITS_OF_NO_FIELD)
         return right | 1 << 14;
-    if (SIN == BASE_OFFSET)
+    if (FAULT == BASE_OFFSET)
         return right | (uint64_t)1 << 49;
-    if (SIN == OTHER_SWIZZLE)
+    if (FAULT == OTHER_SWIZZLE)
         return right ^ (uint64_t)3 << 62;
-    return kvr_operand_from(right, SIN == BETWEEN_ROWS    ? 128
-                                   : SIN == MOVED_ODD     ? 8
-                                   : SIN == MOVED_TOO_FAR ? 1 << 18
-                                   : SIN == MOVED_BEFORE  ? -(1 << 18)
-                                   : SIN == NO_ARRAY      ? 64 * 1024
-                                                          : 0);
+    return kvr_operand_from(right, FAULT == BETWEEN_ROWS    ? 128
+                                   : FAULT == MOVED_ODD     ? 8
+                                   : FAULT == MOVED_TOO_FAR ? 1 << 18
+                                   : FAULT == MOVED_BEFORE  ? -(1 << 18)
+                                   : FAULT == NO_ARRAY      ? 64 * 1024
+                                                            : 0);
 }
 
-template <int SIN>
+template <int FAULT>
 static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> full,
                                kvr_shared<uint64_t> empty, kvr_global<float> out)
 {
@@ -143,55 +144,55 @@ static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> 
 
     for (int t = 0; t < HOPPER_TILES; t++) {
         const int stage = t % STAGES, at = AT_TILES + stage * TILE_BYTES;
-        const kvr_operand b = operand_of<SIN>(shared + at);
+        const kvr_operand b = operand_of<FAULT>(shared + at);
         const bool last = t == HOPPER_TILES - 1;
 
-        if (SIN == LOOKS_EARLY)
+        if (FAULT == LOOKS_EARLY)
             out[threadIdx.x] = (float)(int)shared[at];
-        if (SIN != WAITS_NOT)
+        if (FAULT != WAITS_NOT)
             kvr_barrier_wait(full + stage,
-                             (unsigned)(t / STAGES + (SIN == WAITS_OTHER_PARITY)) & 1);
-        if (SIN == A_THREAD_LEAVES && last && threadIdx.x == THREADS - 1)
+                             (unsigned)(t / STAGES + (FAULT == WAITS_OTHER_PARITY)) & 1);
+        if (FAULT == A_THREAD_LEAVES && last && threadIdx.x == THREADS - 1)
             return;
         for (int i = 0; i < 4; i++)
             weights[i] = 0;
-        if (SIN != REGISTERS_UNFENCED)
+        if (FAULT != REGISTERS_UNFENCED)
             kvr_wgmma_fence(sums, other, weights);
         for (int k = 0; k < 4; k++) {
-            const int other_k = SIN == ANOTHER_OPERAND && threadIdx.x / 32 == 5 ? 3 - k : k;
+            const int other_k = FAULT == ANOTHER_OPERAND && threadIdx.x / 32 == 5 ? 3 - k : k;
 
             kvr_wgmma(sums, kvr_operand_from(a, 32 * k), kvr_operand_from(b, 32 * other_k), t || k);
         }
-        if (SIN != NOT_COMMITTED)
+        if (FAULT != NOT_COMMITTED)
             kvr_wgmma_commit();
-        if (SIN == SUMS_EARLY)
+        if (FAULT == SUMS_EARLY)
             out[threadIdx.x] = sums[0];
-        if (SIN == OVERWRITES)
+        if (FAULT == OVERWRITES)
             kvr_as<unsigned>(shared)[threadIdx.x % KVR_WARP_GROUP] = 0;
-        if (SIN == FREED_EARLY) {
+        if (FAULT == FREED_EARLY) {
             __syncwarp();
             if (threadIdx.x % 32 == 0)
                 kvr_barrier_arrive(empty + stage);
         }
-        if (SIN == OPERAND_EARLY) {
-            kvr_wgmma_turned(other, weights, 0, a);
+        if (FAULT == OPERAND_EARLY) {
+            kvr_wgmma_transposed(other, weights, 0, a);
             weights[0] = 1;
         }
-        if (SIN == PRODUCTS_LEFT && last)
+        if (FAULT == PRODUCTS_LEFT && last)
             return;
-        if (SIN == GROUP_LEFT)
+        if (FAULT == GROUP_LEFT)
             kvr_wgmma_wait<1>(sums);
         else
             kvr_wgmma_wait<0>(sums);
-        if (SIN != FREED_EARLY && threadIdx.x % 32 == 0) {
-            if (SIN != ONE_ARRIVES_NOT || threadIdx.x / 32 != 5)
+        if (FAULT != FREED_EARLY && threadIdx.x % 32 == 0) {
+            if (FAULT != ONE_ARRIVES_NOT || threadIdx.x / 32 != 5)
                 kvr_barrier_arrive(empty + stage);
         }
     }
     put_sums(sums, out);
 }
 
-template <int SIN>
+template <int FAULT>
 static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map map,
                                 kvr_global<const float> a, kvr_global<kvr_bf16> b,
                                 kvr_global<float> out)
@@ -200,47 +201,47 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + AT_BARRIERS), empty = full + STAGES;
 
     if (!threadIdx.x) {
-        for (int i = 0; i < STAGES && SIN != BARRIER_MISSING; i++) {
-            kvr_barrier_init(full + i, SIN == BARRIER_OF_NONE       ? 0
-                                       : SIN == BARRIER_OF_TOO_MANY ? 1 << 20
-                                                                    : 1);
-            if (SIN == BARRIER_TWICE)
+        for (int i = 0; i < STAGES && FAULT != BARRIER_MISSING; i++) {
+            kvr_barrier_init(full + i, FAULT == BARRIER_OF_NONE       ? 0
+                                       : FAULT == BARRIER_OF_TOO_MANY ? 1 << 20
+                                                                      : 1);
+            if (FAULT == BARRIER_TWICE)
                 kvr_barrier_init(full + i, 1);
-            if (SIN == BARRIER_ODD)
+            if (FAULT == BARRIER_ODD)
                 kvr_barrier_init(kvr_as<uint64_t>(shared + AT_BARRIERS + 4), 1);
-            if (SIN == BARRIER_GLOBAL)
+            if (FAULT == BARRIER_GLOBAL)
                 kvr_barrier_init(kvr_as<uint64_t>(out), 1);
-            kvr_barrier_init(empty + i, SIN == BARRIER_OF_TWO ? 2 : 4);
+            kvr_barrier_init(empty + i, FAULT == BARRIER_OF_TWO ? 2 : 4);
         }
-        if (SIN != BARRIERS_UNFENCED)
+        if (FAULT != BARRIERS_UNFENCED)
             kvr_fence_async();
-        if (SIN == COPY_OF_THIS_LAUNCH)
+        if (FAULT == COPY_OF_THIS_LAUNCH)
             b[64] = 0;
     }
-    if (SIN != BARRIER_UNSYNCED)
+    if (FAULT != BARRIER_UNSYNCED)
         __syncthreads();
-    if (SIN == BARRIER_OVERWRITTEN && threadIdx.x == 3)
+    if (FAULT == BARRIER_OVERWRITTEN && threadIdx.x == 3)
         full[1] = 0;
-    if (SIN == BARRIER_OVERWRITTEN)
+    if (FAULT == BARRIER_OVERWRITTEN)
         __syncthreads();
     if (threadIdx.x < KVR_WARP_GROUP) {
         kvr_setmaxnreg_dec<24>();
         if (!threadIdx.x)
-            produce<SIN>(map, shared, full, empty);
+            produce<FAULT>(map, shared, full, empty);
         return;
     }
     kvr_setmaxnreg_dec<240>();
     put_rows(a, shared);
-    if (SIN != WRITES_UNFENCED)
+    if (FAULT != WRITES_UNFENCED)
         kvr_fence_async();
     kvr_named_sync(1, KVR_WARP_GROUP);
-    consume<SIN>(shared, full, empty, out);
+    consume<FAULT>(shared, full, empty, out);
 }
 
 /* a from registers, b transposed: 64 rows of 128 columns, in two boxes. Each block of a cluster does the
  * same. */
-static __global__ void turned(const __grid_constant__ struct kvr_tensor_map map,
-                              kvr_global<const float> a, kvr_global<float> out)
+static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map map,
+                                  kvr_global<const float> a, kvr_global<float> out)
 {
     KVR_SHARED_TILES(uint8_t, shared);
     enum { PANEL = HOPPER_ROWS * 128 };
@@ -269,7 +270,7 @@ static __global__ void turned(const __grid_constant__ struct kvr_tensor_map map,
     kvr_barrier_wait(full, 0);
     kvr_wgmma_fence(sums, of_a);
     for (int k = 0; k < 4; k++) { /* a group each */
-        kvr_wgmma_turned(sums, of_a, 4 * k, kvr_operand_from(b, k * 2048));
+        kvr_wgmma_transposed(sums, of_a, 4 * k, kvr_operand_from(b, k * 2048));
         kvr_wgmma_commit();
     }
     kvr_wgmma_wait<1>();
@@ -277,12 +278,13 @@ static __global__ void turned(const __grid_constant__ struct kvr_tensor_map map,
     put_sums(sums, out + (int)kvr_cluster_rank() * HOPPER_ROWS * HOPPER_COLUMNS);
 }
 
-void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out)
+void hopper_transposed(struct kvr_stream *s, const float *a, const void *b, float *out)
 {
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_ROWS, 1, 128, HOPPER_ROWS, KVR_SWIZZLE_128);
-    KVR_LAUNCH_CLUSTERS(turned, 2, 2, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a, out);
+    KVR_LAUNCH_CLUSTERS(transposed, 2, 2, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a,
+                        out);
 }
 
 bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int box_tok)
@@ -292,15 +294,15 @@ bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int 
     return kvr_tensor_map_of(&map, rows, n_tok, n_heads, head_dim, box_tok, KVR_SWIZZLE_128);
 }
 
-template <int SIN>
+template <int FAULT>
 static void run_pipeline(struct kvr_stream *s, const float *a, const void *b, float *out)
 {
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_TOKENS, 2, 64, HOPPER_COLUMNS,
-                      SIN == NOT_SWIZZLED || SIN == COPY_MISPLACED_PLAIN ? KVR_SWIZZLE_NONE
-                                                                         : KVR_SWIZZLE_128);
-    KVR_LAUNCH(pipeline<SIN>, 1, THREADS, SHARED, s, map, a, (kvr_bf16 *)b, out);
+                      FAULT == NOT_SWIZZLED || FAULT == COPY_MISPLACED_PLAIN ? KVR_SWIZZLE_NONE
+                                                                             : KVR_SWIZZLE_128);
+    KVR_LAUNCH(pipeline<FAULT>, 1, THREADS, SHARED, s, map, a, (kvr_bf16 *)b, out);
 }
 
 void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
@@ -309,7 +311,7 @@ void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
 }
 
 /* On buffers of zeros. */
-template <int SIN> static void commit(struct kvr_stream *s, float *)
+template <int FAULT> static void commit(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 64 * 128 * 4 };
     void *a, *b, *out;
@@ -319,7 +321,7 @@ template <int SIN> static void commit(struct kvr_stream *s, float *)
         return;
     kvr_device_fill(s, a, 0, A);
     kvr_device_fill(s, b, 0, B);
-    run_pipeline<SIN>(s, (const float *)a, b, (float *)out);
+    run_pipeline<FAULT>(s, (const float *)a, b, (float *)out);
     kvr_device_free(s, a);
     kvr_device_free(s, b);
     kvr_device_free(s, out);
@@ -327,7 +329,7 @@ template <int SIN> static void commit(struct kvr_stream *s, float *)
 
 /* ---- 8-bit products ------------------------------------------------------------------------- */
 
-enum bytes_sin {
+enum bytes_fault {
     BYTES_RIGHT,
     BYTES_UNFENCED, /* wgmma reads generic writes without a fence */
     BYTES_SUMS_EARLY,
@@ -341,7 +343,7 @@ enum bytes_sin {
 };
 
 /* a [64,128], from shared memory and then from registers, times b [128,128] in a tile. */
-template <int SIN>
+template <int FAULT>
 static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
                              kvr_global<const uint8_t> a, kvr_global<int> out)
 {
@@ -352,8 +354,8 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
     const kvr_operand of_a = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
     const kvr_operand of_b =
         kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + A), 0,
-                                        SIN == BYTES_PAST_THE_END ? 4096 : 1024),
-                         SIN == BYTES_BETWEEN_ROWS ? 128 : 0);
+                                        FAULT == BYTES_PAST_THE_END ? 4096 : 1024),
+                         FAULT == BYTES_BETWEEN_ROWS ? 128 : 0);
     struct kvr_registers<unsigned, 16> four;
     kvr_whole_sums sums, more;
 
@@ -366,32 +368,32 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
     for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP)
         kvr_as<uint4>(shared + i / 8 * 128 + (i % 8 ^ i / 8 % 8) * 16)[0] =
             kvr_as<const uint4>(a + i * 16)[0];
-    if (SIN != BYTES_UNFENCED)
+    if (FAULT != BYTES_UNFENCED)
         kvr_fence_async();
     __syncthreads();
     for (int i = 0; i < 16; i++)
         four[i] = kvr_as<const unsigned>(a + (row + i % 2 * 8) * 128 + i / 4 * 32 + i % 4 / 2 * 16 +
                                          self % 4 * 4)[0];
     kvr_barrier_wait(full, 0);
-    if (SIN != BYTES_REGISTERS_UNFENCED)
+    if (FAULT != BYTES_REGISTERS_UNFENCED)
         kvr_wgmma_fence(sums, more, four);
     for (int k = 0; k < 4; k++)
-        if (SIN == BYTES_OTHER_SIGNS && self / 32 == 2)
+        if (FAULT == BYTES_OTHER_SIGNS && self / 32 == 2)
             kvr_wgmma_bytes(sums, kvr_operand_from(of_a, 32 * k), kvr_operand_from(of_b, 32 * k),
                             k > 0);
         else
             kvr_wgmma_signed(sums, kvr_operand_from(of_a, 32 * k), kvr_operand_from(of_b, 32 * k),
                              k > 0);
     kvr_wgmma_commit();
-    if (SIN == BYTES_SUMS_EARLY)
+    if (FAULT == BYTES_SUMS_EARLY)
         out[self] = sums[0];
     for (int k = 0; k < 4; k++)
         kvr_wgmma_bytes(more, four, 4 * k, kvr_operand_from(of_b, 32 * k), k > 0);
-    if (SIN == BYTES_OPERAND_EARLY)
+    if (FAULT == BYTES_OPERAND_EARLY)
         four[3] = 0;
     kvr_wgmma_bytes(more, of_a, of_b, true); /* the first 32 columns again */
     kvr_wgmma_commit();
-    if (SIN == BYTES_LEFT)
+    if (FAULT == BYTES_LEFT)
         return;
     kvr_wgmma_wait<1>(sums);
     kvr_wgmma_wait<0>(more, four);
@@ -403,14 +405,14 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
     }
 }
 
-template <int SIN>
+template <int FAULT>
 static void run_bytes(struct kvr_stream *s, const void *a, const void *b, int *out)
 {
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_COLUMNS, 1, 64, HOPPER_COLUMNS,
-                      SIN == BYTES_NOT_SWIZZLED ? KVR_SWIZZLE_NONE : KVR_SWIZZLE_128);
-    KVR_LAUNCH(bytes<SIN>, 1, KVR_WARP_GROUP, (HOPPER_ROWS + HOPPER_COLUMNS) * 128 + 8, s, map,
+                      FAULT == BYTES_NOT_SWIZZLED ? KVR_SWIZZLE_NONE : KVR_SWIZZLE_128);
+    KVR_LAUNCH(bytes<FAULT>, 1, KVR_WARP_GROUP, (HOPPER_ROWS + HOPPER_COLUMNS) * 128 + 8, s, map,
                (const uint8_t *)a, out);
 }
 
@@ -419,7 +421,7 @@ void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out)
     run_bytes<BYTES_RIGHT>(s, a, b, out);
 }
 
-template <int SIN> static void commit_bytes(struct kvr_stream *s, float *)
+template <int FAULT> static void commit_bytes(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 128, B = HOPPER_COLUMNS * 128, OUT = 2 * 64 * 128 * 4 };
     void *a, *b, *out;
@@ -429,7 +431,7 @@ template <int SIN> static void commit_bytes(struct kvr_stream *s, float *)
         return;
     kvr_device_fill(s, a, 0, A);
     kvr_device_fill(s, b, 0, B);
-    run_bytes<SIN>(s, a, b, (int *)out);
+    run_bytes<FAULT>(s, a, b, (int *)out);
     kvr_device_free(s, a);
     kvr_device_free(s, b);
     kvr_device_free(s, out);
@@ -439,7 +441,7 @@ template <int SIN> static void commit_bytes(struct kvr_stream *s, float *)
 
 static __global__ void named_innocent(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
     const int i = (int)threadIdx.x;
 
     if (i >= 32) { /* arrives without waiting */
@@ -507,7 +509,7 @@ static __global__ void named_comes_twice(kvr_global<float> x)
 /* Arriving without waiting orders nothing for the arriving thread. */
 static __global__ void named_arrives_and_reads(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
     const int i = (int)threadIdx.x;
 
     tile[i] = 1;
@@ -521,7 +523,7 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
 /* A barrier of one warp does not order the other. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
     const int i = (int)threadIdx.x;
 
     tile[i] = 1;
@@ -532,22 +534,22 @@ static __global__ void named_of_others(kvr_global<float> x)
 /* Vector clocks continue the order of earlier __syncthreads and __syncwarp. */
 static __global__ void named_after_others(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, 3 * SIN_THREADS);
+    KVR_SHARED(float, tile, 3 * FAULT_THREADS);
     const int i = (int)threadIdx.x;
 
     tile[i] = 1;
     __syncthreads();
-    tile[SIN_THREADS + i] = 1;
+    tile[FAULT_THREADS + i] = 1;
     __syncwarp();
     kvr_fence_async(); /* orders no threads */
-    x[i] = tile[63 - i] + tile[SIN_THREADS + (i ^ 1)];
+    x[i] = tile[63 - i] + tile[FAULT_THREADS + (i ^ 1)];
     __syncthreads();
-    tile[2 * SIN_THREADS + i] = tile[SIN_THREADS + 63 - i];
+    tile[2 * FAULT_THREADS + i] = tile[FAULT_THREADS + 63 - i];
 }
 
 static __global__ void named_after_nothing(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
     const int i = (int)threadIdx.x;
 
     __syncthreads();
@@ -641,18 +643,18 @@ template <int MEETS> static __global__ void registers_again(kvr_global<float> x)
     {                                                                                              \
         KVR_LAUNCH(name, blocks, threads, 0, s, x);                                                \
     }
-COMMIT(named_innocent, 1, SIN_THREADS)
-COMMIT(named_too_few, 1, SIN_THREADS)
-COMMIT(named_other_counts, 1, SIN_THREADS)
-COMMIT(named_none, 1, SIN_THREADS)
-COMMIT(named_odd_count, 1, SIN_THREADS)
-COMMIT(named_sixteen, 1, SIN_THREADS)
+COMMIT(named_innocent, 1, FAULT_THREADS)
+COMMIT(named_too_few, 1, FAULT_THREADS)
+COMMIT(named_other_counts, 1, FAULT_THREADS)
+COMMIT(named_none, 1, FAULT_THREADS)
+COMMIT(named_odd_count, 1, FAULT_THREADS)
+COMMIT(named_sixteen, 1, FAULT_THREADS)
 COMMIT(named_half_warps, 1, KVR_WARP_GROUP)
-COMMIT(named_comes_twice, 1, SIN_THREADS)
-COMMIT(named_arrives_and_reads, 1, SIN_THREADS)
-COMMIT(named_of_others, 1, SIN_THREADS)
-COMMIT(named_after_others, 1, SIN_THREADS)
-COMMIT(named_after_nothing, 1, SIN_THREADS)
+COMMIT(named_comes_twice, 1, FAULT_THREADS)
+COMMIT(named_arrives_and_reads, 1, FAULT_THREADS)
+COMMIT(named_of_others, 1, FAULT_THREADS)
+COMMIT(named_after_others, 1, FAULT_THREADS)
+COMMIT(named_after_nothing, 1, FAULT_THREADS)
 COMMIT(registers_too_many, 1, 3 * KVR_WARP_GROUP)
 COMMIT(registers_not_fewer, 1, 3 * KVR_WARP_GROUP)
 COMMIT(registers_not_given, 1, 3 * KVR_WARP_GROUP)
@@ -690,7 +692,7 @@ template <int MEETS> static void commit_registers_again(struct kvr_stream *s, fl
     {                                                                                              \
 #kind, commit < kind>, expect                                                              \
     }
-const struct sin hopper_sins[] = {
+const struct fault hopper_faults[] = {
     PIPELINE(NONE, NULL),
     PIPELINE(WRITES_UNFENCED, "without a fence.proxy.async between"),
     PIPELINE(BARRIERS_UNFENCED, "without a fence.proxy.async after its initialization"),
@@ -779,4 +781,4 @@ const struct sin hopper_sins[] = {
     { "registers_again_unmet", commit_registers_again<0>,
       "before its warp group has synchronized" },
 };
-const int n_hopper_sins = sizeof hopper_sins / sizeof hopper_sins[0];
+const int n_hopper_faults = sizeof hopper_faults / sizeof hopper_faults[0];

@@ -1,17 +1,17 @@
-/* sins_hopper.h - the same for sm_90 (harness/device/hopper.cuh). */
-#ifndef KVR_TESTS_SINS_HOPPER_H
-#define KVR_TESTS_SINS_HOPPER_H
+/* faults_hopper.h - the same for sm_90 (harness/device/hopper.cuh). */
+#ifndef KVR_TESTS_FAULTS_HOPPER_H
+#define KVR_TESTS_FAULTS_HOPPER_H
 
-#include "tests/cuda/sins.h"
+#include "tests/cuda/faults.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-extern const struct sin hopper_sins[];
-extern const int n_hopper_sins;
-extern const struct sin cluster_sins[];
-extern const int n_cluster_sins;
+extern const struct fault hopper_faults[];
+extern const int n_hopper_faults;
+extern const struct fault cluster_faults[];
+extern const int n_cluster_faults;
 
 enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS = 300 };
 
@@ -22,18 +22,18 @@ bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int 
 void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out);
 /* out [2,64,128], of each of the two blocks of a cluster: a b, a [64,64] in F32, rounded to BF16, b [64,128] the
  * rows of BF16 [64,1,128]. */
-void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out);
+void hopper_transposed(struct kvr_stream *s, const float *a, const void *b, float *out);
 /* Of bytes a [64,128], b [128,128]: out [0] = a b^T, both signed; out [1] = a b^T, both unsigned, and
  * that of the first 32 columns once more. */
 void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out);
-/* x[i] of 2 clusters of 2 blocks of SIN_THREADS: the sum over 3 rounds r of cluster_number(r, b, t), b
+/* x[i] of 2 clusters of 2 blocks of FAULT_THREADS: the sum over 3 rounds r of cluster_number(r, b, t), b
  * the other block and t the last thread but i. */
 void cluster_exchange(struct kvr_stream *s, float *x);
 static inline int cluster_number(int r, int block, int thread)
 {
     return 1000 * r + 100 * block + thread;
 }
-/* x[i] of the same: i % SIN_THREADS + SIN_THREADS times the own rank, as the other block has sent it. */
+/* x[i] of the same: i % FAULT_THREADS + FAULT_THREADS times the own rank, as the other block has sent it. */
 void cluster_give(struct kvr_stream *s, float *x);
 /* out [2,64,128], of each of two blocks: the sum of the first two tiles of hopper_sum. Each block puts
  * half of the first into both, and the first has the second copied into both. */

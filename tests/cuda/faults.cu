@@ -1,9 +1,9 @@
-/* sins.cu - see sins.h. */
+/* faults.cu - see faults.h. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/mma.cuh"
-#include "tests/cuda/sins.h"
+#include "tests/cuda/faults.h"
 
 static __device__ int64_t global_index()
 {
@@ -12,11 +12,11 @@ static __device__ int64_t global_index()
 
 static __global__ void innocent(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     tile[threadIdx.x] = x[global_index()];
     __syncthreads();
-    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
 
 static __global__ void innocent_dynamic(kvr_global<float> x)
@@ -53,8 +53,8 @@ static __global__ void misaligned(kvr_global<float> x, kvr_global<unsigned char>
 
 static __global__ void shared_past_the_end(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
-    KVR_SHARED(float, next, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
+    KVR_SHARED(float, next, FAULT_THREADS);
 
     next[threadIdx.x] = 0;
     tile[threadIdx.x + 1] = x[global_index()];
@@ -69,12 +69,12 @@ static __global__ void dynamic_past_the_end(kvr_global<float> x)
 
 static __global__ void shared_unwritten(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     if (threadIdx.x)
         tile[threadIdx.x] = 1;
     __syncthreads();
-    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
 
 static __global__ void global_unwritten(kvr_global<float> x, kvr_global<const float> fresh)
@@ -101,7 +101,7 @@ static __global__ void barrier_elsewhere(kvr_global<float> x)
 
 static __global__ void race_write_read(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     tile[threadIdx.x] = x[global_index()];
     x[global_index()] = tile[threadIdx.x ^ 32u];
@@ -109,7 +109,7 @@ static __global__ void race_write_read(kvr_global<float> x)
 
 static __global__ void race_within_a_warp(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     tile[threadIdx.x] = x[global_index()];
     x[global_index()] = tile[threadIdx.x ^ 1u];
@@ -118,7 +118,7 @@ static __global__ void race_within_a_warp(kvr_global<float> x)
 /* A shuffle converges lanes but orders no memory. */
 static __global__ void race_across_a_shuffle(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     tile[threadIdx.x] = x[global_index()];
     (void)__shfl_sync(~0u, 1, 0);
@@ -127,7 +127,7 @@ static __global__ void race_across_a_shuffle(kvr_global<float> x)
 
 static __global__ void race_read_write(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     tile[threadIdx.x] = x[global_index()];
     __syncthreads();
@@ -153,7 +153,7 @@ static __global__ void race_between_blocks(kvr_global<float> x)
 
 static __global__ void race_between_blocks_read(kvr_global<float> x)
 {
-    x[global_index()] = x[(global_index() + SIN_THREADS) % (SIN_BLOCKS * SIN_THREADS)];
+    x[global_index()] = x[(global_index() + FAULT_THREADS) % (FAULT_BLOCKS * FAULT_THREADS)];
 }
 
 static __global__ void atomic_and_plain(kvr_global<float> x)
@@ -221,51 +221,51 @@ static __global__ void many_barriers(kvr_global<float> x)
 /* cp.async of a block's part of x into shared memory. */
 static __device__ void copy_mine(kvr_shared<float> tile, kvr_global<float> x)
 {
-    if (threadIdx.x < SIN_THREADS / 4)
+    if (threadIdx.x < FAULT_THREADS / 4)
         kvr_copy_begin(kvr_as<uint4>(tile + 4 * threadIdx.x),
-                       kvr_as<const uint4>(x + blockIdx.x * SIN_THREADS + 4 * threadIdx.x),
+                       kvr_as<const uint4>(x + blockIdx.x * FAULT_THREADS + 4 * threadIdx.x),
                        threadIdx.x % 2 == 0);
     kvr_copy_commit();
 }
 
 static __global__ void innocent_copy(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
     kvr_copy_commit(); /* an empty group */
     kvr_copy_wait<1>();
     __syncthreads();
-    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
 
 static __global__ void copy_not_awaited(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
     kvr_copy_wait<1>();
     __syncthreads();
-    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
 
 static __global__ void copy_not_shared(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
     kvr_copy_wait<0>();
-    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
 }
 
 static __global__ void copy_over_readers(kvr_global<float> x)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
     float last;
 
     tile[threadIdx.x] = 1;
     __syncthreads();
-    last = tile[SIN_THREADS - 1 - threadIdx.x];
+    last = tile[FAULT_THREADS - 1 - threadIdx.x];
     copy_mine(tile, x);
     __syncthreads();
     x[global_index()] = last;
@@ -301,14 +301,14 @@ static __global__ void static_and_dynamic(kvr_global<float> x)
 #define COMMIT(name, bytes)                                                                        \
     static void commit_##name(struct kvr_stream *s, float *x)                                      \
     {                                                                                              \
-        KVR_LAUNCH(name, SIN_BLOCKS, SIN_THREADS, bytes, s, x);                                    \
+        KVR_LAUNCH(name, FAULT_BLOCKS, FAULT_THREADS, bytes, s, x);                                \
     }
 COMMIT(innocent, 0)
-COMMIT(innocent_dynamic, SIN_THREADS * sizeof(float))
+COMMIT(innocent_dynamic, FAULT_THREADS * sizeof(float))
 COMMIT(global_past_the_end, 0)
 COMMIT(global_before_the_start, 0)
 COMMIT(shared_past_the_end, 0)
-COMMIT(dynamic_past_the_end, SIN_THREADS * sizeof(float) - 4)
+COMMIT(dynamic_past_the_end, FAULT_THREADS * sizeof(float) - 4)
 COMMIT(shared_unwritten, 0)
 COMMIT(barrier_some_left, 0)
 COMMIT(barrier_elsewhere, 0)
@@ -339,8 +339,8 @@ COMMIT(static_and_dynamic, 47744)
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",
-                                          dim3(SIN_BLOCKS),
-                                          dim3(SIN_THREADS),
+                                          dim3(FAULT_BLOCKS),
+                                          dim3(FAULT_THREADS),
                                           bytes,
                                           1,
                                           (const void *)static_and_dynamic };
@@ -360,7 +360,7 @@ static void commit_unasked_dynamic(struct kvr_stream *s, float *x)
 
 static void commit_asked_for_less(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH(static_and_dynamic, SIN_BLOCKS, SIN_THREADS, 48 * 1024, s, x);
+    KVR_LAUNCH(static_and_dynamic, FAULT_BLOCKS, FAULT_THREADS, 48 * 1024, s, x);
     launch_unasked(s, x, 48 * 1024 + 4);
 }
 
@@ -373,21 +373,21 @@ static void commit_not_device_memory(struct kvr_stream *s, float *x)
 {
     const float host = 1, *p = &host;
 
-    KVR_LAUNCH(not_device_memory, SIN_BLOCKS, SIN_THREADS, 0, s, x, p);
+    KVR_LAUNCH(not_device_memory, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, p);
 }
 
 static void commit_misaligned(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH(misaligned, SIN_BLOCKS, SIN_THREADS, 0, s, x, (unsigned char *)x);
+    KVR_LAUNCH(misaligned, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, (unsigned char *)x);
 }
 
 static void commit_global_unwritten(struct kvr_stream *s, float *x)
 {
     void *fresh;
 
-    if (kvr_device_alloc(s, &fresh, SIN_BLOCKS * SIN_THREADS * sizeof(float)) != KVR_OK)
+    if (kvr_device_alloc(s, &fresh, FAULT_BLOCKS * FAULT_THREADS * sizeof(float)) != KVR_OK)
         return;
-    KVR_LAUNCH(global_unwritten, SIN_BLOCKS, SIN_THREADS, 0, s, x, (const float *)fresh);
+    KVR_LAUNCH(global_unwritten, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, (const float *)fresh);
     kvr_device_free(s, fresh);
 }
 
@@ -396,56 +396,57 @@ static void commit_too_many_threads(struct kvr_stream *s, float *x)
     KVR_LAUNCH(innocent, 1, 2048, 0, s, x);
 }
 
-#define SIN(name, expect)                                                                          \
+#define FAULT(name, expect)                                                                        \
     {                                                                                              \
 #name, commit_##name, expect                                                               \
     }
-const struct sin sins[] = {
-    SIN(innocent, NULL),
-    SIN(innocent_dynamic, NULL),
-    SIN(global_past_the_end, "4 bytes written at byte 1024 of 1024"),
-    SIN(global_before_the_start, "4 bytes read at byte -4 of 1024"),
-    SIN(not_device_memory, "is not device memory"),
-    SIN(misaligned, "not aligned"),
-    SIN(shared_past_the_end, "shared memory 'tile': 4 bytes written at byte 256 of 256"),
-    SIN(dynamic_past_the_end, "shared memory 'dynamic': 4 bytes written at byte 252 of 252"),
-    SIN(shared_unwritten, "shared memory 'tile', byte 0: read, but nobody has written it"),
-    SIN(global_unwritten, "read, but nobody has written it"),
-    SIN(barrier_some_left, "divergent __syncthreads: 1 of 64 threads have left"),
-    SIN(barrier_elsewhere, "divergent __syncthreads: thread 0 waits at"),
-    SIN(innocent_copy, NULL),
-    SIN(copy_not_awaited, "an asynchronous copy to it is in flight"),
-    SIN(copy_not_shared, "shared memory 'tile'"),
-    SIN(copy_over_readers, "shared memory 'tile'"),
-    SIN(product_lane_left, "has left the kernel"),
-    SIN(race_write_read, "shared memory 'tile'"),
-    SIN(race_within_a_warp, "shared memory 'tile'"),
-    SIN(race_across_a_shuffle, "without a barrier between"),
-    SIN(race_read_write, "without a barrier between"),
-    SIN(race_write_write, "written, written by thread"),
-    SIN(race_between_blocks, "of another block in the same launch"),
-    SIN(race_between_blocks_read, "of another block in the same launch"),
-    SIN(atomic_and_plain, "without a barrier between"),
-    SIN(warp_lane_left, "lane"),
-    SIN(warp_not_in_the_mask, "does not name the caller"),
-    SIN(warp_reads_outside, "lane 20 is read, the mask is 0000ffff"),
-    SIN(warp_one_waits, "waits in a warp operation"),
-    SIN(too_many_barriers, "more than 8191 __syncthreads"),
-    SIN(too_many_warp_barriers, "more than 2047 __syncwarp"),
-    SIN(many_barriers, NULL),
-    SIN(too_much_shared, "53248 bytes in all, at most 49152"),
-    SIN(static_and_dynamic, NULL),
-    SIN(as_much_as_is_unasked, NULL),
-    SIN(unasked_in_all, "50304 bytes with the dynamic 47744, more than 49152 have to be asked for"),
-    SIN(unasked_dynamic, "49156 bytes of dynamic shared memory, more than 49152"),
-    SIN(asked_for_less, "49156 bytes of dynamic shared memory, more than 49152"),
-    SIN(too_many_threads, "a block of 2048"),
+const struct fault faults[] = {
+    FAULT(innocent, NULL),
+    FAULT(innocent_dynamic, NULL),
+    FAULT(global_past_the_end, "4 bytes written at byte 1024 of 1024"),
+    FAULT(global_before_the_start, "4 bytes read at byte -4 of 1024"),
+    FAULT(not_device_memory, "is not device memory"),
+    FAULT(misaligned, "not aligned"),
+    FAULT(shared_past_the_end, "shared memory 'tile': 4 bytes written at byte 256 of 256"),
+    FAULT(dynamic_past_the_end, "shared memory 'dynamic': 4 bytes written at byte 252 of 252"),
+    FAULT(shared_unwritten, "shared memory 'tile', byte 0: read, but nobody has written it"),
+    FAULT(global_unwritten, "read, but nobody has written it"),
+    FAULT(barrier_some_left, "divergent __syncthreads: 1 of 64 threads have left"),
+    FAULT(barrier_elsewhere, "divergent __syncthreads: thread 0 waits at"),
+    FAULT(innocent_copy, NULL),
+    FAULT(copy_not_awaited, "an asynchronous copy to it is in flight"),
+    FAULT(copy_not_shared, "shared memory 'tile'"),
+    FAULT(copy_over_readers, "shared memory 'tile'"),
+    FAULT(product_lane_left, "has left the kernel"),
+    FAULT(race_write_read, "shared memory 'tile'"),
+    FAULT(race_within_a_warp, "shared memory 'tile'"),
+    FAULT(race_across_a_shuffle, "without a barrier between"),
+    FAULT(race_read_write, "without a barrier between"),
+    FAULT(race_write_write, "written, written by thread"),
+    FAULT(race_between_blocks, "of another block in the same launch"),
+    FAULT(race_between_blocks_read, "of another block in the same launch"),
+    FAULT(atomic_and_plain, "without a barrier between"),
+    FAULT(warp_lane_left, "lane"),
+    FAULT(warp_not_in_the_mask, "does not name the caller"),
+    FAULT(warp_reads_outside, "lane 20 is read, the mask is 0000ffff"),
+    FAULT(warp_one_waits, "waits in a warp operation"),
+    FAULT(too_many_barriers, "more than 8191 __syncthreads"),
+    FAULT(too_many_warp_barriers, "more than 2047 __syncwarp"),
+    FAULT(many_barriers, NULL),
+    FAULT(too_much_shared, "53248 bytes in all, at most 49152"),
+    FAULT(static_and_dynamic, NULL),
+    FAULT(as_much_as_is_unasked, NULL),
+    FAULT(unasked_in_all,
+          "50304 bytes with the dynamic 47744, more than 49152 have to be asked for"),
+    FAULT(unasked_dynamic, "49156 bytes of dynamic shared memory, more than 49152"),
+    FAULT(asked_for_less, "49156 bytes of dynamic shared memory, more than 49152"),
+    FAULT(too_many_threads, "a block of 2048"),
 };
-const int n_sins = sizeof sins / sizeof sins[0];
+const int n_faults = sizeof faults / sizeof faults[0];
 
 static __global__ void sum_kernel(kvr_global<const float> x, kvr_global<float> y)
 {
-    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, tile, FAULT_THREADS);
     float v;
 
     tile[threadIdx.x] = x[global_index()];
@@ -462,9 +463,9 @@ static __global__ void sum_kernel(kvr_global<const float> x, kvr_global<float> y
         y[blockIdx.x] = v;
 }
 
-void sin_sum(struct kvr_stream *s, const float *x, float *y)
+void fault_sum(struct kvr_stream *s, const float *x, float *y)
 {
-    KVR_LAUNCH(sum_kernel, SIN_BLOCKS, SIN_THREADS, 0, s, x, y);
+    KVR_LAUNCH(sum_kernel, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, y);
 }
 
 static __global__ void count_kernel(kvr_global<int> out)
@@ -472,9 +473,9 @@ static __global__ void count_kernel(kvr_global<int> out)
     atomicAdd(out + threadIdx.x % 3, 1);
 }
 
-void sin_count(struct kvr_stream *s, int *out)
+void fault_count(struct kvr_stream *s, int *out)
 {
-    KVR_LAUNCH(count_kernel, SIN_BLOCKS, SIN_THREADS, 0, s, out);
+    KVR_LAUNCH(count_kernel, FAULT_BLOCKS, FAULT_THREADS, 0, s, out);
 }
 
 static __global__ void order_kernel(kvr_global<int> next, kvr_global<int> order)
@@ -482,32 +483,32 @@ static __global__ void order_kernel(kvr_global<int> next, kvr_global<int> order)
     order[atomicAdd(next, 1)] = (int)global_index();
 }
 
-void sin_order(struct kvr_stream *s, int *next, int *order)
+void fault_order(struct kvr_stream *s, int *next, int *order)
 {
-    KVR_LAUNCH(order_kernel, SIN_BLOCKS, SIN_THREADS, 0, s, next, order);
+    KVR_LAUNCH(order_kernel, FAULT_BLOCKS, FAULT_THREADS, 0, s, next, order);
 }
 
 static __global__ void warp_kernel(kvr_global<int> out)
 {
     const int i = (int)threadIdx.x, v = 10 * i;
 
-    out[0 * SIN_THREADS + i] = __shfl_sync(~0u, v, 3, 8);
-    out[1 * SIN_THREADS + i] = __shfl_up_sync(~0u, v, 2);
-    out[2 * SIN_THREADS + i] = __shfl_down_sync(~0u, v, 2, 16);
-    out[3 * SIN_THREADS + i] = __shfl_xor_sync(~0u, v, 5);
-    out[4 * SIN_THREADS + i] = (int)__ballot_sync(~0u, i % 3 == 0);
-    out[5 * SIN_THREADS + i] = (int)__match_any_sync(~0u, (unsigned)i % 5);
-    out[6 * SIN_THREADS + i] = __reduce_min_sync(~0u, -v) + __reduce_max_sync(~0u, v);
-    out[7 * SIN_THREADS + i] = __reduce_add_sync(~0u, i) + 1000 * __any_sync(~0u, i == 40) +
-                               5000 * __all_sync(~0u, i < 32);
+    out[0 * FAULT_THREADS + i] = __shfl_sync(~0u, v, 3, 8);
+    out[1 * FAULT_THREADS + i] = __shfl_up_sync(~0u, v, 2);
+    out[2 * FAULT_THREADS + i] = __shfl_down_sync(~0u, v, 2, 16);
+    out[3 * FAULT_THREADS + i] = __shfl_xor_sync(~0u, v, 5);
+    out[4 * FAULT_THREADS + i] = (int)__ballot_sync(~0u, i % 3 == 0);
+    out[5 * FAULT_THREADS + i] = (int)__match_any_sync(~0u, (unsigned)i % 5);
+    out[6 * FAULT_THREADS + i] = __reduce_min_sync(~0u, -v) + __reduce_max_sync(~0u, v);
+    out[7 * FAULT_THREADS + i] = __reduce_add_sync(~0u, i) + 1000 * __any_sync(~0u, i == 40) +
+                                 5000 * __all_sync(~0u, i < 32);
 }
 
-void sin_warp(struct kvr_stream *s, int *out)
+void fault_warp(struct kvr_stream *s, int *out)
 {
-    KVR_LAUNCH(warp_kernel, 1, SIN_THREADS, 0, s, out);
+    KVR_LAUNCH(warp_kernel, 1, FAULT_THREADS, 0, s, out);
 }
 
-void sin_age(struct kvr_stream *s)
+void fault_age(struct kvr_stream *s)
 {
     s->serial = MAX_SERIAL - 1;
 }

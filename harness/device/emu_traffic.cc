@@ -1,11 +1,11 @@
-/* emu_ledger.cc - see ledger.h. The shadow memory already has the launch of each byte's last access. */
+/* emu_traffic.cc - see traffic.h. The shadow memory already has the launch of each byte's last access. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/traffic.h"
 
 #include <cstdlib>
 #include <cstring>
 
-struct kvr_emu::ledger {
+struct kvr_emu::traffic {
     struct kvr_traffic_line line[MAX_KERNELS + 2];
     int n;
 };
@@ -14,22 +14,22 @@ namespace kvr_emu
 {
 
 /* The name without template arguments. */
-static struct kvr_traffic_line *line_of(struct ledger *l, const char *what)
+static struct kvr_traffic_line *line_of(struct traffic *t, const char *what)
 {
     const size_t n = strcspn(what, "<");
 
-    for (int i = 0; i < l->n; i++)
-        if (!strncmp(l->line[i].what, what, n) && !l->line[i].what[n])
-            return &l->line[i];
-    if (l->n == MAX_KERNELS + 2 || n >= sizeof l->line[0].what)
+    for (int i = 0; i < t->n; i++)
+        if (!strncmp(t->line[i].what, what, n) && !t->line[i].what[n])
+            return &t->line[i];
+    if (t->n == MAX_KERNELS + 2 || n >= sizeof t->line[0].what)
         abort();
-    memcpy(l->line[l->n].what, what, n);
-    return &l->line[l->n++];
+    memcpy(t->line[t->n].what, what, n);
+    return &t->line[t->n++];
 }
 
 void account_launch(struct kvr_stream *s, const char *kernel)
 {
-    struct kvr_traffic_line *line = line_of(s->ledger, kernel);
+    struct kvr_traffic_line *line = line_of(s->traffic, kernel);
 
     line->launches++;
     for (const struct region *r = s->regions; r; r = r->next)
@@ -47,7 +47,7 @@ void account_launch(struct kvr_stream *s, const char *kernel)
 
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written)
 {
-    struct kvr_traffic_line *line = line_of(s->ledger, what);
+    struct kvr_traffic_line *line = line_of(s->traffic, what);
 
     line->launches++;
     line->read += read;
@@ -58,17 +58,17 @@ void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t 
 
 void kvr_stream_account(struct kvr_stream *s, bool on)
 {
-    free(s->ledger);
-    s->ledger = on ? (struct kvr_emu::ledger *)calloc(1, sizeof *s->ledger) : NULL;
-    if (on && !s->ledger)
+    free(s->traffic);
+    s->traffic = on ? (struct kvr_emu::traffic *)calloc(1, sizeof *s->traffic) : NULL;
+    if (on && !s->traffic)
         abort();
 }
 
 int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most)
 {
-    const int n = s->ledger ? s->ledger->n : 0;
+    const int n = s->traffic ? s->traffic->n : 0;
 
     for (int i = 0; i < n && i < most; i++)
-        lines[i] = s->ledger->line[i];
+        lines[i] = s->traffic->line[i];
     return n;
 }

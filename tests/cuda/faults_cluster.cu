@@ -1,10 +1,10 @@
-/* sins_cluster.cu - clusters: remote shared memory, with one planted fault each or none; see sins_hopper.h. */
+/* faults_cluster.cu - clusters: remote shared memory, with one planted fault each or none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
-#include "tests/cuda/sins_hopper.h"
+#include "tests/cuda/faults_hopper.h"
 
-enum sin_kind {
+enum fault_kind {
     NONE,
     NOT_BEGUN, /* no cluster barrier before the first access */
     READS_EARLY,
@@ -42,85 +42,85 @@ static __device__ void meet()
 }
 
 /* Each thread sends a number to a thread of the other block and receives one, three times through one stage. */
-template <int SIN> static __global__ void exchange(kvr_global<float> x)
+template <int FAULT> static __global__ void exchange(kvr_global<float> x)
 {
-    KVR_SHARED(uint4, tile, SIN_THREADS);
+    KVR_SHARED(uint4, tile, FAULT_THREADS);
     KVR_SHARED(uint64_t, barriers, 2);
     const int i = (int)threadIdx.x, block = (int)kvr_cluster_rank();
-    const unsigned other = SIN == RANK_OUTSIDE ? 2u : (unsigned)block ^ 1u;
+    const unsigned other = FAULT == RANK_OUTSIDE ? 2u : (unsigned)block ^ 1u;
     const kvr_shared<uint64_t> full = barriers, empty = barriers + 1;
     const kvr_remote<uint64_t> its_full = kvr_remote_of(full, other), its_empty = its_full + 1;
     const kvr_remote<uint4> its_tile = kvr_remote_of(tile, other);
     unsigned sum = 0;
 
-    if (!i && !(SIN == BARRIER_MISSING && block)) {
+    if (!i && !(FAULT == BARRIER_MISSING && block)) {
         kvr_barrier_init(full, 1);
         kvr_barrier_init(empty, 2);
     }
     __syncthreads();
-    if (SIN != NOT_BEGUN)
+    if (FAULT != NOT_BEGUN)
         meet();
     for (int r = 0; r < ROUNDS; r++) {
-        const unsigned n = SIN == BYTES_TOO_MANY && r == ROUNDS - 1 ? 16 : 0;
+        const unsigned n = FAULT == BYTES_TOO_MANY && r == ROUNDS - 1 ? 16 : 0;
         const uint4 mine = { (unsigned)cluster_number(r, block, i), 0, 0, 0 };
 
-        if (SIN == FREES_WITHIN)
+        if (FAULT == FREES_WITHIN)
             kvr_barrier_wait(empty, (unsigned)(r + 1) & 1);
-        else if (SIN != FREES_NOT)
+        else if (FAULT != FREES_NOT)
             kvr_barrier_wait_cluster(empty, (unsigned)(r + 1) & 1);
         if (!i)
-            kvr_remote_expect(its_full, SIN_THREADS * 16 + n);
+            kvr_remote_expect(its_full, FAULT_THREADS * 16 + n);
         kvr_remote_store(
-            SIN == STORES_ODD ? kvr_remote_as<uint4>(kvr_remote_as<uint64_t>(its_tile) + 1)
-                              : its_tile + i,
-            mine, SIN == BARRIER_ELSEWHERE ? kvr_remote_of(full, (unsigned)block) : its_full);
-        if (SIN == READS_EARLY)
-            sum += ((uint4)tile[SIN_THREADS - 1 - i]).x;
-        if (SIN == ENDS_BEFORE_STORES && r == ROUNDS - 1)
+            FAULT == STORES_ODD ? kvr_remote_as<uint4>(kvr_remote_as<uint64_t>(its_tile) + 1)
+                                : its_tile + i,
+            mine, FAULT == BARRIER_ELSEWHERE ? kvr_remote_of(full, (unsigned)block) : its_full);
+        if (FAULT == READS_EARLY)
+            sum += ((uint4)tile[FAULT_THREADS - 1 - i]).x;
+        if (FAULT == ENDS_BEFORE_STORES && r == ROUNDS - 1)
             return;
-        if (SIN == WAITS_WITHIN)
+        if (FAULT == WAITS_WITHIN)
             kvr_barrier_wait(full, (unsigned)r & 1);
         else
             kvr_barrier_wait_cluster(full, (unsigned)r & 1);
-        sum += ((uint4)tile[SIN_THREADS - 1 - i]).x;
+        sum += ((uint4)tile[FAULT_THREADS - 1 - i]).x;
         __syncwarp();
         if (i % 32 == 0)
             kvr_remote_arrive(its_empty);
     }
-    x[(int)blockIdx.x * SIN_THREADS + i] = (float)(int)sum;
-    if (SIN == WARP_MEETS_NOT && block && i < 32)
+    x[(int)blockIdx.x * FAULT_THREADS + i] = (float)(int)sum;
+    if (FAULT == WARP_MEETS_NOT && block && i < 32)
         kvr_barrier_wait(full, ROUNDS & 1);
-    if (SIN != ENDS_WHILE_REACHED)
+    if (FAULT != ENDS_WHILE_REACHED)
         meet();
-    if (SIN == MEETS_TWICE) {
+    if (FAULT == MEETS_TWICE) {
         kvr_cluster_arrive();
         kvr_cluster_arrive();
     }
-    if (SIN == WAITS_UNMET)
+    if (FAULT == WAITS_UNMET)
         kvr_cluster_wait();
-    if (SIN == ENDS_WHILE_READ && i == 5)
-        x[(int)blockIdx.x * SIN_THREADS] =
+    if (FAULT == ENDS_WHILE_READ && i == 5)
+        x[(int)blockIdx.x * FAULT_THREADS] =
             (float)(int)kvr_remote_load({ kvr_remote_of(kvr_as<unsigned>(tile), other) });
 }
 
 /* Global memory written by one block and read by the other. */
-template <int SIN> static __global__ void hand_on(kvr_global<float> x)
+template <int FAULT> static __global__ void hand_on(kvr_global<float> x)
 {
-    const int first = (int)blockIdx.x / PAIR * PAIR * SIN_THREADS, i = (int)threadIdx.x;
+    const int first = (int)blockIdx.x / PAIR * PAIR * FAULT_THREADS, i = (int)threadIdx.x;
 
     if (!kvr_cluster_rank())
         x[first + i] = 1;
-    if (SIN != GLOBAL_UNMET)
+    if (FAULT != GLOBAL_UNMET)
         meet();
     if (kvr_cluster_rank())
-        x[first + SIN_THREADS + i] = (float)x[first + SIN_THREADS - 1 - i] + 1.0f;
+        x[first + FAULT_THREADS + i] = (float)x[first + FAULT_THREADS - 1 - i] + 1.0f;
 }
 
 /* Each block sends its array to the other by one bulk copy and reads what it receives. */
-template <int SIN> static __global__ void give(kvr_global<float> x)
+template <int FAULT> static __global__ void give(kvr_global<float> x)
 {
-    KVR_SHARED(uint4, mine, SIN_THREADS);
-    KVR_SHARED(uint4, theirs, SIN_THREADS);
+    KVR_SHARED(uint4, mine, FAULT_THREADS);
+    KVR_SHARED(uint4, theirs, FAULT_THREADS);
     KVR_SHARED(uint64_t, came, 1);
     const int i = (int)threadIdx.x;
     const unsigned other = kvr_cluster_rank() ^ 1u;
@@ -130,31 +130,31 @@ template <int SIN> static __global__ void give(kvr_global<float> x)
         kvr_barrier_init(came, 2);
     kvr_fence_async();
     meet();
-    if (SIN != GIVES_NOTHING)
+    if (FAULT != GIVES_NOTHING)
         mine[i] = uint4{ (unsigned)i, 0, 0, other };
-    if (SIN != GIVES_UNFENCED)
+    if (FAULT != GIVES_UNFENCED)
         kvr_fence_async();
-    if (SIN != GIVES_OTHERS)
+    if (FAULT != GIVES_OTHERS)
         __syncthreads();
     if (!i) {
         const kvr_remote<uint8_t> to = kvr_remote_as<uint8_t>(kvr_remote_of(theirs, other));
 
-        kvr_remote_expect(its, SIN_THREADS * 16);
-        kvr_remote_copy(to, kvr_as<uint8_t>(mine), SIN_THREADS * 16 - (SIN == GIVES_ODD ? 8 : 0),
-                        its);
+        kvr_remote_expect(its, FAULT_THREADS * 16);
+        kvr_remote_copy(to, kvr_as<uint8_t>(mine),
+                        FAULT_THREADS * 16 - (FAULT == GIVES_ODD ? 8 : 0), its);
     }
-    if (SIN == WRITES_GIVEN)
+    if (FAULT == WRITES_GIVEN)
         __syncthreads();
-    if (SIN == WRITES_GIVEN)
+    if (FAULT == WRITES_GIVEN)
         mine[i] = uint4{ 0, 0, 0, 0 };
     if (i == 32)
         kvr_remote_arrive(its);
     kvr_barrier_wait_cluster(came, 0);
-    if (SIN == READS_UNMET && i == 32)
+    if (FAULT == READS_UNMET && i == 32)
         x[0] =
             (float)(int)kvr_remote_load(kvr_remote_as<unsigned>(kvr_remote_of(mine, other)) + 128);
-    x[(int)blockIdx.x * SIN_THREADS + i] =
-        (float)(int)(((uint4)theirs[i]).x + ((uint4)theirs[i]).w * SIN_THREADS);
+    x[(int)blockIdx.x * FAULT_THREADS + i] =
+        (float)(int)(((uint4)theirs[i]).x + ((uint4)theirs[i]).w * FAULT_THREADS);
     meet();
 }
 
@@ -167,7 +167,7 @@ enum {
     SHARED = AT_BARRIERS + 2 * 8,
 };
 
-template <int SIN>
+template <int FAULT>
 static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map map,
                                 kvr_global<const float> a, kvr_global<const kvr_bf16> b,
                                 kvr_global<float> out)
@@ -187,7 +187,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
         kvr_fence_async();
     }
     __syncthreads();
-    if (SIN != COPY_NOT_BEGUN)
+    if (FAULT != COPY_NOT_BEGUN)
         meet();
     if (!self)
         kvr_barrier_expect(copied, TILE_BYTES);
@@ -216,7 +216,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
         kvr_barrier_arrive(put);
     kvr_named_sync(1, KVR_WARP_GROUP); /* the queries */
     kvr_barrier_wait_cluster(put, 0);
-    if (SIN != READ_UNFENCED)
+    if (FAULT != READ_UNFENCED)
         kvr_fence_async();
     kvr_barrier_wait(copied, 0);
     kvr_wgmma_fence(sums);
@@ -235,19 +235,19 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
-template <int SIN> static void commit_exchange(struct kvr_stream *s, float *x)
+template <int FAULT> static void commit_exchange(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH_CLUSTERS(exchange<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
+    KVR_LAUNCH_CLUSTERS(exchange<FAULT>, PAIR, FAULT_BLOCKS, FAULT_THREADS, 0, s, x);
 }
 
-template <int SIN> static void commit_hand_on(struct kvr_stream *s, float *x)
+template <int FAULT> static void commit_hand_on(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH_CLUSTERS(hand_on<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
+    KVR_LAUNCH_CLUSTERS(hand_on<FAULT>, PAIR, FAULT_BLOCKS, FAULT_THREADS, 0, s, x);
 }
 
-template <int SIN> static void commit_give(struct kvr_stream *s, float *x)
+template <int FAULT> static void commit_give(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH_CLUSTERS(give<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
+    KVR_LAUNCH_CLUSTERS(give<FAULT>, PAIR, FAULT_BLOCKS, FAULT_THREADS, 0, s, x);
 }
 
 void cluster_give(struct kvr_stream *s, float *x)
@@ -260,13 +260,13 @@ void cluster_exchange(struct kvr_stream *s, float *x)
     commit_exchange<NONE>(s, x);
 }
 
-template <int SIN>
+template <int FAULT>
 static void run_multiply(struct kvr_stream *s, const float *a, const void *b, float *out)
 {
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_TOKENS, 2, 64, HOPPER_COLUMNS, KVR_SWIZZLE_128);
-    KVR_LAUNCH_CLUSTERS(multiply<SIN>, PAIR, PAIR, KVR_WARP_GROUP, SHARED, s, map, a,
+    KVR_LAUNCH_CLUSTERS(multiply<FAULT>, PAIR, PAIR, KVR_WARP_GROUP, SHARED, s, map, a,
                         (const kvr_bf16 *)b, out);
 }
 
@@ -276,7 +276,7 @@ void cluster_product(struct kvr_stream *s, const float *a, const void *b, float 
 }
 
 /* On buffers of zeros. */
-template <int SIN> static void commit_multiply(struct kvr_stream *s, float *)
+template <int FAULT> static void commit_multiply(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 2 * 64 * 128 * 4 };
     void *a, *b, *out;
@@ -286,7 +286,7 @@ template <int SIN> static void commit_multiply(struct kvr_stream *s, float *)
         return;
     kvr_device_fill(s, a, 0, A);
     kvr_device_fill(s, b, 0, B);
-    run_multiply<SIN>(s, (const float *)a, b, (float *)out);
+    run_multiply<FAULT>(s, (const float *)a, b, (float *)out);
     kvr_device_free(s, a);
     kvr_device_free(s, b);
     kvr_device_free(s, out);
@@ -294,12 +294,12 @@ template <int SIN> static void commit_multiply(struct kvr_stream *s, float *)
 
 static void commit_odd_grid(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH_CLUSTERS(exchange<NONE>, PAIR, 3, SIN_THREADS, 0, s, x);
+    KVR_LAUNCH_CLUSTERS(exchange<NONE>, PAIR, 3, FAULT_THREADS, 0, s, x);
 }
 
 static void commit_large_cluster(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH_CLUSTERS(exchange<NONE>, 5, 5, SIN_THREADS, 0, s, x);
+    KVR_LAUNCH_CLUSTERS(exchange<NONE>, 5, 5, FAULT_THREADS, 0, s, x);
 }
 
 #define EXCHANGE(kind, expect)                                                                     \
@@ -318,7 +318,7 @@ static void commit_large_cluster(struct kvr_stream *s, float *x)
     {                                                                                              \
 #kind, commit_multiply < kind>, expect                                                     \
     }
-const struct sin cluster_sins[] = {
+const struct fault cluster_faults[] = {
     EXCHANGE(NONE, NULL),
     EXCHANGE(NOT_BEGUN, "a store in block"),
     EXCHANGE(READS_EARLY, "shared memory 'tile'"),
@@ -351,4 +351,4 @@ const struct sin cluster_sins[] = {
     { "a grid that clusters do not divide", commit_odd_grid, "3 blocks along x in clusters of 2" },
     { "too large a cluster", commit_large_cluster, "a cluster of 5 blocks" },
 };
-const int n_cluster_sins = sizeof cluster_sins / sizeof cluster_sins[0];
+const int n_cluster_faults = sizeof cluster_faults / sizeof cluster_faults[0];
