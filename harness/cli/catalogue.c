@@ -106,27 +106,23 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
         }
 }
 
-/* One cell with every part that is not NULL, as "tiers `text`; retention `text`". */
-static void put_parts(FILE *to, const char *const *name, const char *const *text, int n)
+/* Appends every part that is not NULL: "; tiers `text`; retention `text`". `first`: the cell was empty. */
+static void put_parts(FILE *to, const char *const *name, const char *const *text, int n, bool first)
 {
-    int n_put = 0;
-
-    fprintf(to, " | ");
     for (int i = 0; i < n; i++)
         if (text[i]) {
-            fprintf(to, "%s%s `", n_put++ ? "; " : "", name[i]);
+            fprintf(to, "%s%s `", first ? "" : "; ", name[i]);
             put(to, text[i]);
             fprintf(to, "`");
+            first = false;
         }
-    if (!n_put)
-        fprintf(to, "-");
 }
 
 static void put_bits(FILE *to, const struct kvr_scheme *p)
 {
     const double bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
 
-    fprintf(to, bits >= 0 ? " | %.4g" : " | -", bits);
+    fprintf(to, bits >= 0 ? " | %.4g" : " |", bits);
 }
 
 static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struct pieces *all)
@@ -141,21 +137,15 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struc
     fprintf(to, "| %s | ", m->name);
     put_codecs(to, m, true, p);
     put_codecs(to, m, false, p);
-    put_parts(to, name, part, 4);
+    put_parts(to, name, part, 4, false);
     put_bits(to, p);
-    fprintf(to, " | ");
-    while (text && *text)
+    if (m->study)
+        fprintf(to, " | ");
+    while (m->study && text && *text)
         fprintf(to, "%c", 'a' + letter_of(all, next_piece(&text)));
-    fprintf(to, "%s |\n", m->differs && *m->differs ? "" : "-");
+    fprintf(to, " |\n");
     kvr_scheme_close(&p);
     return KVR_OK;
-}
-
-static void put_code(FILE *to, const char *text)
-{
-    fprintf(to, text ? " | `" : " | -");
-    put(to, text ? text : "");
-    fprintf(to, text ? "`" : "");
 }
 
 /* A reading that is not the row's own, and whose parts the row does not have: a part that is NULL is as in
@@ -170,15 +160,17 @@ static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const c
         const char *const part[] = { p->shipped ? p->shipped->tiers : NULL,
                                      p->shipped ? p->shipped->retention : NULL };
 
+        const char *k = p->shipped ? p->shipped->k : m->study_k;
+        const char *v = p->shipped ? p->shipped->v : m->study_v;
+        const bool same = k && v && strcmp(k, v) == 0;
+
         if (!(*n)++)
-            fprintf(
-                to,
-                "\nReadings with other parts than their row (`-`: as the row):\n\n"
-                "| reading | keys | values | tiers, retention | bits |\n|---|---|---|---|---|\n");
-        fprintf(to, "| `%s`", spec);
-        put_code(to, p->shipped ? p->shipped->k : m->study_k);
-        put_code(to, p->shipped ? p->shipped->v : m->study_v);
-        put_parts(to, name, part, 2);
+            fprintf(to, "\nParts of a reading that differ from its row:\n\n"
+                        "| reading | parts | bits |\n|---|---|---|\n");
+        fprintf(to, "| `%s` | ", spec);
+        put_parts(to, (const char *const[]){ same ? "both" : "K", "V" },
+                  (const char *const[]){ k, same ? NULL : v }, 2, true);
+        put_parts(to, name, part, 2, !k && !v);
         put_bits(to, p);
         fprintf(to, " |\n");
     }
@@ -227,19 +219,29 @@ static enum kvr_status put_readings(FILE *to)
     return KVR_OK;
 }
 
-enum kvr_status kvr_catalogue_write(FILE *to)
+/* The rows of the study, or all others. */
+static enum kvr_status put_table(FILE *to, bool study, const struct pieces *all)
 {
     const struct kvr_method *m;
+
+    fprintf(to, study ? "| method of the study | parts | bits | differs |\n|---|---|---|---|\n"
+                      : "\n| other method | parts | bits |\n|---|---|---|\n");
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
+        if (m->study == study)
+            KVR_TRY(put_row(to, m, all));
+    return KVR_OK;
+}
+
+enum kvr_status kvr_catalogue_write(FILE *to)
+{
     struct pieces all;
 
     KVR_TRY(find_pieces(&all));
-    fprintf(to, "| method | codecs | tiers, retention, reuse | bits | study |\n"
-                "|---|---|---|---|---|\n");
-    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
-        KVR_TRY(put_row(to, m, &all));
+    KVR_TRY(put_table(to, true, &all));
     fprintf(to, "\nHow `NAME@study` differs:\n\n");
     for (int i = 0; i < all.n; i++)
         fprintf(to, "* %c: %.*s\n", 'a' + i, (int)all.piece[i].n, all.piece[i].text);
+    KVR_TRY(put_table(to, false, &all));
     KVR_TRY(put_readings(to));
     return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
 }

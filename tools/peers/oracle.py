@@ -1,6 +1,6 @@
 """oracle.py - what the comparisons with peers' own code share: input, kvreel's decoded values, a report.
 
-Each script prints "ok - ROW: what agrees" or "FAIL - ...", and a table for docs/methods.md with --table."""
+Each script prints "ok - ROW: what agrees" or "FAIL - ...", and a table for tools/peers/README.md with --table."""
 
 import argparse
 import importlib
@@ -35,7 +35,7 @@ class Report:
 
 def arguments(text):
     parser = argparse.ArgumentParser(description=text)
-    parser.add_argument("--table", action="store_true", help="rows for docs/methods.md")
+    parser.add_argument("--table", action="store_true", help="rows for README.md")
     return parser.parse_args()
 
 

@@ -2,7 +2,7 @@
 # oracles.sh - kvreel's rows beside peers' own code, in a virtual environment outside of the repository.
 #
 #   tools/peers/oracles.sh                 all; makes the environment first (about 6 GB, torch with it)
-#   tools/peers/oracles.sh --table         rows for docs/methods.md as well
+#   tools/peers/oracles.sh --table         rows for README.md as well
 #   tools/peers/oracles.sh --python PY     with the packages that PY has; what is missing is named and left out
 #
 # From the environment: PEERS_VENV, where the virtual environment is (~/.cache/kvreel/peers); KVREEL, the binary.
