@@ -87,7 +87,7 @@ cat <<'TEXT'
 
 How fast attention, linear layers and codecs are on one machine; `kvreel bench attention` gives the same on yours.
 `tools/measure/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
-faster) and, in parentheses, the median. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
+faster) and, in parentheses, the median; `t1` and `t2` are threads. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
 `attention.int8` rows is kvreel's own F32 attention over BF16 tokens. `error` is relative to an FP64 softmax over the
 decoded cache.
 TEXT
@@ -102,4 +102,36 @@ done
 table attention "Attention"
 threads=1 table large "Attention, a longer cache ($shape)"
 table gemm "Linear layers"
-threads=2 table codec "Codecs"
+
+# Codecs: each run has rows of one and of more threads, which are columns here; the ratio alone.
+threads=2
+printf '\n## Codecs\n\n'
+for v in $variants; do
+    printf '* %s: %s\n' "$v" "$(cat "$dir/machine.codec.$v.2")"
+    fields "$dir/codec.$v.2" | sed "s/^/$v\t/"
+done >"$dir/codec.all"
+grep '^\* ' "$dir/codec.all"
+grep -v '^\* ' "$dir/codec.all" | awk -F'\t' '
+    {
+        key = $2
+        sub(/\.(portable|avx2|avx512|avxvnni|vnni|neon)\.t/, ".t", key)
+        t = key
+        sub(/.*\.t/, "t", t)
+        sub(/\.t[0-9]+$/, "", key)
+        column = $1 ", " t
+        if (!(key in row)) { rows[++n] = key; row[key] = 1 }
+        if (!(column in seen)) { columns[++m] = column; seen[column] = 1 }
+        if (!index(refs, $3)) refs = refs (refs == "" ? "" : ", ") $3
+        cell[key, column] = $4 == "null" ? "-" : sprintf("%.2f", $4)
+    }
+    END {
+        print "\nReference: " refs "; the ratio alone (`kvreel bench codec` has GB/s).\n"
+        line = "| row |"; rule = "|---|"
+        for (c = 1; c <= m; c++) { line = line " " columns[c] " |"; rule = rule "---:|" }
+        print line "\n" rule
+        for (i = 1; i <= n; i++) {
+            line = "| `" rows[i] "` |"
+            for (c = 1; c <= m; c++) line = line " " cell[rows[i], columns[c]] " |"
+            print line
+        }
+    }'

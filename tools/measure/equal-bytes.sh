@@ -5,7 +5,7 @@
 #     tools/measure/equal-bytes.sh KVREEL out/budget-nano.db [FILE]     FILE: default docs/equal-bytes.md
 set -euo pipefail
 
-# The page leaves out the runtime, which such a sweep does not control, and names the budget once.
+# The page leaves out PSNR and the runtime, which such a sweep does not control, and names the budget once.
 "$1" report --db "$2" --table equal_bytes --format md | awk '
     /^\| method / { next }
     /^\|---/ { next }
@@ -13,15 +13,14 @@ set -euo pipefail
         n = split($0, cell, / \| /)
         budget = cell[n]
         sub(/ \|$/, "", budget)
-        if (budget != last) {
-            printf "%s%s:\n\n| method | bits | SSIM [95 %%] | tie | PSNR, dB |\n|---|---:|---:|---|---:|\n",
-                last == "" ? "" : "\n", budget
-            last = budget
-        }
+        if (last == "")
+            print "| method | bits | SSIM [95 %] | tie |\n|---|---:|---:|---|"
+        if (budget != last)
+            print "| **" budget "** |"
+        last = budget
         gsub(/, 1\.0000\]/, ", 1]", cell[3])
         sub(/ fit=[0-9.]+$/, "", cell[1])
-        sub(/ \[.*/, "", cell[5])
-        print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " | " cell[5] " |"
+        print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " |"
         next
     }
     { print }' | "$(dirname "$0")/between.sh" "${3:-docs/equal-bytes.md}" equal-bytes

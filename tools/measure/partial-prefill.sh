@@ -33,17 +33,16 @@ number='def at($n): . as $x | if $x == null then "-" else
            | map(select(.suite == $suite and .layout == $key[0] and .what == $key[1]))[0]
            | if . == null then "-"
              elif .quantity == "below_bf16" then "\(.verdict): \(.measured | round) of \(.basis | capture("prefixes: (?<n>[0-9]+)").n)"
-             else "\(.verdict): \(.measured | at(3))\(.basis | (capture("95 %: (?<ci>.*)") | .ci
+             else "\(.verdict | sub("cannot be told here"; "open")): \(.measured | at(3))\(.basis | (capture("95 %: (?<ci>.*)") | .ci
                     | split(" .. ") | " [\(.[0] | tonumber | at(3)), \(.[1] | tonumber | at(3))]") // "")" end)
            | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
 
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
-    "| chunk | method | bits | above BF16 | by the correction | KL | mass on the prefix, less BF16 |",
-    "|---:|---|---:|---:|---:|---:|---:|",
+    "| chunk | method | bits | above BF16 | by the correction |",
+    "|---:|---|---:|---:|---:|",
     (map(select(.prefix_tokens == null and (.method | endswith("_PTH") or . == "BF16" | not)))[]
      | "| \(.chunk) | \(.method) | \(.bits | at(2)) | " + span(.d_nll; .d_nll_lo; .d_nll_hi) + " | "
-         + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " | "
-         + "\(.kl | at(3)) | " + span(.mass_shift; .mass_shift_lo; .mass_shift_hi) + " |")' |
+         + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " |")' |
     "$tools/between.sh" "$page" all-prefixes
 
 # A row for a method, a column for each prefix; baselines added by default are not part of the study.
