@@ -3,7 +3,7 @@
 
 def cell: gsub("\\|"; "\\|");
 def number:
-    if . == null then "-"
+    if . == null then ""
     elif fabs >= 100 then round | tostring
     elif fabs >= 1 then (. * 100 | round) / 100 | tostring
     else (. * 10000 | round) / 10000 | tostring end;
@@ -15,7 +15,7 @@ def row($cells): "| " + ($cells | join(" | ")) + " |";
 def columns($names): row($names), "|" + ($names | map("---|") | add);
 
 # f of each claim, below a row that names the source and the place in it.
-def placed($n; f): group_by(.source)[] | row(["**\(.[0].source)**"] + [range($n - 1) | ""]), (.[] | f);
+def placed(f): group_by(.source)[] | row(["**\(.[0].source)**"]), (.[] | f);
 
 def decided: .verdict != "cannot be told here";
 def arithmetic: .why // "" | startswith("arithmetic");
@@ -28,14 +28,14 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
     "", "## Decided by arithmetic", "",
     "Compression of Wan 1.3B's cache at 165 frames. A range belongs to a method whose bytes depend on the data.", "",
     columns(["claim", "statement", "computed"]),
-    placed(3; row([id, (.says | cell), figure]))
+    placed(row([id, (.says | cell), figure]))
     else empty end),
 (map(select(decided and (arithmetic | not))) | if length > 0 then
     "", "## Decided by measurement", "",
     (map(.why // empty | sub("^a ratio of one card's times: "; "")) | unique |
         if length > 0 then "A row without `n` is a ratio of times on \(join(", or on ")).", "" else empty end),
     columns(["claim", "statement", "verdict", "difference", "margin", "published", "n"]),
-    placed(7; row([id, (.says | cell), .verdict, figure, (.margin | number), (.published | number), (.n | number)]))
+    placed(row([id, (.says | cell), .verdict, figure, (.margin | number), (.published | number), (.n | number)]))
     else empty end),
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
@@ -45,16 +45,16 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
     "", "## Open, measured in part", "",
     "`n` is the number of prompts so far and, from 12 on, about how many a verdict needs.", "",
     columns(["claim", "statement", "difference", "n"]),
-    placed(4; row([id, (.says | cell), (.figure | number),
+    placed(row([id, (.says | cell), (.figure | number),
         "\(.n)" + (if .n_needed then " of \(.n_needed | round)" else "" end)]))
     else empty end),
 (map(select((decided | not) and .n == null and .shown_by != null)) | if length > 0 then
     "", "## Open, not measured", "",
     columns(["claim", "statement"]),
-    placed(2; row([id, (.says | cell)]))
+    placed(row([id, (.says | cell)]))
     else empty end),
 (map(select((decided | not) and .shown_by == null)) |
     "", "## Needs a GPU, weights or recordings",
     (group_by(command) | sort_by(.[0].source)[] |
         "", "Needs \(map(needs) | unique | join(", or ")):", "", "```", (.[0] | command), "```", "",
-        columns(["claim", "statement"]), placed(2; row([id, (.says | cell) + remark]))))
+        columns(["claim", "statement"]), placed(row([id, (.says | cell) + remark]))))

@@ -111,12 +111,33 @@ def round4(x):
     return f"{x:.4g}"
 
 
-def line(r, session):
-    unit, value = r["unit"], float(r["value"])
-    if unit == "GFLOP/s":
-        unit, value = "TFLOP/s", value / 1000
-    beside = f"{float(r['ratio']):.3g} of {r['reference']}" if r["ratio"] else ""
-    return f"| `{r['name']}` | {round4(value)} {unit} | {beside} | {r['mhz'] or session['sm_mhz']} | {session['mark']} |"
+def rate_table(rows, sessions, usual):
+    """Rates in TFLOP/s beside their reference; a clock other than the usual one is named."""
+    out = ["| row | TFLOP/s | of the reference | run |", "|---|---:|---|---|"]
+    for r in rows:
+        value = float(r["value"]) / (1000 if r["unit"] == "GFLOP/s" else 1)
+        clock = clock_of(r, sessions)
+        beside = f"{float(r['ratio']):.3g}, {r['reference']}" if r["ratio"] else ""
+        beside += f" at {clock} MHz" if clock != usual else ""
+        out.append(f"| `{r['name']}` | {round4(value)} | {beside} | {sessions[r['session']]['mark']} |")
+    return out
+
+
+def clock_of(r, sessions):
+    return r["mhz"] or sessions[r["session"]]["sm_mhz"]
+
+
+def rollout_table(rows, sessions):
+    """A rollout's seconds and its peak on one line."""
+    out = ["| rollout | s | peak, GiB | run |", "|---|---:|---:|---|"]
+    for name, r in rows.items():
+        if name.startswith("rollout.") and not name.endswith(":peak"):
+            peak = rows.get(name + ":peak")
+            mark = sessions[r["session"]]["mark"]
+            other = peak and peak["session"] != r["session"]
+            cell = f"{round4(peak['value'])}" + (f" ({sessions[peak['session']]['mark']})" if other else "") if peak else ""
+            out.append(f"| `{name.split('.', 1)[1]}` | {round4(r['value'])} | {cell} | {mark} |")
+    return out
 
 
 def with_ratio(r):
@@ -152,16 +173,22 @@ def table(gpu):
     used = sorted({r["session"] for r in rows.values()})
     for i, s in enumerate(used):
         sessions[s]["mark"] = chr(ord("a") + i)
-    out = []
+    clocks = [clock_of(r, sessions) for r in rows.values()]
+    usual = max(sorted(set(clocks)), key=clocks.count)
+    out = ["", f"SM clock {usual} MHz unless a row names another."]
     for title, pattern in GROUPS:
         chosen = [r for n, r in rows.items() if re.search(pattern, n)]
-        if title == "Codecs" and chosen:
-            out += ["", f"{title}:", "", *codec_table(rows, sessions)]
-        elif title == "One forward" and chosen:
-            out += ["", f"{title}:", "", *forward_table(rows, sessions)]
-        elif chosen:
-            out += ["", f"{title}:", "", "| row | measured | beside | MHz | run |", "|---|---|---|---|---|"]
-            out += [line(r, sessions[r["session"]]) for r in chosen]
+        if not chosen:
+            continue
+        out += ["", f"{title}:", ""]
+        if title == "Codecs":
+            out += codec_table(rows, sessions)
+        elif title == "One forward":
+            out += forward_table(rows, sessions)
+        elif title == "Rollouts":
+            out += rollout_table(rows, sessions)
+        else:
+            out += rate_table(chosen, sessions, usual)
     out += ["", "| run | date | card | driver | commit | what was patched |", "|---|---|---|---|---|---|"]
     for s in (sessions[u] for u in used):
         patched = s["patched"] or ("uncommitted changes" if s["changes"] == "true" else "nothing")
@@ -206,7 +233,7 @@ def short_table(gpu):
     rows = {r["name"]: r for r in read(folder / "rows.csv") if r["session"] == session and r["value"]}
     about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
     base = float(rows[name.format("BF16")]["value"])
-    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}: a rollout of Wan 1.3B's size with drawn",
+    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}: a rollout of Wan 1.3B's size with random",
            "weights, 165 frames of 480x832, window 21, path `staged`, the transformer alone, one timed rollout each:", "",
            "| method | s | of BF16 | peak, GiB |", "|---|---:|---:|---:|"]
     for m in SHORT:

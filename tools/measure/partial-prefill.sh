@@ -38,10 +38,10 @@ number='def at($n): . as $x | if $x == null then "-" else
            | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
 
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
-    "| chunk | method | bits | above BF16 | by the correction |",
-    "|---:|---|---:|---:|---:|",
-    (map(select(.prefix_tokens == null and (.method | endswith("_PTH") or . == "BF16" | not)))[]
-     | "| \(.chunk) | \(.method) | \(.bits | at(2)) | " + span(.d_nll; .d_nll_lo; .d_nll_hi) + " | "
+    "| method | bits | above BF16 | by the correction |",
+    "|---|---:|---:|---:|",
+    (map(select(.chunk == 128 and .prefix_tokens == null and (.method | endswith("_PTH") or . == "BF16" | not)))[]
+     | "| \(.method) | \(.bits | at(2)) | " + span(.d_nll; .d_nll_lo; .d_nll_hi) + " | "
          + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " |")' |
     "$tools/between.sh" "$page" all-prefixes
 
