@@ -5,7 +5,8 @@
  * A chunk at which the prompt changes is a cut. When a cut's chunk is stored, its first
  * min(sink, chunk) frames become the pinned ones and those of the cut before are ordinary again.
  * While the window is full, each chunk evicts as many frames as it has: the oldest that are neither
- * among the first `sink` frames nor pinned. Without cuts this is a sliding window with a sink.
+ * among the first `sink` frames nor pinned. In a window of two sinks and a chunk that is the newest chunk
+ * itself. Without cuts this is a sliding window with a sink.
  *
  * State: the first pinned frame before and after the newest chunk, so that it can be stored anew. */
 #include <string.h>
@@ -74,14 +75,14 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     const struct shot_opts *o = opts;
     const int S = ctx->tokens_per_frame, chunk = ctx->frames_per_chunk;
     const int pinned = o->sink < chunk ? o->sink : chunk;
-    const int64_t n = ctx->n_active / S, newest = ctx->new0 / S;
+    const int64_t n = ctx->n_active / S;
     int64_t over = -(int64_t)(o->frames - chunk);
     struct pins *p;
 
     KVR_TRY(begin(ctx, dev, state, &p));
     for (int64_t f = 0; f < n; f++)
         over += keep[f * S];
-    for (int64_t f = o->sink; f < newest && over > 0; f++) {
+    for (int64_t f = o->sink; f < n && over > 0; f++) {
         const bool is_pinned = p->after >= 0 && f >= p->after && f < p->after + pinned;
 
         if (!keep[f * S] || is_pinned)
