@@ -313,6 +313,71 @@ START_TEST(taking_patches_apart)
 }
 END_TEST
 
+/* A patch is put together as unpatch takes it apart; halving keeps the odd pixels: copies. */
+START_TEST(making_patches_and_halving)
+{
+    enum { H = 2, W = 3, C = 5, N = 12 * H * W, IN = 4 * H * W * C, OUT = H * W * C };
+    float *pixels = drawn(N, 1), *frame = drawn(IN, 2), back[N], patches[N], got[N], half[OUT],
+          got_half[OUT];
+    float *d_to = both_out(sizeof got), *d_half = both_out(sizeof half);
+
+    kvr_vae_ops_cpu.patch(NULL, H, W, pixels, patches);
+    kvr_vae_ops_cpu.unpatch(NULL, H, W, patches, back);
+    ck_assert_mem_eq(back, pixels, sizeof back);
+    kvr_patch_cuda(both_stream, H, W, both_in(pixels, sizeof got), d_to);
+    both_get(got, d_to, sizeof got, "patches");
+    ck_assert_mem_eq(got, patches, sizeof got);
+    kvr_vae_ops_cpu.halve(NULL, H, W, C, frame, half);
+    kvr_halve_cuda(both_stream, H, W, C, both_in(frame, IN * sizeof *frame), d_half);
+    both_get(got_half, d_half, sizeof half, "halves");
+    for (int i = 0; i < OUT; i++) {
+        const int y = 2 * (i / C / W) + 1, x = 2 * (i / C % W) + 1;
+
+        ck_assert(half[i] == frame[(y * 2 * W + x) * C + i % C] && same(half[i], got_half[i]));
+    }
+    both_free();
+    free(pixels);
+    free(frame);
+}
+END_TEST
+
+static const struct {
+    int in, out, times;
+} gathers[] = { { 6, 6, 1 }, { 4, 8, 2 }, { 8, 4, 2 } };
+
+/* Channels as [in, times, 2, 2], each `group` averaged; frames before the last are zeros. Sums of at most
+ * 16 terms: 16 roundings. */
+START_TEST(gathering_a_level)
+{
+    enum { H = 3, W = 2, MOST = 4 * H * W * 8 };
+    const int in = gathers[_i].in, out = gathers[_i].out, times = gathers[_i].times;
+    const int group = in * times * 4 / out, n = H * W * out, n_in = 4 * H * W * in;
+    float *from = drawn(MOST, 1), *to = drawn(MOST, 2), got[MOST];
+    double want[MOST];
+    float *d_to = both_inout(to, (size_t)n * sizeof *to);
+
+    for (int i = 0; i < n; i++)
+        want[i] = (double)to[i];
+    for (int p = 0; p < n_in / in; p++)
+        for (int c = 0; c < in; c++) {
+            const int y = p / (2 * W), x = p % (2 * W);
+            const int e = ((c * times + times - 1) * 2 + y % 2) * 2 + x % 2;
+
+            want[(y / 2 * W + x / 2) * out + e / group] += (double)from[p * in + c] / group;
+        }
+    kvr_gather_cuda(both_stream, H, W, in, out, times, both_in(from, (size_t)n_in * sizeof *from),
+                    d_to);
+    both_get(got, d_to, (size_t)n * sizeof *got, "means");
+    kvr_vae_ops_cpu.gather(NULL, H, W, in, out, times, from, to);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(fabs(want[i] - (double)to[i]) <= 16 * 6e-8 * 4 && same(to[i], got[i]),
+                      "[%d] %g, %a, %a", i, want[i], (double)to[i], (double)got[i]);
+    both_free();
+    free(from);
+    free(to);
+}
+END_TEST
+
 /* A bias in every pixel; rows of a frame, doubled, with zeros outside: copies. */
 START_TEST(around_a_convolution)
 {
@@ -423,6 +488,8 @@ TCase *cases_wan(void)
     tcase_add_test(tc, rectifying);
     tcase_add_loop_test(tc, spreading_a_level, 0, sizeof spreads / sizeof spreads[0]);
     tcase_add_test(tc, taking_patches_apart);
+    tcase_add_test(tc, making_patches_and_halving);
+    tcase_add_loop_test(tc, gathering_a_level, 0, sizeof gathers / sizeof gathers[0]);
     tcase_add_test(tc, around_a_convolution);
     tcase_add_test(tc, how_far_apart);
     tcase_add_loop_test(tc, attention_of_pixels, 0, 4);

@@ -11,6 +11,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/check_report.h"
 #include "harness/engine/model.h"
+#include "harness/engine/vae/encoder.h"
 #include "harness/engine/vae/vae.h"
 
 /* Float32 against float64 is 1e-6; the decoder computes in F32 whatever linear layers compute in. */
@@ -198,6 +199,45 @@ static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *fil
     return st;
 }
 
+/* encoder.image [3, H, W] in -1..1, encoder.latent [channels, h, w]. */
+static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *file,
+                                     struct kvr_dev *dev, const char *path)
+{
+    static const char in[] = "encoder.image", out[] = "encoder.latent";
+    struct kvr_tensor image, latent;
+    float *rgb, *z;
+    int64_t n, area;
+    int scale;
+    enum kvr_status st;
+
+    if (!kvr_st_has(file, in) || !kvr_st_has(file, out))
+        return KVR_OK;
+    KVR_TRY(kvr_st_get(file, in, &image));
+    KVR_TRY(kvr_st_get(file, out, &latent));
+    scale = latent.n_dims == 3 && latent.shape[0] <= 1024
+                ? kvr_vae_encoder_scale((int)latent.shape[0])
+                : 0;
+    if (!scale || image.dtype != KVR_F32 || image.n_dims != 3 || image.shape[0] != 3 ||
+        image.shape[1] != scale * latent.shape[1] || image.shape[2] != scale * latent.shape[2] ||
+        image.shape[1] > 65536 || image.shape[2] > 65536)
+        return kvr_fail(KVR_EFORMAT, "%s: '%s' must be F32 [3, 16 h, 16 w] for '%s' [48, h, w]",
+                        kvr_st_path(file), in, out);
+    n = kvr_tensor_count(&latent);
+    area = image.shape[1] * image.shape[2];
+    rgb = malloc((size_t)(3 * area + n) * sizeof *rgb);
+    if (!rgb)
+        return kvr_fail(KVR_ENOMEM, "check: no memory for an image");
+    z = rgb + 3 * area;
+    for (int64_t i = 0; i < area; i++)
+        for (int c = 0; c < 3; c++)
+            rgb[3 * i + c] = ((const float *)image.data)[c * area + i];
+    st = kvr_vae_encode_frame(dev, path, (int)latent.shape[1], (int)latent.shape[2], rgb, z);
+    if (st == KVR_OK)
+        st = kvr_check_compare(r, out, z, n, &latent, &parity);
+    free(rgb);
+    return st;
+}
+
 static bool is_latents(const char *name)
 {
     const size_t n = strlen(name);
@@ -250,6 +290,8 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
     for (int i = 0; st == KVR_OK && i < kvr_st_count(file); i++)
         if (is_latents(kvr_st_name(file, i)))
             st = check_clip(r, file, dev, p.vae, kvr_st_name(file, i));
+    if (st == KVR_OK)
+        st = check_encoder(r, file, dev, p.vae);
     kvr_st_close(&file);
     kvr_dev_close(&dev);
     kvr_model_paths_free(&p);

@@ -2,6 +2,9 @@
 #include "harness/engine/vae/part.h"
 
 #include <math.h>
+#include <stdio.h>
+
+enum { NAME_LEN = 96 };
 
 enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *dev, const char *name,
                               int n_dims, const int64_t *shape, struct kvr_array *out)
@@ -20,6 +23,28 @@ enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *de
                             kvr_weights_path(file), name, value, (long long)i);
         }
     return KVR_OK;
+}
+
+enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_room *room,
+                              struct kvr_dev *dev, const char *layer, bool flat,
+                              const struct kvr_conv_shape *s, struct kvr_conv **out)
+{
+    const int64_t deep[] = { s->out, s->in, s->taps, s->kernel, s->kernel };
+    const int64_t image[] = { s->out, s->in, s->kernel, s->kernel };
+    struct kvr_array weight = { 0 }, bias = { 0 };
+    char name[NAME_LEN];
+    enum kvr_status st;
+
+    snprintf(name, sizeof name, "%s.weight", layer);
+    st = kvr_part_read(file, dev, name, flat ? 4 : 5, flat ? image : deep, &weight);
+    snprintf(name, sizeof name, "%s.bias", layer);
+    if (st == KVR_OK)
+        st = kvr_part_read(file, dev, name, 1, (int64_t[]){ s->out }, &bias);
+    if (st == KVR_OK)
+        st = kvr_conv_open(out, room, s, weight.t.data, bias.t.data);
+    kvr_array_free(&weight);
+    kvr_array_free(&bias);
+    return st;
 }
 
 enum kvr_status kvr_part_give(struct kvr_dev *dev, const struct kvr_buf *host, const float *rgb,

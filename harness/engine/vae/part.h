@@ -3,6 +3,7 @@
 #define KVR_VAE_PART_H
 
 #include "harness/device/array.h"
+#include "harness/engine/vae/conv.h"
 #include "harness/engine/vae/vae.h"
 #include "harness/files/weights/weights.h"
 
@@ -10,6 +11,11 @@
  * a value is not finite. */
 enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *dev, const char *name,
                               int n_dims, const int64_t *shape, struct kvr_array *out);
+
+/* The convolution of LAYER.weight, LAYER.bias. `flat`: four dimensions, of an image's convolution. */
+enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_room *room,
+                              struct kvr_dev *dev, const char *layer, bool flat,
+                              const struct kvr_conv_shape *s, struct kvr_conv **out);
 
 /* The device has made the frame rgb: to whoever asked, by way of the host's memory `host`, which
  * is as large as a frame or, where the device's memory is the host's, empty. `frame` NULL: nobody

@@ -96,26 +96,10 @@ static enum kvr_status show(const struct kvr_vae *v, const char *name, const flo
 
 /* --- loading ---------------------------------------------------------------------------- */
 
-/* `flat`: four dimensions, of an image's convolution. */
 static enum kvr_status load_conv(struct kvr_vae *v, struct kvr_conv **out, const char *layer,
                                  bool flat, const struct kvr_conv_shape *s)
 {
-    const int64_t deep[] = { s->out, s->in, s->taps, s->kernel, s->kernel };
-    const int64_t image[] = { s->out, s->in, s->kernel, s->kernel };
-    struct kvr_array weight = { 0 }, bias = { 0 };
-    char name[NAME_LEN];
-    enum kvr_status st;
-
-    snprintf(name, sizeof name, "%s.weight", layer);
-    st = kvr_part_read(v->file, v->dev, name, flat ? 4 : 5, flat ? image : deep, &weight);
-    snprintf(name, sizeof name, "%s.bias", layer);
-    if (st == KVR_OK)
-        st = kvr_part_read(v->file, v->dev, name, 1, (int64_t[]){ s->out }, &bias);
-    if (st == KVR_OK)
-        st = kvr_conv_open(out, v->room, s, weight.t.data, bias.t.data);
-    kvr_array_free(&weight);
-    kvr_array_free(&bias);
-    return st;
+    return kvr_part_conv(v->file, v->room, v->dev, layer, flat, s, out);
 }
 
 static enum kvr_status load_gamma(struct kvr_vae *v, const float **out, const char *name,

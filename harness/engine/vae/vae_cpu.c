@@ -1,6 +1,7 @@
 /* vae_cpu.c - the definition of vae_ops.h, and which table a device has. */
 #include <math.h>
 #include <omp.h>
+#include <string.h>
 
 #include "harness/core/onednn.h"
 #include "harness/core/onednn_guard.h"
@@ -74,6 +75,51 @@ static void unpatch(struct kvr_dev *dev, int h, int w, const float *from, float 
         }
 }
 
+static void patch(struct kvr_dev *dev, int h, int w, const float *from, float *to)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int y = 0; y < 2 * h; y++)
+        for (int x = 0; x < 2 * w; x++) {
+            float *pixel = to + ((int64_t)(y / 2) * w + x / 2) * 12;
+
+            for (int c = 0; c < 3; c++)
+                pixel[(c * 2 + x % 2) * 2 + y % 2] = from[((int64_t)y * 2 * w + x) * 3 + c];
+        }
+}
+
+static void halve(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++)
+            memcpy(to + ((int64_t)y * w + x) * channels,
+                   from + ((int64_t)(2 * y + 1) * 2 * w + 2 * x + 1) * channels,
+                   (size_t)channels * sizeof *to);
+}
+
+static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
+                   float *to)
+{
+    const int factor = times * 4, group = in * factor / out;
+
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < (int64_t)h * w; i++) {
+        const float *corner = from + (i / w * 4 * w + i % w * 2) * in;
+
+        for (int o = 0; o < out; o++) {
+            float sum = 0;
+
+            for (int e = o * group; e < (o + 1) * group; e++)
+                if (e % factor >= factor - 4)
+                    sum += corner[((int64_t)(e % 4 / 2) * 2 * w + e % 2) * in + e / factor];
+            to[i * out + o] += sum / (float)group;
+        }
+    }
+}
+
 /* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
 static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
                                  float *scores, float *o)
@@ -128,6 +174,9 @@ const struct kvr_vae_ops kvr_vae_ops_cpu = {
     .rectify = rectify,
     .spread = spread,
     .unpatch = unpatch,
+    .patch = patch,
+    .halve = halve,
+    .gather = gather,
     .attend = attend,
     .score_floats = score_floats,
 };

@@ -227,6 +227,69 @@ void kvr_unpatch_cuda(struct kvr_stream *s, int h, int w, const float *from, flo
 }
 
 static __global__ void __launch_bounds__(THREADS)
+    patch(int64_t n, int w, kvr_global<const float> from, kvr_global<float> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t y = i / 3 / (2 * w), x = i / 3 % (2 * w);
+
+    if (i < n)
+        to[(y / 2 * w + x / 2) * 12 + (i % 3 * 2 + x % 2) * 2 + y % 2] = from[i];
+}
+
+void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to)
+{
+    const int64_t n = (int64_t)12 * h * w;
+
+    if (n)
+        KVR_LAUNCH(patch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
+}
+
+/* halve, gather: one thread per output value. */
+static __global__ void __launch_bounds__(THREADS)
+    halve(int64_t n, int w, int channels, kvr_global<const float> from, kvr_global<float> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t y = i / channels / w, x = i / channels % w;
+
+    if (i < n)
+        to[i] = from[((2 * y + 1) * 2 * w + 2 * x + 1) * channels + i % channels];
+}
+
+void kvr_halve_cuda(struct kvr_stream *s, int h, int w, int channels, const float *from, float *to)
+{
+    const int64_t n = (int64_t)h * w * channels;
+
+    if (n)
+        KVR_LAUNCH(halve, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, channels, from, to);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    gather(int64_t n, int w, int in, int out, int times, kvr_global<const float> from,
+           kvr_global<float> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t y = i / out / w, x = i / out % w;
+    const int factor = times * 4, group = in * factor / out, first = (int)(i % out) * group;
+    float sum = 0;
+
+    if (i >= n)
+        return;
+    for (int e = first; e < first + group; e++)
+        if (e % factor >= factor - 4)
+            sum += from[((2 * y + e % 4 / 2) * 2 * w + 2 * x + e % 2) * in + e / factor];
+    to[i] = to[i] + sum / (float)group;
+}
+
+void kvr_gather_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times,
+                     const float *from, float *to)
+{
+    const int64_t n = (int64_t)h * w * out;
+
+    if (n)
+        KVR_LAUNCH(gather, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, in, out, times, from, to);
+}
+
+static __global__ void __launch_bounds__(THREADS)
     split_qkv(int64_t n, int d, kvr_global<const float> qkv, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;

@@ -26,6 +26,11 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
 void kvr_spread_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times, int which,
                      const float *from, float *to);
 void kvr_unpatch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to);
+/* kvr_vae_ops.patch, kvr_vae_ops.halve: the CPU's bytes; kvr_vae_ops.gather. */
+void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to);
+void kvr_halve_cuda(struct kvr_stream *s, int h, int w, int channels, const float *from, float *to);
+void kvr_gather_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times,
+                     const float *from, float *to);
 /* qkv [n, 3d] -> q [n,d], k [n,d] and v turned, [d,n], one behind the other. */
 void kvr_split_qkv_cuda(struct kvr_stream *s, int64_t n, int d, const float *qkv, float *out);
 /* Rows of n: x = softmax(scale x). */

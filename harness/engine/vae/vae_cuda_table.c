@@ -31,7 +31,23 @@ static void unpatch(struct kvr_dev *dev, int h, int w, const float *from, float 
     kvr_unpatch_cuda(kvr_dev_stream(dev), h, w, from, to);
 }
 
-/* What comes of some queries takes their place. */
+static void patch(struct kvr_dev *dev, int h, int w, const float *from, float *to)
+{
+    kvr_patch_cuda(kvr_dev_stream(dev), h, w, from, to);
+}
+
+static void halve(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to)
+{
+    kvr_halve_cuda(kvr_dev_stream(dev), h, w, channels, from, to);
+}
+
+static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
+                   float *to)
+{
+    kvr_gather_cuda(kvr_dev_stream(dev), h, w, in, out, times, from, to);
+}
+
+/* The output of some queries takes their place. */
 static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
                               float *scores, float *out)
 {
@@ -62,6 +78,9 @@ const struct kvr_vae_ops kvr_vae_ops_cuda = {
     .rectify = rectify,
     .spread = spread,
     .unpatch = unpatch,
+    .patch = patch,
+    .halve = halve,
+    .gather = gather,
     .attend = attend,
     .score_floats = score_floats,
 };

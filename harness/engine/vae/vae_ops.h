@@ -1,4 +1,4 @@
-/* vae_ops.h - what the decoder does besides convolutions; one table per device.
+/* vae_ops.h - the operations of decoders and encoder besides convolutions; one table per device.
  *
  *     const struct kvr_vae_ops *ops = kvr_vae_ops_of(dev);
  *     ops->norm(dev, n, channels, true, x, gamma, y);
@@ -30,6 +30,16 @@ struct kvr_vae_ops {
                    const float *from, float *to);
     /* to [2h, 2w, 3] <- from [h, w, 12] in order (channel, column, row). */
     void (*unpatch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
+    /* The inverse: to [h, w, 12] <- from [2h, 2w, 3]. */
+    void (*patch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
+    /* to [h, w, channels] <- pixels (2i + 1, 2j + 1) of from [2h, 2w, channels]: a convolution of stride
+     * 2 is one of stride 1 with the other pixels left out. */
+    void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
+    /* The reverse of `spread`, of a clip's first frame: to [h, w, out] += means over in times 4 / out
+     * neighbours of the channels [in, times, 2, 2] of from [2h, 2w, in]. The frame is the last of
+     * `times`; the others are zeros. */
+    void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
+                   float *to);
     /* Of qkv [n, 3d]: softmax(q k^T / sqrt(d)) v into out [n,d], which has room for 3 n d. On the
      * host by so many threads. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
