@@ -99,10 +99,12 @@ static const struct loop_row {
     const char *name;
     int cut[2]; /* chunks at which the prompt changes to the other one; 0: none */
     bool pins;
+    const char *first; /* the video's first latent frame; NULL: it is generated */
 } loop_rows[] = {
-    { "plain", { 0 }, false },
-    { "shots", { 2, 5 }, true },
-    { "shots_nosink", { 3 }, false },
+    { "plain", { 0 }, false, NULL },
+    { "shots", { 2, 5 }, true, NULL },
+    { "shots_nosink", { 3 }, false, NULL },
+    { "image", { 0 }, false, "image.first" },
 };
 
 struct loop {
@@ -112,8 +114,18 @@ struct loop {
     int n_chunks, *shot; /* [n_chunks] */
     const float *noise;
     float *latents, *keys;
+    float *newest;    /* keys of the last chunk, which a window of two sinks and a chunk evicts */
     int64_t n_before; /* tokens that the last chunk saw, itself not counted */
 };
+
+static enum kvr_status keep_newest(void *ctx, const struct kvr_cache_view *view)
+{
+    const struct loop *l = ctx;
+
+    if (view->layer == l->k->c->n_layers - 1 && view->pass->chunk == l->n_chunks - 1)
+        kvr_to_f32(l->newest, view->k, view->shape->exact, l->k->chunk_kv);
+    return KVR_OK;
+}
 
 static enum kvr_status given_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
                                    int64_t frame_elems, float *dst)
@@ -154,7 +166,9 @@ static enum kvr_status open_loop_cache(struct loop *l, struct kvr_scheme **schem
     snprintf(text, sizeof text, "multi_shot_sink(frames=%d,sink=%d)",
              c->window_frames ? c->window_frames : n_frames, c->sink_frames);
     KVR_TRY(kvr_scheme_open(scheme, l->k->how.compute == KVR_F32 ? "F32" : "BF16", &pins, 1));
-    return kvr_checker_open_cache(l->k, *scheme, &l->cache, n_frames, 0, 0);
+    KVR_TRY(kvr_checker_open_cache(l->k, *scheme, &l->cache, n_frames, 0, 0));
+    kvr_cache_watch(l->cache, keep_newest, l);
+    return KVR_OK;
 }
 
 /* The buffer at the end: what the last chunk saw, and that chunk. */
@@ -162,30 +176,33 @@ static enum kvr_status read_buffer(struct loop *l, int64_t *n_values)
 {
     const int layer = l->k->c->n_layers - 1;
     const int64_t dim = l->k->c->dim, before = l->n_before * dim;
-    float *all = l->keys + before;
-    int64_t n = kvr_cache_read(l->cache, layer, all, NULL);
+    int64_t n;
 
+    if (l->row->pins) {
+        memcpy(l->keys + before, l->newest, (size_t)l->k->chunk_kv * sizeof *l->keys);
+        *n_values = before + l->k->chunk_kv;
+        return KVR_OK;
+    }
+    n = kvr_cache_read(l->cache, layer, l->keys, NULL);
     if (n < 0)
         return kvr_fail_prefix(KVR_EINTERNAL, "check: the cache");
     *n_values = n * dim;
-    if (!l->row->pins)
-        return KVR_OK;
-    memmove(all, all + n * dim - l->k->chunk_kv, (size_t)l->k->chunk_kv * sizeof *all);
-    *n_values = before + l->k->chunk_kv;
     return KVR_OK;
 }
 
 static enum kvr_status run_loop(struct loop *l)
 {
     const struct kvr_model_config *c = l->k->c;
-    const struct kvr_sample_hooks hooks = { .ctx = l,
-                                            .shots = { l->shot, c->shot_offset, KVR_SWITCH_KEEP,
-                                                       0 },
-                                            .chunk_begin = begin_chunk };
+    struct kvr_sample_hooks hooks = { .ctx = l,
+                                      .shots = { l->shot, c->shot_offset, KVR_SWITCH_KEEP, 0 },
+                                      .chunk_begin = begin_chunk };
     struct kvr_scheme *scheme = NULL;
     int64_t n = 0;
     enum kvr_status st;
 
+    if (l->row->first)
+        KVR_TRY(
+            kvr_checker_input(l->k, l->row->first, kvr_model_frame_elems(l->k->m), &hooks.first));
     for (int i = 0; i < l->n_chunks; i++)
         l->shot[i] =
             (l->row->cut[0] && i >= l->row->cut[0]) + (l->row->cut[1] && i >= l->row->cut[1]);
@@ -230,11 +247,12 @@ static enum kvr_status run_loops(struct kvr_checker *k)
     base.noise = noise.data;
     base.n_chunks = (int)(n / k->chunk_elems);
     KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO,
-                          (size_t)(n + (2 * base.n_chunks + 1) * k->chunk_kv) * sizeof(float) +
+                          (size_t)(n + (base.n_chunks + 2) * k->chunk_kv) * sizeof(float) +
                               (size_t)base.n_chunks * sizeof *base.shot));
     base.latents = work.p;
     base.keys = base.latents + n;
-    base.shot = (int *)(base.keys + (2 * base.n_chunks + 1) * k->chunk_kv);
+    base.newest = base.keys + (base.n_chunks + 1) * k->chunk_kv;
+    base.shot = (int *)(base.newest + k->chunk_kv);
     for (size_t i = 0; i < sizeof loop_rows / sizeof *loop_rows && st == KVR_OK; i++) {
         struct loop l = base;
 
@@ -248,9 +266,9 @@ static enum kvr_status run_loops(struct kvr_checker *k)
 
 enum kvr_status kvr_check_shots(struct kvr_checker *k)
 {
-    static const char *const inputs[] = { "a.x",        "b.x",        "c.x",   "a.timestep",
-                                          "b.timestep", "c.timestep", "noise", "prompt_a",
-                                          "prompt_b",   NULL };
+    static const char *const inputs[] = { "a.x",        "b.x",         "c.x",   "a.timestep",
+                                          "b.timestep", "c.timestep",  "noise", "prompt_a",
+                                          "prompt_b",   "image.first", NULL };
     const int n = sizeof forward_rows / sizeof *forward_rows;
 
     KVR_TRY(set_prompt(k, "prompt_a"));

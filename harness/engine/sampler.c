@@ -22,6 +22,7 @@ struct run {
     struct kvr_unipc unipc;
     /* UniPC: the sample that x was predicted from, and x0 of this chunk's steps, the newest first. */
     float *from, *m[3];
+    float *first;   /* [frame_elems]: the video's first frame, given; NULL: none */
     int32_t *flag;  /* of the device: a value is not finite */
     float *history; /* [chunks, n] of the host: what was committed; NULL: nobody asks */
     float *host;    /* [n]; NULL on the CPU, where the device's memory is the host's */
@@ -85,6 +86,8 @@ static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const
 
     for (int f = 0; f < pass->n_frames; f++)
         times[f] = t;
+    if (r->first && pass->chunk == 0)
+        times[0] = 0;
     KVR_TRY(kvr_cache_begin_pass(r->cache, pass));
     KVR_TRY(kvr_dit_forward(r->d, r->cache, x, times, pass, out));
     return kvr_cache_end_pass(r->cache);
@@ -208,6 +211,13 @@ static enum kvr_status integrate(struct run *r, const struct kvr_pass *pass, boo
     return KVR_OK;
 }
 
+/* Frame 0 of the video's first chunk x is the given one. */
+static void put_first(const struct run *r, const struct kvr_pass *pass, float *x)
+{
+    if (r->first && pass->chunk == 0)
+        kvr_dev_copy(r->dev, x, r->first, (size_t)r->frame_elems * sizeof *x);
+}
+
 static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
 {
     const struct kvr_schedule *s = &r->schedule;
@@ -215,11 +225,13 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     const bool forced = r->hooks && r->hooks->forced && r->hooks->every_step;
     const bool last = step == s->n_steps - 1;
 
+    put_first(r, pass, r->x);
     KVR_TRY(forward(r, pass, r->x, s->timestep[step], r->out));
     if (r->c->prediction == KVR_PREDICT_FLOW)
         r->ops->x0_from_flow(r->dev, r->n, r->x, r->out, s->sigma[step], r->x0);
     else
         kvr_dev_copy(r->dev, r->x0, r->out, (size_t)r->n * sizeof *r->x0);
+    put_first(r, pass, r->x0);
     KVR_TRY(check_finite(r, pass));
     if (last && r->c->latent_is_rgb)
         r->ops->clamp(r->dev, r->n, r->c->latent_lo, r->c->latent_hi, r->x0);
@@ -355,11 +367,17 @@ static enum kvr_status open_run(struct run *r, int n_chunks, struct kvr_buf *buf
         &r->x, &r->x0, &r->out, &r->eps, &r->from, &r->m[0], &r->m[1], &r->m[2]
     };
     const size_t n_arrays = solves ? 8 : 4;
+    const float *first = r->hooks ? r->hooks->first : NULL;
+    const size_t n_first = first ? (size_t)r->frame_elems * sizeof *first : 0;
 
-    KVR_TRY(kvr_buf_alloc(buf, r->dev, KVR_MEM_ACT, n_arrays * n_bytes + sizeof *r->flag));
+    KVR_TRY(
+        kvr_buf_alloc(buf, r->dev, KVR_MEM_ACT, n_arrays * n_bytes + n_first + sizeof *r->flag));
     for (size_t i = 0; i < n_arrays; i++)
         *all[i] = (float *)buf->p + (int64_t)i * r->n;
-    r->flag = (void *)((float *)buf->p + (int64_t)n_arrays * r->n);
+    r->first = first ? (float *)buf->p + (int64_t)n_arrays * r->n : NULL;
+    r->flag = (void *)((char *)buf->p + n_arrays * n_bytes + n_first);
+    if (first)
+        KVR_TRY(kvr_dev_put(r->dev, r->first, first, n_first));
     if (!kvr_dev_in_host(r->dev))
         KVR_TRY(kvr_buf_alloc(host, kvr_dev_host(r->dev), KVR_MEM_IO, n_bytes));
     r->host = host->p;
@@ -407,6 +425,10 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
         (hooks->n_given < 0 || hooks->n_given > n_frames || hooks->n_given % r.c->frames_per_chunk))
         return kvr_fail(KVR_EINVAL, "sampler: %d given frames of %d, need a multiple of %d",
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
+    if (hooks && hooks->first && hooks->n_given)
+        return kvr_fail(KVR_EINVAL,
+                        "sampler: a first frame and %d given frames, need one of the two",
+                        hooks->n_given);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);
     if (r.c->sampler == KVR_SAMPLER_UNIPC)

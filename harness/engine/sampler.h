@@ -83,6 +83,10 @@ struct kvr_sample_hooks {
      * pass alone; nothing is generated for it, and no noise is drawn. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
+    /* The video's first latent frame, given [frame_elems] in memory of the host, as Wan2.2-TI2V takes an
+     * image: before every step and at the end it replaces frame 0 of the sample, and the network sees it
+     * at timestep 0 while the other frames have the step's. Not with n_given. NULL: it is generated. */
+    const float *first;
     /* Teacher forcing: writes the x0 of a step that the rollout goes on from in place of its own,
      * in memory of the host. Of the last step the clean pass takes it, so that the next chunk goes
      * on from it; with `every_step` it is what is re-noised after the others, too. The other hooks
