@@ -34,3 +34,5 @@ script a 'echo "ok - one"; exit 3'
 check "as does one that ends with an error" fails
 script a 'echo "FAIL - one"'
 check "and one that says so" fails
+# What pip or apt could bring is no reason of hardware.
+check "tests/hardware.txt lists no package" bash -c '! grep -v "^#" "$1/tests/hardware.txt" | grep -iE "python|package|module|not installed"' - "$root"

@@ -45,7 +45,7 @@ def needs(*modules):
         try:
             importlib.import_module(module)
         except ImportError as e:
-            print("skip - %s (the peers' packages are not here: %s)" % (pathlib.Path(sys.argv[0]).stem, e.name or module))
+            print("skip - %s (Python has no %s)" % (pathlib.Path(sys.argv[0]).stem, e.name or module))
             sys.exit(77)
 
 

