@@ -49,26 +49,32 @@ LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
 LDLIBS  += $(PKG_LIBS) -lstdc++ -ldl -lm
 
 # Hot loops are compiled once per instruction set, and one is chosen when the program starts
-# (harness/core/isa.h): *_isa.c for ISAS, *_dot.c, which multiply bytes, for DOT_ISAS.
+# (harness/core/isa.h): *_isa.c for ISAS, *_dot.c, which multiply bytes, for DOT_ISAS, *_tile.c for TILE_ISAS.
 ISAS_x86_64      := portable avx2 avx512
-DOT_ISAS_x86_64  := $(ISAS_x86_64) avxvnni vnni
+DOT_ISAS_x86_64  := $(ISAS_x86_64) avxvnni vnni amx_int8
+TILE_ISAS_x86_64 := portable amx_bf16
 ISAS_aarch64     := portable neon
 DOT_ISAS_aarch64 := $(ISAS_aarch64)
 ISAS             := $(or $(ISAS_$(MACHINE)),portable)
 DOT_ISAS         := $(or $(DOT_ISAS_$(MACHINE)),portable)
+TILE_ISAS        := $(or $(TILE_ISAS_$(MACHINE)),portable)
 FLAGS_portable   := -march=$(ARCH)
 FLAGS_avx2       := -march=x86-64-v3 -DKVR_ISA_AVX2=1
 FLAGS_avxvnni    := $(FLAGS_avx2) -mavxvnni -DKVR_ISA_AVXVNNI=1
 FLAGS_avx512     := -march=x86-64-v4 -mprefer-vector-width=512 -DKVR_ISA_AVX2=1 -DKVR_ISA_AVX512=1
 FLAGS_vnni       := $(FLAGS_avx512) -mavx512vnni -DKVR_ISA_VNNI=1
+FLAGS_amx_bf16   := $(FLAGS_vnni) -mavx512bf16 -DKVR_ISA_AMX_BF16=1
+FLAGS_amx_int8   := $(FLAGS_amx_bf16) -DKVR_ISA_AMX_INT8=1
 FLAGS_neon       := -march=armv8.2-a+dotprod -DKVR_ISA_NEON=1
 
 ALL_SRC := $(wildcard harness/*/*.c harness/*/*/*.c methods/*.c methods/*/*.c methods/*/*/*.c metrics/*.c)
 ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
-ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
+TILE_SRC := $(sort $(filter %_tile.c,$(ALL_SRC)))
+ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o)) \
+           $(foreach i,$(TILE_ISAS),$(TILE_SRC:%.c=$(BUILD)/%.$i.o))
 ABI_SRC := $(sort $(wildcard harness/abi/*.c))
-SRC  := $(sort $(filter-out harness/cli/main.c $(ABI_SRC) $(if $(SPIECE),harness/engine/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
+SRC  := $(sort $(filter-out harness/cli/main.c $(ABI_SRC) $(if $(SPIECE),harness/engine/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC) $(TILE_SRC),$(ALL_SRC)))
 OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/engine/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/harness/core/onednn_guard.o $(BUILD)/texts.o $(BUILD)/salience_nano.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
@@ -160,6 +166,7 @@ wheel: lib
 # Where no bit of a sum is promised, products and sums may fuse.
 FUSED := harness/cache/attend_isa.c harness/cache/attend_dot.c harness/engine/ops_isa.c
 $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
+$(foreach i,$(TILE_ISAS),$(TILE_SRC:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
 $(ISA_OBJ): CFLAGS += -Wno-psabi
 
 # The build's own identity, remade when it changes.
@@ -219,7 +226,7 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# $(1): kind of file, isa or dot; $(2): instruction set.
+# $(1): kind of file, isa, dot or tile; $(2): instruction set.
 define compile_for
 $$(BUILD)/%_$(1).$(2).o: %_$(1).c
 	$$(call say,CC,$$< ($(2)))
@@ -228,6 +235,7 @@ $$(BUILD)/%_$(1).$(2).o: %_$(1).c
 endef
 $(foreach i,$(ISAS),$(eval $(call compile_for,isa,$i)))
 $(foreach i,$(DOT_ISAS),$(eval $(call compile_for,dot,$i)))
+$(foreach i,$(TILE_ISAS),$(eval $(call compile_for,tile,$i)))
 
 # Compiled and linked apart: a compiler's cache knows objects alone. To link one of a hundred programs, each
 # with all of the library, takes 1.0 s of a processor by bfd, .5 by gold, .4 by lld.
@@ -411,7 +419,7 @@ check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
 ALONE     := $(BUILD)/check_kernels
 ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*/*.c) \
 	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c))
-ALONE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(ISA_SRC) $(DOT_SRC),$(ALONE_SRC))) $(ISA_OBJ)
+ALONE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(ISA_SRC) $(DOT_SRC) $(TILE_SRC),$(ALONE_SRC))) $(ISA_OBJ)
 $(ALONE): CFLAGS += -static -Wl,--gc-sections
 $(ALONE): tests/neon/check_kernels.c $(ALONE_OBJ)
 	$(call say,TEST,$@)
@@ -535,7 +543,8 @@ lint-all:
 LOOPS = $(shell grep -liE 'pragma.*(simd|unroll)' $(ALL_SRC) $(CU))
 loops:
 	@$(MAKE) --no-print-directory $(foreach f,$(LOOPS),$(if $(filter %_isa.c,$f),$(ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if \
-		$(filter %_dot.c,$f),$(DOT_ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if $(filter %.cu,$f),$(BUILD)/$(f:.cu=).emu.o,$(BUILD)/$(f:.c=).o))))
+		$(filter %_dot.c,$f),$(DOT_ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if \
+		$(filter %_tile.c,$f),$(TILE_ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if $(filter %.cu,$f),$(BUILD)/$(f:.cu=).emu.o,$(BUILD)/$(f:.c=).o)))))
 
 ## format: let clang-format rewrite the sources
 format:

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/bench/products_bf16.h"
 #include "harness/cache/cache.h"
 #include "harness/core/clock.h"
+#include "harness/core/isa.h"
 #include "harness/core/onednn.h"
 #include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
@@ -23,9 +25,25 @@ static const struct shape shapes[] = {
 };
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
 static const char *const as_bytes[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT4", "KIVI_INT2" };
-enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2, N_BYTES = 4, MANY_CHUNKS = 32 };
+static const char *const as_bf16[] = { "BF16", "RTN_INT4", "KIVI_INT2" };
+enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2, N_BYTES = 4, N_BF16 = 3, MANY_CHUNKS = 32 };
 enum { MAX_D = 256, CHECKED = 48 };
-_Static_assert(N_SHAPES *(N_METHODS *N_PATHS + N_BYTES) <= KVR_BENCH_ATTENTION_ROWS, "a row each");
+_Static_assert(N_SHAPES *(N_METHODS *N_PATHS + 2 * N_BYTES + 2 * N_BF16) <=
+                   KVR_BENCH_ATTENTION_ROWS,
+               "a row each");
+
+/* What a row is compared with. */
+enum reference { PRODUCTS, PRODUCTS_BF16, OWN, OWN_BF16 };
+static const char *const reference_names[] = { "oneDNN products", "oneDNN BF16 products",
+                                               "own F32 of BF16", "own BF16 products" };
+
+struct subject {
+    const char *method;
+    enum kvr_path path;
+    enum kvr_attend_as attend;
+    bool bf16;
+    enum reference against;
+};
 
 struct kit {
     struct kvr_dev *dev;
@@ -38,6 +56,8 @@ struct kit {
     struct kvr_buf past; /* q, k, v of the chunks that fill the cache: [n_past][3][T,H,D] */
     int n_past;
     struct kvr_buf k, v, scores, product;
+    struct kvr_bf16_products *bf16; /* NULL: not yet used */
+    struct kvr_buf narrow;          /* q, k, v in BF16 */
 };
 
 static void kit_close(struct kit *t)
@@ -48,6 +68,8 @@ static void kit_close(struct kit *t)
     kvr_buf_free(&t->v);
     kvr_buf_free(&t->scores);
     kvr_buf_free(&t->product);
+    kvr_bf16_products_close(&t->bf16);
+    kvr_buf_free(&t->narrow);
 }
 
 static enum kvr_status kit_open(struct kit *t)
@@ -88,6 +110,36 @@ static enum kvr_status products(struct kit *t)
             st = kvr_dnnl_sgemm('N', 'N', m, d, n, 1, s, n, (const float *)t->v.p + h * d, ld, 0,
                                 (float *)t->product.p + h * d, ld);
         worst = (int)st > worst ? (int)st : worst;
+    }
+    return kvr_onednn_done(worst, "bench", "a product");
+}
+
+/* The same in BF16, of keys and values as they are at the first call. */
+static enum kvr_status products_bf16(struct kit *t)
+{
+    const size_t nq = (size_t)t->n_query * t->width, nk = (size_t)t->n_key * t->width;
+    kvr_bf16 *q, *k, *v;
+    int worst = dnnl_success;
+
+    if (!t->bf16) {
+        KVR_TRY(kvr_buf_alloc(&t->narrow, t->dev, KVR_MEM_IO, (nq + 2 * nk) * sizeof *q));
+        KVR_TRY(kvr_bf16_products_open(&t->bf16, t->n_query, t->n_key, t->s->d, (int64_t)t->width,
+                                       omp_get_max_threads()));
+        kvr_from_f32(t->narrow.p, KVR_BF16, t->x.p, nq);
+        kvr_from_f32((kvr_bf16 *)t->narrow.p + nq, KVR_BF16, t->k.p, nk);
+        kvr_from_f32((kvr_bf16 *)t->narrow.p + nq + nk, KVR_BF16, t->v.p, nk);
+    }
+    q = t->narrow.p;
+    k = q + nq;
+    v = k + nk;
+#pragma omp parallel for schedule(static) reduction(max : worst)
+    for (int h = 0; h < t->s->heads; h++) {
+        const int at = h * t->s->d, me = omp_get_thread_num();
+        kvr_bf16 *s = (kvr_bf16 *)((float *)t->scores.p + me * t->n_query * t->n_key);
+        const int st = kvr_bf16_products_run(t->bf16, me, q + at, k + at, v + at, s,
+                                             (float *)t->product.p + at);
+
+        worst = st > worst ? st : worst;
     }
     return kvr_onednn_done(worst, "bench", "a product");
 }
@@ -137,6 +189,7 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 struct error {
     double worst;       /* largest difference */
     double relative_l2; /* over all checked outputs */
+    double of_values;   /* root mean square, relative to that of the values */
 };
 
 /* One head's output for one query: softmax in double over the decoded cache. */
@@ -170,7 +223,9 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     const int d = t->s->d, heads = t->s->heads;
     const float *x = t->x.p, *got = x + 3 * (size_t)t->n_query * t->width;
     const int64_t every = t->n_query / CHECKED > 17 ? t->n_query / CHECKED : 17;
-    double *p = malloc((size_t)t->n_key * sizeof *p), e2 = 0, all2 = 0;
+    const size_t n_values = (size_t)t->n_key * t->width;
+    double *p = malloc((size_t)t->n_key * sizeof *p), e2 = 0, all2 = 0, v2 = 0;
+    int64_t n = 0;
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
@@ -184,6 +239,7 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
         for (int c = 0; c < d; c++) {
             const double e = fabs(o[c] - got[at + (size_t)c]);
 
+            n++;
             e2 += e * e;
             all2 += o[c] * o[c];
             if (out->worst == out->worst && !(e <= out->worst))
@@ -191,21 +247,29 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
         }
     }
     free(p);
+    for (size_t i = 0; i < n_values; i++)
+        v2 += (double)((const float *)t->v.p)[i] * ((const float *)t->v.p)[i];
     out->relative_l2 = sqrt(e2 / all2);
+    out->of_values = sqrt(e2 / (double)n / (v2 / (double)n_values));
     return KVR_OK;
 }
 
-/* Tolerances. F32: sums over up to 65520 keys of values of order 1: 1e-4. int8: attend_dot.h's
+/* Tolerances. BF16: every value is off by up to 2^-8 of its size, which a mean of nothing but such
+ * errors reaches (KIVI_INT2's levels round one way: .0007). F32: sums over up to 65520 keys of values of order 1: 1e-4. int8: attend_dot.h's
  * errors with random keys are .01 to .02 of the output; a wrong scale gives ten times that. */
-static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, bool int8,
+static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const struct subject *x,
                              struct kvr_bench_row *row)
 {
-    struct error e = { NAN, NAN };
+    const bool int8 = x->attend == KVR_ATTEND_INT8;
+    struct error e = { NAN, NAN, NAN };
 
     KVR_TRY(read_back(t, cache, row->name));
     KVR_TRY(error_of(t, &e));
     row->error = e.relative_l2;
-    if (!int8 && !(e.worst <= 1e-4))
+    if (x->bf16 && !(e.of_values <= 0x1p-8))
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > 2^-8 of the values' size",
+                        row->name, e.of_values);
+    if (!int8 && !x->bf16 && !(e.worst <= 1e-4))
         return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > 1e-4", row->name, e.worst);
     if (int8 && !(e.relative_l2 <= .05))
         return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > .05 of its size", row->name,
@@ -254,7 +318,8 @@ static bool is_late(const struct kit *t, int n, int64_t began)
 
 /* Alternating with `reference`, or with the library's products if NULL. */
 static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
-                                  struct kvr_cache *reference, struct kvr_bench_row *row)
+                                  struct kvr_cache *reference, const struct subject *x,
+                                  struct kvr_bench_row *row)
 {
     const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
@@ -277,7 +342,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
         if (reference) {
             KVR_TRY(attend_once(t, reference, &other));
         } else {
-            KVR_TRY(products(t));
+            KVR_TRY(x->against == PRODUCTS ? products(t) : products_bf16(t));
             other = kvr_now_ns() - other;
         }
         KVR_TRY(attend_once(t, cache, &ns));
@@ -290,16 +355,15 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
     }
     row->device = "cpu";
     row->unit = "GFLOP/s";
-    row->reference = reference ? "own F32 of BF16" : "oneDNN products";
+    row->reference = reference_names[x->against];
     kvr_bench_fill(row, v, ratio, n);
     kvr_bench_fill_caches(row, cold, warm, n < caches ? n : caches);
     row->out_of_time = late && !row->steady && n < t->rounds;
     return KVR_OK;
 }
 
-static enum kvr_status open_filled(struct kit *t, const char *method, enum kvr_path path,
-                                   enum kvr_attend_as attend, struct kvr_scheme **scheme,
-                                   struct kvr_cache **cache)
+static enum kvr_status open_filled(struct kit *t, const struct subject *x,
+                                   struct kvr_scheme **scheme, struct kvr_cache **cache)
 {
     const struct shape *s = t->s;
     const struct kvr_cache_shape shape = {
@@ -310,35 +374,44 @@ static enum kvr_status open_filled(struct kit *t, const char *method, enum kvr_p
         .frames_per_chunk = s->frames_per_chunk,
         .capacity_frames = s->frames_per_chunk * (s->past_chunks + 1),
         .exact = KVR_BF16,
-        .attend = attend,
+        .attend = x->attend,
+        .bf16 = x->bf16,
     };
 
-    KVR_TRY(kvr_scheme_open(scheme, method, NULL, 0));
-    KVR_TRY(kvr_cache_open(cache, t->dev, *scheme, &shape, path));
+    KVR_TRY(kvr_scheme_open(scheme, x->method, NULL, 0));
+    KVR_TRY(kvr_cache_open(cache, t->dev, *scheme, &shape, x->path));
     return fill(t, *cache);
 }
 
-static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path,
-                           enum kvr_attend_as attend, struct kvr_bench_row *row)
+static void name_row(const struct kit *t, const struct subject *x, struct kvr_bench_row *row)
 {
-    const bool int8 = attend == KVR_ATTEND_INT8;
+    static const char *const suffix[] = { "", ".onednn", "", ".bf16" };
+    const char *how = x->attend == KVR_ATTEND_INT8 ? "int8"
+                      : x->bf16                    ? "bf16"
+                                                   : kvr_path_names[x->path];
+
+    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld%s", how, x->method,
+             (long long)t->n_query, (long long)t->n_key, suffix[x->against]);
+}
+
+static enum kvr_status one(struct kit *t, const struct subject *x, struct kvr_bench_row *row)
+{
+    const struct subject own = { "BF16", x->path, KVR_ATTEND_FLOAT, x->against == OWN_BF16, 0 };
     struct kvr_scheme *scheme = NULL, *bf16 = NULL;
     struct kvr_cache *cache = NULL, *reference = NULL;
     enum kvr_status st = KVR_OK;
 
-    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld",
-             int8 ? kvr_attend_names[attend] : kvr_path_names[path], method, (long long)t->n_query,
-             (long long)t->n_key);
-    if (int8)
-        st = open_filled(t, "BF16", path, KVR_ATTEND_FLOAT, &bf16, &reference);
+    name_row(t, x, row);
+    if (x->against >= OWN)
+        st = open_filled(t, &own, &bf16, &reference);
     if (st == KVR_OK)
-        st = open_filled(t, method, path, attend, &scheme, &cache);
+        st = open_filled(t, x, &scheme, &cache);
     if (st == KVR_OK) /* for the library's products */
         st = read_back(t, cache, row->name);
     if (st == KVR_OK)
-        st = time_cache(t, cache, reference, row);
+        st = time_cache(t, cache, reference, x, row);
     if (st == KVR_OK) /* checks the output of the last timed round */
-        st = check(t, cache, int8, row);
+        st = check(t, cache, x, row);
     kvr_cache_close(&cache);
     kvr_scheme_close(&scheme);
     kvr_cache_close(&reference);
@@ -349,13 +422,29 @@ static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path
 static enum kvr_status all_rows(struct kit *t, struct kvr_bench_row *rows, int *n_rows)
 {
     static const enum kvr_path paths[N_PATHS] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
+    const bool tiles = kvr_isa_has_tiles();
 
     KVR_TRY(kit_open(t));
     for (int m = 0; m < N_METHODS; m++)
         for (int p = 0; p < N_PATHS; p++)
-            KVR_TRY(one(t, methods[m], paths[p], KVR_ATTEND_FLOAT, &rows[(*n_rows)++]));
-    for (int m = 0; m < N_BYTES; m++)
-        KVR_TRY(one(t, as_bytes[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, &rows[(*n_rows)++]));
+            KVR_TRY(
+                one(t, &(struct subject){ methods[m], paths[p], KVR_ATTEND_FLOAT, false, PRODUCTS },
+                    &rows[(*n_rows)++]));
+    for (int m = 0; m < N_BF16 && tiles; m++) {
+        struct subject x = { as_bf16[m], KVR_PATH_STAGED, KVR_ATTEND_FLOAT, true, OWN };
+
+        KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+        x.against = PRODUCTS_BF16;
+        KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+    }
+    for (int m = 0; m < N_BYTES; m++) {
+        struct subject x = { as_bytes[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, false, OWN };
+
+        KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+        x.against = OWN_BF16;
+        if (tiles)
+            KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+    }
     return KVR_OK;
 }
 

@@ -6,14 +6,16 @@
  * a direct softmax over the decoded cache.
  *
  * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h); their
- * reference, "own F32 of BF16", is this program's F32 attention over the same tokens in BF16.
- * `error` is relative to the direct softmax. */
+ * reference, "own F32 of BF16", is this program's F32 attention over the same tokens in BF16. With
+ * AMX, rows "attention.bf16.METHOD.QxK" multiply BF16 (attend_bf16.h) against the same reference,
+ * rows ".onednn" against oneDNN's BF16 products of the same shape, and int8 rows ".bf16" against
+ * this program's BF16 attention. `error` is relative to the direct softmax. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
 #include "harness/bench/bench.h"
 
-enum { KVR_BENCH_ATTENTION_ROWS = 48 };
+enum { KVR_BENCH_ATTENTION_ROWS = 64 };
 
 /* seconds: time limit of a row's rounds, after at least three; 0: none. A row ended by it says so.
  * Filling the cache, warm-up and check are not counted. */

@@ -43,6 +43,7 @@ struct kvr_attend_job {
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;                               /* attend to coded tokens in int8 (attend_dot.h) */
+    bool bf16;         /* CPU: products of BF16, summed in F32 (attend_bf16.h) */
     bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
     bool by_head;      /* some spans hold a single head (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */

@@ -9,8 +9,8 @@
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
  *
  * with the kernels of attend_kernels.h, in F32. If the job sets int8, tiles of coded tokens are
- * requantized to bytes (attend_int8.c); uncoded tokens stay F32, and both update the same
- * states. */
+ * requantized to bytes (attend_int8.c); uncoded tokens stay F32, and both update the same states. If
+ * it sets bf16, other products are of BF16 (attend_cpu_bf16.c). */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
@@ -30,16 +30,21 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
     const int d = job->head_dim;
     float rows[TILE * MAX_D];
 
-    kvr_tile_load(job, tile, h, false, rows);
-    if (tile->bytes)
-        kvr_int8_stage_keys(st, tile, h, d, rows, out);
-    else
-        f->pack_keys(rows, tile->n, d, out.k);
-    kvr_tile_load(job, tile, h, true, rows);
-    if (tile->bytes)
-        kvr_int8_stage_values(tile, d, rows, out);
-    else
-        f->pack_values(rows, tile->n, d, out.v);
+    if (kvr_tile_bf16(job, tile)) {
+        kvr_bf16_stage(job, tile, h, false, out);
+        kvr_bf16_stage(job, tile, h, true, out);
+    } else {
+        kvr_tile_load(job, tile, h, false, rows);
+        if (tile->bytes)
+            kvr_int8_stage_keys(st, tile, h, d, rows, out);
+        else
+            f->pack_keys(rows, tile->n, d, out.k);
+        kvr_tile_load(job, tile, h, true, rows);
+        if (tile->bytes)
+            kvr_int8_stage_values(tile, d, rows, out);
+        else
+            f->pack_values(rows, tile->n, d, out.v);
+    }
     for (int i = 0; i < tile->n_parts; i++)
         for (int t = 0; t < tile->part[i].n; t++)
             out.bias[tile->part[i].at + t] = tile->part[i].span->log_m;
@@ -47,15 +52,14 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
         out.bias[t] = -INFINITY;
 }
 
-/* Causal mask: hides from rows [r0, r0 + m) the tokens after their own. */
-static void hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
-                 float *s)
+void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
+                   float *s, int stride)
 {
     for (int i = 0; i < m; i++) {
         const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
 
         for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++) /* all tokens of some rows */
-            s[i * TILE + j] = -INFINITY;
+            s[i * stride + j] = -INFINITY;
     }
 }
 
@@ -67,6 +71,30 @@ static void note_past(const struct kvr_attend_job *job, const struct state *st, 
     for (int i = 0; i < m; i++)
         job->past[query_of(job, h, at - h * rows_of(job) + i)] =
             st->mx[at + i] + logf(st->sum[at + i]);
+}
+
+bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
+                    const struct tile *tile, int h, int64_t at, int m)
+{
+    const int64_t r0 = at - h * rows_of(job);
+
+    if (tile->causal && job->past && tile->part[0].t0 == 0)
+        note_past(job, st, h, at, m);
+    return tile->causal && tile->part[0].t0 > (r0 + m - 1) / group_of(job);
+}
+
+void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
+                       const float *rescale)
+{
+    const struct kvr_attend_kernels *f = kvr_attend_kernels();
+    const int dp = padded(job->head_dim);
+
+    for (int i = 0; i < m; i++)
+        if (rescale[i] != 1.0f) {
+            f->scale(st->acc + (at + i) * dp, dp, rescale[i]);
+            if (st->acc_rot)
+                f->scale(st->acc_rot + (at + i) * dp, dp, rescale[i]);
+        }
 }
 
 /* Scores of m queries (from row `at`) against one tile, softmax update, weighted values. */
@@ -82,29 +110,22 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     float s[QBLOCK * TILE], rescale[QBLOCK], weight[QBLOCK];
     uint8_t p[QBLOCK * TILE];
 
-    if (tile->causal && job->past && tile->part[0].t0 == 0)
-        note_past(job, st, h, at, m);
-    if (tile->causal && tile->part[0].t0 > (r0 + m - 1) / group_of(job))
+    if (kvr_tile_after(job, st, tile, h, at, m))
         return;
     if (tile->bytes)
         kvr_int8_scores(st, tile, kv, at, m, d, wide, s);
     else
         f->scores(q, d, kv.k, s, TILE, m, wide);
     if (job->correction)
-        kvr_tile_correct(job, tile, h, q, m, s);
+        kvr_tile_correct(job, tile, h, q, m, s, TILE);
     if (tile->causal)
-        hide(job, tile, r0, m, s);
+        kvr_tile_hide(job, tile, r0, m, s, TILE);
     if (tile->bytes)
         kvr_dot_kernels()->online_softmax(s, TILE, bias, m, wide, st->mx + at, st->sum + at,
                                           rescale, p, weight);
     else
         f->online_softmax(s, TILE, bias, m, wide, st->mx + at, st->sum + at, rescale);
-    for (int i = 0; i < m; i++) /* rescale to the new maximum */
-        if (rescale[i] != 1.0f) {
-            f->scale(st->acc + (at + i) * dp, dp, rescale[i]);
-            if (st->acc_rot)
-                f->scale(st->acc_rot + (at + i) * dp, dp, rescale[i]);
-        }
+    kvr_state_rescale(job, st, at, m, rescale);
     if (tile->bytes)
         kvr_int8_add_values(tile, kv, p, weight, m, d, acc);
     else
@@ -193,72 +214,100 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
+/* Rows [r0, r1) of head h and n staged tiles. */
 static void attend_run(const struct kvr_attend_job *job, const struct state *st, int h, int64_t r0,
-                       int64_t r1, const struct tile *tile, struct staged kv)
+                       int64_t r1, const struct tile *tile, int n, float *staged)
 {
-    for (int64_t r = r0; r < r1; r += QBLOCK)
-        attend_tile(job, st, h, h * rows_of(job) + r, r1 - r < QBLOCK ? (int)(r1 - r) : QBLOCK,
-                    tile, kv);
+    const int64_t first = h * rows_of(job);
+    const size_t next = staged_floats(job->head_dim);
+    int together = 1;
+
+    for (int i = 0; i < n; i += together) {
+        const struct staged kv = staged_at(staged + (size_t)i * next, job->head_dim);
+        const int most = kvr_tile_bf16(job, &tile[i]) ? KVR_BF16_ROWS : QBLOCK;
+
+        together = kvr_bf16_together(job, tile + i, n - i);
+        for (int64_t r = r0; r < r1; r += most) {
+            const int m = r1 - r < most ? (int)(r1 - r) : most;
+
+            if (kvr_tile_bf16(job, &tile[i]))
+                kvr_bf16_attend(job, st, h, first + r, m, tile + i, together, kv, next);
+            else
+                attend_tile(job, st, h, first + r, m, tile + i, kv);
+        }
+    }
+}
+
+/* Up to `most` tiles. */
+static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *tile,
+                      int most)
+{
+    int n = 0;
+
+    for (; n < most; n++) {
+        kvr_tile_next(job, h, c, &tile[n]);
+        if (tile[n].n == 0)
+            break;
+    }
+    return n;
 }
 
 /* Heads [h0, h1), which have the same spans. */
 static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
                        int h0, int h1)
 {
-    const int d = job->head_dim, spans_of = job->by_head ? h0 : -1;
+    const int d = job->head_dim, block = job->bf16 ? KVR_BF16_ROWS : QBLOCK;
     const int64_t n = rows_of(job);
-    const int blocks = (int)((n + QBLOCK - 1) / QBLOCK);
+    const int blocks = (int)((n + block - 1) / block);
+    const size_t next = staged_floats(d);
     struct tile tile[TILES];
     struct cursor c = { 0 };
 
     for (;;) {
-        int n_tiles = 0;
+        const int n_tiles = next_tiles(job, job->by_head ? h0 : -1, &c, tile, TILES);
 
-        while (n_tiles < TILES) {
-            kvr_tile_next(job, spans_of, &c, &tile[n_tiles]);
-            if (tile[n_tiles].n == 0)
-                break;
-            n_tiles++;
-        }
         if (!n_tiles)
             return;
         kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(static) collapse(2)
         for (int h = h0; h < h1; h++)
             for (int i = 0; i < n_tiles; i++)
-                stage(job, st, &tile[i], h,
-                      staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
+                stage(job, st, &tile[i], h, staged_at(tiles + (size_t)(h * TILES + i) * next, d));
         kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(dynamic) collapse(2)
         for (int h = h0; h < h1; h++)
             for (int b = 0; b < blocks; b++) {
-                const int64_t r0 = (int64_t)b * QBLOCK, r1 = r0 + QBLOCK < n ? r0 + QBLOCK : n;
+                const int64_t r0 = (int64_t)b * block, r1 = r0 + block < n ? r0 + block : n;
 
-                for (int i = 0; i < n_tiles; i++)
-                    attend_run(job, st, h, r0, r1, &tile[i],
-                               staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
+                attend_run(job, st, h, r0, r1, tile, n_tiles, tiles + (size_t)(h * TILES) * next);
             }
     }
 }
+
+/* On the stack: a tile of MAX_D, or several of fewer channels. */
+enum { OWN = TILE * (MAX_D + MAX_D + 1) };
 
 static void run_fused(const struct kvr_attend_job *job, const struct state *st)
 {
     const int heads = job->n_heads, d = job->head_dim;
     const int64_t n = rows_of(job);
     const int runs = (int)((n + QRUN - 1) / QRUN);
+    const size_t next = staged_floats(d), room = OWN / next;
+    const int most = !job->bf16 ? 1 : room < KVR_BF16_GROUP ? (int)room : KVR_BF16_GROUP;
 
 #pragma omp parallel for schedule(dynamic) collapse(2)
     for (int h = 0; h < heads; h++)
         for (int i = 0; i < runs; i++) {
             const int64_t r0 = (int64_t)i * QRUN, r1 = r0 + QRUN < n ? r0 + QRUN : n;
-            float own[TILE * (MAX_D + MAX_D + 1)] __attribute__((aligned(64)));
-            struct staged kv = staged_at(own, d);
+            float own[OWN] __attribute__((aligned(64)));
             struct cursor c = { 0 };
-            struct tile tile;
+            struct tile tile[KVR_BF16_GROUP];
+            int n_tiles;
 
-            for (kvr_tile_next(job, h, &c, &tile); tile.n; kvr_tile_next(job, h, &c, &tile)) {
-                stage(job, st, &tile, h, kv);
-                attend_run(job, st, h, r0, r1, &tile, kv);
+            while ((n_tiles = next_tiles(job, h, &c, tile, most)) > 0) {
+                for (int t = 0; t < n_tiles; t++)
+                    stage(job, st, &tile[t], h, staged_at(own + (size_t)t * next, d));
+                attend_run(job, st, h, r0, r1, tile, n_tiles, own);
             }
         }
 }

@@ -4,6 +4,7 @@
 #define KVR_CACHE_ATTEND_CPU_H
 
 #include "harness/cache/attend.h"
+#include "harness/cache/attend_bf16.h"
 #include "harness/cache/attend_dot.h"
 #include "harness/cache/attend_kernels.h"
 
@@ -50,10 +51,13 @@ void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, st
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
-/* Subtracts the correction from the scores s [m][TILE] of coded keys; q [m][D] in the tile's key
+/* Subtracts the correction from the scores s [m][stride] of coded keys; q [m][D] in the tile's key
  * space. */
 void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
-                      const float *q, int m, float *s);
+                      const float *q, int m, float *s, int stride);
+/* Causal mask: hides from rows [r0, r0 + m) the tokens after their own. */
+void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
+                   float *s, int stride);
 
 bool kvr_span_coded(const struct kvr_span *s);
 bool kvr_span_rotated(const struct kvr_span *s, bool values);
@@ -91,6 +95,13 @@ struct state {
     float *mu, *mu_rot;
 };
 
+/* Whether the causal tile's tokens all come after rows up to r1; notes the end of the past. */
+bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
+                    const struct tile *tile, int h, int64_t at, int m);
+/* Scales the outputs of m rows from `at` to their new maximum. */
+void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
+                       const float *rescale);
+
 /* ---- a tile in panels ------------------------------------------------------------------- */
 
 /* One decoded tile of one head, in panels (attend_kernels.h). */
@@ -100,7 +111,18 @@ struct staged {
     float *bias; /* [TILE]: log of the multiplicity; -INFINITY past the last token */
 };
 
-/* The same memory holds a tile as bytes (attend_int8.c, attend_dot.h). The functions take the first
+/* Or in panels of BF16 (attend_bf16.h), in the same memory (attend_cpu_bf16.c): tiles of a job with
+ * `bf16` that are not staged as bytes. */
+bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
+void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
+                    struct staged out);
+/* How many of n staged tiles one softmax takes. */
+int kvr_bf16_together(const struct kvr_attend_job *job, const struct tile *tile, int n);
+/* Attends m <= KVR_BF16_ROWS queries from row `at` to so many tiles, `next` floats apart. */
+void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
+                     int m, const struct tile *tile, int n, struct staged kv, size_t next);
+
+/* Or as bytes (attend_int8.c, attend_dot.h). The functions take the first
  * query row `at` and the number of rows m. */
 
 /* Floats needed for quantized queries and mu in one space; `rows` over all heads. */

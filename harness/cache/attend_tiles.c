@@ -52,8 +52,8 @@ void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, in
         load(job, &tile->part[i], h, values, rows + tile->part[i].at * job->head_dim);
 }
 
-void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
-                      const float *q, int m, float *s)
+static void correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                    const float *q, int m, float *s, int stride)
 {
     const int d = job->head_dim;
     float q2[QBLOCK * MAX_D];
@@ -77,9 +77,17 @@ void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile,
             .m = m,
             .d = d,
             .s = s + p->at,
-            .stride = TILE,
+            .stride = stride,
         });
     }
+}
+
+void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                      const float *q, int m, float *s, int stride)
+{
+    for (int i = 0; i < m; i += QBLOCK)
+        correct(job, tile, h, q + (int64_t)i * job->head_dim, m - i < QBLOCK ? m - i : QBLOCK,
+                s + (int64_t)i * stride, stride);
 }
 
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out)

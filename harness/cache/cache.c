@@ -10,6 +10,7 @@
 #include "harness/cache/moments.h"
 #include "harness/cache/rows.h"
 #include "harness/core/clock.h"
+#include "harness/core/isa.h"
 #include "methods/codecs/mean/demean.h"
 
 /* Timed phases besides attention's own; STORE includes STORE_DECODE. */
@@ -866,6 +867,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
         .correction = kvr_correction_at(c->scheme->opts.correction),
         .fused = c->path == KVR_PATH_FUSED,
         .int8 = c->shape.attend == KVR_ATTEND_INT8,
+        .bf16 = c->shape.bf16 && kvr_isa_has_tiles(),
         .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
         .by_head = thin.by_head,

@@ -60,6 +60,7 @@ struct kvr_cache_shape {
     bool evict;           /* evict what no later pass can see (rolling buffer) */
     enum kvr_dtype exact; /* KVR_BF16: the reference; KVR_F32: for parity checks */
     enum kvr_attend_as attend;
+    bool bf16; /* CPU with AMX: multiply uncoded and decoded tokens in BF16 (attend_bf16.h) */
     int64_t staged_bytes; /* path staged on a device: limit of the BF16 scratch; 0: none */
 };
 

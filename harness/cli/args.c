@@ -13,8 +13,8 @@ const struct kvr_arg kvr_args_common[] = {
     KVR_ARG_LIST(struct kvr_call, plugins, "plugin", 0, "FILE",
                  "load methods and parts from a shared object or Python file"),
     KVR_ARG_TEXT(struct kvr_call, cpu, "cpu", 0, "NAME", NULL,
-                 "force CPU kernels: portable, avx2, avxvnni, avx512, vnni or neon; default: the "
-                 "best"),
+                 "force CPU kernels: portable, avx2, avxvnni, avx512, vnni, amx_bf16, amx_int8 or "
+                 "neon; default: the best"),
     { 0 },
 };
 enum { N_COMMON = sizeof kvr_args_common / sizeof *kvr_args_common - 1 };

@@ -9,12 +9,15 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
-static const char *const names[KVR_N_ISA] = { "portable", "avx2", "avxvnni",
-                                              "avx512",   "vnni", "neon" };
+static const char *const names[KVR_N_ISA] = { "portable", "avx2",     "avxvnni",  "avx512",
+                                              "vnni",     "amx_bf16", "amx_int8", "neon" };
 
 /* 0 means unset, so the choice is stored plus one. */
 static atomic_int chosen;
@@ -38,14 +41,34 @@ static bool all(uint32_t word, uint32_t bits)
 /* Bit n: variant n is compiled in. */
 enum {
     COMPILED = 1 << KVR_ISA_OF_PORTABLE | 1 << KVR_ISA_OF_AVX2 | 1 << KVR_ISA_OF_AVXVNNI |
-               1 << KVR_ISA_OF_AVX512 | 1 << KVR_ISA_OF_VNNI
+               1 << KVR_ISA_OF_AVX512 | 1 << KVR_ISA_OF_VNNI | 1 << KVR_ISA_OF_AMX_BF16 |
+               1 << KVR_ISA_OF_AMX_INT8
 };
 
-/* Bit n: the CPU can run variant n. */
-static unsigned cpu_can(void)
+static char refusal[160]; /* set once, before `can` is */
+
+/* Linux grants tiles to a process that asks for them (Documentation/arch/x86/xstate.rst). */
+static bool tiles_granted(uint64_t saved)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
+
+    if (!(saved >> TILE_DATA & 1)) {
+        snprintf(refusal, sizeof refusal,
+                 "the kernel or hypervisor does not save tiles (XCR0 %#llx)",
+                 (unsigned long long)saved);
+        return false;
+    }
+    if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0)
+        return true;
+    snprintf(refusal, sizeof refusal, "arch_prctl(ARCH_REQ_XCOMP_PERM, %d): %s", TILE_DATA,
+             errno == ENOSPC ? "a signal stack is too small" : strerror(errno));
+    return false;
+}
+
+static unsigned detect(void)
 {
     const uint64_t ymm = 0x6, zmm = 0xe6;
-    uint32_t a, b, c, d, b7 = 0, c7 = 0, d7, a71 = 0, b71, c71, d71, a1, b1, c1 = 0, d1;
+    uint32_t a, b, c, d, b7 = 0, c7 = 0, d7 = 0, a71 = 0, b71, c71, d71, a1, b1, c1 = 0, d1;
     unsigned can = 1u << KVR_ISA_OF_PORTABLE;
     uint64_t saved;
 
@@ -68,7 +91,27 @@ static unsigned cpu_can(void)
         if (all(c7, 1u << 11)) /* AVX512_VNNI */
             can |= 1u << KVR_ISA_OF_VNNI;
     }
+    /* AMX-BF16, AMX-TILE, AVX512_BF16 */
+    if (can >> KVR_ISA_OF_VNNI & 1 && all(d7, 1u << 22 | 1u << 24) && all(a71, 1u << 5) &&
+        tiles_granted(saved)) {
+        can |= 1u << KVR_ISA_OF_AMX_BF16;
+        if (all(d7, 1u << 25)) /* AMX-INT8 */
+            can |= 1u << KVR_ISA_OF_AMX_INT8;
+    }
     return can;
+}
+
+/* Bit n: the CPU can run variant n. Asked once: of two threads that ask first, both detect. */
+static unsigned cpu_can(void)
+{
+    static atomic_uint can;
+    unsigned bits = atomic_load(&can);
+
+    if (!bits) {
+        bits = detect();
+        atomic_store(&can, bits);
+    }
+    return bits;
 }
 #elif defined(__aarch64__)
 enum { COMPILED = 1 << KVR_ISA_OF_PORTABLE | 1 << KVR_ISA_OF_NEON };
@@ -89,6 +132,16 @@ static unsigned cpu_can(void)
     return 1u << KVR_ISA_OF_PORTABLE;
 }
 #endif
+
+const char *kvr_isa_refused(void)
+{
+#if defined(__x86_64__)
+    cpu_can();
+    return refusal[0] ? refusal : NULL;
+#else
+    return NULL;
+#endif
+}
 
 bool kvr_isa_compiled(enum kvr_isa isa)
 {
@@ -157,6 +210,11 @@ enum kvr_isa kvr_isa(void)
     return (enum kvr_isa)(c - 1);
 }
 
+bool kvr_isa_has_tiles(void)
+{
+    return kvr_isa() == KVR_ISA_OF_AMX_BF16 || kvr_isa() == KVR_ISA_OF_AMX_INT8;
+}
+
 bool kvr_isa_forced(void)
 {
     kvr_isa();
@@ -178,6 +236,9 @@ enum kvr_status kvr_isa_force(const char *name)
         choose(named(name), true);
         return KVR_OK;
     }
+    if (kvr_isa_refused() && strncmp(name, "amx_", 4) == 0 && named(name) != KVR_N_ISA)
+        return kvr_fail(KVR_EINVAL, "%s: '%s' is refused: %s; this process runs: %s", from, name,
+                        kvr_isa_refused(), kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
     return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU runs: %s", from, name,
                     named(name) == KVR_N_ISA ? "is no kernel variant"
                     : kvr_isa_compiled(named(name))

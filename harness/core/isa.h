@@ -4,12 +4,13 @@
  *     kvr_fwht_kernels()->rows(x, n, d);  the table of the selected variant
  *
  * A file *_isa.c is compiled once each for portable, avx2 and avx512 (portable and neon on ARM); a
- * file *_dot.c also for avxvnni and vnni. Each copy defines one constant function table, `const
+ * file *_dot.c also for avxvnni, vnni and amx_int8; a file *_tile.c for portable and amx_bf16
+ * (tile.h). Each copy defines one constant function table, `const
  * struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The header declares
  * KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines the function kvr_x() that returns the selected
  * table. The Makefile sets KVR_ISA to the variant's name and KVR_ISA_AVX2, KVR_ISA_AVX512,
- * KVR_ISA_VNNI, KVR_ISA_AVXVNNI or KVR_ISA_NEON to 1 as applicable; AVX-512 copies also have
- * KVR_ISA_AVX2.
+ * KVR_ISA_VNNI, KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or KVR_ISA_NEON to 1 as
+ * applicable; AVX-512 copies also have KVR_ISA_AVX2.
  *
  * Stored data (codes, scales, masks) is bit-identical in every variant. Sums of products may differ
  * in the last bits, since each variant has its own summation order. */
@@ -31,6 +32,8 @@ enum kvr_isa {
     KVR_ISA_OF_AVXVNNI,  /* plus 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
     KVR_ISA_OF_VNNI,     /* plus 8-bit dot products in 512-bit registers */
+    KVR_ISA_OF_AMX_BF16, /* plus AVX512-BF16 and BF16 products of AMX tiles */
+    KVR_ISA_OF_AMX_INT8, /* plus 8-bit products of AMX tiles */
     KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };
@@ -39,6 +42,9 @@ enum kvr_isa {
  * KVREEL_CPU is ignored here and refused by kvr_isa_force(NULL). */
 enum kvr_isa kvr_isa(void);
 
+/* Whether it has AMX tiles (tile.h). */
+bool kvr_isa_has_tiles(void);
+
 /* Select by name; NULL: KVREEL_CPU, else the best. KVR_EINVAL lists the usable names. Not while
  * other threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
@@ -46,6 +52,8 @@ enum kvr_status kvr_isa_force(const char *name);
 /* Whether the variant is compiled in, and whether this CPU can run it. */
 bool kvr_isa_compiled(enum kvr_isa isa);
 bool kvr_isa_usable(enum kvr_isa isa);
+/* Why the operating system refuses AMX tiles that the CPU has; NULL: it does not. */
+const char *kvr_isa_refused(void);
 /* "portable, avx2": the variants for which `which` (one of the two above) holds. Returns buf
  * [n]. */
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
@@ -69,22 +77,33 @@ const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
 #define KVR_ISA_TABLES(type, name)                                                                 \
     extern const type name##_portable, name##_avx2, name##_avx512;                                 \
     KVR_ISA_LOOK_UP_(type, name, &name##_portable, &name##_avx2, &name##_avx2, &name##_avx512,     \
-                     &name##_avx512)
+                     &name##_avx512, &name##_avx512, &name##_avx512)
 #define KVR_ISA_DOT_TABLES(type, name)                                                             \
-    extern const type name##_portable, name##_avx2, name##_avxvnni, name##_avx512, name##_vnni;    \
+    extern const type name##_portable, name##_avx2, name##_avxvnni, name##_avx512, name##_vnni,    \
+        name##_amx_int8;                                                                           \
     KVR_ISA_LOOK_UP_(type, name, &name##_portable, &name##_avx2, &name##_avxvnni, &name##_avx512,  \
-                     &name##_vnni)
+                     &name##_vnni, &name##_vnni, &name##_amx_int8)
+#define KVR_ISA_TILE_TABLES(type, name)                                                            \
+    extern const type name##_portable, name##_amx_bf16;                                            \
+    KVR_ISA_LOOK_UP_(type, name, &name##_portable, &name##_portable, &name##_portable,             \
+                     &name##_portable, &name##_portable, &name##_amx_bf16, &name##_amx_bf16)
 #elif defined(__aarch64__)
 #define KVR_ISA_TABLES(type, name)                                                                 \
     extern const type name##_portable, name##_neon;                                                \
     KVR_ISA_LOOK_UP_(                                                                              \
         type, name, [KVR_ISA_OF_PORTABLE] = &name##_portable, [KVR_ISA_OF_NEON] = &name##_neon)
 #define KVR_ISA_DOT_TABLES KVR_ISA_TABLES
+#define KVR_ISA_TILE_TABLES(type, name)                                                            \
+    extern const type name##_portable;                                                             \
+    KVR_ISA_LOOK_UP_(                                                                              \
+        type,                                                                                      \
+        name, [KVR_ISA_OF_PORTABLE] = &name##_portable, [KVR_ISA_OF_NEON] = &name##_portable)
 #else
 #define KVR_ISA_TABLES(type, name)                                                                 \
     extern const type name##_portable;                                                             \
     KVR_ISA_LOOK_UP_(type, name, &name##_portable)
 #define KVR_ISA_DOT_TABLES KVR_ISA_TABLES
+#define KVR_ISA_TILE_TABLES KVR_ISA_TABLES
 #endif
 
 #ifdef __cplusplus

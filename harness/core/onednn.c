@@ -13,6 +13,8 @@ static const dnnl_cpu_isa_t limit_of[KVR_N_ISA] = {
     [KVR_ISA_OF_AVXVNNI] = dnnl_cpu_isa_avx2_vnni,
     [KVR_ISA_OF_AVX512] = dnnl_cpu_isa_avx512_core,
     [KVR_ISA_OF_VNNI] = dnnl_cpu_isa_avx512_core_vnni,
+    [KVR_ISA_OF_AMX_BF16] = dnnl_cpu_isa_avx512_core_amx,
+    [KVR_ISA_OF_AMX_INT8] = dnnl_cpu_isa_avx512_core_amx,
 };
 
 /* An error means that the library is already in use, and its limit stays as it is. */

@@ -324,6 +324,7 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *sc
         .sink_frames = r->req->sink_frames,
         .evict = r->req->evict,
         .exact = r->req->exact,
+        .bf16 = kvr_model_compute(r->req->model) == KVR_BF16,
         .attend = r->req->attend,
         .staged_bytes = r->req->staged_bytes,
     };

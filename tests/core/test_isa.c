@@ -6,10 +6,20 @@
 #include "harness/core/isa.h"
 
 #include <check.h>
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #include "harness/core/version.h"
 #include "harness/engine/ops.h"
@@ -40,7 +50,7 @@ START_TEST(every_usable_name_is_taken)
     }
     ck_assert_int_eq(kvr_isa_force(name), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), name));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "this CPU runs: portable"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "runs: portable"));
     ck_assert_int_eq(kvr_isa(), before); /* a refusal changes nothing */
 }
 END_TEST
@@ -151,18 +161,44 @@ START_TEST(variants_export_their_tables_alone)
     int n;
 
     snprintf(command, sizeof command,
-             "nm -A -g --defined-only '%s' | grep -E '_(isa|dot)[.][a-z0-9]+[.]o:' | "
+             "nm -A -g --defined-only '%s' | grep -E '_(isa|dot|tile)[.][a-z0-9_]+[.]o:' | "
              "grep -v __odr_asan",
              library());
     n = lines_of(command, first);
     ck_assert_msg(n >= 1, "no variant in %s", library());
-    strcat(command, " | grep -vE '[.]([a-z0-9]+)[.]o:[0-9a-f]* [RD] kvr_[a-z0-9_]+_\\1$'");
+    strcat(command, " | grep -vE '[.]([a-z0-9_]+)[.]o:[0-9a-f]* [RD] kvr_[a-z0-9_]+_\\1$'");
     n = lines_of(command, first);
     ck_assert_msg(n == 0, "%d names besides the tables, such as %s", n, first);
 }
 END_TEST
 
 #if defined(__x86_64__)
+/* Where arch_prctl fails, tiles are refused with a reason and the next variant is chosen. */
+START_TEST(refused_tiles)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = { sizeof filter / sizeof *filter, filter };
+    unsigned a, b, c, d;
+
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 24 & 1))
+        return; /* no AMX-TILE */
+    unsetenv("KVREEL_CPU");
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    ck_assert(!kvr_isa_has_tiles());
+    ck_assert(!kvr_isa_usable(KVR_ISA_OF_AMX_BF16) && !kvr_isa_usable(KVR_ISA_OF_AMX_INT8));
+    ck_assert_ptr_nonnull(kvr_isa_refused());
+    ck_assert_int_eq(kvr_isa_force("amx_bf16"), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "'amx_bf16' is refused: "));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), kvr_isa_refused()));
+}
+END_TEST
+
 /* Instructions on AVX's registers or in its form, in objects whose name matches `which`. */
 static int newer_instructions(const char *which, char *first)
 {
@@ -170,7 +206,7 @@ static int newer_instructions(const char *which, char *first)
 
     snprintf(command, sizeof command,
              "objdump -d '%s' | awk '/file format/ { name = $1; wanted = name ~ /%s/ } "
-             "wanted && /%%[yz]mm|\tv[a-z0-9]+ .*%%xmm/ { print name, $0 }'",
+             "wanted && /%%([yz]|t)mm|\tv[a-z0-9]+ .*%%xmm/ { print name, $0 }'",
              library(), which);
     return lines_of(command, first);
 }
@@ -206,6 +242,7 @@ int main(void)
     tcase_add_test(objects, variants_export_their_tables_alone);
 #if defined(__x86_64__)
     tcase_add_test(objects, only_variants_need_avx);
+    tcase_add_test(tc, refused_tiles);
 #endif
     suite_add_tcase(s, objects);
     return run_suite_forked(s);

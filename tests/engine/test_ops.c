@@ -405,7 +405,9 @@ START_TEST(library_keeps_to_the_forced_set)
     static const dnnl_cpu_isa_t most[KVR_N_ISA] = { dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2,
                                                     dnnl_cpu_isa_avx2_vnni,
                                                     dnnl_cpu_isa_avx512_core,
-                                                    dnnl_cpu_isa_avx512_core_vnni };
+                                                    dnnl_cpu_isa_avx512_core_vnni,
+                                                    dnnl_cpu_isa_avx512_core_amx,
+                                                    dnnl_cpu_isa_avx512_core_amx };
 
     kvr_onednn_limit();
     if (kvr_isa_forced())

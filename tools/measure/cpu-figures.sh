@@ -9,7 +9,7 @@
 set -euo pipefail
 
 kvreel=$1
-best=$("$kvreel" version --json | sed -n 's/.*"variant": *"\([a-z0-9]*\)".*/\1/p')
+best=$("$kvreel" version --json | sed -n 's/.*"variant": *"\([a-z0-9_]*\)".*/\1/p')
 variants=${VARIANTS:-avx2 ${best:-vnni}}
 threads=${THREADS:-1 2}
 rounds=${ROUNDS:-9}
@@ -60,7 +60,7 @@ table() { # NAME TITLE
         FNR == 1 { file++ }
         {
             key = $1
-            sub(/\.(portable|avx2|avx512|avxvnni|vnni|neon)\.t/, ".t", key)
+            sub(/\.(portable|avx2|avx512|avxvnni|vnni|amx_bf16|amx_int8|neon)\.t/, ".t", key)
             if (!(key in seen)) { order[++rows] = key; seen[key] = 1 }
             if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
             unit = $5
@@ -114,7 +114,7 @@ grep '^\* ' "$dir/codec.all"
 grep -v '^\* ' "$dir/codec.all" | awk -F'\t' '
     {
         key = $2
-        sub(/\.(portable|avx2|avx512|avxvnni|vnni|neon)\.t/, ".t", key)
+        sub(/\.(portable|avx2|avx512|avxvnni|vnni|amx_bf16|amx_int8|neon)\.t/, ".t", key)
         t = key
         sub(/.*\.t/, "t", t)
         sub(/\.t[0-9]+$/, "", key)

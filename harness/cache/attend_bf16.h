@@ -1,0 +1,62 @@
+/* attend_bf16.h - CPU attention with BF16 products summed in F32, on AMX tiles.
+ *
+ *     const struct kvr_bf16_kernels *f = kvr_bf16_kernels();
+ *     f->pack_keys(k, ld, n, d, pk);
+ *     f->pack_values(v, ld, n, d, pv);
+ *     f->scores(q, ldq, d, pk, s, lds, m, n);              s = q k
+ *     f->online_softmax(s, lds, m, n, max, sum, rescale, p, ldp);  p = e^(s - max), sums updated
+ *     f->add_values(p, ldp, pv, 0, n, out, ldo, m, d);        out += p v
+ *
+ * Queries (after the factor 1/sqrt(D)), decoded keys, decoded values and softmax weights are rounded
+ * to BF16; scores, sums of weights and outputs are F32. With u = 2^-8 and e = 2^-24 a score is off by
+ *
+ *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
+ *
+ * at most, and an output by (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|, where w is
+ * online_softmax's relative error. A BF16 cache is exact: one factor (1 + u) less in each.
+ *
+ * Panels of keys are [d pairs][PAD tokens][2 channels], of values [n pairs][PAD channels][2 tokens]:
+ * the second factor of a tile product. n counts tokens, padded to a multiple of KVR_BF16_STEP with
+ * zeros; so are channels of keys and queries. */
+#ifndef KVR_CACHE_ATTEND_BF16_H
+#define KVR_CACHE_ATTEND_BF16_H
+
+#include <stdint.h>
+
+#include "harness/core/dtype.h"
+#include "harness/core/isa.h"
+
+enum {
+    KVR_BF16_STEP = 32, /* elements of one tile product's inner dimension */
+    KVR_BF16_ROWS = 64, /* maximum query rows per softmax call */
+    KVR_BF16_GROUP = 4, /* tiles of tokens per softmax call */
+};
+
+static inline int kvr_bf16_padded(int n)
+{
+    return (n + KVR_BF16_STEP - 1) / KVR_BF16_STEP * KVR_BF16_STEP;
+}
+
+struct kvr_bf16_kernels {
+    /* rows [n], `ld` elements apart, of d channels. */
+    void (*pack_keys)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
+    void (*pack_values)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
+    /* s[m][n] = q[m][padded d] keys; n a multiple of STEP. */
+    void (*scores)(const kvr_bf16 *q, int64_t ldq, int d, const kvr_bf16 *keys, float *s,
+                   int64_t lds, int m, int n);
+    /* s[m][n] += bias[n]; n a multiple of KVR_ATTEND_PAD. */
+    void (*add_bias)(float *s, int64_t lds, const float *bias, int m, int n);
+    /* As kvr_attend_kernels.online_softmax, of m <= KVR_BF16_ROWS rows and n a multiple of STEP; weights go to
+     * p, rounded, and the sums are of unrounded weights. e^x has a relative error of
+     * 8e-6 + 1.2e-7 |x| and is 0 below -87.7. */
+    void (*online_softmax)(float *s, int64_t lds, int m, int n, float *max, float *sum,
+                           float *rescale, kvr_bf16 *p, int64_t ldp);
+    /* out[m][d] += p[m][n] values[n][d]; d a multiple of KVR_ATTEND_PAD, n of STEP. Values are packed in
+     * tiles of KVR_ATTEND_TILE tokens, `next` elements apart. */
+    void (*add_values)(const kvr_bf16 *p, int64_t ldp, const kvr_bf16 *values, int64_t next, int n,
+                       float *out, int64_t ldo, int m, int d);
+};
+
+KVR_ISA_TILE_TABLES(struct kvr_bf16_kernels, kvr_bf16_kernels)
+
+#endif
