@@ -55,16 +55,17 @@ struct work {
 };
 static_assert(sizeof(struct work) <= 4096, "arguments of a kernel");
 
-struct spot {
+struct tile_position {
     int layer, m0, n0;
     bool shares;
 };
 
 /* This CTA's half of pair tile `tile`. A CTA without work gets rows past the last. */
-static __device__ __forceinline__ struct spot spot_of(const struct work &w, int tile)
+static __device__ __forceinline__ struct tile_position position_of(const struct work &w, int tile)
 {
     const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;
-    struct spot s = { 0, (tile / w.across * PAIR + rank) * ROWS, tile % w.across, one < 0 };
+    struct tile_position s = { 0, (tile / w.across * PAIR + rank) * ROWS, tile % w.across,
+                               one < 0 };
 
     if (!s.shares) {
         s.m0 = w.shared / w.across * PAIR * ROWS;
@@ -101,14 +102,14 @@ static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<ui
 struct fetch {
     int tile, k0;
     unsigned i;
-    struct spot s;
+    struct tile_position s;
 };
 
 static __device__ __forceinline__ struct fetch first_fetch(const struct work &w)
 {
     const int tile = first_tile();
 
-    return { tile, 0, 0, spot_of(w, tile) };
+    return { tile, 0, 0, position_of(w, tile) };
 }
 
 static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_shared<uint8_t> shared,
@@ -137,7 +138,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     if (f.k0 >= w.k) {
         f.k0 = 0;
         f.tile += tile_step();
-        f.s = spot_of(w, f.tile);
+        f.s = position_of(w, f.tile);
     }
 }
 
@@ -329,7 +330,7 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
         }
         kvr_wgmma_wait<0>(sums[0], sums[1]);
         release(lane, full, i - 1);
-        const struct spot s = spot_of(w, tile);
+        const struct tile_position s = position_of(w, tile);
         const struct layer &l = w.of[s.layer];
         const int first = s.m0 + group * (ROWS / CONSUMERS) + 16 * warp;
 

@@ -11,7 +11,7 @@ BEGIN {
         "it is asked of|who wants", phrases, "|")
     # Identifiers that were renamed. `unrope` stays: it is a stage's name in configs and content keys.
     names = "^(kvr_more_registers|kvr_fewer_registers|[a-z0-9_]*_turned|kvr_turned[a-z_]*|n_sets|soften[a-z_]*|" \
-        "byte_kept|byte_worth|spot_of|raise_tops|shrink_output|sins|n_sins|ledger|" \
+        "byte_kept|byte_worth|spot_of|raise_tops|shrink_output|sins|n_sins|" \
         "kvr_(beside|said|given|fits|need|seal|sealer|effort)(_[a-z_]+)?|weigh|shrink)$"
     most = 35 # words in a sentence of a header or a document
     letter = "[A-Za-z]"

@@ -1,0 +1,154 @@
+/* runner_impl.h - the state of a run, shared by runner*.c. */
+#ifndef KVR_RUN_RUNNER_IMPL_H
+#define KVR_RUN_RUNNER_IMPL_H
+
+#include <signal.h>
+
+#include "harness/run/answer.h"
+#include "harness/run/choose.h"
+#include "harness/run/disturbance.h"
+#include "harness/run/gpus.h"
+#include "harness/run/progress.h"
+#include "harness/run/run.h"
+#include "harness/run/spawn.h"
+
+enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
+
+struct worker {
+    struct kvr_child child;
+    struct kvr_job *job; /* NULL: idle */
+    int64_t start_ns, deadline_ns;
+    bool timed_out, stopped, drift; /* drift: a repeated baseline, not a cell */
+    int64_t oom_kills;              /* the host's counter at the start */
+    int gpu;                        /* -1: none */
+    struct kvr_disturbance beside;
+    char started[32];
+};
+
+struct runner {
+    const struct kvr_run_options *opts;
+    struct kvr_run_summary *summary;
+    struct kvr_config config;
+    struct kvr_sweep sweep;
+    char **packs;       /* per model of the config: embeddings of its prompts (encode.h) */
+    char (*stamps)[65]; /* per model of the config, taken with its hash */
+    struct kvr_job *jobs;
+    int *order;
+    struct kvr_store *store;
+    struct kvr_session session;
+    struct kvr_retries retries;
+    char build[65]; /* of the session */
+    char plan_id[KVR_KEY_LEN];
+    struct kvr_progress progress;
+    struct worker *workers;
+    int n_workers, n_running, next; /* next: index in the order; no earlier job is WAITING */
+    int n_started, n_drift;         /* cells; started drift measurements */
+    int64_t drift_ns[N_DRIFT];
+    int64_t t0_ns, ns_done; /* start of the run; total time of finished cells */
+    double cost_done;
+    struct kvr_machine machine;
+    struct kvr_job *drift_job; /* the baseline that is measured again */
+    char driver[256];          /* the device's driver, for the session */
+    struct kvr_gpus gpus;
+    bool no_links;               /* the out folder does not support links */
+    bool waits_for_gpu, said_so; /* all GPUs are taken by others; the user was told */
+    int timeout_s, signals;      /* signals: stop requests by the user */
+    int signal_fd, lock;
+    sigset_t old_mask;
+    struct sigaction old_pipe;
+};
+
+void kvr_runner_timestamp(char out[32]);
+
+enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j, struct kvr_attempt *a,
+                                         struct kvr_verdict *v);
+
+/* A row for a cell without a worker. */
+enum kvr_status kvr_runner_store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,
+                                         const char *reason, struct kvr_verdict *v);
+
+enum kvr_status kvr_runner_store_unsupported(struct runner *r);
+
+enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
+
+/* Facts that order runs of the same second, and restrictions of this run, so that tables can say
+ * that they are partial. */
+enum kvr_status kvr_runner_tell_session(struct runner *r);
+
+/* UUIDs of the GPUs that cells may use: part of the machine's identity. */
+enum kvr_status kvr_runner_tell_gpus(struct runner *r);
+
+/* NVML's version or why it is absent; clocks, power and ECC settings. */
+enum kvr_status kvr_runner_tell_gpu_states(struct runner *r);
+
+/* Hash of all keys: identifies the plan on any machine. */
+enum kvr_status kvr_runner_identify_plan(struct runner *r);
+
+enum kvr_status kvr_runner_store_plan(struct runner *r);
+
+/* Records how the session ended, also on error: one that stays "running" was killed. Returns the
+ * original error whether or not the database accepts the record. */
+enum kvr_status kvr_runner_end_session(struct runner *r, enum kvr_status ended);
+
+bool kvr_runner_wants_video(const struct runner *r, const struct kvr_cell *c);
+
+/* File names contain cell and build, so measured files are never overwritten by different ones. */
+char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool drift);
+
+/* In a timed session the first baseline is measured again: at once, after half of the cells, and
+ * after the last. NULL: not now. */
+struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
+
+/* For a resumed session whose baselines were all measured before: picks one of those. */
+void kvr_runner_choose_drift_job(struct runner *r);
+
+/* Keeps only the time of a drift measurement. A failed one leaves the session unchecked, which
+ * counts as noisy. */
+enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);
+
+enum kvr_status kvr_runner_judge_drift(struct runner *r);
+
+/* Leaves out repeats that earlier runs have made unnecessary. */
+enum kvr_status kvr_runner_find_enough(struct runner *r);
+
+enum kvr_status kvr_runner_fill_workers(struct runner *r);
+
+enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_status);
+
+enum kvr_status kvr_runner_catch_signals(struct runner *r);
+
+/* A pending signal must not kill us once unblocked. */
+void kvr_runner_release_signals(struct runner *r);
+
+enum kvr_status kvr_runner_loop(struct runner *r);
+
+/* Fails early, instead of in each cell after its frames are done. */
+enum kvr_status kvr_runner_can_make_videos(const struct runner *r);
+
+/* The device's name is part of every key and of the session. A dry run may be for a device of
+ * another machine. */
+enum kvr_status kvr_runner_look_at_device(struct runner *r);
+
+enum kvr_status kvr_runner_make_sweep(struct runner *r);
+
+enum kvr_status kvr_runner_set_paths(struct runner *r);
+
+int kvr_runner_count_workers(const struct runner *r);
+
+/* From this database's history; unknown cells count as the average of known ones. Memory: the
+ * concurrent workers with the largest remaining cells. */
+enum kvr_status kvr_runner_estimate(struct runner *r);
+
+/* The first `limit` cells that would run, in order; baselines precede their dependents. */
+void kvr_runner_apply_limit(struct runner *r);
+
+enum kvr_status kvr_runner_open_store(struct runner *r);
+
+/* With `repeats: 1` a time is a single sample, whatever `timing` says. */
+void kvr_runner_count_timed_once(struct runner *r);
+
+/* Costs from that database: the time of similar cells, else operations at the pace of the known
+ * ones. Depends on the file only, so every machine computes the same shards. */
+enum kvr_status kvr_runner_cost_by_history(struct runner *r);
+
+#endif
