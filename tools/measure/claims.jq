@@ -1,5 +1,5 @@
-# claims.jq - turns the rows of `kvreel claims --json` into the sections of docs/claims.md. Each claim is one line
-# that begins with its id in backquotes.
+# claims.jq - turns the rows of `kvreel claims --json` into the sections of docs/claims.md, with each claim's id in
+# backquotes once.
 
 def cell: gsub("\\|"; "\\|");
 def number:
@@ -34,24 +34,19 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
     "", "## Decided by measurement", "",
     (map(.why // empty | sub("^a ratio of one card's times: "; "")) | unique |
         if length > 0 then "A row without `n` is a ratio of times on \(join(", or on ")).", "" else empty end),
-    columns(["claim", "statement", "verdict", "difference", "margin", "published", "n"]),
-    placed(row([id, (.says | cell), .verdict, figure, (.margin | number), (.published | number), (.n | number)]))
+    columns(["claim", "statement", "verdict", "difference", "margin", "n"]),
+    placed(row([id, (.says | cell), .verdict, figure, (.margin | number), (.n | number)]))
     else empty end),
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
     columns(["claim", "verdict", "elsewhere"]), (.[] | row([id, .verdict, (.where_else | cell)]))
     else empty end),
-(map(select((decided | not) and .n != null)) | if length > 0 then
-    "", "## Open, measured in part", "",
-    "`n` is the number of prompts so far and, from 12 on, about how many a verdict needs.", "",
-    columns(["claim", "statement", "difference", "n"]),
-    placed(row([id, (.says | cell), (.figure | number),
-        "\(.n)" + (if .n_needed then " of \(.n_needed | round)" else "" end)]))
-    else empty end),
-(map(select((decided | not) and .n == null and .shown_by != null)) | if length > 0 then
-    "", "## Open, not measured", "",
-    columns(["claim", "statement"]),
-    placed(row([id, (.says | cell)]))
+(map(select((decided | not) and .shown_by != null)) | if length > 0 then
+    "", "## Open", "",
+    "Without a verdict so far, with the number of prompts. A number after \"of\" is about how many a verdict needs; others need 12 or more.",
+    "`kvreel claims` prints the statements and the differences so far.", "",
+    columns(["source", "claims"]),
+    (group_by(.source)[] | row([.[0].source, (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
 (map(select((decided | not) and .shown_by == null)) |
     "", "## Needs a GPU, weights or recordings",
