@@ -57,6 +57,7 @@ table() { # NAME TITLE
     done
     # A cell is "ratio (median)"; the error stands in a column where a row has one.
     awk -F'\t' -v n="${#files[@]}" -v heads="$(printf '%s\t' "${files[@]/./, }")" '
+        BEGIN { split(heads, head, "\t"); for (f = 1; f <= n; f++) one[f] = head[f] ~ /, 1$/ }
         FNR == 1 { file++ }
         {
             key = $1
@@ -64,12 +65,11 @@ table() { # NAME TITLE
             if (!(key in seen)) { order[++rows] = key; seen[key] = 1 }
             if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
             unit = $5
-            cell[key, file] = $3 == "null" ? "-" : sprintf("%.2f (%.3g)", $3, $4)
+            cell[key, file] = $3 == "null" ? "-" : one[file] ? sprintf("%.2f (%.3g)", $3, $4) : sprintf("%.2f", $3)
             if ($6 != "null" && $6 != "") { error[key] = sprintf("%.1e", $6); errors = 1 }
         }
         END {
             print "\nReference: " refs "; median in " unit ".\n"
-            split(heads, head, "\t")
             line = "| row |"; rule = "|---|"
             for (f = 1; f <= n; f++) { line = line " " head[f] " |"; rule = rule "---:|" }
             print line (errors ? " error |" : "")
@@ -87,7 +87,7 @@ cat <<'TEXT'
 
 How fast attention, linear layers and codecs are on one machine; `kvreel bench attention` gives the same on yours.
 `tools/measure/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
-faster) and, in parentheses, the median; `t1` and `t2` are threads. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
+faster) and, for one thread in parentheses, the median. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
 `attention.int8` rows is kvreel's own F32 attention over BF16 tokens. `error` is relative to an FP64 softmax over the
 decoded cache.
 TEXT
@@ -111,7 +111,7 @@ for v in $variants; do
     fields "$dir/codec.$v.2" | sed "s/^/$v\t/"
 done >"$dir/codec.all"
 grep '^\* ' "$dir/codec.all"
-grep -v '^\* ' "$dir/codec.all" | awk -F'\t' '
+grep INT4 "$dir/codec.all" | awk -F'\t' '
     {
         key = $2
         sub(/\.(portable|avx2|avx512|avxvnni|vnni|amx_bf16|amx_int8|neon)\.t/, ".t", key)
@@ -125,7 +125,7 @@ grep -v '^\* ' "$dir/codec.all" | awk -F'\t' '
         cell[key, column] = $4 == "null" ? "-" : sprintf("%.2f", $4)
     }
     END {
-        print "\nReference: " refs "; the ratio alone (`kvreel bench codec` has GB/s).\n"
+        print "\nReference: " refs "; the ratio alone, of 4-bit codecs (`kvreel bench codec` has GB/s and the others).\n"
         line = "| row |"; rule = "|---|"
         for (c = 1; c <= m; c++) { line = line " " columns[c] " |"; rule = rule "---:|" }
         print line "\n" rule
