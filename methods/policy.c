@@ -244,6 +244,22 @@ enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
     return ask(u->part->assign, u->part->cuda, u->opts, ctx, dev, state, map);
 }
 
+bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
+                            int64_t new0)
+{
+    struct kvr_thin_needs needs;
+
+    return kvr_retention_thins(u, &needs) && needs.columns &&
+           (!u->part->observes || u->part->observes(u->opts, state, new0));
+}
+
+int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame)
+{
+    const int64_t frame = new0 / tokens_per_frame - n->key_frames;
+
+    return n->key_frames && !n->all_values && frame > 0 ? frame * tokens_per_frame : 0;
+}
+
 enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep)
@@ -268,7 +284,8 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
         if (st == KVR_OK && ctx->q)
             st = copy_to_host(dev, &on_host.q, asked, &q);
         if (st == KVR_OK && ctx->all_keys)
-            st = copy_to_host(dev, &on_host.all_keys, (size_t)ctx->n_active * width, &all);
+            st = copy_to_host(dev, &on_host.all_keys, (size_t)(ctx->n_active - ctx->key0) * width,
+                              &all);
         if (st == KVR_OK && ctx->all_values)
             st = copy_to_host(dev, &on_host.all_values, (size_t)ctx->n_active * width, &all_v);
     }

@@ -59,7 +59,10 @@ struct kvr_policy_ctx {
     bool cut;         /* the new chunk begins a shot: another prompt than the chunk before */
     bool counts_only; /* thin: no data, only counts */
     int64_t n_stored; /* tokens stored so far: new0, or n_active when a chunk is stored again */
-    const float *all_keys;   /* thin: [n_active,H,D], 0 where not stored; NULL unless requested */
+    /* thin: keys [n_active - key0,H,D] of the tokens from key0 on, 0 where not stored; NULL unless
+     * requested. key0 is 0 without key_frames. */
+    const float *all_keys;
+    int64_t key0;
     const float *all_values; /* the same for values */
     /* thin: [n_active][G] multiplicity of each stored token; NULL unless requested */
     const int32_t *weights;
@@ -142,10 +145,12 @@ struct kvr_thin_needs {
     bool keys;          /* ctx->k: the new chunk's keys */
     bool values;        /* ctx->v: the new chunk's values */
     bool all_keys;      /* ctx->all_keys */
-    bool all_values;    /* ctx->all_values, together with all_keys */
-    bool turns;     /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
-    bool summaries; /* ctx->summaries; only with by_head */
-    bool weights;   /* ctx->weights */
+    int key_frames;  /* all_keys without all_values: only of this many frames before the new chunk,
+                         * and of the chunk; 0: of all */
+    bool all_values; /* ctx->all_values, together with all_keys */
+    bool turns;      /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
+    bool summaries;  /* ctx->summaries; only with by_head */
+    bool weights;    /* ctx->weights */
     bool beyond_window; /* kept tokens stay visible beyond the cell's window */
 };
 
@@ -185,6 +190,9 @@ struct kvr_retention {
     /* Intended reading only: evicts single tokens of any tier. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
+    /* Whether `thin` will read ctx->columns for the chunk that begins at token new0; the state is that
+     * of the layer. The attention is not computed where it is not read. NULL: always. */
+    bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
     bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
     /* A warning if the options mislead on a model of this shape (all 0: any shape), else NULL.
@@ -219,6 +227,11 @@ enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 /* Whether the part thins, and its requested inputs (all false and 0 if it does not). */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
+/* Whether the part reads the attention of the chunk that begins at token new0. */
+bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
+                            int64_t new0);
+/* First token of ctx->all_keys. */
+int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame);
 const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
                                   int head_dim);
 void kvr_tiers_close(struct kvr_tiers_use *u);

@@ -227,6 +227,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
     struct kvr_thin_needs thin;
     const bool thins = kvr_retention_thins(&scheme->retention, &thin);
     const size_t heads = (size_t)kv_heads(s), sets = thin.by_head ? heads : 1;
+    const size_t keys = thin.key_frames ? chunk + (size_t)thin.key_frames * frame * width : all;
     const size_t picked = thins ? chunk / (size_t)s->head_dim * sizeof(int32_t) : 0;
 
     return (struct buffer_sizes){
@@ -244,7 +245,9 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
         .rows = thins ? 2 * chunk * sizeof(float) : 0,
         .pick = picked,
         .told = kvr_backend_in_host(backend) ? 0 : picked,
-        .all_keys = thin.all_keys ? all * sizeof(float) : 0,
+        .all_keys = !thin.all_keys ? 0
+                    : keys < all   ? keys * sizeof(float)
+                                   : all * sizeof(float),
         .all_values = thin.all_values ? all * sizeof(float) : 0,
         .weights = thin.weights ? capacity * sets * sizeof(int32_t) : 0,
         .columns = thin.columns ? 2 * capacity * heads * sizeof(float) : 0,
@@ -877,7 +880,8 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     c->appended = -1;
     if (c->watch)
         KVR_TRY(show(c, layer, by->q, by->out));
-    if (thin.columns && stores(c) && (!thin.of_last || layer == c->shape.n_layers - 1)) {
+    if (stores(c) && kvr_retention_observes(&c->scheme->retention, &l->state[1], pass_begin(c)) &&
+        (!thin.of_last || layer == c->shape.n_layers - 1)) {
         kvr_phase_begin(c->phases, STORE); /* the cost of selection counts as storing */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, STORE);

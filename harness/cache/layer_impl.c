@@ -87,7 +87,6 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
 {
     struct kvr_thin_needs needs;
     const int sets = kvr_layer_sets(l);
-    const size_t all = (size_t)ctx->n_active * kvr_layer_width(l) * sizeof(float);
 
     kvr_retention_thins(&l->scheme->retention, &needs);
     KVR_TRY(kvr_buf_reserve(&l->scratch->keep, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
@@ -109,7 +108,9 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
         ctx->weights = l->scratch->weights.p;
     }
     if (needs.all_keys && !l->dry) {
-        const size_t before = (size_t)ctx->new0 * kvr_layer_width(l);
+        const int64_t key0 = kvr_thin_key0(&needs, ctx->new0, ctx->tokens_per_frame);
+        const size_t width = kvr_layer_width(l), before = (size_t)(ctx->new0 - key0) * width;
+        const size_t all = (size_t)(ctx->n_active - key0) * width * sizeof(float);
         const size_t fresh = all - before * sizeof(float);
         float *keys, *values = NULL;
 
@@ -119,11 +120,12 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
             values = l->scratch->all_values.p;
         }
         keys = l->scratch->all_keys.p;
-        kvr_layer_dense(l, 0, ctx->new0, keys, values, NULL);
+        kvr_layer_dense(l, key0, ctx->new0, keys, values, NULL);
         kvr_dev_copy(l->dev, keys + before, ctx->k, fresh);
         if (values)
             kvr_dev_copy(l->dev, values + before, ctx->v, fresh);
         ctx->all_keys = keys;
+        ctx->key0 = key0;
         ctx->all_values = values;
     }
     return kvr_retention_thin(&l->scheme->retention, ctx, l->dev, &l->state[1], l->scratch->keep.p);

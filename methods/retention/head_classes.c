@@ -77,8 +77,22 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
         .columns = online(o),
         .queries = o->queries,
         .all_keys = o->rule == FORCING && o->ratio > 0,
+        .key_frames = 1, /* the anchor */
         .beyond_window = true,
     };
+}
+
+/* Whether classes are fixed when the chunk that begins at token new0 is stored. A chunk whose storing
+ * failed is stored again and must get the same classes from the same pass. */
+static bool is_settled(const struct kvr_policy_state *state, int n_heads, int64_t new0)
+{
+    return state->n == n_heads && state->n_planned < new0;
+}
+
+static bool observes(const void *opts, const struct kvr_policy_state *state, int64_t new0)
+{
+    (void)opts;
+    return new0 > 0 && !(state->n > 0 && is_settled(state, (int)state->n, new0));
 }
 
 /* ---- classes ------------------------------------------------------------------------------- */
@@ -164,10 +178,13 @@ static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64
         double ab = 0, aa = 0, bb = 0;
 
         for (int h = 0; h < ctx->n_heads; h++) {
-            const float *a = ctx->all_keys + (t * ctx->n_heads + h) * d;
+            if (class[h] != DYNAMIC)
+                continue;
+
+            const float *a = ctx->all_keys + ((t - ctx->key0) * ctx->n_heads + h) * d;
             const float *b = a + S * ctx->n_heads * d;
 
-            for (int c = 0; c < d && class[h] == DYNAMIC; c++) {
+            for (int c = 0; c < d; c++) {
                 ab += (double)a[c] * b[c];
                 aa += (double)a[c] * a[c];
                 bb += (double)b[c] * b[c];
@@ -193,6 +210,7 @@ static enum kvr_status choose_segments(const struct classes_opts *o,
     memset(stays, 0, (size_t)ctx->n_active);
     if (!rank)
         return kvr_fail(KVR_ENOMEM, "head_classes: no memory for %lld segments", (long long)n);
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const int64_t frame = (first + i / o->segments) * S, s = i % o->segments;
         float score;
@@ -243,7 +261,7 @@ static enum kvr_status settle(const struct classes_opts *o, const struct kvr_pol
     struct kvr_ranked *rank;
 
     *known = true;
-    if (state->n == ctx->n_heads && state->n_planned < ctx->new0) {
+    if (is_settled(state, ctx->n_heads, ctx->new0)) {
         memcpy(class, state->buf.p, (size_t)ctx->n_heads);
         return KVR_OK;
     }
@@ -303,5 +321,6 @@ const struct kvr_retention kvr_retention_head_classes = {
     .unit = KVR_UNIT_TOKEN,
     .thin = thin,
     .needs = needs,
+    .observes = observes,
     .cuda = true,
 };

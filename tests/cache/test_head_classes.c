@@ -120,6 +120,40 @@ END_TEST
 
 /* Of dynamic heads the segments that change stay: one whose keys are those of the next frame goes.
  */
+/* Attention is observed until classes are fixed: not of the first chunk, of the second, and of that
+ * again if it is stored again. */
+START_TEST(attention_is_observed_until_classes_are_fixed)
+{
+    static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING" };
+    struct kvr_thin_needs needs;
+    float sums[TOKENS * H];
+    struct kit t;
+
+    for (int i = 0; i < TOKENS * H; i++)
+        sums[i] = 1;
+    for (int m = 0; m < 2; m++) {
+        const struct kvr_retention_use *u;
+
+        open_kit(&t, methods[m], NULL, 0);
+        u = &t.scheme->retention;
+        ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 0));
+        ck_assert_int_eq(store(&t, 0, NULL), KVR_OK);
+        ck_assert(kvr_retention_observes(u, &t.layer.state[1], CHUNK));
+        ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
+        ck_assert(kvr_retention_observes(u, &t.layer.state[1], CHUNK));
+        ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 2 * CHUNK));
+        ck_assert_int_eq(store(&t, 2, NULL), KVR_OK); /* classes are known */
+        ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 3 * CHUNK));
+        /* Keys: of the anchor frame and the new chunk. */
+        ck_assert(kvr_retention_thins(u, &needs));
+        ck_assert_int_eq(needs.all_keys, m == 0);
+        ck_assert_int_eq(kvr_thin_key0(&needs, 2 * CHUNK, S), 2 * CHUNK - S);
+        ck_assert_int_eq(kvr_thin_key0(&needs, 0, S), 0);
+        close_kit(&t);
+    }
+}
+END_TEST
+
 START_TEST(what_changes_stays)
 {
     static float sums[TOKENS * H];
@@ -227,6 +261,7 @@ int main(void)
 
     omp_set_num_threads(1);
     tcase_add_test(tc, forcing);
+    tcase_add_test(tc, attention_is_observed_until_classes_are_fixed);
     tcase_add_test(tc, what_changes_stays);
     tcase_add_test(tc, dummy);
     tcase_add_test(tc, a_map);
