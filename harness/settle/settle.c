@@ -186,6 +186,11 @@ static int prompts_now(const struct settle *s, const struct kvr_claim *c)
     return least;
 }
 
+double kvr_settle_goal(double n_needed, int most)
+{
+    return n_needed > most ? fmin(n_needed, KVR_CLAIMS_FUTILE_AFTER) : n_needed;
+}
+
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
 {
     const double first = ceil((double)KVR_SEQUENCE_MIN / n_suites);
@@ -234,10 +239,19 @@ static void add_methods(struct round *r, const struct kvr_claim *c)
             r->method[r->n_methods++] = c->needs[i];
 }
 
-static double to_pay(const struct kvr_claim *c)
+static double goal_of(const struct settle *s, const struct kvr_claim *c)
 {
-    /* Nobody knows yet what it costs: as cheap as can be, since it may be told at once. */
-    return isfinite(c->cost_s) && c->s.n >= KVR_SEQUENCE_MIN ? c->cost_s : 0;
+    return kvr_settle_goal(c->n_needed, s->o->most > 0 ? s->o->most : KVR_CLAIMS_MOST);
+}
+
+/* Seconds until the claim's verdict; 0 where the cost is unknown, since few prompts may suffice. */
+static double to_pay(const struct settle *s, const struct kvr_claim *c)
+{
+    const double missing = c->n_needed - c->s.n;
+
+    if (!isfinite(c->cost_s) || c->s.n < KVR_SEQUENCE_MIN || !(missing > 0))
+        return 0;
+    return c->cost_s * fmax(0, goal_of(s, c) - c->s.n) / missing;
 }
 
 /* The cheapest open claim, and those that the same sweep can take along: as cheap within a half, of the
@@ -255,13 +269,13 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
         if (!is_open(s, c))
             continue;
         now = prompts_now(s, c);
-        c->next = kvr_settle_next(c->n_needed, c->s.n, now, suites_of(plan_of(s, c), c->suite),
+        c->next = kvr_settle_next(goal_of(s, c), c->s.n, now, suites_of(plan_of(s, c), c->suite),
                                   plan_of(s, c)->most);
         if (c->next <= now)
             continue;
         s->sum->open++;
-        if (!first || to_pay(c) < to_pay(first) ||
-            (to_pay(c) == to_pay(first) && c->next < first->next))
+        if (!first || to_pay(s, c) < to_pay(s, first) ||
+            (to_pay(s, c) == to_pay(s, first) && c->next < first->next))
             first = c;
     }
     if (!first)
@@ -276,7 +290,7 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
 
         if (!is_open(s, c) || plan_of(s, c) != r->plan || c->next != first->next ||
             strcmp(c->kind, r->kind) != 0 || strcmp(c->forcing, r->forcing) != 0 ||
-            strcmp(c->suite, r->suite) != 0 || to_pay(c) > 1.5 * to_pay(first))
+            strcmp(c->suite, r->suite) != 0 || to_pay(s, c) > 1.5 * to_pay(s, first))
             continue;
         r->claim[r->n_claims++] = c;
         add_methods(r, c);

@@ -4,7 +4,8 @@
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
  * Rounds: the ledger is judged (report/claims.h); of the open claims those with the least left to pay,
- * by variance and by what their methods' cells took so far, get more prompts; a sweep of just their
+ * by variance and by what their methods' cells took so far, get more prompts; a claim that needs more
+ * prompts than there are pays until it is futile; a sweep of just their
  * methods is run (run/run.h). Prompts come in the order of the ledger's suites, to that of a word which
  * the model has not learnt (`held_out`). A round takes a claim at most to twice its prompts, so that an
  * early variance does not decide how much is measured. Everything is in the database: the same call goes
@@ -52,6 +53,9 @@ enum kvr_status kvr_settle(const struct kvr_settle_options *options,
 
 /* The ledger's claims in `ids` (NULL: all) alone; the others get `hidden`. */
 enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
+
+/* Samples at which a claim has a verdict: n_needed, or fewer where `most` are too few, since it is futile then. */
+double kvr_settle_goal(double n_needed, int most);
 
 /* How many prompts per suite a claim is to have next, given that it has n samples of `now` prompts
  * per suite of n_suites: whole threes, at most `most`; `now` where it can have no more. */

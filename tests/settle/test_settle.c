@@ -26,6 +26,16 @@ START_TEST(next_prompts)
 }
 END_TEST
 
+START_TEST(goal)
+{
+    ck_assert_double_eq(kvr_settle_goal(100, 360), 100);
+    ck_assert_double_eq(kvr_settle_goal(5831, 360), KVR_CLAIMS_FUTILE_AFTER);
+    ck_assert_double_eq(kvr_settle_goal(INFINITY, 360), KVR_CLAIMS_FUTILE_AFTER);
+    ck_assert_double_eq(kvr_settle_goal(21, 20), 21);
+    ck_assert(isnan(kvr_settle_goal(NAN, 360)));
+}
+END_TEST
+
 START_TEST(chosen_claims)
 {
     struct kvr_claim claim[3] = { { .id = "one" }, { .id = "two" }, { .id = "three" } };
@@ -46,6 +56,7 @@ int main(void)
     TCase *tc = tcase_create("settle");
 
     tcase_add_test(tc, next_prompts);
+    tcase_add_test(tc, goal);
     tcase_add_test(tc, chosen_claims);
     suite_add_tcase(s, tc);
     return run_suite(s);
