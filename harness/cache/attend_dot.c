@@ -2,6 +2,9 @@
 #include "harness/cache/attend_dot.h"
 #include "harness/cache/attend_vec.h"
 #include "harness/core/dtype.h"
+#if KVR_ISA_AMX_INT8
+#include "harness/cache/attend_dot_tiles.h"
+#endif
 
 #include <math.h>
 #include <stdbool.h>
@@ -330,10 +333,38 @@ static inline __attribute__((always_inline)) void score_rows(const struct dot_sc
             score_block(t, at, i, j, width, 1, 1);
 }
 
+#if KVR_ISA_AMX_INT8
+/* At most QUERIES rows of n <= TILE tokens. */
+static void tile_scores(const struct dot_scores *t, int64_t at, int m, int n)
+{
+    int32_t sums[QUERIES * TILE] __attribute__((aligned(64)));
+
+    kvr_byte_product((struct kvr_byte_product){ (const uint8_t *)t->q->code + at * t->d, t->code,
+                                                t->d, (int64_t)t->d * PAD, t->d, sums, TILE },
+                     true, m, n);
+    for (int i = 0; i < m; i++) {
+        const float g = t->q->scale[at + i], shift = t->q->shift[at + i], mean = t->q->mean[at + i];
+
+        for (int j = 0; j < n; j += VLEN)
+            *(vec *)(t->s + i * t->stride + j) =
+                (to_float(*(const ivec *)(sums + i * TILE + j)) - shift) *
+                    (g * *(const vec *)(t->scale + j)) +
+                mean;
+    }
+}
+#endif
+
 static void scores(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n)
 {
     const struct dot_scores t = { q, code, scale, s, stride, d };
+
+#if KVR_ISA_AMX_INT8
+    if (d % KVR_TILE_BYTES == 0 && m <= QUERIES && n <= TILE) {
+        tile_scores(&t, at, m, n);
+        return;
+    }
+#endif
 
     if (d == 64)
         score_rows(&t, at, 64, m, n);
@@ -435,11 +466,40 @@ static inline __attribute__((always_inline)) void value_block(const struct dot_v
                 (t->weight[i0 + i] * *(const vec *)(t->scale + j0 + j * VLEN));
 }
 
+#if KVR_ISA_AMX_INT8
+/* At most QUERIES rows, a whole tile of tokens. */
+static void tile_values(const struct dot_values *t, int m, int d)
+{
+    enum { WIDE = 128 };
+    int32_t sums[QUERIES * WIDE] __attribute__((aligned(64)));
+
+    for (int c = 0; c < d; c += WIDE) {
+        const int n = d - c < WIDE ? d - c : WIDE;
+
+        kvr_byte_product((struct kvr_byte_product){ t->p, t->code + c * TILE, TILE, TILE * PAD,
+                                                    TILE, sums, WIDE },
+                         false, m, n);
+        for (int i = 0; i < m; i++)
+            for (int j = 0; j < n; j += VLEN)
+                *(vec *)(t->out + i * t->ldo + c + j) +=
+                    to_float(*(const ivec *)(sums + i * WIDE + j)) *
+                    (t->weight[i] * *(const vec *)(t->scale + c + j));
+    }
+}
+#endif
+
 static void add_values(const uint8_t *p, const float *weight, const int8_t *code,
                        const float *scale, float *out, int64_t ldo, int n, int m, int d)
 {
     const struct dot_values t = { p, weight, (const uint8_t *)code, scale, out, ldo, n };
     int j = 0;
+
+#if KVR_ISA_AMX_INT8
+    if (n == TILE && m <= QUERIES) {
+        tile_values(&t, m, d);
+        return;
+    }
+#endif
 
     for (; j + NV * VLEN <= d; j += NV * VLEN) {
         int i = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/cache/attend_dot.h"
+#include "harness/cache/attend_dot_tiles.h"
 #include "harness/core/rng.h"
 #include "tests/suite.h"
 
@@ -346,6 +347,75 @@ START_TEST(a_mean_costs_nothing)
 }
 END_TEST
 
+/* Products of bytes through plain C's tiles (attend_dot_tiles.h): exact, for any rows and panels. */
+START_TEST(byte_tiles_are_exact)
+{
+    enum { M = 48, N = 80, K = 128 };
+    static uint8_t a[M * K], b[N * K];
+    static int32_t sums[M * N];
+    const int m = _i % M + 1, n = (_i % 5 + 1) * PAD, k = _i % 2 ? 64 : 128;
+
+    for (int i = 0; i < M * K; i++)
+        a[i] = (uint8_t)(i * 37 + i / 11);
+    for (int i = 0; i < N * K; i++)
+        b[i] = (uint8_t)(i * 101 + i / 7);
+    for (int keys = 0; keys < 2; keys++) {
+        const struct kvr_byte_product x = { a, b, K, (int64_t)k * PAD, k, sums, N };
+
+        memset(sums, 0x5a, sizeof sums);
+        kvr_byte_product(x, keys, m, n);
+        for (int i = 0; i < m; i++)
+            for (int j = 0; j < n; j++) {
+                int32_t want = 0;
+
+                for (int p = 0; p < k; p++) {
+                    const uint8_t y = b[j / PAD * PAD * k + p / 4 * PAD * 4 + j % PAD * 4 + p % 4];
+                    const uint8_t w = a[i * K + p];
+
+                    want += keys ? (int8_t)w * y : w * (int8_t)y;
+                }
+                ck_assert_int_eq(sums[i * N + j], want);
+            }
+        for (int i = m * N; i < M * N; i++) /* nothing behind the last row */
+            ck_assert_int_eq(sums[i], 0x5a5a5a5a);
+    }
+}
+END_TEST
+
+/* AMX adds the same integers as AVX512-VNNI, and turns them into floats alike. */
+START_TEST(amx_bytes_are_vnni)
+{
+    static const char *const by[] = { "vnni", "amx_int8" };
+    static float s[2][MAX_M * MAX_N], out[2][MAX_M * MAX_D];
+    struct kit *t = kit_of(&shapes[_i], 5);
+    const int m = t->s.m, d = t->s.d, n = padded(t->s.n), dp = padded(d);
+    const struct kvr_dot_queries q = { t->qq, t->qs, t->qo, t->qm };
+
+    memset(t->mu, 0, sizeof t->mu);
+    memset(s, 0, sizeof s);
+    memset(out, 0, sizeof out);
+    for (int i = 0; i < 2 && kvr_isa_force(by[i]) == KVR_OK; i++) {
+        const struct kvr_dot_kernels *f = kvr_dot_kernels();
+
+        for (int r = 0; r < m; r++) {
+            t->max[r] = -INFINITY;
+            t->sum[r] = 0;
+        }
+        f->pack_queries(t->q, t->mu, m, d, &q);
+        f->pack_keys(t->k, t->mu, t->s.n, d, t->kq, t->ks);
+        f->pack_values(t->v, t->s.n, d, t->vq, t->vs);
+        f->scores(&q, 0, d, t->kq, t->ks, s[i], MAX_N, m, n);
+        f->online_softmax(s[i], MAX_N, t->bias, m, n, t->max, t->sum, t->rescale, t->p, t->weight);
+        f->add_values(t->p, t->weight, t->vq, t->vs, out[i], MAX_D, t->s.n, m, dp);
+        if (i == 1) {
+            ck_assert_mem_eq(s[0], s[1], sizeof s[0]);
+            ck_assert_mem_eq(out[0], out[1], sizeof out[0]);
+        }
+    }
+    free(t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("attention kernels");
@@ -355,6 +425,8 @@ int main(void)
     tcase_add_loop_test(t, f32_agrees, 0, N_SHAPES);
     tcase_add_loop_test(t, int8_agrees, 0, N_SHAPES);
     tcase_add_loop_test(t, codes_are_the_same, 0, N_SHAPES);
+    tcase_add_loop_test(t, byte_tiles_are_exact, 0, 48);
+    tcase_add_loop_test(t, amx_bytes_are_vnni, 0, N_SHAPES);
     tcase_add_test(t, nan_stays);
     tcase_add_test(t, extremes);
     tcase_add_test(t, a_mean_costs_nothing);
