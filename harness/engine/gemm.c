@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "harness/core/isa.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/product_cuda.h"
 
@@ -14,7 +15,7 @@ static const struct kvr_gemm_kind *const kinds[KVR_N_BACKENDS] = {
 
 bool kvr_gemm_holds_bf16(enum kvr_backend backend)
 {
-    return kinds[backend]->holds_bf16;
+    return kinds[backend]->holds_bf16 || (backend == KVR_CPU && kvr_isa_has_tiles());
 }
 
 const char *kvr_compute_word(enum kvr_dtype compute)

@@ -8,7 +8,7 @@
  *     kvr_gemm_close(&g);                                 after its layers
  *
  * X, Y and b are F32 and sums are taken in F32. Computing in BF16 rounds X, W and b to BF16 first; a
- * device then holds W as BF16, and has tensor cores for it.
+ * device or a CPU with AMX then holds W as BF16, and multiplies in BF16.
  *
  * On the CPU the product is cut into tiles whose sizes depend on M and N alone; each tile is
  * computed by one thread with a single-threaded primitive. So the bytes of Y do not depend on the
@@ -46,7 +46,7 @@ enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev,
 /* Copes with NULL. Its layers must have been closed. */
 void kvr_gemm_close(struct kvr_gemm **g);
 enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
-/* Are weights held as BF16 there when BF16 is computed in? Else as floats of such values. */
+/* Whether weights of layers that compute in BF16 are BF16 there (CUDA, AMX); else floats of such values. */
 bool kvr_gemm_holds_bf16(enum kvr_backend backend);
 /* What computes the products: "oneDNN 2.6", "cuBLASLt 13.0", "kvreel (...why not cuBLASLt)". */
 const char *kvr_gemm_library(const struct kvr_gemm *g);

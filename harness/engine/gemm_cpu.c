@@ -3,7 +3,10 @@
  * A layer's N is cut into tiles of TILE_N columns, each packed on its own in the layout the
  * primitive prefers; M is cut into equal tiles of at most TILE_M rows. Tile sizes do not depend
  * on the number of threads, and a primitive is created and run with one, because oneDNN
- * chooses its blocking by the number of threads it sees (docs/decisions.md has the rates). */
+ * chooses its blocking by the number of threads it sees (docs/decisions.md has the rates).
+ *
+ * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies on tiles; elsewhere they are floats
+ * of such values. */
 #include "harness/engine/gemm_impl.h"
 
 #include <omp.h>
@@ -11,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "harness/core/isa.h"
 #include "harness/core/onednn.h"
 #include "harness/core/onednn_guard.h"
 
@@ -35,6 +39,7 @@ struct gemm {
     dnnl_stream_t stream[MAX_THREADS];
     struct kvr_buf scratch[MAX_THREADS];
     struct kvr_buf rounded; /* BF16: the input, rounded */
+    bool narrow;            /* BF16 with AMX: input and weights are kept in BF16, else as floats */
     struct prim **prims;
     int n_prims, cap_prims;
     char library[32];
@@ -130,6 +135,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     if (!g)
         return kvr_fail(KVR_ENOMEM, "gemm: no memory");
     g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
+    g->narrow = compute == KVR_BF16 && kvr_isa_has_tiles();
     snprintf(g->library, sizeof g->library, "oneDNN %d.%d", v->major, v->minor);
     if (n < omp_get_max_threads())
         n = omp_get_max_threads();
@@ -164,21 +170,41 @@ static void round_all(int64_t n, const float *x, float *to)
         to[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
+static void narrow_all(int64_t n, const float *x, kvr_bf16 *to)
+{
+    enum { PART = 1 << 13 };
+
+#pragma omp parallel for schedule(static) if (n > 1 << 16)
+    for (int64_t i = 0; i < n; i += PART)
+        kvr_from_f32(to + i, KVR_BF16, x + i, (size_t)(n - i < PART ? n - i : PART));
+}
+
+static size_t input_size(const struct gemm *g)
+{
+    return g->narrow ? sizeof(kvr_bf16) : sizeof(float);
+}
+
+static dnnl_data_type_t input_type(const struct gemm *g)
+{
+    return g->narrow ? dnnl_bf16 : dnnl_f32;
+}
+
 /* Room for an input of m rows of k. */
 static enum kvr_status rounded_room(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
         return KVR_OK;
     return kvr_buf_reserve(&g->rounded, g->base.dev, KVR_MEM_SCRATCH,
-                           (size_t)m * (size_t)k * sizeof(float));
+                           (size_t)m * (size_t)k * input_size(g));
 }
 
 /* A matmul descriptor's memory: rows x cols of a row-major matrix with stride ld. */
-static enum kvr_status matrix(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, int64_t ld)
+static enum kvr_status matrix(dnnl_memory_desc_t *md, dnnl_data_type_t type, int64_t rows,
+                              int64_t cols, int64_t ld)
 {
     const dnnl_dims_t dims = { rows, cols }, strides = { ld, 1 };
 
-    DNNL_TRY(dnnl_memory_desc_init_by_strides(md, 2, dims, dnnl_f32, strides));
+    DNNL_TRY(dnnl_memory_desc_init_by_strides(md, 2, dims, type, strides));
     return KVR_OK;
 }
 
@@ -194,13 +220,13 @@ static enum kvr_status prim_build(struct gemm *g, struct prim *p, const dnnl_mem
     const dnnl_dims_t wdims = { p->k, p->n };
     enum kvr_status st;
 
-    KVR_TRY(matrix(&src, p->m, p->k, p->k));
-    KVR_TRY(matrix(&dst, p->m, p->n, p->ld_y));
-    KVR_TRY(matrix(&b, 1, p->n, p->n));
+    KVR_TRY(matrix(&src, input_type(g), p->m, p->k, p->k));
+    KVR_TRY(matrix(&dst, dnnl_f32, p->m, p->n, p->ld_y));
+    KVR_TRY(matrix(&b, dnnl_f32, 1, p->n, p->n));
     if (weights)
         w = *weights;
     else
-        DNNL_TRY(dnnl_memory_desc_init_by_tag(&w, 2, wdims, dnnl_f32, dnnl_format_tag_any));
+        DNNL_TRY(dnnl_memory_desc_init_by_tag(&w, 2, wdims, input_type(g), dnnl_format_tag_any));
     DNNL_TRY(dnnl_matmul_desc_init(&desc, &src, &w, p->bias ? &b : NULL, &dst));
     DNNL_TRY(kvr_dnnl_primitive_attr_create(&attr));
     st = check(kvr_dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
@@ -348,7 +374,7 @@ static enum kvr_status linear_fill(struct linear *l, const float *w, const float
         at += round64(dnnl_memory_desc_get_size(&p->weights));
         KVR_TRY(pack_tile(l, t, p, w));
         if (b) {
-            KVR_TRY(matrix(&bias, 1, t->n, t->n));
+            KVR_TRY(matrix(&bias, dnnl_f32, 1, t->n, t->n));
             DNNL_TRY(kvr_dnnl_memory_create(&t->b, &bias, g->engine, (float *)l->bias.p + t->n0));
         }
     }
@@ -457,7 +483,7 @@ static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
 
 static dnnl_status_t run_tile(struct gemm *g, int who, const struct split *s,
                               const struct linear *l, const struct layer_prims *prims,
-                              int64_t index, const float *x, float *y)
+                              int64_t index, const char *x, float *y)
 {
     int64_t mt = index % s->count;
     int nt = (int)(index / s->count);
@@ -467,7 +493,8 @@ static dnnl_status_t run_tile(struct gemm *g, int who, const struct split *s,
     struct prim *p = prims->p[longer][nt == l->n_tiles - 1];
     dnnl_exec_arg_t args[5];
     int n = 0;
-    dnnl_status_t st = kvr_dnnl_memory_set_data_handle(p->src[who], (void *)(x + row0 * l->base.k));
+    dnnl_status_t st = kvr_dnnl_memory_set_data_handle(
+        p->src[who], (void *)(x + (size_t)row0 * (size_t)l->base.k * input_size(g)));
 
     if (st == dnnl_success)
         st = kvr_dnnl_memory_set_data_handle(p->dst[who], y + row0 * l->base.n + t->n0);
@@ -496,10 +523,12 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     int n_threads, team, bad = 0; /* bits: 1 a tile failed, 2 for want of memory */
 
     KVR_TRY(rounded_room(g, m, l[0]->k));
-    if (g->rounded.p) {
+    if (g->narrow)
+        narrow_all(m * l[0]->k, x, g->rounded.p);
+    else if (g->rounded.p)
         round_all(m * l[0]->k, x, g->rounded.p);
+    if (g->rounded.p)
         x = g->rounded.p;
-    }
     for (int i = 0; i < n_layers; i++) {
         KVR_TRY(layer_prims(linear_of(l[i]), &s, &prims[i]));
         first[i + 1] = first[i] + s.count * linear_of(l[i])->n_tiles;
@@ -517,8 +546,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 
         while (at >= first[i + 1])
             i++;
-        one = run_tile(g, omp_get_thread_num(), &s, linear_of(l[i]), &prims[i], at - first[i], x,
-                       y[i]);
+        one = run_tile(g, omp_get_thread_num(), &s, linear_of(l[i]), &prims[i], at - first[i],
+                       (const char *)x, y[i]);
         if (one != dnnl_success)
             bad |= one == dnnl_out_of_memory ? 3 : 1;
     }
