@@ -57,10 +57,17 @@ static void to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dt
 
 static void round_bf16(struct kvr_dev *dev, float *x, size_t n)
 {
+    enum { PART = 2048, TEAM = 16 * PART };
+
     (void)dev;
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++)
-        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+#pragma omp parallel for schedule(static) if (n > TEAM)
+    for (size_t i = 0; i < n; i += PART) {
+        const size_t here = n - i < PART ? n - i : PART;
+        kvr_bf16 narrow[PART];
+
+        kvr_from_f32(narrow, KVR_BF16, x + i, here);
+        kvr_to_f32(x + i, narrow, KVR_BF16, here);
+    }
 }
 
 const struct kvr_rows_kind kvr_rows_cpu = {
