@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/plan/parts.h"
-#include "harness/plan/sweep.h"
+#include "harness/plan/cell.h"
 
 enum { MOST = 64 }; /* of a method's options; those behind count, and no worker takes so many */
 

@@ -1,0 +1,232 @@
+/* sweep_check.c - which points of the product are valid, and which can run; see sweep_impl.h. */
+#include "harness/plan/sweep_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/plan/key_options.h"
+#include "harness/plan/sweep.h"
+#include "harness/workload/prompt.h"
+#include "harness/workload/shots.h"
+#include "harness/workload/text.h"
+
+enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
+{
+    const struct kvr_cell *last = &s->cell[s->n_cells - 1];
+
+    for (int i = first; i < s->n_cells - 1; i++) {
+        if (strcmp(s->cell[i].label, last->label) == 0)
+            return kvr_yaml_fail(
+                last->method->at, "method '%s' is listed twice%s", last->label,
+                strcmp(s->cell[i].key, last->key) == 0 ? "" : ": give one of them another label");
+        if (strcmp(s->cell[i].key, last->key) == 0)
+            return kvr_yaml_fail(last->method->at, "method '%s' equals '%s' under another label",
+                                 last->label, s->cell[i].label);
+    }
+    return KVR_OK;
+}
+
+/* Whether the rollout can go on from the prompt's truth, and be compared with it to its end. */
+static enum kvr_status check_truth(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_prompt_truth *t = p->prompt->truth;
+
+    if (!t)
+        return KVR_OK;
+    if (t->given % c->frames_per_chunk != 0 || t->given >= p->set.frames)
+        return kvr_yaml_fail(t->given_at,
+                             "prompt '%s': %d given frames of %d, need whole chunks of %d (model "
+                             "%s) and at least one chunk to generate",
+                             p->prompt->id, t->given, p->set.frames, c->frames_per_chunk,
+                             p->model->name);
+    if (t->n < p->set.frames)
+        return kvr_yaml_fail(t->at, "prompt '%s': truth '%s' has %d frames, the rollout %d",
+                             p->prompt->id, t->tensor, t->n, p->set.frames);
+    if (c->latent_is_rgb && (t->height != c->latent_h || t->width != c->latent_w))
+        return kvr_yaml_fail(t->at,
+                             "prompt '%s': truth '%s' has frames of %dx%d (width x height), model "
+                             "%s makes %dx%d",
+                             p->prompt->id, t->tensor, t->width, t->height, p->model->name,
+                             c->latent_w, c->latent_h);
+    return KVR_OK;
+}
+
+/* Whether the model takes the embedding that the prompt comes with. */
+static enum kvr_status check_embedding(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_prompt_embedding *e = p->prompt->embedding;
+
+    while (e && e->n <= c->text_len && e->dim == c->text_dim)
+        e = e->next;
+    if (!e)
+        return KVR_OK;
+    return kvr_yaml_fail(
+        e->at,
+        "prompt '%s': an embedding of %d tokens of %d values, model %s takes up to "
+        "%d of %d",
+        p->prompt->id, e->n, e->dim, p->model->name, c->text_len, c->text_dim);
+}
+
+/* Whether this language model can read the prompt's tokens as the settings say. */
+static enum kvr_status check_text(const struct point *p, char *why, size_t n)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_prompt_tokens *t = p->prompt->tokens;
+    const struct kvr_text_request r = { .chunk = p->set.chunk, .first = p->set.prefix };
+
+    if (!t)
+        return kvr_yaml_fail(p->prompt->at,
+                             "prompt '%s' has no 'tokens', which language model %s reads",
+                             p->prompt->id, p->model->name);
+    if (t->n < p->set.frames || p->set.frames > c->context_length)
+        return kvr_yaml_fail(t->at, "prompt '%s': %d tokens of %d, for a context of %d (model %s)",
+                             p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
+    if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
+        return kvr_yaml_fail(
+            t->at,
+            "prompt '%s': %d tokens have no room for a prefix of %d and a chunk of "
+            "%d",
+            p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
+    if (strcmp(p->set.kind, "probe") == 0)
+        snprintf(why, n,
+                 "probe: neither grouped queries nor causal chunks; `mass` is measured in "
+                 "cells of kind bench");
+    else if (strcmp(p->set.device, "cpu") != 0)
+        snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
+                 p->set.device);
+    else if (strcmp(p->set.forcing, taught) != 0)
+        snprintf(why, n, "forcing %s: a language model reads under a teacher", p->set.forcing);
+    else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0)
+        snprintf(why, n, "schedule %s, sampler %s: a language model denoises nothing",
+                 p->set.schedule, p->set.sampler);
+    else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset > 0)
+        snprintf(why, n, "on_switch, shot_offset: a language model's text has no shots");
+    else if (p->set.jitter)
+        snprintf(why, n, "jitter: a language model has no noise");
+    return KVR_OK;
+}
+
+/* Whether a trace can be replayed as the settings say. */
+static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point *p, char *why,
+                                   size_t n)
+{
+    const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
+    const struct kvr_setting_values *frames = &s->config->values[KVR_SET_frames];
+    const struct kvr_yaml_node *at =
+        frames->n ? frames->at[p->index[KVR_SET_frames]] : p->model->at;
+
+    if (p->set.frames > i->n_frames ||
+        (p->set.frames % i->layout.frames_per_chunk != 0 && p->set.frames != i->n_frames))
+        return kvr_yaml_fail(at, "%d frames of trace '%s', need whole chunks of %d, at most %d",
+                             p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
+    if (p->set.model_layers > i->layout.n_layers)
+        return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has %d",
+                             p->set.model_layers, p->prompt->id, i->layout.n_layers);
+    if (p->set.chunk)
+        return kvr_yaml_fail(p->model->at, "chunk %d: trace '%s' has fixed chunks of %d",
+                             p->set.chunk, p->prompt->id, i->layout.frames_per_chunk);
+    if (p->set.window && p->set.window < i->layout.frames_per_chunk + p->set.sink)
+        return kvr_yaml_fail(
+            p->model->at, "window %d: trace '%s' needs the sink and a chunk: %d frames",
+            p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
+    if (strcmp(p->set.forcing, taught) != 0)
+        snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
+    else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0 ||
+             p->set.model_steps)
+        snprintf(why, n, "schedule, sampler, model_steps: a trace's passes are recorded");
+    else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset >= 0)
+        snprintf(why, n, "on_switch, shot_offset: a trace's prompt is not known");
+    else if (strcmp(p->set.decoder, "vae") != 0)
+        snprintf(why, n, "decoder %s: a trace has no latents", p->set.decoder);
+    else if (strcmp(p->set.compute, "f32") != 0)
+        snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
+    else if (p->set.jitter)
+        snprintf(why, n, "jitter: a trace has no noise");
+    else if (strcmp(p->set.device, "cpu") != 0 &&
+             (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
+        snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
+                 p->set.device);
+    return KVR_OK;
+}
+
+/* Shots of models that read embeddings, or draw them, begin where the video has chunks; a grammar of the
+ * model's own looks at that itself. */
+static enum kvr_status check_shots(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    struct kvr_shot_line shots;
+
+    if (c->n_vocabulary)
+        return KVR_OK;
+    if (kvr_shot_line_parse(p->prompt->text, p->set.frames / c->frames_per_chunk, &shots) != KVR_OK)
+        return kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error());
+    if (shots.n > 1 && p->prompt->embedding && !p->prompt->embedding->next) {
+        kvr_shot_line_free(&shots);
+        return kvr_yaml_fail(
+            p->prompt->at,
+            "prompt '%s': %d shots, and one embedding: shots go through the model's "
+            "text encoder",
+            p->prompt->id, shots.n);
+    }
+    kvr_shot_line_free(&shots);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
+                                size_t n)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_setting_values *frames = &s->config->values[KVR_SET_frames];
+    const struct kvr_yaml_node *at =
+        frames->n ? frames->at[p->index[KVR_SET_frames]] : p->model->at;
+    struct kvr_prompt parsed;
+    enum kvr_status st;
+
+    why[0] = 0;
+    if (p->model->trace)
+        return check_trace(s, p, why, n);
+    if (c->is_lm)
+        return check_text(p, why, n);
+    if (p->set.chunk)
+        return kvr_yaml_fail(at, "chunk %d: model %s has fixed chunks of %d frames", p->set.chunk,
+                             p->model->name, c->frames_per_chunk);
+    if (p->set.frames % c->frames_per_chunk != 0)
+        return kvr_yaml_fail(at, "frames: %d must be a multiple of %d (frames per chunk, model %s)",
+                             p->set.frames, c->frames_per_chunk, p->model->name);
+    if (p->set.model_steps &&
+        (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0))
+        return kvr_yaml_fail(s->config->values[KVR_SET_model_steps].at[0],
+                             "model_steps %d: schedule %s and sampler %s say which steps there are",
+                             p->set.model_steps, p->set.schedule, p->set.sampler);
+    if (strcmp(p->set.sampler, "model") != 0) {
+        struct kvr_model_config chosen = *c;
+
+        st = kvr_schedule_choose(&chosen, p->set.schedule);
+        if (st == KVR_OK)
+            st = kvr_sampler_choose(&chosen, p->set.sampler);
+        if (st != KVR_OK)
+            return kvr_yaml_fail(s->config->values[KVR_SET_sampler].at[0], "%s", kvr_error());
+    }
+    st = check_shots(p);
+    if (st != KVR_OK)
+        return st;
+    KVR_TRY(check_truth(p));
+    if (p->prompt->truth && !c->latent_is_rgb) {
+        snprintf(why, n, "no encoder for the latents of model %s: it cannot continue given frames",
+                 p->model->name);
+        return KVR_OK;
+    }
+    KVR_TRY(check_embedding(p));
+    if (c->random_weights || p->prompt->embedding || kvr_point_encodes(p))
+        return KVR_OK;
+    st = kvr_prompt_parse(c, p->prompt->text, p->set.frames / c->frames_per_chunk, &parsed);
+    if (st == KVR_EUNSUPPORTED) {
+        snprintf(why, n, "%.250s", kvr_error());
+        return KVR_OK;
+    }
+    return st == KVR_EINVAL
+               ? kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error())
+               : st;
+}
