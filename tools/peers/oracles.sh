@@ -12,6 +12,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
 packages=(numpy safetensors torch gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0 flashdreams==0.1.0)
+bare=(quant-videogen==0.1.0) # it asks for torch 2.8
 venv=${PEERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/peers}
 python='' table=()
 while [ $# -gt 0 ]; do
@@ -26,14 +27,15 @@ done
 bad=0 strict=
 if [ -z "$python" ]; then
     strict=1 python=$venv/bin/python
-    if [ "$(cat "$venv/made" 2>/dev/null)" != "${packages[*]}" ]; then
+    if [ "$(cat "$venv/made" 2>/dev/null)" != "${packages[*]} ${bare[*]}" ]; then
         python3 -m venv "$venv" && "$python" -m pip install --quiet "${packages[@]}" &&
-            echo "${packages[*]}" >"$venv/made" || exit 1
+            "$python" -m pip install --quiet --no-deps "${bare[@]}" &&
+            echo "${packages[*]} ${bare[*]}" >"$venv/made" || exit 1
     fi
 fi
 noise=$(mktemp) # what the peers' packages warn of, shown when a script fails
 trap 'rm -f "$noise"' EXIT
-for peer in gguf torchao kvpress flashdreams flashdreams_wan; do
+for peer in gguf torchao kvpress flashdreams flashdreams_wan qvg; do
     "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>"$noise"
     case $? in
     0) ;;
