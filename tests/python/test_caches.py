@@ -12,6 +12,7 @@ except ImportError:
     finish()
 
 import kvreel
+import lightx2v_pool
 from self_forcing_cache import KvreelManager, rollout
 from transformers_cache import KvreelCache, compare
 
@@ -35,6 +36,47 @@ two = [{"k": torch.zeros(2, 48, 2, 32), "v": torch.zeros(2, 48, 2, 32)}]
 refused("two videos", ValueError, "one video", lambda: KvreelManager("BF16", two, 16))
 manager.reset()
 check("another video begins with nothing", manager.bytes()["resident"] == 0)
+
+# --- LightX2V: its pool, window and sink, two layers, two passes a chunk -----------------------
+
+lightx2v_pool.install()
+import lightx2v_cache  # noqa: E402,F401
+
+cls, arguments = lightx2v_pool.registry["kvreel"]
+CHUNK, FRAME, CHUNKS = 48, 16, 7
+
+
+def rolled(method, window, sink):
+    """Largest difference from kvreel's cache, its bytes per chunk and layer, the pool's."""
+    ar = {"kvreel_method": method, "kvreel_tokens_per_frame": FRAME}
+    pool = cls(2, (window + sink) * CHUNK, 2, 32, torch.float32, "cpu", **arguments({}, ar, {}))
+    cache = kvreel.Method(method).cache(n_layers=2, n_heads=2, head_dim=32, tokens_per_frame=FRAME, frames_per_chunk=3,
+                                        capacity_frames=3 * CHUNKS, window_frames=3 * (window + sink), sink_frames=3 * sink)
+    x = torch.randn(CHUNKS, 2, 2, 3, CHUNK, 2, 32, generator=torch.Generator().manual_seed(5)).bfloat16().float()
+    off = 0.0
+    for i in range(CHUNKS):
+        for p in range(2):
+            with cache.chunk(frame0=3 * i, n_frames=3, clean=p == 1, index=p):
+                for layer in range(2):
+                    q, k, v = x[i, p, layer]
+                    theirs = lightx2v_pool.attend(pool, layer, q, k, v, i * CHUNK, sink * CHUNK)
+                    off = max(off, float((torch.from_numpy(cache.attend(layer, q, k, v)) - theirs).abs().max()))
+    held = sum(len(blocks) for blocks in pool._blocks.values())
+    mine = pool.bytes()["resident"] / held, cache.bytes()["resident"] / (2 * CHUNKS)
+    pool.reset()
+    return off, mine, held, pool.bytes()["resident"]
+
+
+for method in ("BF16", "RTN_INT4", "KIVI_INT2"):
+    for window, sink in ((CHUNKS, 0), (4, 0), (3, 1), (2, 2)):
+        off, size, held, empty = rolled(method, window, sink)
+        name = "LightX2V, %s, window %d, sink %d" % (method, window, sink)
+        # Two softmaxes in F32 over at most 336 tokens of values below 5.
+        check(name + ": attention as over kvreel's cache", off <= 336 * 5 * 2.0 ** -24, off)
+        check(name + ": bytes of the visible chunks", size[0] == size[1] and held == 2 * (min(window + sink, CHUNKS) - 1) and
+              empty == 0, (size, held, empty))
+refused("LightX2V, offloaded", ValueError, "kv_offload", lambda: cls(
+    2, 96, 2, 32, torch.float32, "cpu", **arguments({}, {"kvreel_method": "BF16", "kv_offload": True}, {})))
 
 # --- transformers: the class by itself, as a model's attention calls it ----------------------
 

@@ -14,16 +14,7 @@ import torch  # noqa: E402
 from flashdreams.core.attention.kvcache import BlockKVCache  # noqa: E402
 from flashdreams_cache import KvreelBlockKVCache  # noqa: E402
 
-import kvreel  # noqa: E402
-
-FRAME, FRAMES, HEADS, DIM, CHUNKS, PASSES = 16, 3, 2, 32, 9, 2
-CHUNK = FRAME * FRAMES
-
-
-def chunks(seed):
-    """Noisy passes and a clean one; all rounded to BF16, as both caches hold them."""
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(CHUNKS, PASSES, 3, 1, CHUNK, HEADS, DIM, generator=g).bfloat16().float()
+from rollout import CHUNK, CHUNKS, DIM, FRAME, HEADS, chunks, compare  # noqa: E402
 
 
 def engine(cache, x):
@@ -39,18 +30,6 @@ def engine(cache, x):
     return torch.stack(out).numpy()
 
 
-def ours(method, x, window, sink):
-    cache = kvreel.Method(method).cache(
-        n_layers=1, n_heads=HEADS, head_dim=DIM, tokens_per_frame=FRAME, frames_per_chunk=FRAMES,
-        capacity_frames=CHUNKS * FRAMES, window_frames=(window + sink) * FRAMES, sink_frames=sink * FRAMES)
-    out = []
-    for i in range(CHUNKS):
-        for p in range(PASSES):
-            with cache.chunk(frame0=i * FRAMES, n_frames=FRAMES, clean=p == PASSES - 1, index=p):
-                out.append(cache.attend(0, *(t[0].contiguous().numpy() for t in x[i, p])))
-    return np.stack(out), cache.bytes()
-
-
 report = oracle.Report("flashdreams")
 for window, sink in ((CHUNKS, 0), (4, 0), (3, 1), (2, 2)):
     shape = (1, (window + sink) * CHUNK, HEADS, DIM)
@@ -59,13 +38,5 @@ for window, sink in ((CHUNKS, 0), (4, 0), (3, 1), (2, 2)):
     x = chunks(window)
     for method in ("BF16", "RTN_INT4", "KIVI_INT2"):
         cache = BlockKVCache(**common) if method == "BF16" else KvreelBlockKVCache(method, tokens_per_frame=FRAME, **common)
-        theirs, (mine, held) = engine(cache, x), ours(method, x, window, sink)
-        off = float(np.abs(mine - theirs).max())
-        said = "window %d, sink %d chunks: attention of %d passes off by %.1g at most" % (window, sink, len(mine), off)
-        # Two softmaxes in F32 over at most 432 tokens of values below 5: 432 roundings of 2^-24 of each.
-        report.add(method, off <= 432 * 5 * 2.0 ** -24, said)
-        if method != "BF16":
-            b = cache.bytes()
-            per_chunk = b["resident"] / len(cache.blocks), held["resident"] / CHUNKS
-            report.add(method, per_chunk[0] == per_chunk[1], "%g bytes a chunk, kvreel's cache %g" % per_chunk)
+        compare(report, method, window, sink, x, engine(cache, x), cache)
 report.close(args.table)

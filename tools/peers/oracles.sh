@@ -12,7 +12,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
 packages=(numpy safetensors torch gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0 flashdreams==0.1.0)
-bare=(quant-videogen==0.1.0) # it asks for torch 2.8
+bare=(quant-videogen==0.1.0 sglang==0.5.23) # they ask for another torch, and for a server's packages
 venv=${PEERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/peers}
 python='' table=()
 while [ $# -gt 0 ]; do
@@ -35,7 +35,7 @@ if [ -z "$python" ]; then
 fi
 noise=$(mktemp) # what the peers' packages warn of, shown when a script fails
 trap 'rm -f "$noise"' EXIT
-for peer in gguf torchao kvpress flashdreams flashdreams_wan qvg; do
+for peer in gguf torchao kvpress flashdreams flashdreams_wan sglang qvg; do
     "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>"$noise"
     case $? in
     0) ;;
