@@ -14,7 +14,8 @@ const char kvr_baseline_note[] = "baseline: added by default (`baselines: none` 
 enum { FEWEST = 3, SHARE = 4, BITS = 16, HEADS = 12, HEAD_DIM = 128 };
 
 static const char *const eight_bits[] = { "INT8_PTH", "FP8_PTH", NULL };
-static const char window[] = "ROLLING_WINDOW", reference[] = "BF16";
+const char kvr_reference_plan[] = "BF16";
+static const char window[] = "ROLLING_WINDOW";
 
 /* A window of so many bits, and how many of the listed methods take as many. */
 struct budget {
@@ -24,7 +25,7 @@ struct budget {
 
 bool kvr_is_reference(const struct kvr_config_method *m)
 {
-    return (strcmp(m->spec, reference) == 0 || strcmp(m->spec, "BF16@intended") == 0) &&
+    return (strcmp(m->spec, kvr_reference_plan) == 0 || strcmp(m->spec, "BF16@intended") == 0) &&
            m->n_settings == 0;
 }
 

@@ -31,6 +31,7 @@ struct kvr_baselines {
  * lists is not added again. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
+extern const char kvr_reference_plan[]; /* "BF16" */
 /* BF16 with no option of its own: what every group is compared with. */
 bool kvr_is_reference(const struct kvr_config_method *m);
 

@@ -681,6 +681,8 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
         kvr_setting_choose(&c->set, (enum kvr_setting_id)i, &c->values[i], 0);
     if (!c->values[KVR_SET_warmup].said) /* a first rollout is not what a timed sweep asks for */
         c->set.warmup = c->set.timing;
+    if (c->set.abba > 0 && !c->set.timing)
+        return kvr_yaml_fail(kvr_yaml_get(root, "abba"), "'abba' needs 'timing: true'");
     return KVR_OK;
 }
 

@@ -185,6 +185,10 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
     enum kvr_status st;
 
     why[0] = 0;
+    if (p->set.abba && (p->model->trace || c->is_lm))
+        return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
+                             "abba: %d: model %s is no video model; blocks are of rollouts",
+                             p->set.abba, p->model->name);
     if (p->model->trace)
         return check_trace(s, p, why, n);
     if (c->is_lm)

@@ -27,8 +27,8 @@
  *
  * and, beside any of them,
  *
- *     card: {of, than, above or below}    where the database cannot tell: the ratio of two rows of
- *                                results/measured is above, or below, a number (claims_card.c)
+ *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
+ *                                number (claims_card.c); decides a claim about time before a CPU's times do
  *
  * Verdicts are of the test of sequence.h, e-BH at 5 % over all tests of the ledger, so that a database
  * may be judged as often as it grows:
@@ -91,6 +91,7 @@ struct kvr_claim {
     double published;         /* NaN: none, or of another unit */
     char shown[320];          /* what would show it */
     bool tested;              /* the database has cells of it */
+    char timed_on[96];        /* devices of a ratio of times: "cpu"; "": no such claim */
     bool arithmetic;
     struct kvr_sequence s;
     double level_a, level_b; /* mean metric of `of` and `than`; NaN: not known */
@@ -147,7 +148,7 @@ const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
 /* Ratios of a claim's `card` below the folder `measured`; none are found where there is no such folder. */
 void kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* The verdict of those, if the claim is open and there are some. */
+/* The verdict of those, if the claim is open or the database's times are a CPU's, and there are some. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Margins, verdicts, n that is needed and costs of the claims that have been tested. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,

@@ -133,22 +133,42 @@ void kvr_claim_card(struct kvr_claim *c, const char *measured)
     globfree(&found);
 }
 
+static enum kvr_claim_verdict verdict_of(const struct kvr_claim *c, double lo, double hi)
+{
+    const double bound = c->card.bound;
+
+    if (c->card.above ? lo > bound : hi < bound)
+        return KVR_CLAIM_HOLDS;
+    return (c->card.above ? hi < bound : lo > bound) ? KVR_CLAIM_NOT : KVR_CLAIM_OPEN;
+}
+
+static void say_cpu(struct kvr_claim *c)
+{
+    if (c->timed_on[0] && c->verdict != KVR_CLAIM_OPEN)
+        snprintf(c->why, sizeof c->why, "ratio of neighbouring rollouts on %s, %d prompts",
+                 c->timed_on, c->s.n);
+}
+
 void kvr_claim_judge_card(struct kvr_claim *c)
 {
-    const double lo = c->card.lo / guard, hi = c->card.hi * guard, bound = c->card.bound;
-    const bool above = c->card.above;
+    const double lo = c->card.lo / guard, hi = c->card.hi * guard;
+    const enum kvr_claim_verdict before = c->verdict;
+    const enum kvr_claim_verdict told = c->card.n ? verdict_of(c, lo, hi) : KVR_CLAIM_OPEN;
+    size_t n;
 
-    if (!c->card.n || c->verdict != KVR_CLAIM_OPEN)
+    say_cpu(c);
+    if (!c->card.n || (before != KVR_CLAIM_OPEN && (!c->timed_on[0] || told == KVR_CLAIM_OPEN)))
         return;
+    c->verdict = told;
     c->figure = exp(c->card.log_sum / c->card.n);
     c->lo = lo;
     c->hi = hi;
-    if (above ? lo > bound : hi < bound)
-        c->verdict = KVR_CLAIM_HOLDS;
-    else if (above ? hi < bound : lo > bound)
-        c->verdict = KVR_CLAIM_NOT;
     snprintf(c->shown, sizeof c->shown, "%.120s / %.120s %s %g", c->card.of, c->card.than,
-             above ? "above" : "below", bound);
+             c->card.above ? "above" : "below", c->card.bound);
     snprintf(c->why, sizeof c->why, "a ratio of one card's times: %s, %d session%s, drawn weights",
              c->card.gpu, c->card.n, c->card.n > 1 ? "s" : "");
+    n = strlen(c->why);
+    if (before != KVR_CLAIM_OPEN)
+        snprintf(c->why + n, sizeof c->why - n, "; on %s: %s (%d prompts)", c->timed_on,
+                 kvr_claim_verdict_names[before], c->s.n);
 }

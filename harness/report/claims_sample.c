@@ -16,7 +16,7 @@ static const char *value_of(const char *metric, char *room, size_t size)
 {
     static const char *const columns[] = { "compression", "resident_compression",
                                            "peak_bytes",  "resident_bytes",
-                                           "runtime_s",   NULL };
+                                           "runtime_s",   "runtime_ratio",        NULL };
 
     for (int i = 0; columns[i]; i++)
         if (strcmp(columns[i], metric) == 0)
@@ -199,6 +199,21 @@ static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_s
     return KVR_OK;
 }
 
+/* Devices whose ratios of times the database has: "a CPU", "cuda". */
+static enum kvr_status name_devices(struct kvr_claim *c, const char *db)
+{
+    struct kvr_table *t;
+
+    KVR_TRY(kvr_table_query(&t, db,
+                            "SELECT group_concat(DISTINCT iif(backend = 'cpu', 'a CPU', backend)) FROM "
+                            "cells_wide WHERE runtime_ratio IS NOT NULL AND NOT is_baseline",
+                            NULL));
+    snprintf(c->timed_on, sizeof c->timed_on, "%s",
+             t->n_rows ? kvr_table_text(t, 0, 0) : "");
+    kvr_table_close(&t);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **values,
                                  const char *db, const char *model)
 {
@@ -221,10 +236,12 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
     c->level_a = p.a;
     c->level_b = p.b;
     c->tested = c->s.n > 0;
+    if (c->tested && strcmp(c->metric, "runtime_ratio") == 0)
+        KVR_TRY(name_devices(c, db));
     if (!c->tested)
         snprintf(c->why, sizeof c->why, "%s",
-                 strcmp(c->metric, "runtime_s") == 0
-                     ? "the database has no valid time for it: kvreel run "
+                 strcmp(c->metric, "runtime_ratio") == 0
+                     ? "the database has no valid ratio of times: kvreel run "
                        "configs/claims-time.yaml --jobs 1 on a quiet machine"
                      : "the database has no such cells");
     return KVR_OK;

@@ -11,6 +11,7 @@
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
 #include "harness/report/published.h"
+#include "harness/report/ratios.h"
 #include "harness/report/values.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
@@ -61,6 +62,9 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
     { .name = "time_codes", .head = "because", .digits = -1 },
     { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 2 },
+    { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
+    { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
+    { .name = "ratio_codes", .head = "no pairs:", .digits = -1 },
     { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },
     { .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2 },
     { .name = "encode_s", .head = "encode", .unit = "(s)", .digits = 2 },
@@ -76,6 +80,7 @@ enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
 struct cost {
     struct kvr_table *t; /* cells */
+    struct kvr_table *ratios;
     struct kvr_published ratio, peak, runtime;
 };
 
@@ -194,6 +199,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
                            : "";
     const double held = kvr_table_number(t, at, KV) + kvr_table_number(t, at, META) +
                         kvr_table_number(t, at, SCRATCH) + kvr_table_number(t, at, WEIGHTS);
+    const int pairs = kvr_ratio_find(c->ratios, kvr_table_text(t, at, METHOD),
+                                     kvr_table_text(t, at, SETTINGS));
+    const double ratio = pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO);
     struct kvr_value v[N_COLUMNS];
     double expected;
     int n = 0;
@@ -210,7 +218,12 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = kvr_value_number(kvr_table_number(t, at, RUNTIME));
     v[n++] = kvr_value_number(kvr_table_number(t, at, SEEN));
     v[n++] = kvr_value_text(kvr_table_text(t, at, CODES));
-    v[n++] = kvr_value_number(kvr_table_number(t, at, RUNTIME) / baseline_of(t, at));
+    v[n++] = kvr_value_number(isfinite(ratio) ? ratio
+                                              : kvr_table_number(t, at, RUNTIME) /
+                                                    baseline_of(t, at));
+    v[n++] = kvr_value_number(pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO_LO));
+    v[n++] = kvr_value_number(pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO_HI));
+    v[n++] = kvr_value_text(pairs < 0 ? "" : kvr_table_text(c->ratios, pairs, KVR_RATIO_CODES));
     v[n++] = kvr_value_number(published(&c->runtime, name, runtime));
     v[n++] = kvr_value_number(published(&c->runtime, name, runtime) /
                               published(&c->runtime, bf16, runtime));
@@ -234,6 +247,8 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
     KVR_TRY(kvr_table_note(out, "published: the study's figures for that method (MovieGen "
                                 "prompts, Wan 2.1 1.3B, 165 frames, text encoder and decoder "
                                 "included, GPU not stated)"));
+    KVR_TRY(kvr_table_note(out, "to BF16: with an interval, over pairs of neighbouring rollouts (setting "
+                                "abba); without one, of two runtimes"));
     return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: measured at the "
                                "peak minus predicted");
 }
@@ -250,12 +265,15 @@ enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path)
     if (st == KVR_OK)
         st = kvr_table_query(&c.t, db_path, kvr_statement_table_cost, NULL);
     if (st == KVR_OK)
+        st = kvr_ratios_read(&c.ratios, db_path, KVR_RATIOS_BY_SETTINGS);
+    if (st == KVR_OK)
         st = kvr_table_open(out, N_COLUMNS, columns);
     if (st == KVR_OK)
         st = fill(*out, &c);
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&c.t);
+    kvr_table_close(&c.ratios);
     kvr_published_free(&c.ratio);
     kvr_published_free(&c.peak);
     kvr_published_free(&c.runtime);

@@ -10,6 +10,7 @@
 #include "harness/report/claims.h"
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
+#include "harness/report/ratios.h"
 #include "harness/report/stats.h"
 #include "harness/report/values.h"
 #include "metrics/metric.h"
@@ -70,7 +71,7 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
 
 static const char *const costs[] = { "runtime_s",         "peak_bytes",       "resident_bytes",
                                      "max_nominal_bytes", "nominal_bytes",    "max_resident_bytes",
-                                     "host_peak_bytes",   "identical_frames", NULL };
+                                     "host_peak_bytes",   "identical_frames", "runtime_ratio", NULL };
 static const char *const gains[] = { "compression", "resident_compression", NULL };
 
 static bool among(const char *name, const char *const *list)
@@ -551,9 +552,17 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
 
 /* --- times ------------------------------------------------------------------------------ */
 
-static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table *t, int first,
-                                  int n, double level, double *x, bool *flag)
+static struct kvr_value ratio_value(const struct kvr_table *ratios, int row, int column)
 {
+    return kvr_value_number(row < 0 ? NAN : kvr_table_number(ratios, row, column));
+}
+
+static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table *t,
+                                  const struct kvr_table *ratios, int first, int n, double level,
+                                  double *x, bool *flag)
+{
+    const int at =
+        kvr_ratio_find(ratios, kvr_table_text(t, first, 1), kvr_table_text(t, first, 0));
     struct kvr_interval ci;
     double explained = 0, least = INFINITY, cold = 0;
     int outliers;
@@ -581,7 +590,11 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
                                          kvr_value_count(outliers),
                                          kvr_value_number(explained),
                                          kvr_value_number(cold),
-                                         kvr_value_text(kvr_table_text(t, first, 3)) };
+                                         kvr_value_text(kvr_table_text(t, first, 3)),
+                                         ratio_value(ratios, at, KVR_RATIO),
+                                         ratio_value(ratios, at, KVR_RATIO_LO),
+                                         ratio_value(ratios, at, KVR_RATIO_HI),
+                                         kvr_value_text(kvr_table_text(ratios, at, KVR_RATIO_CODES)) };
 
         return kvr_table_add(out, row);
     }
@@ -603,8 +616,13 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         { .name = "attributed", .digits = 3 },
         { .name = "cold_s", .head = "cold", .unit = "(s)", .digits = 3 },
         { .name = "time" },
+        { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 3 },
+        { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
+        { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
+        { .name = "ratio_codes", .head = "no ratio:" },
     };
-    struct kvr_table *t = NULL;
+    static const char *const of_pairs[] = { "runtime_ratio", "ratio_lo", "ratio_hi", NULL };
+    struct kvr_table *t = NULL, *ratios = NULL;
     double *x = NULL;
     bool *flag = NULL;
     enum kvr_status st;
@@ -626,20 +644,25 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
     flag = malloc((size_t)t->n_rows + 1);
     st = x && flag ? kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns)
                    : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    if (st == KVR_OK)
+        st = kvr_ratios_read(&ratios, o->db, KVR_RATIOS_BY_UNIT);
     for (int i = 0, n; st == KVR_OK && i < t->n_rows; i += n) {
         for (n = 1; i + n < t->n_rows &&
                     strcmp(kvr_table_text(t, i, 0), kvr_table_text(t, i + n, 0)) == 0;)
             n++;
-        st = add_timing(*out, t, i, n, o->level, x, flag);
+        st = add_timing(*out, t, ratios, i, n, o->level, x, flag);
     }
     if (st == KVR_OK)
         st = kvr_table_note(*out, "median over repeats with a distribution-free interval; fewer "
                                   "than 6 repeats show min-max; outliers are counted and kept; "
                                   "cold: the first rollout of a process; times with codes do not "
-                                  "count");
+                                  "count; to BF16: over pairs of neighbouring rollouts (setting abba)");
+    if (st == KVR_OK)
+        kvr_table_drop_empty(*out, of_pairs);
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);
+    kvr_table_close(&ratios);
     free(x);
     free(flag);
     return st;

@@ -228,6 +228,20 @@ int kvr_table_find(const struct kvr_table *t, const char *name)
     return -1;
 }
 
+enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct kvr_value v)
+{
+    struct kvr_value *to = &t->cell[(size_t)row * (size_t)t->n_columns + (size_t)column];
+
+    if (v.text) {
+        v.text = strdup(v.text);
+        if (!v.text)
+            return kvr_fail(KVR_ENOMEM, "table: no memory");
+    }
+    free((char *)(uintptr_t)to->text);
+    *to = v;
+    return KVR_OK;
+}
+
 const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int column)
 {
     return &t->cell[(size_t)row * (size_t)t->n_columns + (size_t)column];

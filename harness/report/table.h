@@ -50,6 +50,8 @@ enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
                                const struct kvr_column *columns);
 /* Copies one row [n_columns]. On KVR_ENOMEM the table is as before. */
 enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row);
+/* Replaces a cell by a copy of v. */
+enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct kvr_value v);
 void kvr_table_close(struct kvr_table **t);
 
 /* The rows of one reading statement, in which {group} and the like stand for settings

@@ -1,4 +1,5 @@
 /* tables.c - the tables that `kvreel report` knows. */
+#include "harness/report/ratios.h"
 #include "harness/report/report.h"
 
 #include <stdlib.h>
@@ -61,6 +62,10 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_s", .better = -1, .head = "runtime", .unit = "(s)", .digits = 2 },
     { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
     { .name = "time_codes", .head = "because" },
+    { .name = "runtime_ratio", .better = -1, .head = "to BF16", .unit = "(x)", .digits = 3 },
+    { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
+    { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
+    { .name = "ratio_codes", .head = "no ratio:" },
     { .name = "psnr_truth", .better = +1, .head = "truth PSNR", .unit = "(dB)", .digits = 2 },
     { .name = "lost_db", .better = -1, .head = "lost", .unit = "(dB)", .digits = 2 },
     { .name = "ssim_truth", .better = +1, .head = "truth SSIM", .digits = 4 },
@@ -427,6 +432,8 @@ enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, co
     KVR_TRY(r->make ? r->make(out, db_path)
                     : kvr_table_query_with(out, db_path, r->sql, r->with, r->columns));
     if (r->intervals)
+        st = kvr_report_add_ratios(*out, db_path);
+    if (r->intervals && st == KVR_OK)
         st = kvr_report_add_intervals(*out, db_path);
     if (st == KVR_OK)
         st = finish(*out, r, db_path);

@@ -82,21 +82,27 @@ static const char *text(const json_t *v, const char *otherwise)
 }
 
 /* The cell's time excludes writing the video, which is only for viewing. */
-static enum kvr_status read_samples(json_t *o, const json_t *warmup, int64_t cell_ns,
-                                    struct parts *p, struct kvr_row *r)
+static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct parts *p,
+                                    struct kvr_row *r)
 {
+    static const char *const lists[][2] = { { "warmup_ns", "warmup" },
+                                            { "abba_method_ns", "abba_method" },
+                                            { "abba_reference_ns", "abba_reference" } };
+    json_t *o = json_object_get(root, "samples"), *ns;
+    size_t n = json_object_size(o) + 1, i;
     const char *kind;
-    size_t i;
-    json_t *ns;
 
-    p->sample = calloc(json_object_size(o) + json_array_size(warmup) + 1, sizeof *p->sample);
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        n += json_array_size(json_object_get(root, lists[k][0]));
+    p->sample = calloc(n, sizeof *p->sample);
     if (!p->sample)
         return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
     p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns - integer(o, "video") };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
-    json_array_foreach(warmup, i, ns) p->sample[r->n_samples++] =
-        (struct kvr_row_sample){ "warmup", (int)i, json_integer_value(ns) };
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        json_array_foreach(json_object_get(root, lists[k][0]), i, ns) p->sample[r->n_samples++] =
+            (struct kvr_row_sample){ lists[k][1], (int)i, json_integer_value(ns) };
     r->sample = p->sample;
     return KVR_OK;
 }
@@ -124,8 +130,7 @@ static enum kvr_status read_numbers(struct parts *p, int64_t cell_ns, struct kvr
     KVR_TRY(read_list(o, "passes", KVR_RECORD_pass, (void **)&p->pass, &r->n_passes));
     KVR_TRY(read_list(o, "probes", KVR_RECORD_probe, (void **)&p->probe, &r->n_probes));
     KVR_TRY(read_list(o, "artifacts", KVR_RECORD_artifact, (void **)&p->artifact, &r->n_artifacts));
-    KVR_TRY(read_samples(json_object_get(o, "samples"), json_object_get(o, "warmup_ns"), cell_ns, p,
-                         r));
+    KVR_TRY(read_samples(o, cell_ns, p, r));
     r->n_metrics = p->n_metrics;
     r->metric = p->metric;
     r->mem = p->mem;
@@ -233,7 +238,8 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
 /* A phase of a rollout, not its total or an overlapping measurement. */
 static bool is_phase(const char *kind)
 {
-    static const char *const others[] = { "cell", "rollout", "warmup", "video", NULL };
+    static const char *const others[] = { "cell",        "rollout",        "warmup", "video",
+                                          "abba_method", "abba_reference", NULL };
 
     for (int i = 0; others[i]; i++)
         if (strcmp(kind, others[i]) == 0)

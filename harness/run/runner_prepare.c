@@ -266,7 +266,8 @@ void kvr_runner_count_timed_once(struct runner *r)
         const struct kvr_settings *set = &r->sweep.cell[i].set;
 
         r->summary->timed_once += r->jobs[i].state == KVR_WAITING && set->timing &&
-                                  strcmp(set->kind, "bench") == 0 && set->jitter == 0;
+                                  strcmp(set->kind, "bench") == 0 && set->jitter == 0 &&
+                                  set->abba == 0;
     }
 }
 

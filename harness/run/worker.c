@@ -47,7 +47,9 @@
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/files/media/media.h"
+#include "harness/plan/baselines.h"
 #include "harness/plan/parts.h"
+#include "harness/run/abba.h"
 #include "harness/run/run.h"
 #include "harness/run/prompt_words.h"
 #include "harness/run/score.h"
@@ -623,6 +625,68 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
     return add(j, "warmup_ns", list);
 }
 
+/* One rollout of the method or of BF16 in a block A B B A. */
+struct turn {
+    struct kvr_dev *dev;
+    const struct kvr_scheme *method, *reference;
+    const struct kvr_rollout_request *req;
+};
+
+static enum kvr_status time_turn(void *ctx, bool method, int64_t *ns)
+{
+    const struct turn *t = ctx;
+    struct kvr_rollout_result r;
+
+    KVR_TRY(kvr_rollout_run(t->dev, method ? t->method : t->reference, t->req, NULL, NULL, &r));
+    *ns = r.wall_ns;
+    kvr_rollout_result_free(&r);
+    return KVR_OK;
+}
+
+static json_t *times_json(const int64_t *ns, int n)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; list && i < n; i++)
+        json_array_append_new(list, json_integer(ns[i]));
+    return list;
+}
+
+/* After the measured rollout, whose memory is in the books by then. *t stays empty for BF16, which has no
+ * pairs with itself. */
+static enum kvr_status measure_ratio(const struct job *j, struct kvr_dev *dev,
+                                     const struct kvr_rollout_request *req,
+                                     const struct kvr_scheme *scheme, struct kvr_abba *t)
+{
+    struct kvr_rollout_request plain = *req;
+    struct turn turn = { dev, scheme, NULL, &plain };
+    struct kvr_scheme *reference = NULL;
+    int64_t warm;
+    enum kvr_status st;
+
+    if (j->set.abba == 0 || strcmp(j->scheme, kvr_reference_plan) == 0)
+        return KVR_OK;
+    plain.keep_latents = false;
+    KVR_TRY(kvr_scheme_open(&reference, kvr_reference_plan, NULL, 0));
+    turn.reference = reference;
+    st = kvr_abba_open(t, j->set.abba);
+    if (st == KVR_OK)
+        st = time_turn(&turn, false, &warm); /* the method is warm */
+    if (st == KVR_OK)
+        st = kvr_abba_run(t, req->seed, time_turn, &turn);
+    kvr_scheme_close(&reference);
+    return st;
+}
+
+static enum kvr_status answer_ratio(struct job *j, const struct kvr_abba *t)
+{
+    if (t->n_pairs == 0)
+        return KVR_OK;
+    KVR_TRY(add(j, "abba_method_ns", times_json(t->method_ns, t->n_pairs)));
+    KVR_TRY(add(j, "abba_reference_ns", times_json(t->reference_ns, t->n_pairs)));
+    return add_own(j, "runtime_ratio", t->n_pairs, t->ratio, t->pair, t->n_pairs);
+}
+
 /* The network is freed first, and the decoder has its own memory accounting: it is not part of the
  * cell's memory. */
 static enum kvr_status decode_pixels(struct job *j, const struct kvr_dev *dev,
@@ -652,6 +716,7 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
                                   struct kvr_probe *probe)
 {
     struct kvr_rollout_result r;
+    struct kvr_abba ratio = { 0 };
     enum kvr_status st;
 
     KVR_TRY(warm_up(j, dev, scheme, req));
@@ -663,14 +728,19 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     kvr_host_peak_reset();
     KVR_TRY(kvr_rollout_run(dev, scheme, req, NULL, NULL, &r));
     st = answer_rollout(j, dev, &r);
+    if (st == KVR_OK && !probe)
+        st = measure_ratio(j, dev, req, scheme, &ratio);
     if (st == KVR_OK)
         st = decode_pixels(j, dev, req, &r);
     if (st == KVR_OK)
         st = answer_frames(j, kvr_model_config(req->model), &r);
     if (st == KVR_OK)
         st = add_measured(j, &r);
+    if (st == KVR_OK)
+        st = answer_ratio(j, &ratio);
     if (st == KVR_OK && probe)
         st = kvr_probe_answer(probe, r.cache.watch_ns, j->answer);
+    kvr_abba_free(&ratio);
     kvr_rollout_result_free(&r);
     return st;
 }

@@ -1,10 +1,11 @@
 -- The reference first, then from the least to the most compressed, as fidelity falls. The ends of the
--- intervals, and by whose rows they are found, are kvr_report_add_intervals's.
+-- intervals, and by whose rows they are found, are kvr_report_add_intervals's and kvr_report_add_ratios's.
 SELECT method, reading, 16.0 / compression AS bits, varying_bits, max_varying_bits, compression,
   resident_compression, psnr_db, NULL AS psnr_lo, NULL AS psnr_hi, psnr_floor, psnr_jitter,
   ssim, NULL AS ssim_lo, NULL AS ssim_hi, resident_bytes, peak_bytes,
   runtime_s, NULL AS runtime_lo, NULL AS runtime_hi,
   iif(runtime_s IS NULL, runtime_seen_s, NULL) AS runtime_seen_s, time_codes,
+  NULL AS runtime_ratio, NULL AS ratio_lo, NULL AS ratio_hi, NULL AS ratio_codes,
   n_ok || '/' || n_attempted AS n, {group}, machine, warning,
   settings || ', ' || machine AS of_settings
 FROM summary

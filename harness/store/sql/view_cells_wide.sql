@@ -2,7 +2,8 @@
 -- as the latest OK cell with the metrics of all. `machine`: times are only comparable within one value.
 -- `runtime_s` is a controlled time (`timing: true`, quiet machine, after a warm-up); otherwise it is NULL,
 -- `runtime_seen_s` is the uncontrolled time, and `time_codes` gives the reasons. is_control: a draw of the
--- BF16 rollout.
+-- BF16 rollout. `runtime_ratio`: time over BF16's in neighbouring rollouts (setting `abba`). DRIFT does not
+-- refuse it; every other reason does (`ratio_codes`).
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,
@@ -15,7 +16,9 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,
   CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,
   c.peak_bytes, c.host_peak_bytes, iif(c.why = '', c.wall_ns / 1e9, NULL) AS runtime_s,
-  c.wall_ns / 1e9 AS runtime_seen_s, c.why AS time_codes, c.attempt, c.session,
+  c.wall_ns / 1e9 AS runtime_seen_s, c.why AS time_codes,
+  iif(c.no_ratio = '', iif(c.is_baseline, 1.0, {c.score:runtime_ratio}), NULL) AS runtime_ratio,
+  c.no_ratio AS ratio_codes, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
     s.driver) || coalesce((SELECT ' #' || a.value FROM about a WHERE a.session = s.id
@@ -23,8 +26,9 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   {c.settings} AS settings,
   {c.root_settings} AS root_settings, c.jitter > 0 AND EXISTS (SELECT 1 FROM cell b
     WHERE b.key = c.baseline AND b.jitter = 0) AS is_control
-FROM (SELECT *, coalesce(time_codes, iif(timing, verdict_codes,
-    trim('UNTIMED ' || verdict_codes))) AS why FROM cell) c JOIN session s ON s.id = c.session
+FROM (SELECT *, iif(abba = 0, 'NO_PAIRS', trim(replace(why, 'DRIFT', ''))) AS no_ratio
+    FROM (SELECT *, coalesce(time_codes, iif(timing, verdict_codes,
+      trim('UNTIMED ' || verdict_codes))) AS why FROM cell)) c JOIN session s ON s.id = c.session
   LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of
 WHERE NOT EXISTS (SELECT 1 FROM cell t WHERE t.run = c.run AND (t.outcome = 'OK',
   t.finished, t.key) > (c.outcome = 'OK', c.finished, c.key))

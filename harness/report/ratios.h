@@ -1,0 +1,34 @@
+/* ratios.h - times relative to BF16's, from rollouts that are neighbours in time (setting `abba`).
+ *
+ *     KVR_TRY(kvr_ratios_read(&t, db, KVR_RATIOS_BY_SETTINGS, NULL));
+ *     row = kvr_ratio_find(t, "RTN_INT4", "nano, frames 42, ...");
+ *     kvr_table_number(t, row, KVR_RATIO);     NaN: no ratio, for the reason in KVR_RATIO_CODES
+ *
+ * The interval is over pairs. DRIFT does not refuse a ratio; load, throttling and an interval wider than a
+ * tenth (code WIDE) do. */
+#ifndef KVR_REPORT_RATIOS_H
+#define KVR_REPORT_RATIOS_H
+
+#include "harness/report/table.h"
+
+enum {
+    KVR_RATIO_METHOD,
+    KVR_RATIO_PLACE,
+    KVR_RATIO_PAIRS,
+    KVR_RATIO,
+    KVR_RATIO_LO,
+    KVR_RATIO_HI,
+    KVR_RATIO_CODES
+}; /* columns */
+
+#define KVR_RATIOS_BY_SETTINGS "settings || ', ' || machine"
+#define KVR_RATIOS_BY_UNIT     "rollout || machine || code || method"
+
+enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
+int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* -1: none */
+
+/* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table with `method` and
+ * `of_settings`; drops them where there is no such ratio at all. */
+enum kvr_status kvr_report_add_ratios(struct kvr_table *t, const char *db_path);
+
+#endif
