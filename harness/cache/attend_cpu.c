@@ -1,5 +1,8 @@
 /* attend_cpu.c - attention over spans with online softmax.
  *
+ * One team of threads runs a whole call: its functions share their loops out and wait only where one
+ * reads what another wrote.
+ *
  * Keys and values are read in tiles (attend_tiles.c). staged: all threads decode the tiles of a
  * piece (PIECE tokens) into scratch, then attend to them per (head, block of queries). fused: each
  * (head, run of queries) decodes its tiles into its own cache. Either way every query updates its
@@ -166,7 +169,7 @@ static void begin(const struct kvr_attend_job *job, const struct state *st)
     const int64_t n = rows_of(job);
     const float scale = 1.0f / sqrtf((float)d);
 
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
     for (int h = 0; h < heads; h++)
         for (int64_t r = 0; r < n; r++) {
             const int64_t at = h * n + r;
@@ -191,7 +194,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
     const int d = job->head_dim, dp = padded(d), heads = job->n_heads;
     const int64_t n = rows_of(job);
 
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2) nowait
     for (int h = 0; h < heads; h++)
         for (int64_t r = 0; r < n; r++) {
             const int64_t at = h * n + r, to = query_of(job, h, r);
@@ -268,13 +271,15 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
 
         if (!n_tiles)
             return;
+#pragma omp master
         kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp for schedule(static) collapse(2)
         for (int h = h0; h < h1; h++)
             for (int i = 0; i < n_tiles; i++)
                 stage(job, st, &tile[i], h, staged_at(tiles + (size_t)(h * TILES + i) * next, d));
+#pragma omp master
         kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
-#pragma omp parallel for schedule(dynamic) collapse(2)
+#pragma omp for schedule(dynamic) collapse(2)
         for (int h = h0; h < h1; h++)
             for (int b = 0; b < blocks; b++) {
                 const int64_t r0 = (int64_t)b * block, r1 = r0 + block < n ? r0 + block : n;
@@ -295,7 +300,7 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
     const size_t next = staged_floats(d), room = OWN / next;
     const int most = !job->bf16 ? 1 : room < KVR_BF16_GROUP ? (int)room : KVR_BF16_GROUP;
 
-#pragma omp parallel for schedule(dynamic) collapse(2)
+#pragma omp for schedule(dynamic) collapse(2)
     for (int h = 0; h < heads; h++)
         for (int i = 0; i < runs; i++) {
             const int64_t r0 = (int64_t)i * QRUN, r1 = r0 + QRUN < n ? r0 + QRUN : n;
@@ -340,17 +345,20 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
         if (any_rotated)
             kvr_int8_place(end, job->head_dim, job->n_heads, rows, &st.code_rot, &st.mu_rot);
     }
-    begin(job, &st);
-    if (job->int8)
-        kvr_int8_code_queries(job, &st);
-    if (job->fused)
-        run_fused(job, &st);
-    else if (!job->by_head)
-        run_staged(job, &st, s->tiles.p, 0, job->n_heads);
-    else
-        for (int h = 0; h < job->n_heads; h++)
-            run_staged(job, &st, s->tiles.p, h, h + 1);
-    finish(job, &st);
+#pragma omp parallel
+    {
+        begin(job, &st);
+        if (job->int8)
+            kvr_int8_code_queries(job, &st);
+        if (job->fused)
+            run_fused(job, &st);
+        else if (!job->by_head)
+            run_staged(job, &st, s->tiles.p, 0, job->n_heads);
+        else
+            for (int h = 0; h < job->n_heads; h++)
+                run_staged(job, &st, s->tiles.p, h, h + 1);
+        finish(job, &st);
+    }
 }
 
 const struct kvr_attend_kind kvr_attend_cpu = { .bytes = bytes,

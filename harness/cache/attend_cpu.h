@@ -130,7 +130,7 @@ size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
 /* Places them from `base` on; returns the end. */
 float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
-/* Computes mu and quantizes the queries in every space. */
+/* Computes mu and quantizes the queries in every space; all threads of a team call it. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);
 
 /* Packs keys or values of a tile, rows [n][D], into `out`. */

@@ -75,7 +75,7 @@ void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state 
 {
     const int d = job->head_dim, m = (int)rows_of(job);
 
-#pragma omp parallel for schedule(static)
+#pragma omp for schedule(static)
     for (int h = 0; h < job->n_heads; h++) {
         const int64_t at = (int64_t)h * m;
         const struct kvr_dot_queries plain = queries_from(&st->code, at, d);
