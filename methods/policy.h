@@ -249,10 +249,13 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Budget factor of a layer. `which` is "none" (1); "linear" (min + l/(L-1) (max-min), 1 for L = 1);
- * "falling" (linear from the last layer to the first); "moviegen" or "storyeval" (the study's
- * profiled tables for 30 layers, linearly interpolated by relative depth for other L); or a file
- * with one number per line and layer ('#' starts a comment), as written by `kvreel profile`. */
+/* Budget factor of a layer. `which` is
+ * - "none": 1;
+ * - "linear": min + l/(L-1) (max-min), 1 for L = 1;
+ * - "falling": linear from the last layer to the first;
+ * - "moviegen" or "storyeval": the study's profiled tables for 30 layers, linearly interpolated by relative
+ *   depth for other L;
+ * - a file with one number per line and layer ('#' starts a comment), as written by `kvreel profile`. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 bool kvr_layer_budget_is_file(const char *which);

@@ -56,7 +56,7 @@ static void center_decode(const struct kvr_stage_job *job, const struct kvr_stag
     const kvr_f16 *mean = (const kvr_f16 *)in->meta.p + h0 * d;
 
     (void)t0;
-    (void)mode; /* only grids are asked to add or subtract */
+    (void)mode; /* KVR_DECODE_SET; only grids add or subtract */
     for (int64_t t = 0; t < n; t++)
         for (int64_t c = 0; c < width; c++)
             out[t * width + c] += kvr_f16_to_f32(mean[c]);

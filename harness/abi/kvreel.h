@@ -141,7 +141,7 @@ int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *o
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
 /* Stored tokens of a layer that the next pass may see, oldest first: k, v [n,n_kv_heads,head_dim];
- * either may be NULL, and with both NULL only *n is told. */
+ * either may be NULL; with both NULL the call only sets *n. */
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n);
 int kvreel_cache_bytes(const kvreel_cache *c, struct kvreel_bytes *out);
 /* Nanoseconds since open or reset. */

@@ -18,7 +18,7 @@
  * quantized weights pq, so they sum to one.
  *
  * `top` is 127 where the CPU accumulates byte products in int32 (AVX-512 VNNI, AVX-VNNI, NEON) and
- * in portable C without SSSE3; it is 63 where pairs of products are added in int16 (AVX2, SSSE3),
+ * in portable C without SSSE3. It is 63 where pairs of products are added in int16 (AVX2, SSSE3),
  * whose range 2 * 127 * 127 just fits. `kvreel bench attention` reports the error against F32.
  *
  * Bytes are in panels of PAD columns, with four of the summed index adjacent: keys [tokens / PAD][D

@@ -484,7 +484,7 @@ struct gathered {
     struct queries q;
     struct sums *into;
     const struct kvr_buf *parts;
-    /* BF16 scratch [room,H,D] of staged spans, of which `used` tokens belong to the next launch; k NULL:
+    /* BF16 scratch [room,H,D] of staged spans; its first `used` tokens belong to the next launch. k NULL:
      * nothing is staged as BF16. A launch that another span forces leaves `used` alone. */
     kvr_bf16 *k, *v;
     int64_t room, used;

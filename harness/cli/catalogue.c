@@ -20,7 +20,7 @@ struct piece {
     size_t n;
 };
 
-/* How the study's reading differs is told in pieces that many rows share, each "Intended: .. Study: ..", and
+/* The differences of the study's reading are pieces that many rows share, each "Intended: .. Study: ..", and
  * one row's text is a few of them joined. Returns the first piece of `text` and moves it past that piece. */
 static struct piece next_piece(const char **text)
 {

@@ -20,7 +20,7 @@ struct codec_opts {
     struct kvr_arg_list in, set;
 };
 
-/* What every method is told besides its own options. */
+/* Options that every method gets besides its own. */
 struct where {
     int layers, layer, tokens_per_frame, frames_per_chunk, active_tokens;
 };

@@ -1,5 +1,5 @@
 /* cmd_completion.c - `kvreel completion`, made from the tables that the parser reads: an option
- * cannot be in one and not in the other. Values are asked of the program when they are wanted. */
+ * cannot be in one and not in the other. The script calls the program for values at completion time. */
 #include <string.h>
 
 #include "harness/cli/cli.h"
@@ -115,7 +115,7 @@ static void bash(FILE *f)
 
 /* --- zsh -------------------------------------------------------------------------------- */
 
-/* For single quotes, inside of which zsh's _arguments reads [ ] and :. */
+/* For text in single quotes, where zsh's _arguments gives [ ] and : a meaning. */
 static void zsh_text(FILE *f, const char *s)
 {
     for (; *s; s++) {

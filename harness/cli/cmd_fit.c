@@ -158,7 +158,7 @@ static int by_peak(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whoever needs least comes first. */
+/* Ascending by memory needed. */
 static enum kvr_status sort_rows(json_t *rows)
 {
     const size_t n = json_array_size(rows);

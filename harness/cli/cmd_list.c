@@ -153,7 +153,7 @@ static enum kvr_status add_suite(json_t *out, const char *name, const char *path
     return st;
 }
 
-/* One file that cannot be read does not hide the others: it is told, and the list goes on. */
+/* A file that cannot be read is reported; the list continues with the others. */
 static enum kvr_status list_found(json_t *out, const struct kvr_find *f,
                                   enum kvr_status (*one)(json_t *, const char *, const char *))
 {

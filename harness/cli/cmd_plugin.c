@@ -1,6 +1,6 @@
 /* cmd_plugin.c - `kvreel plugin`: `new` writes a method to begin with, `check` runs the contract tests.
  *
- * Each check runs in a process of its own, so that one that crashes is told like any other. */
+ * Each check runs in a process of its own, so a crash is reported like any other failure. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ struct tally {
 
 /* ---- one check, in a child --------------------------------------------------------------- */
 
-/* The device that is asked for, or whichever this program has beside the CPU. */
+/* The requested device; by default the device that this program was built with besides the CPU. */
 static void open_other(const char *name, struct kvr_conform *c, enum kvr_status *st)
 {
     static const char *const those[] = { "cuda", "emulated", NULL };

@@ -9,7 +9,7 @@ struct query_opts {
     int timeout_s, memory_mib;
 };
 
-/* Texts as they are, a config for one: nothing before, between rows a new line, in one a tab. */
+/* Unescaped text, a config for instance: no header, rows separated by newlines, columns by tabs. */
 static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
 {
     for (int r = 0; r < t->n_rows; r++)

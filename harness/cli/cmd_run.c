@@ -65,7 +65,7 @@ static json_t *phases_json(const struct kvr_run_summary *s)
                      bytes_json(s->frames_bytes));
 }
 
-/* Of a dry run: what is told before its summary. NULL: it is not asked for. */
+/* Dry run: text printed before its summary. NULL: none. */
 struct plan {
     json_t *methods, *files;
 };
@@ -271,7 +271,7 @@ static enum kvr_status read_preferences(struct kvr_preferences *s, const struct 
     return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
 }
 
-/* A cell whose program failed is measured all the same; that nobody has its number is said. */
+/* A cell whose metric program failed counts as measured; the missing number is reported. */
 static void say_failed_scores(const struct kvr_run_summary *s)
 {
     struct kvr_table *t;

@@ -115,7 +115,7 @@ const struct kvr_command kvr_command_stats = {
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
         "  kvreel stats windows --metric psnr      # chunk by chunk, with the floor of each\n"
-        "  kvreel stats growth --metric psnr       # what is put in, and what comes of it\n"
+        "  kvreel stats growth --metric psnr       # injected and accumulated error\n"
         "  kvreel stats timing --db out/timing.db --json\n"
         "  kvreel stats runs --db now.db --before then.db    # of two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",

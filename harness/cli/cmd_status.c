@@ -1,4 +1,4 @@
-/* cmd_status.c - `kvreel status`: where the sweeps of a database are, asked from anywhere. */
+/* cmd_status.c - `kvreel status`: progress of the sweeps of a database, readable while they run. */
 #include <math.h>
 #include <string.h>
 

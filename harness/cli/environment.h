@@ -1,4 +1,4 @@
-/* environment.h - the variables that kvreel reads, and those that only look like it.
+/* environment.h - the variables that kvreel reads, and warnings for misspelt ones.
  *
  *     kvr_environment_check(stderr);     before the command runs */
 #ifndef KVR_CLI_ENVIRONMENT_H
@@ -13,8 +13,8 @@ struct kvr_variable {
 
 extern const struct kvr_variable kvr_variables[]; /* ends with name NULL */
 
-/* One line for each KVREEL_* that is set and that nobody reads, with the nearest that is read: a
- * misspelt preference would otherwise do nothing, unseen. */
+/* One line for each KVREEL_* variable that is set but unknown, with the nearest known name: a misspelt
+ * preference would otherwise have no effect and no message. */
 void kvr_environment_check(FILE *to);
 
 #endif

@@ -8,11 +8,12 @@
  *
  * Layout: 8 bytes little-endian header length N, N bytes of JSON
  * {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}},
- * then the data. Refused, with file and tensor named: a header that is truncated,
- * too long (100 MB), not JSON, not an object; a duplicate name; an unknown dtype; a
- * shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows; offsets
- * that are negative, reversed, beyond the file, overlapping, leaving holes or trailing
- * bytes, or whose length is not shape x dtype; a key that is none of these. */
+ * then the data. Refused, with file and tensor named:
+ * - a header that is truncated, longer than 100 MB, or not a JSON object;
+ * - a duplicate name, an unknown key or dtype;
+ * - a shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows;
+ * - offsets that are negative, reversed, beyond the file, overlapping, with holes or trailing
+ *   bytes, or whose length is not shape x dtype. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
 

@@ -406,7 +406,7 @@ static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn
     enum kvr_status st;
 
     if (!getenv(
-            "CUDNN_LOGDEST_DBG")) /* its own variable: whoever sets it wants the whole log there */
+            "CUDNN_LOGDEST_DBG")) /* the user's own setting of cuDNN's log stays */
         c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
     st = plan(c, p, shape);
     c->SetCallback(0, NULL, NULL);

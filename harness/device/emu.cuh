@@ -456,7 +456,7 @@ static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
 }
-/* Byte i of the result is the byte of (b, a) that hex digit i of `which` selects. */
+/* Byte i of the result is byte number (hex digit i of `which`) of the pair (b, a). */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
 {
     const uint64_t both = (uint64_t)b << 32 | a;

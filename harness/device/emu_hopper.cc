@@ -660,7 +660,7 @@ static unsigned warps_of_block(const struct kvr_stream *s)
     return (s->n_threads + 31) / 32;
 }
 
-/* Registers that the launch allocated, and those that warps hold: per thread, times warps. */
+/* Registers allocated by the launch and held by warps: per thread, times warps. */
 static int pool_of(const struct kvr_stream *s)
 {
     return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);
@@ -999,7 +999,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
         const size_t byte = offset + k * from->unit;
 
         if (serial_of(cell[k].write) != s->serial)
-            fail("shared memory '%s', byte %zu: %s, but nobody has written it", from->name, byte,
+            fail("shared memory '%s', byte %zu: %s, but never written", from->name, byte,
                  how);
         if (cell[k].write & COMING)
             fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",
@@ -1198,7 +1198,7 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
                 const stamp then = cell[k].write;
 
                 if (serial_of(then) != s->serial)
-                    fail("shared memory '%s', byte %zu: %s, but nobody has written it", m->in->name,
+                    fail("shared memory '%s', byte %zu: %s, but never written", m->in->name,
                          byte, how);
                 if (then & COMING)
                     fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in "

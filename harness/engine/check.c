@@ -95,7 +95,7 @@ enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name,
     return KVR_OK;
 }
 
-/* Tensors nobody compared: inputs are expected, anything else is said to be unknown. */
+/* Tensors that no check compared: inputs are expected, others are reported as unknown. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs)
 {
     for (int i = 0; i < kvr_st_count(k->file); i++) {

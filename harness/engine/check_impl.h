@@ -37,7 +37,7 @@ enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test
 /* Recorded floats of exactly n values; borrowed of the file. */
 enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
                                   const float **out);
-/* Tensors that nobody compared: inputs, which end with NULL, are expected; others are unknown. */
+/* Tensors that no check compared: `inputs` (ends with NULL) are expected; others are unknown. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs);
 
 /* A cache of the model's shape; window 0: all frames stay. */

@@ -78,7 +78,7 @@ struct kvr_dit {
     struct kvr_graph_counts graph_counts;
 };
 
-/* Does the host have to bring what it makes? Not where only sizes are asked for. */
+/* Whether the host computes and copies its inputs; false if only sizes are needed. */
 static inline bool kvr_dit_apart(const struct kvr_dit *d)
 {
     return d->dev && !kvr_dev_in_host(d->dev);

@@ -1,4 +1,4 @@
-/* dit_open.c - memory of the network, and what is asked of it besides forwards. */
+/* dit_open.c - opens the network, allocates its memory, and answers queries about it. */
 #include "harness/engine/dit_impl.h"
 
 #include <stdlib.h>

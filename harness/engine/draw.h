@@ -2,9 +2,9 @@
  *
  *     kvr_draw_tensor(1, "blocks.0.ffn.0.weight", 2, (int64_t[]){ 8960, 1536 }, w);
  *
- * Element i of a tensor is a function of (seed, the tensor's name, i): a counter-based draw
- * (rng.h), so a part of it can be made alone, on any thread or device, in any order, and a tensor
- * does not change when other layers are left out. The uniform words are used and not normals:
+ * Element i of a tensor is a counter-based function of (seed, the tensor's name, i) (rng.h). Parts can
+ * be computed on any thread or device in any order, and a tensor does not change when other layers
+ * are omitted. The uniform words are used and not normals:
  * they need no logarithm, and so are the same bytes everywhere.
  *
  *     value = bound * (2 u - 1)    u of stream (seed, KVR_RNG_WEIGHTS, a, b), element i

@@ -347,7 +347,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 
 /* ---- BF16 ------------------------------------------------------------------------------- */
 
-/* What the library is asked for: it adds nothing to what is there. */
+/* The product requested from the library; beta = 0. */
 static int asked(enum kvr_linear_end end)
 {
     return end == KVR_LINEAR_ADDED ? KVR_LINEAR_ROUNDED : (int)end;

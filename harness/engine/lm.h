@@ -37,7 +37,7 @@ struct kvr_cache_shape kvr_lm_cache_shape(const struct kvr_model *m, int chunk);
 
 /* Sees the rotated keys and the values, [T,n_kv_heads,D] each, that a layer appends. */
 typedef void kvr_lm_keep_fn(void *ctx, int layer, const float *k, const float *v);
-void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx); /* NULL: nobody */
+void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx); /* fn NULL: stop */
 
 /* KVR_EINVAL: an id outside of the vocabulary, or more tokens than there is context for. */
 enum kvr_status kvr_lm_forward(struct kvr_lm *lm, struct kvr_cache *cache, const int32_t *ids,

@@ -1,6 +1,6 @@
 /* model.c - a model folder into packed weights.
  *
- * Weights are found under Wan's names, or under those that other programs give them
+ * Weights are found under Wan's names or under the names of other programs
  * (harness/files/weights/names.def). Every tensor the configuration wants must be there in its
  * shape, and nothing else that is the model's. Random weights are drawn one at a time: beside the
  * packed layers the host holds one tensor. */
@@ -295,7 +295,7 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
 {
     char text[KVR_STAMP_LEN];
 
-    if (!kvr_file_stamp(path, text, quiet)) { /* whoever opens it will say so */
+    if (!kvr_file_stamp(path, text, quiet)) { /* opening it reports the error */
         *quiet = false;
         return KVR_OK;
     }
@@ -329,8 +329,8 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
     return kvr_sha256_close(&h, out);
 }
 
-/* The hash is that of what was loaded: nobody wrote to the files between `before`, which was taken
- * before they were opened, and now. */
+/* The hash belongs to the loaded bytes if the files have not changed since `before`, a stamp taken
+ * before they were opened. */
 static enum kvr_status identify(struct kvr_model *m, const struct paths *p, const char *before,
                                 const struct kvr_model_use *use)
 {

@@ -50,7 +50,7 @@ struct kvr_model_config {
     double timestep_shift;
     int n_steps;
     double steps[KVR_MAX_STEPS];  /* as listed, before warping: 1000, 750, ...; none under UniPC */
-    enum kvr_timesteps timesteps; /* what becomes of them (schedules.def) */
+    enum kvr_timesteps timesteps; /* how they map to timesteps of the network (schedules.def) */
     bool rounded_timesteps;       /* given to the network in the type it computes in */
     double context_timestep;
     enum kvr_predicts prediction;
@@ -156,7 +156,7 @@ const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
 enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* whose that file is */
-/* Hex; the same while nobody wrote to those files: of their inodes, sizes and times of change.
+/* Hex, from the files' inodes, sizes and change times: equal while the files are unchanged.
  * Empty when one was written less than a second before, for then a stamp would not show the next
  * write. */
 const char *kvr_model_stamp(const struct kvr_model *m);

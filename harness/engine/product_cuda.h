@@ -61,8 +61,8 @@ struct kvr_product {
 /* Whether the stream's device is of compute capability 9.0 and the program has its code. */
 bool kvr_product_here(const struct kvr_stream *s);
 
-/* Whether the launcher takes it: k a multiple of 32; n and columns of 8, columns >= n (equal for a
- * residual); x, w and y aligned to 16 bytes, biases, gates and squares to 8; m and m * columns below 2^31. */
+/* Whether the launcher takes it: k a multiple of 32; n and columns multiples of 8, columns >= n (equal for
+ * a residual). x, w and y are aligned to 16 bytes, biases, gates and squares to 8; m * columns < 2^31. */
 bool kvr_product_can(const struct kvr_product *p);
 
 /* False: nothing was launched, since the driver makes no map of x or w. */

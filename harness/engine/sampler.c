@@ -24,7 +24,7 @@ struct run {
     float *from, *m[3];
     float *first;   /* [frame_elems]: the video's first frame, given; NULL: none */
     int32_t *flag;  /* of the device: a value is not finite */
-    float *history; /* [chunks, n] of the host: what was committed; NULL: nobody asks */
+    float *history; /* [chunks, n], host: the committed latents; NULL: not kept */
     float *host;    /* [n]; NULL on the CPU, where the device's memory is the host's */
 };
 

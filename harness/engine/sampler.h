@@ -2,9 +2,9 @@
  *
  * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i; what other
  * schedules make of it is in schedules.def.
- * For each chunk: x = noise; for each warped step: x0 from the network, then
+ * For each chunk: x = noise. For each warped step: x0 from the network, then
  * x = (1 - sigma') x0 + sigma' eps with fresh eps, or the next sample by UniPC (unipc.h), which draws
- * nothing; last a clean pass at the context timestep over x0, which leaves the cache. Without it
+ * nothing. Last, a clean pass over x0 at the context timestep writes the cache. Without it
  * (last_step) the last step's own forward does.
  *
  * What hooks and noise functions see and write is the host's memory, and so are the latents. */
@@ -54,9 +54,8 @@ struct kvr_noise {
 enum { KVR_MAX_DRAW = (1 << 24) - 1 };
 kvr_noise_fn kvr_noise_moved;
 
-/* What a change of the prompt does to the cache: nothing; the visible chunks pass once more, clean and
- * under the new prompt, over an emptied cache (LongLive, arXiv:2509.22622); or all but the sink is given
- * up. */
+/* What a change of the prompt does to the cache: KEEP leaves it unchanged; RECACHE recomputes the visible chunks with a
+ * clean pass under the new prompt (LongLive, arXiv:2509.22622); RESET drops all but the sink. */
 enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
 extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
 
@@ -84,8 +83,8 @@ struct kvr_sample_hooks {
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
     /* The video's first latent frame, given [frame_elems] in memory of the host, as Wan2.2-TI2V takes an
-     * image: before every step and at the end it replaces frame 0 of the sample, and the network sees it
-     * at timestep 0 while the other frames have the step's. Not with n_given. NULL: it is generated. */
+     * image. It replaces frame 0 of the sample before every step and at the end, at timestep 0; the other
+     * frames have the step's. Not with n_given. NULL: it is generated. */
     const float *first;
     /* Teacher forcing: writes the x0 of a step that the rollout goes on from in place of its own,
      * in memory of the host. Of the last step the clean pass takes it, so that the next chunk goes

@@ -1,13 +1,13 @@
-/* baselines.h - what every comparison wants beside its methods, whether or not it was asked for:
- * eight bits, integers and floats, per token and head, and an uncoded cache that saves the same
- * bytes by holding fewer frames.
+/* baselines.h - default baselines of a sweep: INT8 and FP8 with a scale per token and head, and shorter
+ * BF16 windows that take the bytes of the sweep's methods.
  *
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
- * `baselines: auto` takes them in a sweep of three methods or more besides BF16: both of eight bits,
- * and of the windows one, or as many as make all a quarter of the methods listed, those first that
- * most methods stand beside; `all` takes every one, `none` none. A window that would show as much as the cell's own is left out in any case. */
+ * `baselines: auto` adds them to a sweep of three methods or more besides BF16: both 8-bit formats and one
+ * window, or more windows while baselines are at most a quarter of the methods. Windows near the bytes of
+ * most methods come first. `all` adds every one, `none` none. A window as long as the cell's own is never
+ * added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 

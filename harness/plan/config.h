@@ -87,7 +87,7 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    char device_is[128]; /* the one that was found, by whoever makes the sweep: "NVIDIA H200" */
+    char device_is[128]; /* the device found, set by the sweep's caller: "NVIDIA H200" */
     int n_models, n_suites, n_methods, n_metrics, n_commands;
     struct kvr_config_model *model;
     int n_plugins;
@@ -101,7 +101,7 @@ struct kvr_config {
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
     double until; /* stop repeating a cell when its median is known to this part; 0: never */
     struct kvr_rules rules;
-    bool (*stopped)(void); /* set by whoever makes the sweep: shall it be given up? NULL: never */
+    bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */
 };
 
 /* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */

@@ -73,7 +73,7 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
     return st;
 }
 
-/* `all` NULL: the encoder is asked for where the model is as large as Wan's. */
+/* `all` NULL: the encoder is required for models of Wan's size. */
 static enum kvr_status model_files(const struct lister *l, const struct kvr_config *all,
                                    const char *dir)
 {

@@ -20,8 +20,8 @@ typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 /* Does a prompt of the sweep go through such a model's text encoder? */
 bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model);
 
-/* Those that a rollout of the model in this folder reads, its text encoder's and its own decoder's
- * where it is Wan's. What kvr_model_config_read says of its config. */
+/* The files that a rollout of the model in this folder reads: weights and, for Wan, those of the text encoder
+ * and decoder. What kvr_model_config_read says of its config. */
 enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void *ctx);
 
 enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn, void *ctx);

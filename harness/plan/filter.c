@@ -174,7 +174,7 @@ void kvr_filter_close(struct kvr_filter **f)
     *f = NULL;
 }
 
-/* A field's text; for those that are numbers also *number. */
+/* A field's text; numeric fields also set *number. */
 static const char *field_of(const struct kvr_cell *c, int field, char *buf, size_t n,
                             double *number)
 {

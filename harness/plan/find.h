@@ -1,9 +1,12 @@
 /* find.h - where models/ and configs/ are: the names in a sweep are not paths.
  *
- * Looked up, in this order: below the working directory, beside the config file and its
- * parent folder, below $KVREEL_DATA, below PREFIX/share/kvreel of the program, in the folder above
- * the program's own (a build tree), and last as a folder or file of that name in the working
- * directory or beside the config file. */
+ * Search order:
+ * 1. below the working directory;
+ * 2. beside the config file and its parent folder;
+ * 3. below $KVREEL_DATA;
+ * 4. below PREFIX/share/kvreel of the program;
+ * 5. in the folder above the program's own (a build tree);
+ * 6. as a folder or file of that name in the working directory or beside the config file. */
 #ifndef KVR_PLAN_FIND_H
 #define KVR_PLAN_FIND_H
 

@@ -89,7 +89,7 @@ static double try_value(struct search *s, double x, bool whole)
     return bits;
 }
 
-/* Between the bounds, the last of which is brought within what the rollout can hold. */
+/* Between the bounds; the upper one is clamped to what the rollout can hold. */
 static void halve_in(struct search *s, double lo, double hi, bool whole)
 {
     const double tokens = (double)s->frames * s->geo->tokens_per_frame;

@@ -2,9 +2,9 @@
  *
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
- * `fit B` asks for the value of that one option with which the cache at the end of the rollout
- * takes most, but B bits or fewer for each element that a BF16 cache of the same frames would hold,
- * by kvr_predict: exact where bytes do not depend on the data. The window plays no part: all frames
+ * `fit B` solves one option: the value with the most predicted bytes at the end of the rollout within B bits
+ * per element of a BF16 cache of the same frames (kvr_predict). It is exact where bytes do not depend on
+ * the data. The window plays no part: all frames
  * are counted as held. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H

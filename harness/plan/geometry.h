@@ -5,8 +5,8 @@
 #include "harness/cache/predict.h"
 #include "harness/plan/config.h"
 
-/* A file has the keys of a model's config.json. Those that only weights need (ffn_dim,
- * freq_dim, text_dim, text_len, in_dim) may be absent: n_params is 0 then. */
+/* A file has the keys of a model's config.json. Keys that only weights need (ffn_dim,
+ * freq_dim, text_dim, text_len, in_dim) may be absent; n_params is then 0. */
 enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
 /* Its first n_layers alone; 0: all. KVR_EINVAL: more than it has, or of a geometry that is built in
  * and not known in parts. */

@@ -12,7 +12,7 @@ static const struct {
     const char *key, *variable;
     enum kind kind;
     int lo, hi;
-    const char *def; /* of those that a sweep cannot have */
+    const char *def; /* default, for preferences that a sweep cannot set */
 } known[KVR_N_PREFS] = {
     [KVR_PREF_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
     [KVR_PREF_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },

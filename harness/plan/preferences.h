@@ -31,7 +31,7 @@ enum kvr_preference_rank { KVR_RANK_NONE, KVR_RANK_FILE, KVR_RANK_ENVIRONMENT, K
 
 struct kvr_preferences {
     struct {
-        enum kvr_preference_rank rank; /* NONE: nobody said anything */
+        enum kvr_preference_rank rank; /* NONE: the default */
         char *text, *from;             /* owned; from: a file, a variable, an option */
         int line, column;              /* in that file, else 0 */
         long long number;
@@ -55,7 +55,7 @@ int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 
-/* Those that a sweep cannot have, as comments with where they come from. */
+/* Preferences that a sweep cannot set, as comments with their source. */
 enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to);
 
 #endif

@@ -10,8 +10,8 @@
  *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
  *
  * A prompt of several shots becomes one line that says where each begins (workload/shots.h); the last
- * one goes to the end. Their embeddings are the tensors `cut1.1`, `cut1.2`, ... of a pack, or those that
- * each shot names itself.
+ * one goes to the end. Their embeddings are the tensors `cut1.1`, `cut1.2`, ... of a pack, or each shot
+ * names its own.
  *
  * A prompt with a word that the model has not learnt says so, and `kvreel settle` leaves it out:
  *

@@ -86,7 +86,7 @@ static bool shows_all(const struct kvr_cell *c)
            strtod(c->fit.value, NULL) >= (double)c->set.window;
 }
 
-/* What nobody asked for is no hole where it cannot be. */
+/* An unsupported default baseline is omitted instead of being listed as a hole. */
 static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int first)
 {
@@ -196,9 +196,8 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     }
 }
 
-/* Draws of the BF16 rollout alone, where the sweep does not say what it wants moved. They are for
- * the distance of two free rollouts, so that nothing without frames needs them, nothing under a
- * teacher, which leaves BF16 what it is, and nobody who asks for times. */
+/* Draws of the BF16 rollout alone, if the sweep does not set `jitter`. They measure the distance of two free
+ * rollouts, so cells without frames, cells under a teacher and timed sweeps need none. */
 static int control_draws(const struct kvr_config *c, const struct point *p)
 {
     enum { MOST = 4, SHARE = 4 };

@@ -41,7 +41,7 @@ struct kvr_sweep {
     struct kvr_cell *cell; /* groups together, each with its baseline first */
 };
 
-/* `config` must outlive the sweep. Facts of its models; of traces none are asked for. All cells are
+/* `config` must outlive the sweep. Reads its models' facts; traces need none. All cells are
  * selected. KVR_EINVAL with file, line and
  * column: unknown methods and options, prompts the model cannot read, frames that are not
  * whole chunks. What cannot run although it is written correctly is a cell that is not possible. */

@@ -33,8 +33,8 @@ void kvr_sweep_free_cell(struct kvr_cell *c)
     free(c->spec);
 }
 
-/* A given label speaks for its options, unless they were listed with several values. Two budgets
- * may have one answer, so a budget is told beside it. */
+/* A given label stands for its options, unless they were listed with several values. Two budgets may solve
+ * to one value, so the label also shows the budget. */
 static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 {
     bool named = m && m->label;

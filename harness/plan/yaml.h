@@ -6,10 +6,10 @@
  *     KVR_TRY(kvr_yaml_int(n, 1, 100000, &frames));
  *     kvr_yaml_close(&y);
  *
- * Nodes and their text belong to the document. Refused with file, line and column: what is
- * not YAML, a key given twice, a key that is not plain text, explicit tags, NUL characters,
- * a second document, aliases of something unfinished, and more than KVR_YAML_MAX_BYTES,
- * _DEPTH or _NODES (aliases counted as often as they are used). */
+ * Nodes and their text belong to the document. Refused with file,
+ * line and column: invalid YAML, a duplicate key, a key that is not plain text, explicit tags, NUL
+ * characters, a second document, an alias inside its own anchor. So is more than KVR_YAML_MAX_BYTES,
+ * _DEPTH or _NODES (aliases count at each use). */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 
@@ -65,8 +65,7 @@ enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ..
 /* NULL when `map` has no such key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
-/* Keys that begin so belong to whoever wrote the file, and are ignored as Compose files do: a place for
- * anchors. */
+/* Prefix of the user's own keys, which are ignored as in Compose files: a place for anchors. */
 #define KVR_YAML_EXTENSION "x-"
 
 /* `n` must be a map, and each of its keys one of the NULL-terminated `allowed` or an extension. */

@@ -7,7 +7,7 @@
  * the commands to run a row again name.
  *
  * Runs are compared within one model (by the weights' hash), one group of settings and one machine with its
- * card, and never across; of a cell that two databases hold in the same place the first counts. Methods
+ * card, never across. If two databases hold the same cell in the same place, the first counts. Methods
  * of equal bits per element, rounded up, form a class. The rank is 1 + the number of methods that are better beyond doubt: paired over shared
  * prompts, at least KVR_PAIRS_MIN of them, with Holm's correction over all pairs of the class (pairs.h). Equal
  * ranks are ties. */

@@ -166,7 +166,7 @@ enum kvr_status kvr_board_page(const json_t *doc, char **out)
         fputs(json_integer_value(json_object_get(rule, "direction")) > 0 ? "higher" : "lower", to);
         fprintf(
             to,
-            " is better. With fewer than %lld shared prompts no two methods are told apart. A rank "
+            " is better. With fewer than %lld shared prompts all ranks are ties. A rank "
             "with = is shared. The same as data: <a href=\"board.json\">board.json</a>. Commands "
             "are run in this folder.</p>\n",
             (long long)json_integer_value(json_object_get(rule, "least_prompts")));

@@ -7,8 +7,8 @@
 
 #include "harness/report/table.h"
 
-/* A prompt whose BF16 rollout, with noise that nobody sees moved, ends up less than so many
- * decibels from itself has two possible videos: that is 4.5 levels of 255 in the mean. */
+/* A prompt has two possible videos if a BF16 draw with imperceptibly perturbed noise is this many decibels or
+ * less from the unperturbed rollout: a mean error of 4.5 levels of 255. */
 #define KVR_TWO_VIDEOS_DB "35"
 
 /* Which of the differences between means of two methods come of chaos alone: 95 % of them are

@@ -5,10 +5,15 @@
  *     kvr_ledger_table(&l, &table);
  *     kvr_ledger_free(&l);
  *
- * A ledger is a YAML file: `sources`, by a short name the paper; `margins`, by metric the difference
- * that counts as none; `methods`, by label {method, options} of those that are no row of the registry;
- * `settle`, what `kvreel settle` runs (settle.h);
- * `claims`, each with
+ * A ledger is a YAML file with
+ *
+ *     sources     paper by short name
+ *     margins     equivalence margin by metric
+ *     methods     {method, options} by label, for methods that are not rows of the registry
+ *     settle      the sweeps of `kvreel settle` (settle.h)
+ *     claims      a list
+ *
+ * A claim has
  *
  *     id, says, source, at    what is said, and where it stands
  *     published               the printed difference, positive as the claim says, in the metric's unit
@@ -39,9 +44,9 @@
  *     futile           24 prompts or more, and a verdict would need more than `most`
  *     cannot be told here    none of these yet, or not on this machine; `why` says which
  *
- * The margin is the ledger's, or what chaos does, whichever is more: 1 - the mean of the BF16 rollout's
- * draws for an SSIM, for a PSNR p with the floor f of those draws 10 log10(1 + 10^((p - f) / 10)), the
- * decibels that the error of chaos adds to an error of p. Prompts with two possible videos (chaos.h)
+ * The margin is the larger of the ledger's and the chaos part. For an SSIM that is 1 - the mean over the BF16
+ * rollout's draws. For a PSNR p with the draws' floor f it is 10 log10(1 + 10^((p - f) / 10)): the decibels
+ * that the chaos error adds to an error of p. Prompts with two possible videos (chaos.h)
  * are no part of the floor. */
 #ifndef KVR_REPORT_CLAIMS_H
 #define KVR_REPORT_CLAIMS_H
@@ -164,7 +169,7 @@ enum kvr_status kvr_claim_elsewhere(struct kvr_claim *c, struct kvr_claim_values
 /* The method in its other reading, NAME@study for NAME and back; the same where there is none. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
 bool kvr_claim_has_reading(const char *name); /* a method with that reading exists */
-/* What nobody sees of a metric, unless a ledger says otherwise; 0: not known. */
+/* Default equivalence margin of a metric; 0: unknown metric. */
 double kvr_usual_margin(const char *metric);
 /* 0: metric without a margin. */
 double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);

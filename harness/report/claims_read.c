@@ -39,7 +39,7 @@ static enum kvr_status text_of(const struct kvr_yaml_node *map, const char *key,
 
 /* --- margins and methods ---------------------------------------------------------------- */
 
-/* What nobody sees, where a ledger does not say otherwise. */
+/* Default equivalence margins, where a ledger has none. */
 static const struct {
     const char *metric;
     double margin;

@@ -11,7 +11,7 @@
 
 KVR_STATEMENT(claims_values);
 
-/* Columns of cells_wide are asked for by their names, metrics through their cells. */
+/* Columns of cells_wide are selected by name, metrics through their cells. */
 static const char *value_of(const char *metric, char *room, size_t size)
 {
     static const char *const columns[] = { "compression", "resident_compression",

@@ -44,7 +44,7 @@ struct kvr_fig_point {
     double x, y;                   /* scaled; NaN where there is none */
     double x_lo, x_hi, y_lo, y_hi; /* intervals, the same */
     bool drawn, baseline, study;
-    bool front;        /* nobody dominates it for sure, by the rule of pareto.h */
+    bool front;        /* no method surely dominates it (pareto.h) */
     bool corner;       /* of the line: by the means alone, which noise moves */
     bool named;        /* where points crowd, only some are */
     bool bar;          /* its interval is drawn: of all, where points crowd of the corners */
@@ -110,8 +110,8 @@ double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, doub
 /* Marks front and corner. Without a column `verdict` the means stand for both. */
 void kvr_fig_front(struct kvr_figure *f);
 
-/* Gives *rows the columns `verdict` and `p_front`, those of kvr_pareto() over the two axes, where
- * both have a better end and the rows say of which machine they are. */
+/* Adds the columns `verdict` and `p_front` of kvr_pareto() over the two axes, if both axes have a better
+ * direction and the rows have a machine. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 

@@ -37,8 +37,8 @@ struct kvr_front {
     const double *margin;    /* [K] */
 };
 
-/* probability [M]: share of the resamples of the prompts, the same prompts for all methods, in
- * which nobody dominates the method by the rule above with lo = hi. A resampled mean strays from
+/* probability [M]: share of resamples of the prompts (the same for all methods) in which
+ * no method dominates this one by the rule above with lo = hi. A resampled mean strays from
  * value by sqrt(n / (n - 1)) times as far as it does, since means of n resampled values stray too
  * little by that (T. Hesterberg, Am. Statistician 69 (2015) 371). Fewer than two prompts cannot
  * stray. A function of its arguments. KVR_ENOMEM. */

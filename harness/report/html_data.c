@@ -1,7 +1,7 @@
 /* html_data.c - what the page shows, as JSON: each statement a table {"c": columns, "r": rows}.
  *
- * Columns whose name ends with _json hold arrays that SQLite made of numbers; they go out as they
- * are. Long series are arrays of one row, so that a page of a thousand cells stays small. */
+ * Columns whose name ends with _json hold JSON arrays made by SQLite and are copied
+ * verbatim. Long series are arrays of one row, so that a page of a thousand cells stays small. */
 #include "harness/report/html.h"
 
 #include <math.h>
@@ -137,7 +137,7 @@ static void put_metrics(FILE *to)
           to);
 }
 
-/* Numbers of other programs, of which a sweep says which way is better. */
+/* Metrics of other programs, whose better direction the sweep declares. */
 static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
 {
     struct kvr_table *t;

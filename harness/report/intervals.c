@@ -146,7 +146,7 @@ static int by_ssim(const void *pa, const void *pb)
     return a->from - b->from;
 }
 
-/* From the best down: whoever ties with nobody above who has a letter of his own gets the next. The
+/* From the best down: a method that ties with no lettered method above it gets the next letter. The
  * letters say something of every pair, so that Bonferroni's factor is the number of pairs. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
                                  struct room *room)

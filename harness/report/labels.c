@@ -81,8 +81,8 @@ static double distance(const struct box *b, double x, double y)
     return hypot(fmax(fmax(b->x0 - x, x - b->x1), 0.0), fmax(fmax(b->y0 - y, y - b->y1), 0.0));
 }
 
-/* How many other marks a reader could take the name for: without a line to its own mark those that
- * are no farther from it, with one those that it stands beside. */
+/* Number of other marks that a reader could take the label for. Without a leader line these are marks as near
+ * as its own; with one, marks adjacent to the label. */
 static int misread(const struct kvr_label *l, const struct box *b, const struct kvr_label_field *f)
 {
     const double reach = l->leader ? f->radius + gaps[1] : distance(b, l->x, l->y) + 3.0;

@@ -1,8 +1,7 @@
 /* labels.h - where names stand beside points, so that they do not cover each other.
  *
- * Pixels, y upwards. Every label tries places around its point, near ones first, and takes the
- * one that covers least: of other labels, of points, of given lines and bars, and that reads least as
- * the name of another point. A few rounds let earlier labels make room for later ones. The same
+ * Pixels, y upwards. Every label tries positions around its point, near ones first. It takes the one that
+ * covers the least of other labels, points, lines and bars and is least ambiguous between points. A few rounds let earlier labels make room for later ones. The same
  * input gives the same places. */
 #ifndef KVR_REPORT_LABELS_H
 #define KVR_REPORT_LABELS_H
@@ -27,7 +26,7 @@ struct kvr_label_field {
     double height;                   /* of a line of text */
     double radius;                   /* of a point's mark */
     int n_points;                    /* to keep clear of: marks, and behind them other things */
-    int n_marks;                     /* of these those that a name could be taken for */
+    int n_marks;                     /* of these the marks, which come first: a label could be taken for theirs */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;

@@ -5,9 +5,9 @@
  *     kvr_holm(p, m, adjusted);                  p [m]: c.p of all comparisons of a table
  *     if (kvr_separable(&c, adjusted[i])) ...
  *
- * The test flips signs: if A and B are the same, A - B is as likely as B - A in every prompt, so
- * that all 2^n choices of signs of d are equally likely, and p is the share of them whose sum is at
- * least as far from 0 as the one seen (R. A. Fisher, The Design of Experiments, 1935, section 21).
+ * A sign-flip permutation test: if A and B are the same, A - B and B - A are equally likely in every
+ * prompt, and so are all 2^n choices of signs of d. p is the share of them whose sum is at least as far
+ * from 0 as the observed one (R. A. Fisher, The Design of Experiments, 1935, section 21).
  * It assumes that the prompts are independent and that a difference is symmetric about 0 when there
  * is none, and nothing of its shape. Where only the means are equal, and the differences skewed,
  * it may err more often; so "separable" also asks that the interval of the mean leave 0 out, which

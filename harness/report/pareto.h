@@ -6,16 +6,15 @@
  *                                     .margins = "ssim=0.005" };
  *     KVR_TRY(kvr_pareto(&t, &o));
  *
- * The rule is that of stats/front.h: A dominates B when it is nowhere worse by more than the margin
- * and somewhere better by more, for sure; does not, when that is sure; else it is undecided. For
- * sure: by the interval of the differences over the prompts that both have, seeds, repeats and
- * draws being means of their prompt; its level is 1 - 0.05 / (number of rivals), so that a method
- * is wrongly called dominated in at most one table of twenty, however many rivals it has. With
- * fewer than six prompts nothing is known of what is noisy. Bytes and compression are exact. A
- * margin that nobody says is what chaos alone does to the difference of two means (chaos.h). Only
- * rows of the same settings and machine are compared. A method without a value for every objective
- * is named, and neither dominates nor is dominated; nor does one whose mean of a metric lies beyond a
- * bound, or that has no value of it: what is cheap and wrong is no rival. */
+ * The rule is that of stats/front.h: A dominates B if it is surely worse nowhere by more than the margin and
+ * surely better somewhere by more. If the contrary is sure, it does not; else the pair is undecided. "Surely"
+ * means by the interval of the paired differences over shared prompts, averaged per prompt. Its level is
+ * 1 - 0.05 / (number of rivals), so at most one table of twenty wrongly calls a method dominated. With
+ * fewer than six prompts noisy objectives are undecided. Bytes and compression are exact. The default margin
+ * is the effect of chaos on the difference of two means (chaos.h). Only
+ * rows of the same settings and machine are compared. A method without a value for every objective is
+ * listed as incomplete; one whose mean lies beyond a bound, or is missing, as beyond. Neither kind
+ * dominates or is dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 
@@ -33,17 +32,16 @@ struct kvr_pareto_options {
     bool front_only;        /* leaves out who is dominated or incomplete */
 };
 
-/* The study's four, by its own objectives; those that a database lacks are left out, said so. */
+/* The study's four fronts, by its objectives; the note names objectives that the database lacks. */
 struct kvr_frontier {
     const char *name, *title, *objectives;
 };
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
 /* Rows: the front by its first objective, then the undecided, then the others. Columns: method,
- * verdict (front: nobody dominates it, for sure; undecided; dominated; beyond a bound; incomplete), each objective,
- * p_front (share of the resamples of the prompts in which nobody dominates it), dominated_by, why,
- * settings. KVR_EINVAL: objectives or margins that cannot be read or are not known; KVR_ENOTFOUND:
- * one that nobody has, or nobody to compare. */
+ * verdict (front, undecided, dominated, beyond, incomplete), each objective, p_front (share of resamples in
+ * which no method dominates it), dominated_by, why, settings. KVR_EINVAL: unreadable or unknown objectives or
+ * margins. KVR_ENOTFOUND: no cell has an objective, or there are no methods to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

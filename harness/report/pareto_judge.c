@@ -94,7 +94,7 @@ static void count_rivals(struct kvr_race *r)
                 i != j && r->who[j].complete && same_settings(&r->who[i], &r->who[j]);
 }
 
-/* Of those who dominate, one that nobody dominates is named. */
+/* Names a dominating method that is itself on the front. */
 static void name_one(struct kvr_race *r)
 {
     for (int i = 0; i < r->n; i++) {

@@ -44,7 +44,7 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
-/* The margins that the user says, over those that are there. */
+/* Overrides default margins with the user's. */
 enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
                                        const struct kvr_pareto_options *o);
 
@@ -68,7 +68,7 @@ struct kvr_race {
     int n_objectives, n_asked; /* that are left, that were asked for */
     struct kvr_bound bound[KVR_BOUNDS_MAX];
     int n_bounds;
-    char left_out[256]; /* objectives that nobody has */
+    char left_out[256]; /* objectives without any value */
     struct kvr_table *rows;
     struct kvr_published published;
     struct kvr_contender *who;

@@ -180,7 +180,7 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
     p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
     p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
-    /* Of those that may be on the front or not: in which share of the resamples they are. */
+    /* Share of resamples in which an undecided method is on the front. */
     if (chance > 0.05 && chance < 0.95)
         snprintf(sure, sizeof sure, ", P(front) %.2f", chance);
     if (ok < attempted ? asprintf(&p->text, "%s (%.0f/%.0f)%s", method, ok, attempted, sure) < 0
@@ -213,8 +213,8 @@ static bool off_line(const struct kvr_fig_point *p)
     return p->x_hi < p->y_lo || p->y_hi < p->x_lo;
 }
 
-/* Bars of many points hide the points: then those of the front's corners are drawn alone, and where
- * equality is the question those that differ. */
+/* Bars of many points hide the points. Then only the front's corners have bars, or, in a plot of agreement,
+ * the points that differ. */
 static void choose_bars(struct kvr_figure *f)
 {
     const int at_most = 30;
@@ -336,7 +336,7 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
 
 static const double px_per_pt = 96.0 / 72.0;
 
-/* With more points than names can stand beside, those of the front and those that stand alone. */
+/* With too many points for labels, labels only the front and isolated points. */
 static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
 {
     const double line = f->at.label * px_per_pt;
@@ -616,7 +616,7 @@ static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const str
     return KVR_OK;
 }
 
-/* Times that nobody took care of are not drawn: the reader is told what is missing, and why. */
+/* Uncontrolled times are not drawn; the caption says how many are missing and why. */
 static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct kvr_table *rows)
 {
     const int why = kvr_table_find(rows, "time_codes");

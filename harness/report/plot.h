@@ -7,10 +7,9 @@
  *         fprintf(stderr, "%s\n", r.warning);
  *
  * writes pareto.tsv, pareto.gp, pareto.svg and pareto.png below out/plots. The script reads
- * the data by column names and can be edited and run again. Methods of one family share a
- * colour, the shape says how many bits a cached scalar takes; the names stand beside the
- * points; a hollow mark is the study's reading, a bar a 95 % interval (columns x_lo, x_hi, y_lo,
- * y_hi of the data). An axis that ends at 1 is stretched there when most of what it shows lies
+ * the data by column names and can be edited and run again. Colour is the family, shape
+ * the bits per cached scalar. A hollow mark is the study's reading, a bar a 95 % interval (columns x_lo,
+ * x_hi, y_lo, y_hi of the data). An axis that ends at 1 is stretched there when most of what it shows lies
  * above 0.9. Rows measured with different settings (model, frames, window, ...) are not mixed: the
  * second group of settings goes to pareto-2.*, and so on, each with its own caption.
  *

@@ -191,7 +191,7 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     return f->at.key_below ? "chaos floor" : "chaos floor: distance of BF16 from itself";
 }
 
-/* Above the floor nothing is told apart: BF16 with its noise moved is as far from itself. */
+/* Above the chaos floor differences mean nothing: BF16's draws are as far from BF16. */
 static void put_floor(const struct kvr_figure *f, FILE *to)
 {
     double floor;
@@ -208,7 +208,7 @@ static void put_floor(const struct kvr_figure *f, FILE *to)
             kvr_fig_drawn(&f->y, floor), text, kvr_fig_drawn(&f->y, floor));
 }
 
-/* Names beside the points, and thin lines to those that stand far off. */
+/* Labels beside the points, with leader lines where a label is far away. */
 static void put_labels(const struct kvr_figure *f, FILE *to)
 {
     fputs("\n# Names: placed so that they do not cover each other; x and y are data.\n", to);

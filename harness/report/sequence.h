@@ -16,9 +16,9 @@
  * sequences for Gaussian means with unknown variance, Sequential Analysis 44 (2025), Theorem 4.2
  * (after T. L. Lai, Ann. Statist. 4 (1976) 265). {m: E(m) < 1 / alpha} is a confidence sequence.
  *
- * Data are skewed, and then t misleads. So z = (mean - m) / sd is replaced by the smaller of z and
- * Hall's transformation of it (stats.h), the skewness being the sample's on the side of danger and
- * one standard error of a normal sample's skewness beyond it:
+ * t misleads for skewed data, so z = (mean - m) / sd is replaced by the smaller of z and its Hall
+ * transformation (stats.h). The skewness is the sample's, plus one standard error of a normal sample's
+ * skewness towards the side where t is anti-conservative:
  *
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
  *            (n + 1)(n + 3))),  G1: of the data as seen from m.
@@ -27,9 +27,9 @@
  * (one prompt in twenty) is beyond any such method: KVR_SEQUENCE_MIN prompts come before a verdict.
  *
  * Over claims: the e-BH procedure, R. Wang and A. Ramdas, False discovery rate control with e-values,
- * J. R. Statist. Soc. B 84 (2022) 822: of m claims the k with the most evidence are told, k the
- * largest for which each has E >= m / (k alpha). At most alpha of what is told is false in the mean,
- * whatever the dependence of claims that share methods and prompts. */
+ * J. R. Statist. Soc. B 84 (2022) 822: of m claims the k with the most evidence get a verdict, k
+ * being the largest for which each has E >= m / (k alpha). The expected share of false verdicts is at most
+ * alpha under any dependence between claims. */
 #ifndef KVR_REPORT_SEQUENCE_H
 #define KVR_REPORT_SEQUENCE_H
 
@@ -37,7 +37,7 @@
 
 #include "harness/core/status.h"
 
-enum { KVR_SEQUENCE_MIN = 12 }; /* prompts before anything is told */
+enum { KVR_SEQUENCE_MIN = 12 }; /* prompts before any verdict */
 
 /* Sums over n values; {0} is of none. */
 struct kvr_sequence {

@@ -128,7 +128,7 @@ static enum kvr_status find_first(struct sheet *s)
     return st;
 }
 
-/* The frames of one cell, if they are still those that were measured. */
+/* The frames of one cell, if they are unchanged since it was measured. */
 static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const char *method,
                                    const char *path, const char *sha256)
 {

@@ -40,7 +40,7 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
-/* A rollout under a teacher is another thing than a free one: unless it is asked for it stays out.
+/* A rollout under a teacher is not comparable with a free one, so it is excluded by default.
  */
 static const char *condition(const struct kvr_stat_options *o)
 {
@@ -701,8 +701,7 @@ static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
     return st;
 }
 
-/* With a condition of the user's, cells that nobody tried are not asked for: they have no columns
- * that it could hold for. */
+/* With --where, cells that were never attempted are excluded: the condition has no columns to test. */
 enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_options *o)
 {
     static const char planned[] =

@@ -21,40 +21,36 @@ struct kvr_stat_options {
     int better; /* paired, of another program's number: +1 higher, -1 lower, 0 as the sweep says */
 };
 
-/* Per method, best first: mean with its standard error, the probability that it is better than the
- * next, the mean difference to `against` over the prompts that both have with its interval, the
- * probability that it is better, the p-value of a test, the same after Holm for all methods of the
- * table, whether the two are separable or how many pairs are missing, and the group of methods that
- * it is not separable from. Repeats, draws and seeds are means of their prompt (pairs.h, nested.h).
+/* Per method, best first: mean with its standard error and the probability of beating the next. Then, against
+ * `against` over shared prompts: the mean difference with its interval, the probability of being better, p,
+ * Holm-adjusted p, and separable or the number of missing pairs. Last, its tie group. Repeats, draws and
+ * seeds are averaged per prompt (pairs.h, nested.h).
  */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Of free rollouts the metric by window, chunk, prefix, last third and whole, and by method: its
- * mean and interval, the floor of the same window (BF16's draws), and whether it is beyond that by
- * the test of pairs.h, Holm over the methods of a window. */
+/* The metric of free rollouts by window (chunk, prefix, last third, whole) and method: mean, interval, the
+ * chaos floor of the same window, and whether the metric is beyond it (pairs.h, Holm-adjusted over the
+ * methods of a window). */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Per method: what it puts in (forcing teacher), what comes of it (free), the difference, and the
- * rate by which the metric moves from chunk to chunk of a free rollout, fitted cell by cell; each
- * with its interval. */
+/* Per method, each with its interval: injected error (forcing teacher), accumulated error (free rollout), their
+ * difference, and the slope of the metric per chunk of a free rollout, fitted per cell. */
 enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* The metrics that are no distance from BF16, of the video by itself or beside the truth: per
- * metric and method the paired difference to BF16, what BF16's own draws stray by, beyond chaos or
- * not. */
+/* Metrics without the BF16 reference (no reference, or the truth). Per metric and method: the paired difference
+ * to BF16, the spread of BF16's draws, and whether the difference is beyond chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Per verdict of a table of o->metric (a method is above the next that it is separable from): does
- * it survive the first or second seeds alone, half of the prompts, the metric under a teacher, the
- * other reading. */
+/* Per verdict of a table of o->metric (a method is separable from the next lower one): whether it holds with
+ * the first or second half of the seeds, half of the prompts, under a teacher, in the other reading. */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* The same of SSIM over a whole database, as a table of `kvreel report`. */
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
 
-/* The cells that o->db and o->before both have, by their keys: by method how many have the same
- * frames, the mean difference of the metric with its interval, whether it is separable, and the
- * median ratio of times that count. Machines may differ: the note says who measured what. */
+/* The cells of both o->db and o->before, by key. Per method: the number with equal frames, the mean difference
+ * of the metric with its interval, separable or not, and the median ratio of controlled times. Machines
+ * may differ; the note names them. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* KVR_EINVAL, naming them, where o->where takes in more than one machine unasked. */

@@ -276,7 +276,7 @@ static enum kvr_status put_all(const struct pack *p, char *first, const char *pa
     return st;
 }
 
-/* The sweep that is asked for, by name or id; else the only one. */
+/* The requested sweep, by name or id; by default the only one. */
 static enum kvr_status find_sweep(const char *db, const char *want, char id[64], char name[128],
                                   int *n_sweeps)
 {

@@ -71,11 +71,11 @@ const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int col
 double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: none */
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": none */
 
-/* Of the columns in `names` (ends with NULL), those with the same value in every row leave the
- * table and are said in the note: "model nano, frames 42"; a setting that goes without saying
- * (kvr_setting_unsaid), and what no row has, only leave. The others group the rows. */
+/* Moves columns of `names` (ends with NULL) with one value in all rows into the note: "model nano, frames 42".
+ * Drops empty columns and settings at an uninteresting default (kvr_setting_unsaid). The others group the
+ * rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
-/* Of the columns in `names` (ends with NULL), those that no row has a value of leave. */
+/* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);
 /* Without this column, where there is one. */
 void kvr_table_drop(struct kvr_table *t, const char *name);
@@ -83,7 +83,7 @@ void kvr_table_drop(struct kvr_table *t, const char *name);
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
 /* For people: columns of bytes (NAME_bytes, and those of the table `mem`) are shown in MiB, under a
- * head that says so. CSV and JSON stay as they are. */
+ * head that says so. CSV and JSON are unchanged. */
 enum kvr_status kvr_table_mib(struct kvr_table *t);
 
 /* KVR_EFULL or KVR_EIO when `to` does not take it. */

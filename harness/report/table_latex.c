@@ -59,7 +59,7 @@ static bool saves(const struct kvr_table *t, int row)
     return bits < 0 || kvr_table_number(t, row, bits) != 16.0;
 }
 
-/* Nobody is better, as far as the digits that are shown say; alone one is not the best. */
+/* No shown value is better; a single row is not marked as best. */
 static bool is_best(const struct kvr_table *t, int row, int c)
 {
     const int better = t->column[c].better;

@@ -22,9 +22,9 @@ int kvr_table_span(const struct kvr_table *t, int c);
 /* The ends, as the number is shown: false where it has none. */
 bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi);
 
-/* head, right: [n_columns], the first escaped here, the second for flush right. A number with its
- * interval or its standard error behind it is one cell; the best of a column that has a better end
- * is bold, of the rows with the same settings that save memory (compression is not 1). */
+/* head [n_columns] is escaped here; right [n_columns]: flush right. A number with its interval or standard error
+ * is one cell. In columns with a better direction the best value is bold, among rows that have the same
+ * settings and save memory (compression is not 1). */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to);
 

@@ -45,7 +45,7 @@ struct settle {
 /* One sweep: methods over the first `prompts` of suites. */
 struct round {
     const struct plan *plan;
-    const char *kind, *forcing, *suite; /* suite: prefix of those that are run, "": all */
+    const char *kind, *forcing, *suite; /* suite: prefix of the suites to run, "": all */
     int prompts, n_methods, n_claims;
     const char *method[METHODS];
     struct kvr_claim *claim[TOGETHER];
@@ -254,8 +254,8 @@ static double to_pay(const struct settle *s, const struct kvr_claim *c)
     return c->cost_s * fmax(0, goal_of(s, c) - c->s.n) / missing;
 }
 
-/* The cheapest open claim, and those that the same sweep can take along: as cheap within a half, of the
- * same kind of cells, to the same number of prompts. */
+/* The cheapest open claim, and others that the same sweep can measure: at most 1.5 times as expensive, the same
+ * kind of cells, the same number of prompts. */
 static enum kvr_status choose_round(struct settle *s, struct round *r)
 {
     struct kvr_claim *first = NULL;

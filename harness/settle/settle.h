@@ -3,10 +3,9 @@
  *     struct kvr_settle_summary s;
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
- * Rounds: the ledger is judged (report/claims.h); of the open claims those with the least left to pay,
- * by variance and by what their methods' cells took so far, get more prompts; a claim that needs more
- * prompts than there are pays until it is futile; a sweep of just their
- * methods is run (run/run.h). Prompts come in the order of the ledger's suites, to that of a word which
+ * A round judges the ledger (report/claims.h). The open claims with the least remaining cost, by variance and
+ * by the time of their methods' cells so far, get more prompts. A claim that needs more prompts than there
+ * are is measured until it is futile. Then a sweep of these methods runs (run/run.h). Prompts come in the order of the ledger's suites, to that of a word which
  * the model has not learnt (`held_out`). A round takes a claim at most to twice its prompts, so that an
  * early variance does not decide how much is measured. Everything is in the database: the same call goes
  * on where an earlier one was stopped.
@@ -14,9 +13,9 @@
  * `settle` in a ledger is {model, suites, frames, window, control, metrics, set}, `set` a map of other
  * settings of the sweep, or a list of those: one per model. Claims that name no model are of the first.
  *
- * A further prompt lowers the variance of a mean by at least what a second seed of an old one does,
- * since (p + s / k) / n falls faster in n than in k, and costs the same; so seeds and draws are not
- * added while there are prompts. Draws of BF16 (`control`) tell which prompts have two videos. */
+ * A further prompt lowers the variance of a mean at least as much as a second seed of an old prompt, since
+ * (p + s / k) / n falls faster in n than in k, at the same cost. So seeds and draws are not added while
+ * there are prompts. Draws of BF16 (`control`) show which prompts have two videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
@@ -57,8 +56,8 @@ enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 /* Samples at which a claim has a verdict: n_needed, or fewer where `most` are too few, since it is futile then. */
 double kvr_settle_goal(double n_needed, int most);
 
-/* How many prompts per suite a claim is to have next, given that it has n samples of `now` prompts
- * per suite of n_suites: whole threes, at most `most`; `now` where it can have no more. */
+/* The next number of prompts per suite for a claim with n samples of `now` prompts per suite of n_suites: a
+ * multiple of three, at most `most`; `now` if there are no more. */
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
 
 #endif

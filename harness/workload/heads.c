@@ -68,7 +68,7 @@ void kvr_heads_close(struct kvr_heads **p)
 
 /* ---- seeing -------------------------------------------------------------------------------- */
 
-/* One view: n keys, of which the last n_tok are the chunk's; token i lies in frame frame[i]. */
+/* One view: n keys, the chunk's n_tok last; token i lies in frame frame[i]. */
 struct seen {
     const struct kvr_cache_view *view;
     const float *keys;

@@ -10,14 +10,14 @@
  * passes; "first" is the first frame, "near" the chunk being made and the frame before it.
  *
  * Forcing-KV (arXiv:2605.09681), letters s and d: static when A_near / (A_all - A_first) >= alpha.
- * Dummy Forcing (arXiv:2601.20499), letters f, n, x: with A_first and A_past (between the first
- * frame and the chunk), each over the largest of all heads of the model, the share `dummy` of heads
- * whose larger one is least is x; of the others f where the first frame has more, else n. Pyramid
- * Forcing (arXiv:2605.13111), letters w, a, v: the authors' labels are by how often a head's
- * response changes its sign over time, and by its sign; the rule itself was not read, this one is
- * ours. x(d) is the mean score q . k / sqrt(D) of frames d back. Where x(d) less its mean changes
- * its sign between neighbours at `rate` of all places or more the head oscillates (w); else it is
- * an anchor (a) when the mean is positive, a veil (v) when it is not. */
+ * Dummy Forcing (arXiv:2601.20499), letters f, n, x: A_first and A_past (frames between the
+ * first and the chunk) are divided by their largest value over all heads of the model. The share `dummy`
+ * of heads with the smallest max(A_first, A_past) is x. Others are f if A_first is larger, else n. Pyramid
+ * Forcing (arXiv:2605.13111), letters w, a, v: the authors label heads by how often their response changes
+ * its sign over time, and by its sign. Their exact rule is not known; this one is ours. x(d) is the mean
+ * score q . k / sqrt(D) of frames d back. If x(d) minus its mean changes its sign between neighbours in a
+ * share of `rate` or more, the head oscillates (w). Otherwise it is an anchor (a) if the mean is positive,
+ * else a veil (v). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 

@@ -23,8 +23,8 @@ enum kvr_status kvr_learnt_read(struct kvr_learnt *out, const struct kvr_model_c
                                 const char *dir);
 void kvr_learnt_free(struct kvr_learnt *l);
 
-/* The first word of the prompt that was not learnt, as in the vocabulary ("size:small"), or
- * "a second object"; NULL: all were, or nothing is told. Borrowed from `cfg`. */
+/* The first word of the prompt that was not in training, as in the vocabulary ("size:small"), or
+ * "a second object"; NULL: none, or the model does not list them. Borrowed from `cfg`. */
 const char *kvr_learnt_lacks(const struct kvr_learnt *l, const struct kvr_model_config *cfg,
                              const struct kvr_prompt *p);
 

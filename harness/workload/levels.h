@@ -5,9 +5,9 @@
  *     KVR_TRY(kvr_levels_fit(p, layer, KVR_K, level));
  *     kvr_levels_close(&p);
  *
- * Seen is what clean passes leave, chunk by chunk, as the stage `kvquant` sees it behind `unrope`
- * (methods/codecs/nuq, methods/codecs/unrope): keys before their rotation by channel, values by
- * token, the share `exact` of every vector left out. The 2^bits levels are those of least squared
+ * Input are the clean passes' keys and values, chunk by chunk, as the stage `kvquant` gets them after
+ * `unrope` (methods/codecs/nuq, methods/codecs/unrope): keys before RoPE by channel, values by token,
+ * without the share `exact` of every vector. The 2^bits levels are those of least squared
  * error over all chunks, an element weighing the square of its vector's half range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H

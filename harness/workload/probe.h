@@ -7,11 +7,10 @@
  *     KVR_TRY(kvr_probe_rows(p, fn, ctx));
  *     kvr_probe_close(&p);
  *
- * At every attend the probe reads what the method's cache gave (codes decoded, summaries and
- * zeros in the place of what they stand for, corrections applied) and what a BF16 cache fed with
- * the same keys and values would have given, and does both attentions again in double. With
- * p^ and p the weights of method and BF16 over all keys, S the visible past of the BF16 cache
- * (whether or not the method still holds it) and A the sum of weights over S:
+ * At every attend the probe reads the method's cache (codes decoded, summaries and zeros expanded to their
+ * tokens, corrections applied) and a BF16 cache of the same keys and values. It computes both attentions
+ * in double. p^ and p are the weights of method and BF16 over all keys. S is the visible past of the BF16
+ * cache, whether or not the method still holds it, and A the sum of weights over S:
  *
  *     delta_a           A^ - A: attention that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm

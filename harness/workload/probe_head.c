@@ -198,7 +198,7 @@ enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_c
             x->token[at] = t;
             x->age[at++] = view->pass->chunk - (int)(t / chunk);
         }
-    find_fates(x); /* of head 0, for who asks before any is read */
+    find_fates(x); /* of head 0, for queries before the first read */
     return KVR_OK;
 }
 

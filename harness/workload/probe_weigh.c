@@ -189,7 +189,7 @@ static double least_of_top(const double *w, int64_t n)
     return heap[0];
 }
 
-/* Of the past keys with most BF16 weight, those that have most of the method's, too. One that the
+/* How many of the top past keys by BF16 weight are top by the method's weight, too. A key that the
  * method has dropped has no weight, and is not found. */
 static void compare_top(const struct kvr_probe_head *x, const double *method, const double *bf16,
                         int ages, struct kvr_probe_query *out, double *by_age)

@@ -8,9 +8,9 @@
  *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
  *     kvr_profile_close(&p);
  *
- * As the study ran it: at every forward and in every layer, each frame's summary (mean |K| +
- * mean |V| of each head) is compared with the summaries of the forward before, tail-aligned, and
- * frames without a counterpart count 1 (methods/kernels/saliency.h). A layer's score is the mean
+ * The study's procedure: at every forward and layer, each frame's summary (mean |K| + mean |V| of each head)
+ * is compared with the tail-aligned summaries of the previous forward. Frames without a counterpart count
+ * 1 (methods/kernels/saliency.h). A layer's score is the mean
  * over all forwards and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is
  * coded, so a frame's summary changes only while its chunk is denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H

@@ -42,10 +42,10 @@ struct kvr_prompt {
     } act[KVR_MAX_ACTS];
 };
 
-/* Parse `text` for a video of `n_chunks` chunks. An unknown word is KVR_EINVAL naming the word,
- * its place (counted in characters from 1) and the nearest known word, and so is anything else
- * the grammar refuses; a model without a vocabulary, or without the words or the 16 slots the
- * grammar needs, is KVR_EUNSUPPORTED. On failure `out` is unchanged. */
+/* Parse `text` for a video of `n_chunks` chunks. KVR_EINVAL: a text outside the grammar; the message names an
+ * unknown word, its position (characters from 1) and the nearest known word. KVR_EUNSUPPORTED: a model
+ * without a vocabulary, or without the words or the 16 slots of the grammar. On failure `out` is
+ * unchanged. */
 enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char *text, int n_chunks,
                                  struct kvr_prompt *out);
 

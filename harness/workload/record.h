@@ -1,4 +1,4 @@
-/* record.h - writes what attention is asked, while an engine runs: a trace
+/* record.h - records the inputs of attention while an engine runs, as a trace
  * (harness/workload/trace).
  *
  *     KVR_TRY(kvr_record_open(&r, "red-disc.kvtrace", &info, grid_w, true));
@@ -8,8 +8,8 @@
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  copes with a finished one
  *
- * Keys and values are those that the cache holds of the chunk, in its exact type; queries are the
- * floats that attention multiplies, so that what is attended to again gives the same bits. */
+ * Keys and values are the cache's of the chunk, in its exact type; queries are the floats that attention
+ * multiplies. Attending to them again gives the same bits. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 

@@ -24,7 +24,7 @@ struct replay {
     struct kvr_replay_result *result;
     struct kvr_cache_times times; /* until the last pass */
     int64_t ns;                   /* of append, attend and commit, and of passes' begin and end */
-    float *foretold;              /* what a method that is not causal is told; NULL: it is */
+    float *foretold;              /* input of a non-causal method; NULL: the method is causal */
     int room, done;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -86,7 +86,7 @@ static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *fr
     return host == dev ? KVR_OK : kvr_dev_put(r->dev, dev, host, (size_t)n * sizeof *host);
 }
 
-/* Waits for the device, so that what is asked is in the time. */
+/* Waits for the device, so that the time includes its work. */
 static enum kvr_status timed(struct replay *r, int64_t begin)
 {
     KVR_TRY(kvr_dev_sync(r->dev));

@@ -15,8 +15,8 @@
  *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
  *     attn_out_cos   mean over queries and heads of o^ . o / (|o^| |o|); 1 where both are 0
  *
- * `recorded_rel` is the second with the recorded answer in the place of o, over all queries that
- * have one: of BF16 it says whether the trace is what it says, and 0 that all bits are the same. */
+ * `recorded_rel` is the second with the recorded result instead of o, over all queries that have one. For
+ * BF16 it validates the trace; 0 means that all bits agree. */
 #ifndef KVR_WORKLOAD_REPLAY_H
 #define KVR_WORKLOAD_REPLAY_H
 
@@ -33,7 +33,7 @@ struct kvr_replay_request {
     enum kvr_path path;
     enum kvr_attend_as attend;
     int64_t staged_bytes;      /* see struct kvr_cache_shape */
-    kvr_cache_watch_fn *watch; /* sees every call; NULL: nobody, as in every timed run */
+    kvr_cache_watch_fn *watch; /* sees every call; NULL in timed runs */
     void *watch_ctx;
     bool phases;  /* keep each pass's time by phase; not in a timed run */
     bool compare; /* with a BF16 cache */

@@ -31,8 +31,8 @@ struct rollout {
     void *progress_ctx;
     int64_t t0_ns;
     int n_chunks, room, act;
-    float *steps;    /* x0 of every step, for a teacher; NULL: nobody asks */
-    float *foretold; /* what a method that is not causal is told; NULL: it is */
+    float *steps;    /* x0 of every step, for a teacher; NULL: not kept */
+    float *foretold; /* input of a non-causal method; NULL: the method is causal */
     bool last_step;  /* no clean pass but of given chunks */
     /* With a teacher, |x - r|^2 and |r|^2: of this chunk, of all. */
     double chunk_off2, chunk_ref2, off2, ref2;

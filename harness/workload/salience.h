@@ -13,7 +13,7 @@
  *           between them, diag where there is one chunk; the mean over query heads
  *
  * The paper asks a bidirectional teacher; here the model's own queries and keys are multiplied as
- * one would. Of each chunk `queries` evenly spread queries are asked. */
+ * one would. Each chunk contributes `queries` evenly spread queries. */
 #ifndef KVR_WORKLOAD_SALIENCE_H
 #define KVR_WORKLOAD_SALIENCE_H
 

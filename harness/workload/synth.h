@@ -38,10 +38,9 @@ void kvr_synth_free(struct kvr_synth *s); /* copes with {0} */
 enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace *t,
                                   kvr_trace_progress_fn *progress, void *ctx);
 
-/* One layer and head of unit spread: `outliers` channels of the keys have offsets of +-size and
- * that much spread over 4, values have none, as KIVI (arXiv:2402.02750) describes keys and values;
- * neighbouring frames correlate by rho, queries with their keys by r; all passes of a chunk are
- * alike. */
+/* One layer and head of unit spread, after KIVI (arXiv:2402.02750): `outliers` channels of the keys have
+ * offsets of +-size and a spread of size / 4; values have none. Neighbouring frames correlate by rho,
+ * queries with their keys by r. All passes of a chunk are equal. */
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 

@@ -22,7 +22,7 @@ struct walk {
     float *past;                 /* [L,C,H] */
     int n, width;                /* tokens of the text; floats of a token's keys */
     int held;                    /* tokens committed */
-    int n_chunks, done;          /* chunks to be scored; those that were */
+    int n_chunks, done;          /* chunks to score; chunks scored */
     int64_t t0_ns, unclocked_ns; /* scoring, which is in no time */
     kvr_progress_fn *progress;
     void *progress_ctx;

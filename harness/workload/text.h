@@ -8,15 +8,14 @@
  *     kvr_tokens_close(&ids);
  *
  * A prefix is in the cache, coded by the method; a chunk of C tokens behind it is not, and both
- * share one softmax. All is teacher-forced: what is coded are the keys and values of a forward of
- * the whole text through a BF16 cache, so that a chunk shows what the coding of its own prefix does
- * and nothing that earlier chunks led to. The cache takes its tokens C at a time, as they would
+ * share one softmax. All is teacher-forced: the method codes the keys and values of a forward of the
+ * whole text through a BF16 cache, so a chunk shows the effect of its own coded prefix alone. The cache takes its tokens C at a time, as they would
  * have come.
  *
  * Bin b begins with prefixes of P = first 2^b tokens. Chunks of bin b begin at P, P + C, ...,
  * before P + scored and before the next bin's P; bins are there while their first chunk is in the
- * text. The token at place t is told by the logits at t - 1: of a chunk [s, s + C) the tokens s + 1
- * .. s + C are scored, as far as the text goes.
+ * text. The logits at t - 1 predict token t: a chunk [s, s + C) scores tokens s + 1 .. s + C, up to the
+ * end of the text.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm

@@ -46,7 +46,7 @@ struct kvr_rollout_request {
     enum kvr_attend_as attend;
     int64_t staged_bytes;      /* see struct kvr_cache_shape */
     enum kvr_dtype exact;      /* KVR_BF16 */
-    kvr_cache_watch_fn *watch; /* sees every call; NULL: nobody, as in every timed run */
+    kvr_cache_watch_fn *watch; /* sees every call; NULL in timed runs */
     void *watch_ctx;
     bool phases; /* keep each pass's time by phase; not in a timed run */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */

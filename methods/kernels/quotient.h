@@ -4,8 +4,8 @@
  *     q = kvr_quotient(y, s, inv);      for each y
  *
  * q0 = y inv is within 3 ulp of y / s. e = y - q0 s is a multiple of the product of their ulps and
- * below 8 s ulp(q0), so it has at most 3 bits more than s, and fmaf computes it exactly if s has at
- * most 21 bits. Then q0 + e inv differs from y / s by e times the error of inv, 3 2^-24 ulp, before
+ * below 8 s ulp(q0), so it has at most 3 bits more than s. fmaf computes it exactly if s has at most
+ * 21 bits. Then q0 + e inv differs from y / s by e times the error of inv, 3 2^-24 ulp, before
  * rounding. If s has p bits, y / s is at least 2^-(p+1) ulp away from a rounding boundary, unless
  * it is exactly s 2^k times a 24-bit number. So for FP16 (11 bits), BF16 (8 bits) and small
  * integers the result is the correctly rounded quotient. For the square roots in the Walsh-Hadamard

@@ -15,7 +15,7 @@
  * read at their own times until there are `slots` of them and G is 18. From then on queries are at
  * 18 and later, the anchor at 0, and the newest three entries at 15 .. 17. The others, oldest
  * first, get the position nearest to their age as FadeMem counts it (clamped to 4 .. 17, raised to
- * `fading`), in increasing order with room for those that follow. Here time goes on and entries are
+ * `fading`), in increasing order with room for the next ones. Here time goes on and entries are
  * moved along, which gives the same distances.
  *
  * The authors cache keys before RoPE; here stored keys are rotated by the difference, at the cost

@@ -134,7 +134,7 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
     return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : wrong, "%s", text);
 }
 
-/* Nobody has room for what it says: it is let out, so that the next question has its own answer. */
+/* Drains an answer that is too long, so that the next request gets its own answer. */
 static enum kvr_status let_speak(struct kvr_talk *t, const struct kvr_told *told)
 {
     char piece[4096];

@@ -343,7 +343,7 @@ const struct fault cluster_faults[] = {
     GIVE(GIVES_UNFENCED, "read by an asynchronous copy, written by thread"),
     GIVE(GIVES_OTHERS, "shared memory 'mine'"),
     GIVE(GIVES_ODD, "a bulk copy of 1016 bytes is not aligned"),
-    GIVE(GIVES_NOTHING, "read by an asynchronous copy, but nobody has written it"),
+    GIVE(GIVES_NOTHING, "read by an asynchronous copy, but never written"),
     GIVE(WRITES_GIVEN, "written, read by an asynchronous copy without a barrier between"),
     MULTIPLY(NONE, NULL),
     MULTIPLY(READ_UNFENCED, "written by a store of another block without a fence.proxy.async"),

@@ -216,7 +216,7 @@ START_TEST(copies_of_nothing_are_nothing)
     ck_assert_int_eq(kvr_device_put(s, a, x, sizeof x - 1), KVR_OK);
     kvr_device_copy(s, b, a, sizeof x);
     fault_sum(s, b, y);
-    expect(kvr_stream_sync(s), KVR_EINTERNAL, "byte 1023: read, but nobody has written it");
+    expect(kvr_stream_sync(s), KVR_EINTERNAL, "byte 1023: read, but never written");
     kvr_device_fill(s, (unsigned char *)b + sizeof x - 1, 0, 1);
     fault_sum(s, b, y);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());

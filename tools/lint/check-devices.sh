@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# check-devices.sh - nobody asks which device it is: fails on a comparison with a backend.
+# check-devices.sh - fails on code that compares a device's backend.
 #
 #     tools/lint/check-devices.sh [ROOT]
 #
-# What differs by device is a function in a table [KVR_N_BACKENDS], or a fact that a device is asked
-# for (harness/device/dev.h). Files that are of one device, and say so in their names (*_cuda*), may
-# use its stream; nobody may branch on there being one.
+# Differences between devices are functions in a table [KVR_N_BACKENDS] or properties of a device
+# (harness/device/dev.h). Files for one device (*_cuda* in the name) may use its stream; no file may
+# branch on the presence of a stream.
 set -euo pipefail
 
 cd "${1:-$(dirname "$0")/../..}"

@@ -170,8 +170,8 @@ if have cppcheck cppcheck; then
     mapfile -t product < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
     # System headers are not read (they take minutes), so loops that hide in their macros are
     # spelled out here.
-    # Scratch memory holds floats, integers and BF16 by turns: of each cast between them
-    # invalidPointerCast says that their bits differ, which nobody reads across.
+    # Scratch memory holds floats, integers or BF16 at different times. invalidPointerCast warns of each
+    # cast between them, although no value is read as another type.
     step "cppcheck" cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE \
         '-Djson_object_foreach(o,k,v)=while((k=next_key(o))&&(v=next_value(o)))' \
         '-Djson_array_foreach(a,i,v)=while((v=element(a,i=next_index(a))))' \

@@ -3,9 +3,9 @@
 #
 #     tools/release/deb.sh KVREEL CC FOLDER
 #
-# FOLDER receives kvreel_VERSION_ARCH.deb, whose path is the only line of stdout. The libraries it
-# depends on are those that the program is linked with; FFmpeg's, which are opened when a video is
-# made, are recommended. The same sources and compiler give the same file.
+# FOLDER receives kvreel_VERSION_ARCH.deb, whose path is the only line of stdout. It depends on the
+# libraries that the program is linked with. FFmpeg's, opened only to encode a video, are
+# recommended. The same sources and compiler give the same file.
 # KVREEL_DEB_LEVEL says how hard xz tries, 0 to 9.
 set -euo pipefail
 

@@ -5,9 +5,9 @@
 #
 # FOLDER receives kvreel-VERSION.tar.gz and kvreel-VERSION.spdx.json. The archive has the tracked
 # files, COMMIT (the hash, which a build without git stores with its results) and the same bill.
-# One commit gives one archive, byte for byte. The bill (SPDX 2.3) has every file with its sha256,
-# the libraries that are linked, those that are opened at run time, and the programs that are
-# started, with the versions of the machine it was made on.
+# One commit gives one archive, byte for byte. The bill of materials (SPDX 2.3) has every file with
+# its sha256, the libraries linked or opened at run time, and the programs started, with their versions
+# on the build machine.
 set -euo pipefail
 
 kvreel=$1 folder=$2
@@ -22,7 +22,7 @@ trap 'rm -rf "$stage"' EXIT
 git archive --format=tar --prefix="$name/" HEAD | tar xf - -C "$stage"
 echo "$commit" >"$stage/$name/COMMIT"
 
-# name, where its version is asked, licence, how it is used
+# name, command that prints its version, licence, use
 libraries() {
     printf '%s\t%s\t%s\t%s\n' \
         dnnl - Apache-2.0 DYNAMIC_LINK \

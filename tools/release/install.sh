@@ -48,12 +48,12 @@ git ls-files -z models configs results/published 2>/dev/null | grep -qz . &&
     git ls-files -z models configs results/published | xargs -0 cp --parents -t "$stage/share/kvreel" ||
     cp -r --parents models configs results/published "$stage/share/kvreel"
 
-# --- headers: those that a plug-in's one include brings along
+# --- headers: the closure of a plug-in's single include
 mkdir -p "$stage/include/kvreel"
 "$cc" -MM -I. -D_GNU_SOURCE -std=c17 examples/plugin/center.c | tr -d '\\' | tr ' ' '\n' | grep '\.h$\|\.def$' | sort -u |
     xargs cp --parents -t "$stage/include/kvreel"
 
-# --- the library for other languages, its header, and what a compiler asks of both
+# --- the library for other languages, its header, and a pkg-config file
 library=$(dirname "$kvreel")/libkvreel.so
 [ -s "$library" ] || {
     echo "install: no $library: make lib" >&2

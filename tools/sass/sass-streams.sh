@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# sass-streams.sh - the machine code of codecs and of the forward's passes, held to
-# tools/sass/sass-streams.txt: no kernel beyond what the instruction cache is good for, none that spills,
-# and those that are named there beside a copy (sass_stream.py says how).
+# sass-streams.sh - checks the machine code of codecs and of the forward's passes against
+# tools/sass/sass-streams.txt: code that fits the instruction cache, no spills, and for the kernels named
+# there the modelled rate beside a copy (sass_stream.py).
 #
 #     tools/sass/sass-streams.sh [--markdown]
 #

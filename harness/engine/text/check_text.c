@@ -13,8 +13,8 @@
 #include "harness/engine/text/umt5.h"
 #include "harness/files/weights/weights.h"
 
-/* Float32 against float64 is 2.2e-7. Weights that were rounded to BF16 are 4.6e-3 from those that were
- * not, and what is recorded of the latter is held to the bound of BF16. */
+/* Float32 differs from float64 by 2.2e-7, BF16 weights from unrounded ones by 4.6e-3. Goldens of unrounded
+ * weights are therefore checked with the bound of BF16. */
 static const struct kvr_tolerance parity = { 1e-5, INFINITY };
 static const struct kvr_tolerance rounded = { 2e-2, INFINITY };
 
@@ -70,7 +70,7 @@ static enum kvr_status read_texts(struct kvr_st *f, const struct row *r, int dim
     return KVR_OK;
 }
 
-/* Tokens of text i: those that the mask leaves, which come first. */
+/* Number of unmasked tokens of text i; they come first. */
 static int length_of(const struct texts *t, int i)
 {
     int n = 0;

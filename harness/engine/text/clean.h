@@ -5,13 +5,13 @@
  *     ... "caf\xc3\xa9 & bar" ...
  *     free(clean);
  *
- * What ftfy.fix_text of Python does, line by line until nothing changes: character references,
- * text that is UTF-8 read as Latin-1 or Windows-1252, C1 controls, ligatures, wide and narrow
- * forms, curly quotes, line ends, terminal escapes, control characters, normalization form C. Then
+ * The repairs of Python's ftfy.fix_text, line by line until nothing changes: character references;
+ * UTF-8 read as Latin-1 or Windows-1252; C1 controls, ligatures, wide and narrow forms, curly quotes,
+ * line ends, terminal escapes, control characters; normalization form C. Then
  * references twice more, and runs of white space become one blank, none at the ends.
  *
- * ftfy also guesses at text that went through other code pages, or of which only a part went
- * through one; that is left as it is here. */
+ * ftfy also guesses at text garbled by other code pages or only in part; this file leaves such text
+ * unchanged. */
 #ifndef KVR_TEXT_CLEAN_H
 #define KVR_TEXT_CLEAN_H
 

@@ -24,7 +24,7 @@ struct kvr_embed_job {
     int max_tokens;                  /* a longer text is cut off, its end token stays */
     int n;
     const struct kvr_embed_prompt *prompt;
-    /* After a batch of texts: so many are done. NULL: nobody asks. */
+    /* Called after each batch with the number of finished texts; may be NULL. */
     void (*done)(void *ctx, int done, int n);
     void *ctx;
 };

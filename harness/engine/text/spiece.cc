@@ -1,5 +1,5 @@
-/* spiece.cc - the only file that sees sentencepiece. Its exceptions, of which std::bad_alloc is the one that
- * comes, end here. */
+/* spiece.cc - the only file that includes sentencepiece. Its exceptions (in practice std::bad_alloc) are
+ * caught here. */
 #include "harness/engine/text/spiece.h"
 
 #include <errno.h>

@@ -14,8 +14,8 @@
  * positions of its own, 32 buckets to distance 128. Only the tokens that there are go through:
  * padding is masked out in the model, so that its rows change nothing.
  *
- * Weights of any floating type are read from the mapped file as they are needed, one matrix at a
- * time, for all texts of a call; a device is given each and gives it up before the next. Sums are
+ * Weights of any floating type are read from the mapped file on demand, one matrix at a time, for all
+ * texts of a call; a device holds one matrix at a time. Sums are
  * taken in F32. On a device results differ from the CPU's by roundings. */
 #ifndef KVR_TEXT_UMT5_H
 #define KVR_TEXT_UMT5_H

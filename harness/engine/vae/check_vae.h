@@ -4,10 +4,10 @@
  *     KVR_TRY(kvr_check_vae(&r, "tests/fixtures/wan_real", NULL));
  *     kvr_check_conclude(&r);
  *
- * vae_golden.safetensors has latents `z` [n, channels, h, w], or several clips `a.z`, `b.z`, ..., and of each
- * any of: `raw` [frames, 3, H, W] before clamping, `raw_one` of the first latent frame alone,
- * `raw_first` and `raw_second` of three and of the others, `image` in 0..1, `video_u8`, and results of
- * layers `f{k}.{name}` [channel, frame, y, x]. The decoder is the folder's. */
+ * vae_golden.safetensors has latents `z` [n, channels, h, w], or several clips `a.z`, `b.z`, ... Each may have
+ * `raw` [frames, 3, H, W] before clamping, `raw_one` of the first latent frame, `raw_first` of the first
+ * three and `raw_second` of the others. `image` is in 0..1, `video_u8` in bytes; `f{k}.{name}` [channel,
+ * frame, y, x] are results of layers. The decoder is the folder's. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 

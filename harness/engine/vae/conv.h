@@ -9,9 +9,9 @@
  *     kvr_conv_room_close(&room);                           after its convolutions
  *
  * `taps` frames that follow each other in time are read at once: a causal convolution gets the two
- * before the newest, NULL where there were none. In space there is a border of zeros, so that the
- * output has the input's size, or with `up` 2 twice its size in both directions, each pixel of the
- * input being four of what is convolved.
+ * before the newest, NULL where there were none. Zero padding in space keeps the
+ * input's size. With `up` 2 the input is first upsampled by 2 in both directions (nearest
+ * neighbour).
  *
  * Frames and y are memory of the room's device; on CUDA the work is queued. On the CPU strips have
  * so many rows whatever the number of threads, and each is computed by one with a single-threaded

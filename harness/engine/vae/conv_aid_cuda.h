@@ -14,9 +14,8 @@ extern "C" {
 /* y [n_pixels, channels]: bias [channels] in every pixel. */
 void kvr_bias_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int channels, const float *bias,
                         float *y);
-/* Rows [first, first + rows) of what the convolution c reads of a frame, each pixel of it twice as
- * high and wide where c.up is 2, into out [rows, c.width, c.in]: zeros above row 0 and from row
- * c.height on. */
+/* Writes rows [first, first + rows) of the input of convolution c into out [rows, c.width, c.in], upsampled
+ * by c.up. Rows above 0 and from c.height on are zeros. */
 void kvr_frame_rows_cuda(struct kvr_stream *s, const struct kvr_conv_shape *c,
                          const struct kvr_conv_frame *frame, int first, int rows, float *out);
 /* x [n]: numbers within -1..1 that look like chance, and are the same every time. */

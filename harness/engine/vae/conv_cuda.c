@@ -27,7 +27,7 @@ struct room {
     struct kvr_conv_room base;
     struct kvr_conv_cudnn *lib; /* NULL: not there */
     struct kvr_buf work, band;  /* its work space; rows of a doubled frame */
-    int n, n_own;               /* convolutions, and those that are not the library's */
+    int n, n_own;               /* convolutions; of them with kvreel's own kernel */
     char version[64], why[256]; /* why one is not, the first of them */
     char library[512];          /* what is said of it */
 };

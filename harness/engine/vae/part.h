@@ -17,9 +17,8 @@ enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_ro
                               struct kvr_dev *dev, const char *layer, bool flat,
                               const struct kvr_conv_shape *s, struct kvr_conv **out);
 
-/* The device has made the frame rgb: to whoever asked, by way of the host's memory `host`, which
- * is as large as a frame or, where the device's memory is the host's, empty. `frame` NULL: nobody
- * asked. */
+/* Passes the device's frame rgb to the callback `frame` through the host buffer `host` [frame size]; `host` is
+ * empty if the device's memory is the host's. `frame` NULL: does nothing. */
 enum kvr_status kvr_part_give(struct kvr_dev *dev, const struct kvr_buf *host, const float *rgb,
                               kvr_vae_frame_fn *frame, void *ctx);
 

@@ -6,10 +6,10 @@
  *     kvr_tae_close(&t);                          the first made 1 frame, the others 4 each
  *
  * Tiny AutoEncoder for Hunyuan Video (Ollin Boer Bohan, github.com/madebyollin/taehv, 2025), whose
- * weights taew2_1 are of Wan 2.1's latents as the model makes them, without mean and deviation. It
- * has no norms and no attention: nine blocks of three convolutions, of a frame beside the frame
- * before it, at three resolutions; after each three a frame becomes one, two and two, each twice as
- * high and wide. What comes of a clip's first latent frame is its last frame alone.
+ * weights taew2_1 take Wan 2.1's latents without mean and deviation. It has no norms and no attention:
+ * nine blocks of three convolutions over a frame and its predecessor, three blocks per resolution. After
+ * each three blocks the frame doubles in height and width, and the number of frames is multiplied by one,
+ * two and two. The first latent frame of a clip yields only the last of its frames.
  *
  *     z <- 3 tanh(z / 3);  block: x <- relu(x + conv4(relu(conv2(relu(conv0([x, x before]))))))
  *

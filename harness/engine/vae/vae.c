@@ -62,7 +62,7 @@ struct kvr_vae {
     struct kvr_buf entered[UPS];    /* what a level began with, where it goes around it */
     struct kvr_buf scores;
     struct kvr_buf host;    /* a latent frame, then one of pixels; part.h */
-    struct kvr_buf seen;    /* a state, for who asks */
+    struct kvr_buf seen;    /* copy of a state for observers */
     struct kvr_buf vectors; /* all gammas */
     size_t n_vectors;
     struct state state[KVR_VAE_STATES];

@@ -5,9 +5,9 @@
  *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_vae_close(&v);                                 the first made 1 frame, the others 4 each
  *
- * Every convolution over time keeps its last two inputs (32 of them; the two that double the frames
- * never see what comes of the first latent frame), so decoding frame by frame is decoding the whole
- * clip. And a doubled frame goes through all that follows before its twin does: at any time there
+ * Each of the 32 convolutions over time keeps its last two inputs, so decoding frame by frame equals
+ * decoding the whole clip. The two that double the frames skip the first latent frame. A doubled frame
+ * passes all later layers before its twin does: at any time there
  * is one frame of each resolution, beside those states.
  *
  * Wan 2.2's has 48 channels of latents and sixteen pixels of a side for each where 2.1's has 16 and

@@ -14,8 +14,7 @@ enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches as many quads");
 
-/* What one of the values that are summed is of all pixels: of which frame, channel and neighbour.
- */
+/* Index of one summand of a convolution: its frame, input channel and kernel tap. */
 struct tap {
     int dy, dx, channel, stride;
     bool there;

@@ -7,14 +7,16 @@
  *     KVR_TRY(kvr_gguf_int(g, "llama.block_count", &n_layers));
  *     kvr_gguf_free(&g);
  *
- * Layout, little-endian: "GGUF", version u32, number of tensors u64, number of metadata u64; then
- * metadata: key, type u32, value; then tensors: name, number of dimensions u32, extents u64 (the
- * contiguous one first), type u32, offset u64; then the data, aligned to general.alignment (32). A
+ * Layout, little-endian: "GGUF", version u32, number of tensors u64, number of metadata u64. Metadata
+ * follow: key, type u32, value. Then tensors: name, number of dimensions u32, extents u64 (the
+ * contiguous one first), type u32, offset u64. Data are aligned to general.alignment (32). A
  * string is a u64 length and its bytes.
  *
- * Refused: keys or names that are not UTF-8, empty, too long or duplicated; nested arrays; unknown
- * value types; tensors of an unknown or unsupported type; extents that overflow or do not fill
- * blocks; data that is misaligned, overlaps or exceeds the file. */
+ * Refused:
+ * - keys or names that are not UTF-8, empty, too long or duplicated;
+ * - nested arrays, unknown value types, unknown or unsupported tensor types;
+ * - extents that overflow or do not fill blocks;
+ * - data that is misaligned, overlaps or exceeds the file. */
 #ifndef KVR_WEIGHTS_GGUF_H
 #define KVR_WEIGHTS_GGUF_H
 

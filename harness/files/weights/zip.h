@@ -6,10 +6,13 @@
  *     kvr_zipfile_free(&z);
  *
  * Sizes and offsets come from the central directory, including ZIP64: torch leaves them zero in the
- * local headers, of which only name and length are used. Refused: an end record that is not the
- * file's last 22 bytes (so also a comment), a directory whose position or length differs from the
- * end record, compressed or encrypted records, several disks, and records that exceed the file,
- * overlap or have duplicate names. */
+ * local headers, so only name and length of those are used.
+ *
+ * Refused:
+ * - an end record that is not the file's last 22 bytes, which excludes comments;
+ * - a directory whose position or length differs from the end record;
+ * - compressed or encrypted records, several disks;
+ * - records that exceed the file, overlap or have duplicate names. */
 #ifndef KVR_WEIGHTS_ZIP_H
 #define KVR_WEIGHTS_ZIP_H
 

@@ -47,8 +47,7 @@ struct kvr_trace_layout {
     bool causal; /* a query sees nothing of its own chunk that comes after it */
 };
 
-/* How keys and queries were turned before they were recorded; for who reads them, not for
- * attention.
+/* RoPE of the recorded keys and queries, as information; attention does not use it.
  */
 struct kvr_trace_rope {
     bool turned;     /* false: no rotary embedding, the rest means nothing */
@@ -62,7 +61,7 @@ struct kvr_trace_pass {
     int chunk, index; /* index: 0 .. of the chunk's passes */
     int frame0, n_frames;
     bool clean;   /* the chunk's last pass, whose keys and values stay */
-    bool queries; /* false: keys and values alone, of a clean pass; nobody asks them then */
+    bool queries; /* false: keys and values only, of a clean pass */
     char (*sha256)[KVR_SHA256_HEX]; /* [L], of the files */
 };
 

@@ -12,9 +12,10 @@
 
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
-/* A block. codes = the remaining tokens in BF16 [T % 64][H D], then the units; meta = code lengths
- * of the symbols, one byte each; start of each unit [blocks][H], uint32, and its bytes, uint16;
- * bits of each vector [T][H], uint16; s and z of each token or block, FP16. */
+/* A block. codes: the remaining tokens in BF16 [T % 64][H D], then the units.
+ * meta: code lengths of the symbols, one byte each;
+ *       start of each unit [blocks][H], uint32, and its bytes, uint16;
+ *       bits of each vector [T][H], uint16; s and z of each token or block, FP16. */
 struct kvcomp {
     int bits;
     bool by_token;

@@ -46,7 +46,7 @@ typedef struct {
     int n_failed;
 } SRunner;
 
-/* Where a failure goes back to, and what it says; one per program, whoever includes this. */
+/* Jump target and message of a failure; one instance per program. */
 extern jmp_buf shim_back;
 extern char shim_message[512];
 
