@@ -1,4 +1,7 @@
-"""Arrays in: numpy, or anything with __dlpack__ in the host's memory, BF16 and 8-bit floats too."""
+"""Arrays in and out: numpy, or anything with __dlpack__, BF16 and 8-bit floats too.
+
+Contiguous F32 in the host's memory (device types kDLCPU, kDLCUDAHost, kDLCUDAManaged) is read and written where it lies,
+without a copy. Other types are converted. What lies on a CUDA device is copied to the host: the library computes there."""
 
 import ctypes
 
@@ -29,27 +32,85 @@ _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+_HOST, _CUDA = (1, 3, 13), 2  # kDLCPU, kDLCUDAHost, kDLCUDAManaged; kDLCUDA
+
+
+def _driver():
+    """The CUDA driver; whoever made the array has a context current."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _move(name, to, of, n_bytes):
+    try:
+        driver = _driver()
+    except OSError:
+        raise ValueError("an array of device type 2: the CUDA driver is not here, bring it to the host first (x.cpu())") from None
+    function = getattr(driver, name)
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]  # waits for the device
+    number = function(to, of, n_bytes)
+    if number:
+        raise ValueError("an array of device type 2: %s of %d bytes failed with CUDA error %d" % (name, n_bytes, number))
+
+
+class _Dlpack:
+    """A tensor as its memory: `first`, the address; `extent` bytes from there to its last element's end. The capsule is left
+    to its owner: it is not renamed, and its deleter runs with it."""
+
+    def __init__(self, x):
+        self.kind = int(x.__dlpack_device__()[0])
+        if self.kind not in (*_HOST, _CUDA):
+            raise ValueError("an array of device type %d: bring it to the host first (x.cpu())" % self.kind)
+        self.capsule = x.__dlpack__()
+        t = _Tensor.from_address(_pointer(self.capsule, b"dltensor"))
+        self.key = (t.code, t.bits)
+        self.converted = _CONVERTED.get(self.key)
+        if t.lanes != 1 or not (self.converted or self.key in _KINDS):
+            raise ValueError("an array of DLPack type code %d, %d bits, %d lanes is none of ours" % (*self.key, t.lanes))
+        self.dtype = np.dtype(self.converted[1] if self.converted else _KINDS[self.key])
+        self.shape = tuple(t.shape[i] for i in range(t.ndim))
+        self.strides = [t.strides[i] * self.dtype.itemsize for i in range(t.ndim)] if t.strides else None
+        n = int(np.prod(self.shape, dtype=np.int64))
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides)) if self.strides else (n - 1) * self.dtype.itemsize
+        self.extent = last + self.dtype.itemsize if n else 0
+        self.first = t.data + t.byte_offset if n else 0
+
+    def view(self, address):
+        """The elements at `address`; what the view needs lives as long as it does."""
+        raw = (ctypes.c_uint8 * self.extent).from_address(address) if self.extent else ctypes.create_string_buffer(1)
+        raw.capsule = self.capsule
+        return np.ndarray(self.shape, self.dtype, raw, strides=self.strides)
+
+
 def _of_dlpack(x):
-    """A copy, so the capsule is left to its owner: it is not renamed, and its deleter runs with it."""
-    kind = int(x.__dlpack_device__()[0])
-    if kind not in (1, 3):  # kDLCPU, kDLCUDAHost
-        raise ValueError("an array of device type %d: bring it to the host first (x.cpu())" % kind)
-    capsule = x.__dlpack__()
-    t = _Tensor.from_address(_pointer(capsule, b"dltensor"))
-    key = (t.code, t.bits)
-    held = _CONVERTED.get(key)
-    if t.lanes != 1 or not (held or key in _KINDS):
-        raise ValueError("an array of DLPack type code %d, %d bits, %d lanes is none of ours" % (*key, t.lanes))
-    dtype = np.dtype(held[1] if held else _KINDS[key])
-    shape = tuple(t.shape[i] for i in range(t.ndim))
-    n = int(np.prod(shape, dtype=np.int64))
-    strides = [t.strides[i] * dtype.itemsize for i in range(t.ndim)] if t.strides else None
-    if n == 0:
-        return np.zeros(shape, np.float32)
-    last = sum((shape[i] - 1) * (strides[i] if strides else 0) for i in range(t.ndim)) if strides else (n - 1) * dtype.itemsize
-    raw = (ctypes.c_uint8 * (last + dtype.itemsize)).from_address(t.data + t.byte_offset)
-    seen = np.ndarray(shape, dtype, raw, strides=strides)
-    return _to_f32(np.ascontiguousarray(seen), held[0]) if held else np.array(seen, np.float32)
+    t = _Dlpack(x)
+    if t.kind == _CUDA and t.extent:
+        host = ctypes.create_string_buffer(t.extent)
+        _move("cuMemcpyDtoH_v2", ctypes.addressof(host), t.first, t.extent)
+        seen = t.view(ctypes.addressof(host))
+        seen = seen.copy()  # `host` ends here
+    else:
+        seen = t.view(t.first)
+    return _to_f32(np.ascontiguousarray(seen), t.converted[0]) if t.converted else seen
+
+
+def target(out, shape, what):
+    """(F32 array that a result of this shape is written into, a call for afterwards): of None a new array."""
+    if out is None:
+        return np.empty(shape, np.float32), lambda: None
+    if isinstance(out, np.ndarray):
+        array, done, dtype, flags = out, lambda: None, out.dtype, out.flags
+        good = dtype == np.float32 and flags.c_contiguous and flags.writeable
+    else:
+        t = _Dlpack(out)
+        on_device = t.kind == _CUDA
+        dtype, array = t.dtype, np.empty(t.shape, np.float32) if on_device else t.view(t.first)
+        good = t.key == (2, 32) and t.extent == array.size * 4 and (on_device or array.flags.c_contiguous)
+        done = (lambda: _move("cuMemcpyHtoD_v2", t.first, array.ctypes.data, t.extent)) if on_device else lambda: None
+    if not good:
+        raise ValueError("%s: an array of %s: need F32, contiguous, that may be written" % (what, dtype))
+    if array.shape != tuple(shape):
+        raise ValueError("%s is %s, need %s" % (what, array.shape, tuple(shape)))
+    return array, done
 
 
 def _to_f32(bits, name):

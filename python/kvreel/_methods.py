@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from . import _lib
-from ._arrays import f32
+from ._arrays import f32, target
 from ._lib import call, floats, lib
 
 
@@ -91,11 +91,13 @@ class Block(_Owned):
                             head_dim=k.shape[2], **shape)
         call("block_encode", ctypes.byref(self._handle), method._handle, floats(k), floats(v), ctypes.byref(s))
 
-    def decode(self):
-        """(k, v), F32, shaped as what was coded; a token that was given up is 0."""
-        k, v = np.empty(self.shape, np.float32), np.empty(self.shape, np.float32)
+    def decode(self, out=None):
+        """(k, v), F32, shaped as what was coded; a token that was given up is 0. `out`: a pair that they are written into."""
+        (k, k_done), (v, v_done) = (target(x, self.shape, what) for x, what in zip(out or (None, None), ("k", "v")))
         call("block_decode", self._handle, floats(k), floats(v), None)
-        return k, v
+        k_done()
+        v_done()
+        return out or (k, v)
 
     def held(self):
         """[tokens] bool: False of what was given up."""
@@ -103,14 +105,15 @@ class Block(_Owned):
         call("block_decode", self._handle, None, None, out.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8)))
         return out.astype(bool)
 
-    def attend(self, q):
-        """softmax(q K^T / sqrt(D)) V; q [queries, heads, dim], heads a multiple of the keys'."""
+    def attend(self, q, out=None):
+        """softmax(q K^T / sqrt(D)) V; q [queries, heads, dim], heads a multiple of the keys'; `out`: written into."""
         q = f32(q, 3, "q")
         if q.shape[2] != self.shape[2]:
             raise ValueError("q is %s over keys of %d" % (q.shape, self.shape[2]))
-        out = np.empty_like(q)
-        call("block_attend", self._handle, floats(q), q.shape[0], q.shape[1], floats(out))
-        return out
+        into, done = target(out, q.shape, "out")
+        call("block_attend", self._handle, floats(q), q.shape[0], q.shape[1], floats(into))
+        done()
+        return into if out is None else out
 
     def bytes(self):
         """tokens, bf16, nominal, resident, codes, compression."""
@@ -161,16 +164,17 @@ class Cache(_Owned):
             raise ValueError("k is %s, v is %s, the pass needs %s" % (k.shape, v.shape, want))
         call("cache_append", self._handle, layer, floats(k), floats(v))
 
-    def attend(self, layer, q, k, v):
-        """The pass's q over what is visible of the past and its own k, v."""
+    def attend(self, layer, q, k, v, out=None):
+        """The pass's q over what is visible of the past and its own k, v; `out`: written into, a torch tensor for example."""
         q = f32(q, 3, "q")
         want = (self._tokens, self._shape.n_heads, self._shape.head_dim)
         if q.shape != want:
             raise ValueError("q is %s, the pass needs %s" % (q.shape, want))
+        into, done = target(out, q.shape, "out")
         self._append(layer, k, v)
-        out = np.empty_like(q)
-        call("cache_attend", self._handle, layer, floats(q), floats(out))
-        return out
+        call("cache_attend", self._handle, layer, floats(q), floats(into))
+        done()
+        return into if out is None else out
 
     def commit(self, layer, k, v):
         """Of a clean pass: store without attention."""

@@ -1,10 +1,14 @@
 """The module kvreel against the program: test_module.py KVREEL DATABASE WORK"""
 
+import ctypes
+import gc
 import sys
 
 import numpy as np
 
 import kvreel
+from kvreel import _arrays
+from kvreel._arrays import f32
 from checks import attention, check, draw, finish, read_safetensors, refused, run_json, skip, write_safetensors
 
 program, database, work = sys.argv[1:4]
@@ -84,8 +88,57 @@ check("DLPack comes in", kvreel.encode("F32", OnlyDlpack(k), OnlyDlpack(v)).hash
 check("with strides", kvreel.encode("F32", OnlyDlpack(wide[:, :, ::2]), v).hash() == kvreel.encode("F32", k, v).hash())
 check("FP16 through DLPack", kvreel.encode("F32", OnlyDlpack(half), half).hash() == kvreel.encode("F32", half, half).hash())
 away = OnlyDlpack(k)
+away.device = (4, 0)
+refused("another device's array", ValueError, "x.cpu()", lambda: kvreel.encode("F32", away, v))
+check("contiguous F32 through DLPack is not copied", f32(OnlyDlpack(k), 3, "k").ctypes.data == k.ctypes.data)
+view = f32(OnlyDlpack(k.copy()), 3, "k")
+gc.collect()
+check("what is read in place outlives its owner", np.array_equal(view, k))
+empty = f32(OnlyDlpack(np.zeros((0, 2, 4), np.float32)), 3, "k")
+check("nothing comes in as nothing", empty.shape == (0, 2, 4))
+block = kvreel.encode("RTN_INT4", k, v)
+into = np.empty_like(k), np.empty_like(v)
+tied = tuple(OnlyDlpack(x) for x in into)
+check("a block decodes into arrays", block.decode(tied) is tied and all(map(np.array_equal, into, block.decode())))
+q, seen = draw((5, HEADS, DIM), 4), np.full((5, HEADS, DIM), np.nan, np.float32)
+block.attend(q, out=OnlyDlpack(seen))
+check("attention is written where it is wanted", np.array_equal(seen, block.attend(q)))
+for name, wrong, words in (("FP16", half[:5], "need F32"), ("every other channel", wide[:5, :, ::2], "contiguous"),
+                           ("another shape", seen[:4], "need (5,")):
+    refused("out of " + name, ValueError, words, lambda: block.attend(q, out=OnlyDlpack(wrong)))
+    refused("out of %s, numpy" % name, ValueError, words, lambda: block.attend(q, out=wrong))
+
+
+class HostDriver:
+    """cuMemcpy over the host's memory: what a device would do, counted. A GPU was not here to try."""
+
+    def __init__(self, fails=0):
+        self.moved, self.fails = [], fails
+
+    def __getattr__(self, name):
+        def move(to, of, n):
+            self.moved.append((name, n))
+            return self.fails or ctypes.memmove(to, of, n) and 0
+
+        return move
+
+
 away.device = (2, 0)
-refused("a device's array", ValueError, "x.cpu()", lambda: kvreel.encode("F32", away, v))
+driver = _arrays._driver
+_arrays._driver = lambda: ctypes.CDLL("libcuda_is_not_here.so")
+refused("a CUDA array without a driver", ValueError, "x.cpu()", lambda: kvreel.encode("F32", away, v))
+host = HostDriver()
+_arrays._driver = lambda: host
+check("a CUDA array is moved once", kvreel.encode("RTN_INT4", away, v).hash() == block.hash() and
+      host.moved == [("cuMemcpyDtoH_v2", k.nbytes)], host.moved)
+seen[:] = np.nan
+back = OnlyDlpack(seen)
+back.device = (2, 0)
+block.attend(q, out=back)
+check("a result is moved to CUDA", np.array_equal(seen, block.attend(q)) and host.moved[1:] == [("cuMemcpyHtoD_v2", seen.nbytes)])
+_arrays._driver = lambda: HostDriver(fails=700)
+refused("a device's error", ValueError, "CUDA error 700", lambda: kvreel.encode("F32", away, v))
+_arrays._driver = driver
 check("DLPack goes out", np.array_equal(np.from_dlpack(OnlyDlpack(kvreel.encode("F32", k, v).decode()[0])), k))
 try:
     import torch
@@ -99,6 +152,19 @@ else:
           kvreel.encode("F32", rounded.float().numpy(), rounded.float().numpy()).hash())
     check("what wants a gradient comes in", kvreel.encode("F32", tk.clone().requires_grad_(), tv).hash() ==
           kvreel.encode("F32", k, v).hash())
+    check("F32 of torch is not copied", f32(tk, 3, "k").ctypes.data == tk.data_ptr() and
+          f32(tk.clone().requires_grad_(), 3, "k").shape == tk.shape)
+    tout = torch.full((5, HEADS, DIM), float("nan"))
+    check("attention is written into a tensor", block.attend(torch.from_numpy(q), out=tout) is tout and
+          np.array_equal(tout.numpy(), block.attend(q)))
+    tcache = kvreel.Method("RTN_INT4").cache(n_layers=1, n_heads=HEADS, head_dim=DIM, tokens_per_frame=16,
+                                             frames_per_chunk=6, capacity_frames=6)
+    tall = torch.empty_like(tk)
+    at = tall.data_ptr()
+    with tcache.chunk(0, 6, clean=True):
+        tcache.attend(0, tk, tk, tv, out=tall)
+    check("a cache attends from torch into torch", tall.data_ptr() == at and tall.isfinite().all() and
+          not torch.equal(tall, tk))
     check("torch takes what comes out", torch.equal(torch.from_dlpack(kvreel.encode("F32", k, v).decode()[0]), tk))
 
 # --- a rollout's cache ----------------------------------------------------------------------
