@@ -15,7 +15,7 @@ struct status_opts {
 static const char sweeps[] =
     "SELECT name, config, started, coalesce(state, 'unknown'), cells, n_ok, n_failed, "
     "n_unsupported, n_excluded, n_open, n_enough, left_s, coalesce(narrowed, ''), session "
-    "FROM sweeps ORDER BY started DESC";
+    "FROM sweeps ORDER BY at DESC";
 enum {
     NAME,
     CONFIG,

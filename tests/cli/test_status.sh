@@ -53,6 +53,21 @@ sqlite3 second.db "UPDATE about SET value = '9' || value WHERE name = 'began_ns'
 exits 0 "another one later" status --db second.db --json
 json "is the last" '.sweeps[0].narrowed == "filter method=RTN_INT2"'
 
+# A failure of a method that the config no longer has: status and failures tell of the same run.
+cp a.db narrow.db
+sqlite3 narrow.db "UPDATE cell SET outcome = 'TIMEOUT', verdict = 'INVALID', verdict_codes = 'TIMEOUT', reason = 'slow' WHERE method = 'RTN_INT2' AND outcome = 'OK'"
+exits 0 "status of a failed cell" status --db narrow.db --json
+json "counts it" '.sweeps[0].failed == 1'
+exits 0 "failures" query --db narrow.db --json "SELECT method FROM failures"
+json "name it" '.[0].method == "RTN_INT2" and length == 1'
+sed -i.all 's/, RTN_INT2\]/, RTN_INT8]/; /exclude/d' c.yaml
+exits 0 "the config with another one" run c.yaml --db narrow.db -o out -q
+exits 0 "status of the last run" status --db narrow.db --json
+json "has no failure" '.sweeps[0] | .cells == 6 and .ok == 6 and .failed == 0'
+exits 0 "failures of the last run" query --db narrow.db --json "SELECT method FROM failures"
+json "neither" 'length == 0'
+mv c.yaml.all c.yaml
+
 # While it runs, and when it has died.
 sed -i 's/frames: 6/frames: 96/' c.yaml
 "$kvreel" run c.yaml --db b.db -o out2 --jobs 1 -q >/dev/null 2>&1 &

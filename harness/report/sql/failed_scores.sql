@@ -5,9 +5,8 @@ SELECT program, count(why) AS failed, count(*) AS cells, max(why) AS why FROM (
   SELECT s.program, s.cell, max(m.missing) AS why
   FROM (SELECT cell, substr(name, 1, length(name) - length('.sandbox')) AS program FROM metric
       WHERE name LIKE '%.sandbox') s
-    JOIN plan p ON p.cell = s.cell AND p.sweep = (SELECT a.value FROM about a JOIN session x ON
-      x.id = a.session LEFT JOIN about b ON b.session = x.id AND b.name = 'began_ns'
-      WHERE a.name = 'sweep' ORDER BY x.started DESC, b.value DESC, x.id LIMIT 1)
+    JOIN plan p ON p.cell = s.cell AND p.sweep = (SELECT sweep FROM sweeps ORDER BY at
+      DESC LIMIT 1)
     LEFT JOIN metric m ON m.cell = s.cell AND m.missing <> '' AND m.name <> s.program || '.sandbox'
       AND (m.name = s.program OR substr(m.name, 1, length(s.program) + 1) = s.program || '.')
   GROUP BY s.program, s.cell)

@@ -1,5 +1,6 @@
 -- The latest plan of each config and its command-line overrides, with its progress. `note`: a caveat for
--- its numbers; '': complete. `left_s`: predicted from the pace of its finished cells.
+-- its numbers; '': complete. `left_s`: predicted from the pace of its finished cells. `at`: sorts the runs;
+-- the greatest is the last, for every command.
 WITH last AS (SELECT w.id, w.name, w.config, w.cells, s.id AS session, s.jobs,
     max(s.started || coalesce(b.value, '') || s.id) AS at, s.started
   FROM sweep w JOIN about a ON a.name = 'sweep' AND a.value = w.id
@@ -31,5 +32,5 @@ SELECT id AS sweep, name, config, session, started, state, cells, n_ok, n_failed
   iif(n_open = 0, '', n_open || ' of ' || cells || ' cells open' || iif(state IS NULL OR
     state = 'done', '', ', ' || state) || coalesce(', ' || narrowed, '')) ||
   iif(n_failed = 0, '', iif(n_open = 0, '', '; ') || n_failed || ' of ' || cells ||
-    ' cells failed') AS note
+    ' cells failed') AS note, at
 FROM told
