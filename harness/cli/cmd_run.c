@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/pairs.h"
 #include "harness/core/path.h"
 #include "harness/plan/dump.h"
 #include "harness/plan/files.h"
 #include "harness/report/stats.h"
 #include "harness/report/table.h"
 #include "harness/run/run.h"
+#include "harness/settle/decide.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(failed_scores);
@@ -65,9 +67,10 @@ static json_t *phases_json(const struct kvr_run_summary *s)
                      bytes_json(s->frames_bytes));
 }
 
-/* Dry run: text printed before its summary. NULL: none. */
+/* Text printed beside the summary: methods and files of a dry run, pairs of `until: decided`. NULL:
+ * none. */
 struct plan {
-    json_t *methods, *files;
+    json_t *methods, *files, *pairs;
 };
 
 /* Takes the references. */
@@ -76,10 +79,11 @@ static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
 
     return json_pack(
-        "{s:o*, s:b, s:s*, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, "
+        "{s:o*, s:o*, s:b, s:s*, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, "
+        "s:o*, s:i, "
         "s:i, "
         "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
-        "files", plan->files, "identified", !s->unidentified, "no_device",
+        "pairs", plan->pairs, "files", plan->files, "identified", !s->unidentified, "no_device",
         s->no_device[0] ? s->no_device : NULL, "phases", phases_json(s), "flop",
         positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
@@ -128,7 +132,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         if (s->limited)
             printf(", %d left open", s->limited);
         if (s->enough)
-            printf(", %d repeats not needed", s->enough);
+            printf(", %d more not needed", s->enough);
         if (s->n_stale)
             printf(", %d measured by another build", s->n_stale);
         if (s->to_score)
@@ -155,7 +159,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
     if (s->limited)
         printf(", %d open", s->limited);
     if (s->enough)
-        printf(", %d repeats not needed", s->enough);
+        printf(", %d more not needed", s->enough);
     if (s->scored)
         printf("; %d scored with new metrics", s->scored);
     if (s->retried)
@@ -295,6 +299,10 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
         code = kvr_cli_json(summary_json(s, plan), code);
     else
         print_text(s, o->dry_run);
+    if (!o->json && plan->pairs) {
+        kvr_cli_print_pairs(plan->pairs);
+        json_decref(plan->pairs);
+    }
     if (s->timed_once)
         fprintf(
             stderr,
@@ -347,12 +355,30 @@ static double width(const double *x, int n)
     return (ci.hi - ci.lo) / middle;
 }
 
+/* Until each pair of methods has a verdict, where the sweep says so. */
+static enum kvr_status run_or_decide(const struct kvr_run_options *r, struct kvr_run_summary *s,
+                                     struct plan *plan)
+{
+    struct kvr_decide_summary decided;
+    bool yes;
+
+    KVR_TRY(kvr_decide_applies(r, &yes));
+    if (!yes)
+        return kvr_run(r, s);
+    KVR_TRY(kvr_decide(r, &decided));
+    *s = decided.run;
+    KVR_TRY(kvr_decide_pairs(decided.ledger, s->db_path, decided.most, &plan->pairs));
+    fprintf(stderr, "kvreel: %d of %d pairs are decided; kvreel claims %s --db %s --most %d\n",
+            decided.pairs - decided.open, decided.pairs, decided.ledger, s->db_path, decided.most);
+    return KVR_OK;
+}
+
 static int run_with(const struct kvr_call *call, const struct kvr_preferences *preferences)
 {
     const struct run_opts *o = call->opts;
     struct kvr_run_summary s = { 0 };
     const bool kept = o->json && o->dry_run;
-    struct plan plan = { kept ? json_array() : NULL, kept ? json_array() : NULL };
+    struct plan plan = { kept ? json_array() : NULL, kept ? json_array() : NULL, NULL };
     int budget_s = 0;
     enum kvr_status st = parse_budget(o->budget, &budget_s);
     struct kvr_run_options r = {
@@ -381,7 +407,7 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
     if (st == KVR_OK)
         st = parse_shard(o->shard, &r.shard, &r.n_shards);
     if (st == KVR_OK && !o->dump_config)
-        st = kvr_run(&r, &s);
+        st = run_or_decide(&r, &s, &plan);
     if (st == KVR_OK && !o->dump_config)
         return report(o, &s, &plan);
     json_decref(plan.methods);

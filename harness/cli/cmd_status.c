@@ -1,10 +1,13 @@
 /* cmd_status.c - `kvreel status`: progress of the sweeps of a database, readable while they run. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/pairs.h"
 #include "harness/core/path.h"
 #include "harness/report/table.h"
+#include "harness/settle/decide.h"
 #include "harness/store/lock.h"
 
 struct status_opts {
@@ -14,8 +17,10 @@ struct status_opts {
 
 static const char sweeps[] =
     "SELECT name, config, started, coalesce(state, 'unknown'), cells, n_ok, n_failed, "
-    "n_unsupported, n_excluded, n_open, n_enough, left_s, coalesce(narrowed, ''), session "
-    "FROM sweeps ORDER BY at DESC";
+    "n_unsupported, n_excluded, n_open, n_enough, left_s, coalesce(narrowed, ''), session, "
+    "coalesce((SELECT value FROM about a WHERE a.session = s.session AND a.name = 'out'), ''), "
+    "(SELECT count(DISTINCT suite || '/' || prompt_id) FROM plan p WHERE p.sweep = s.sweep) "
+    "FROM sweeps s ORDER BY at DESC";
 enum {
     NAME,
     CONFIG,
@@ -30,7 +35,9 @@ enum {
     ENOUGH,
     LEFT,
     NARROWED,
-    SESSION
+    SESSION,
+    OUT,
+    PROMPTS
 };
 
 static const char running[] =
@@ -76,22 +83,40 @@ static json_t *running_json(const struct kvr_table *now, const char *session)
     return list;
 }
 
+/* Verdicts of `until: decided`, whose ledger is in the sweep's out folder; *out NULL: it has none. */
+static enum kvr_status read_pairs(const struct kvr_table *t, int row, const char *db, json_t **out)
+{
+    char *dir = kvr_path_dir(db);
+    char *folder = dir ? kvr_path_join(dir, kvr_table_text(t, row, OUT)) : NULL;
+    char path[1024];
+    enum kvr_status st =
+        folder ? kvr_decide_path(folder, kvr_table_text(t, row, NAME), path, sizeof path)
+               : kvr_fail(KVR_ENOMEM, "status: no memory");
+
+    *out = NULL;
+    if (st == KVR_OK && kvr_path_exists(path))
+        st = kvr_decide_pairs(path, db, number(t, row, PROMPTS), out);
+    free(dir);
+    free(folder);
+    return st;
+}
+
 static json_t *sweep_json(const struct kvr_table *t, int i, const struct kvr_table *now,
-                          bool locked)
+                          bool locked, json_t *pairs)
 {
     const double left = kvr_table_number(t, i, LEFT);
     const char *state = state_of(t, i, locked);
     const bool runs = strcmp(state, "running") == 0;
     json_t *list = runs ? running_json(now, kvr_table_text(t, i, SESSION)) : json_array();
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s, s:o}",
-                     "name", kvr_table_text(t, i, NAME), "config", kvr_table_text(t, i, CONFIG),
-                     "started", kvr_table_text(t, i, STARTED), "state", state, "cells",
-                     number(t, i, CELLS), "ok", number(t, i, OK), "failed", number(t, i, FAILED),
-                     "unsupported", number(t, i, UNSUPPORTED), "excluded", number(t, i, EXCLUDED),
-                     "open", number(t, i, OPEN), "enough", number(t, i, ENOUGH), "left_s",
-                     isfinite(left) ? json_real(left) : json_null(), "narrowed",
-                     kvr_table_text(t, i, NARROWED), "running", list);
+    return json_pack("{s:o*, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s, s:o}",
+                     "pairs", pairs, "name", kvr_table_text(t, i, NAME), "config",
+                     kvr_table_text(t, i, CONFIG), "started", kvr_table_text(t, i, STARTED),
+                     "state", state, "cells", number(t, i, CELLS), "ok", number(t, i, OK), "failed",
+                     number(t, i, FAILED), "unsupported", number(t, i, UNSUPPORTED), "excluded",
+                     number(t, i, EXCLUDED), "open", number(t, i, OPEN), "enough",
+                     number(t, i, ENOUGH), "left_s", isfinite(left) ? json_real(left) : json_null(),
+                     "narrowed", kvr_table_text(t, i, NARROWED), "running", list);
 }
 
 static void print_sweep(const json_t *o)
@@ -123,6 +148,7 @@ static void print_sweep(const json_t *o)
                json_string_value(json_object_get(c, "device"))[0] ? " on " : "",
                json_string_value(json_object_get(c, "device")),
                duration(text, json_number_value(json_object_get(c, "since_s"))));
+    kvr_cli_print_pairs(json_object_get(o, "pairs"));
     if (open && json_is_real(left))
         printf("  left: about %s at the current rate\n", duration(text, json_real_value(left)));
     else if (open)
@@ -141,8 +167,12 @@ static enum kvr_status read_all(const char *db, json_t **out)
         st = kvr_table_query(&t, db, sweeps, NULL);
     if (st == KVR_OK)
         st = kvr_table_query(&now, db, running, NULL);
-    for (int i = 0; st == KVR_OK && i < t->n_rows; i++)
-        json_array_append_new(list, sweep_json(t, i, now, locked));
+    for (int i = 0; st == KVR_OK && i < t->n_rows; i++) {
+        json_t *pairs;
+
+        st = read_pairs(t, i, db, &pairs);
+        json_array_append_new(list, sweep_json(t, i, now, locked, pairs));
+    }
     kvr_table_close(&t);
     kvr_table_close(&now);
     *out =

@@ -686,6 +686,42 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
     return KVR_OK;
 }
 
+static bool has_metric(const struct kvr_config *c, const char *name)
+{
+    for (int i = 0; i < c->n_metrics; i++)
+        if (strcmp(c->metric[i]->name, name) == 0)
+            return true;
+    return strcmp(name, "nll") == 0; /* of language models, which always have it */
+}
+
+/* "decided", "decided ssim": after the metrics are known. */
+static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    static const char *const usual[] = { "ssim", "psnr", "nll" };
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "until");
+    const struct kvr_metric *m;
+    int i = 0;
+
+    if (!c->decide[0])
+        return KVR_OK;
+    c->decide += strlen("decided");
+    c->decide += strspn(c->decide, " ");
+    while (!c->decide[0] && !has_metric(c, usual[i]))
+        i++;
+    c->decide = c->decide[0] ? c->decide : usual[i];
+    m = kvr_metric_find(c->decide);
+    if (!has_metric(c, c->decide) || (m && m->direction == 0))
+        return kvr_yaml_fail(n, "'decided %s': need one of the sweep's metrics, with a better side",
+                             c->decide);
+    if (c->n_models > 1 || c->model[0].trace)
+        return kvr_yaml_fail(n, "'until: decided' needs one model and its prompts");
+    for (i = 0; i < KVR_N_SETTINGS; i++)
+        if (c->values[i].n > 1 && i != KVR_SET_seed)
+            return kvr_yaml_fail(n, "'until: decided' needs one value of '%s', not %d",
+                                 kvr_setting_rows[i].name, c->values[i].n);
+    return KVR_OK;
+}
+
 /* "ci_width 1%" */
 static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
@@ -693,12 +729,18 @@ static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_no
     const char *text;
     char end, more;
 
+    c->decide = "";
     if (!n)
         return KVR_OK;
     KVR_TRY(kvr_yaml_string(n, &text));
+    if (strcmp(text, "decided") == 0 || strncmp(text, "decided ", 8) == 0) {
+        c->decide = text;
+        return KVR_OK;
+    }
     if (sscanf(text, "ci_width %lf%c%c", &c->until, &end, &more) != 2 || end != '%' ||
         !(c->until >= 0.01 && c->until <= 100))
-        return kvr_yaml_fail(n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100", text);
+        return kvr_yaml_fail(
+            n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100, or 'decided METRIC'", text);
     c->until /= 100;
     if (!c->set.timing)
         return kvr_yaml_fail(n, "'until' needs 'timing: true'");
@@ -725,6 +767,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_suites(c, root));
     KVR_TRY(read_methods(c, root));
     KVR_TRY(read_metrics(c, root));
+    KVR_TRY(read_decided(c, root));
     return kvr_rules_read(&c->rules, root);
 }
 

@@ -28,6 +28,8 @@
  *     frames: [42, 84]                 and every other setting: store/settings.def
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
  *     until: ci_width 1%               with timing: no more repeats of a cell than that takes
+ *     until: decided [METRIC]          no more prompts than the verdict on each pair of methods takes
+ *                                      (harness/settle/decide.h)
  *     db: kvreel.db
  *     out: out
  *
@@ -100,6 +102,7 @@ struct kvr_config {
     struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
     double until; /* stop repeating a cell when its median is known to this part; 0: never */
+    const char *decide; /* the metric of `until: decided`; "": runs all prompts */
     struct kvr_rules rules;
     bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */
 };

@@ -10,17 +10,31 @@
 const char *const kvr_claim_verdict_names[] = { "holds",  "does not hold",       "equal",
                                                 "futile", "cannot be told here", NULL };
 
+/* That of the claims that name none: the first of `settle`. */
+static const char *model_of(const struct kvr_ledger *l)
+{
+    const struct kvr_yaml_node *first =
+        l->settle && kvr_yaml_count(l->settle) > 0 ? kvr_yaml_at(l->settle, 0) : NULL;
+    const struct kvr_yaml_node *n =
+        first && first->kind == KVR_YAML_MAP ? kvr_yaml_get(first, "model") : NULL;
+    const char *model = NULL;
+
+    return n && kvr_yaml_string(n, &model) == KVR_OK ? model : "nano";
+}
+
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options)
 {
-    const char *model = options->model ? options->model : "nano";
+    struct kvr_claims_options with = *options;
     struct kvr_claim_values *values = NULL;
     enum kvr_status st = kvr_ledger_read(out, path);
+    const char *model;
 
+    with.model = model = options->model ? options->model : st == KVR_OK ? model_of(out) : NULL;
     for (int i = 0; st == KVR_OK && i < out->n_claims; i++)
         st = kvr_claim_sample(&out->claim[i], &values, db, model);
     if (st == KVR_OK)
-        st = kvr_ledger_judge(out, db, options);
+        st = kvr_ledger_judge(out, db, &with);
     for (int i = 0; st == KVR_OK && db && options->elsewhere && i < out->n_claims; i++)
         st = kvr_claim_elsewhere(&out->claim[i], &values, db, model);
     kvr_claim_values_free(&values);

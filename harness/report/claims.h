@@ -127,7 +127,7 @@ struct kvr_ledger {
 
 struct kvr_claims_options {
     int most;          /* prompts that there are; 0: KVR_CLAIMS_MOST */
-    const char *model; /* whose cells are judged; NULL: nano's */
+    const char *model; /* whose cells are judged; NULL: the first of `settle`, else nano's */
     bool elsewhere;    /* fill `where` */
 };
 

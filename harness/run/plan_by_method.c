@@ -16,6 +16,8 @@ static struct kvr_plan_line *find(struct kvr_plan_line *lines, int *n, const cha
 static void count(struct kvr_plan_line *l, const struct kvr_job *j)
 {
     l->cells++;
+    l->listed = l->listed || j->cell->method;
+    l->model = l->model ? l->model : j->cell->model_label;
     l->warning = l->warning[0] ? l->warning : j->cell->warning;
     if (!j->cell->possible) {
         l->unsupported += !j->cell->excluded;

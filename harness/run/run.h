@@ -17,9 +17,14 @@
 struct kvr_plan_line {
     const char *method;
     int cells, to_run, done, failed, unsupported, excluded, left_out; /* left_out: by `limit` */
+    const char *model;                                                /* of the first cell */
+    bool listed;         /* by the config, unlike baselines that are added */
     const char *reason;  /* of the first cell that will not run */
     const char *warning; /* a caveat for its numbers; "" */
 };
+/* The number of prompts of each suite that this run measures of a method, INT_MAX: all; `enough`: the
+ * rest is not needed, rather than left for a later run. */
+typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
 /* Width of the median's confidence interval, relative to the median. */
@@ -44,10 +49,12 @@ struct kvr_run_options {
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     const char *retries; /* NULL, or "SIGNAL:2,..": outcomes retried at once (choose.h) */
     bool force, dry_run;
-    bool stale;          /* run cells of other builds again */
-    int limit;           /* > 0: at most this many cells, in order */
-    int shard, n_shards; /* 0 of 1: everything */
-    int budget_s;        /* > 0: start no cell that would not finish in time */
+    bool stale;                        /* run cells of other builds again */
+    int limit;                         /* > 0: at most this many cells, in order */
+    int shard, n_shards;               /* 0 of 1: everything */
+    int budget_s;                      /* > 0: start no cell that would not finish in time */
+    kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
+    void *most_ctx;
     kvr_width_fn *width; /* for `until: ci_width 1%`; NULL: all repeats are run */
     const char
         *costs;    /* a database whose cell times weight the shards; NULL: predicted operations */
@@ -74,7 +81,8 @@ struct kvr_run_summary {
     int to_run;             /* cells that were measured, or would be in a dry run */
     int timed_once;         /* timed cells without repeats: their spread is unknown */
     int limited;            /* left for later by `limit` or by the budget */
-    int enough;             /* repeats left out by the stop rule */
+    int enough;             /* repeats and prompts left out by the stop rule */
+    int later;              /* prompts left out by `most_prompts` for now */
     int retried;            /* failed attempts that were repeated */
     int noisy;              /* of ok: the time is not reliable */
     int n_stale;            /* of done_before: measured by another build */

@@ -112,6 +112,7 @@ static enum kvr_status choose_jobs(struct runner *r)
     KVR_TRY(kvr_runner_tell_gpus(r));
     KVR_TRY(kvr_session_identify(&r->session));
     KVR_TRY(kvr_runner_find_enough(r));
+    kvr_runner_apply_most_prompts(r);
     kvr_runner_apply_limit(r);
     kvr_runner_count_timed_once(r);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
@@ -164,7 +165,8 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(show_plan(r));
     if (r->opts->dry_run || r->summary->cells == 0)
         return KVR_OK;
-    if (r->summary->to_run == 0 && r->summary->unsupported + r->summary->excluded == 0)
+    if (r->summary->to_run == 0 && !(r->opts->most_prompts && r->summary->enough) &&
+        r->summary->unsupported + r->summary->excluded == 0)
         return KVR_OK;
     return measure(r);
 }

@@ -102,6 +102,9 @@ struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 /* For a resumed session whose baselines were all measured before: picks one of those. */
 void kvr_runner_choose_drift_job(struct runner *r);
 
+/* Leaves out the prompts beyond `most_prompts`. */
+void kvr_runner_apply_most_prompts(struct runner *r);
+
 /* Keeps only the time of a drift measurement. A failed one leaves the session unchecked, which
  * counts as noisy. */
 enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);

@@ -244,6 +244,25 @@ void kvr_runner_apply_limit(struct runner *r)
     }
 }
 
+void kvr_runner_apply_most_prompts(struct runner *r)
+{
+    for (int i = 0; r->opts->most_prompts && i < r->sweep.n_cells; i++) {
+        const struct kvr_cell *c = &r->sweep.cell[i];
+        struct kvr_job *j = &r->jobs[i];
+        bool enough = false;
+
+        if (j->state != KVR_WAITING ||
+            c->prompt - c->suite->prompt <
+                r->opts->most_prompts(r->opts->most_ctx, c->label, &enough))
+            continue;
+        j->state = KVR_LEFT_OUT;
+        j->enough = enough;
+        r->summary->to_run--;
+        r->summary->enough += enough;
+        r->summary->later += !enough;
+    }
+}
+
 enum kvr_status kvr_runner_open_store(struct runner *r)
 {
     /* A dry run creates no file. */
