@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "harness/core/clock.h"
+#include "harness/core/isa.h"
 #include "harness/core/onednn.h"
 #include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
@@ -19,10 +20,11 @@ static const struct shape {
                { 1560, 1536, 1536 },
                { 1560, 1536, 8960 } };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
-_Static_assert((int)N_SHAPES <= (int)KVR_BENCH_GEMM_ROWS, "a row each");
+_Static_assert(2 * (int)N_SHAPES <= (int)KVR_BENCH_GEMM_ROWS, "a row each, in F32 and in BF16");
 
 struct kit {
     const struct shape *s;
+    enum kvr_dtype compute;
     struct kvr_gemm *gemm;
     struct kvr_linear *linear;
     struct kvr_buf x, w, y, reference;
@@ -38,6 +40,12 @@ static void kit_close(struct kit *t)
     kvr_buf_free(&t->reference);
 }
 
+static void round_bf16(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+}
+
 static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
 {
     const size_t m = (size_t)t->s->m, n = (size_t)t->s->n, k = (size_t)t->s->k;
@@ -48,7 +56,11 @@ static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
     KVR_TRY(kvr_buf_alloc(&t->reference, dev, KVR_MEM_IO, m * n * sizeof(float)));
     kvr_normal(t->x.p, m * k, 1, KVR_RNG_SYNTHETIC, 2, 0, 0);
     kvr_normal(t->w.p, n * k, 1, KVR_RNG_SYNTHETIC, 3, 0, 0);
-    KVR_TRY(kvr_gemm_open(&t->gemm, dev));
+    if (t->compute == KVR_BF16) { /* for the reference; the layer rounds by itself */
+        round_bf16(t->x.p, m * k);
+        round_bf16(t->w.p, n * k);
+    }
+    KVR_TRY(kvr_gemm_open_as(&t->gemm, dev, t->compute));
     KVR_TRY(kvr_linear_open(&t->linear, t->gemm, t->s->n, t->s->k, t->w.p, NULL));
     return kvr_linear_prepare(t->linear, t->s->m);
 }
@@ -127,7 +139,8 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
             KVR_TRY(time_caches(t, flops, &cold[n], &warm[n]));
     }
     *row = (struct kvr_bench_row){ .device = "cpu", .unit = "GFLOP/s", .reference = "dnnl_sgemm" };
-    snprintf(row->name, sizeof row->name, "gemm.%dx%dx%d", t->s->m, t->s->k, t->s->n);
+    snprintf(row->name, sizeof row->name, "gemm.%s%dx%dx%d", t->compute == KVR_BF16 ? "bf16." : "",
+             t->s->m, t->s->k, t->s->n);
     kvr_bench_fill(row, v, ratio, n);
     kvr_bench_fill_caches(row, cold, warm, kvr_bench_cache_rounds(rounds));
     return KVR_OK;
@@ -139,8 +152,9 @@ enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
     *n_rows = 0;
-    for (int i = 0; i < (int)N_SHAPES; i++) {
-        struct kit t = { .s = &shapes[i] };
+    for (int i = 0; i < (int)N_SHAPES * (kvr_isa_has_tiles() ? 2 : 1); i++) {
+        struct kit t = { .s = &shapes[i % (int)N_SHAPES],
+                         .compute = i < (int)N_SHAPES ? KVR_F32 : KVR_BF16 };
         enum kvr_status st = kit_open(&t, dev);
 
         if (st == KVR_OK)
