@@ -11,7 +11,7 @@
 
 struct merge_opts {
     const char *out;
-    bool json;
+    bool json, any_card;
 };
 
 struct state {
@@ -115,6 +115,8 @@ static int run(const struct kvr_call *call)
     enum kvr_status st = open_for(&s, call, o->out);
     int code;
 
+    if (st == KVR_OK && o->any_card)
+        kvr_store_any_card(s.store);
     for (int i = 0; st == KVR_OK && i < call->n_words; i++) {
         const char *w = call->words[i];
 
@@ -137,6 +139,8 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct merge_opts, out, "output", 'o', "FILE", "kvreel.db",
                  "target database; created if missing"),
+    KVR_ARG_FLAG(struct merge_opts, any_card, "any-card", 0,
+                 "join timed cells of GPUs of different names; tables keep them apart"),
     KVR_ARG_FLAG(struct merge_opts, json, "json", 0, "print the merge report as JSON"),
     { 0 },
 };

@@ -69,6 +69,41 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
                   : KVR_OK;
 }
 
+/* Packages of one sweep are joined across days, which one card's times allow and two cards' do not. */
+static enum kvr_status same_card(struct kvr_store *s, const char *path)
+{
+    static const char sql[] =
+        "WITH c AS (SELECT 1 AS here, spec FROM main.cell WHERE timing AND outcome = 'OK' UNION ALL "
+        "SELECT 0, spec FROM shard.cell WHERE timing AND outcome = 'OK'), "
+        "d AS (SELECT DISTINCT here, json_extract(spec, '$.device') AS name FROM c WHERE name IS NOT NULL) "
+        "SELECT a.name, b.name FROM d a JOIN d b ON a.here AND NOT b.here AND a.name <> b.name LIMIT 1";
+    const char *here = "", *there = "";
+    enum kvr_status st = KVR_OK;
+    sqlite3_stmt *q;
+
+    if (s->any_card)
+        return KVR_OK;
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    if (sqlite3_step(q) == SQLITE_ROW) {
+        st = kvr_sql_text(q, 0, &here);
+        if (st == KVR_OK)
+            st = kvr_sql_text(q, 1, &there);
+        if (st == KVR_OK)
+            st = kvr_fail(KVR_EINVAL,
+                          "merge: %s: timed cells of %s; the others are of %s. Join the packages of "
+                          "one card, or use --any-card",
+                          path, there, here);
+    }
+    if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(s->db, s->path, "merging");
+    return st;
+}
+
+void kvr_store_any_card(struct kvr_store *s)
+{
+    s->any_card = true;
+}
+
 /* Compares all attempts at cells present in both. */
 static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
 {
@@ -195,6 +230,8 @@ static enum kvr_status merge_attached(struct kvr_store *s, const char *shard, st
 {
     enum kvr_status st = same_tables(s, shard);
 
+    if (st == KVR_OK)
+        st = same_card(s, shard);
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "merging");
     if (st == KVR_OK)

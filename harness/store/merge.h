@@ -17,9 +17,13 @@ struct kvr_merge {
     int64_t replaced; /* the shard's attempt was the better one */
 };
 
-/* One transaction. KVR_ENOTFOUND: no such file; KVR_EFORMAT: damaged; KVR_ESCHEMA: another version.
- * The shard is only read. */
+/* One transaction. KVR_ENOTFOUND: no such file; KVR_EFORMAT: damaged; KVR_ESCHEMA: another version;
+ * KVR_EINVAL: timed cells of a GPU of another name, unless kvr_store_any_card() was called. The shard is
+ * only read. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
+
+/* Times of several cards may be joined; tables keep them apart by `machine`. */
+void kvr_store_any_card(struct kvr_store *s);
 
 /* Number of rows in the view `conflict`. */
 enum kvr_status kvr_store_conflicts(struct kvr_store *s, int64_t *n);

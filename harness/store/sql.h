@@ -12,6 +12,7 @@ struct kvr_store {
     sqlite3 *db;
     char *path;
     bool has_tables;
+    bool any_card; /* merging joins timed cells of unlike GPUs */
     char *copy; /* backup made before migration; NULL: none */
     kvr_store_wait_fn *wait;
     void *wait_ctx;

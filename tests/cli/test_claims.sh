@@ -10,7 +10,10 @@ json "each says what, where, and has a verdict" 'all(.[]; .id and .says and .sou
 json "what cannot be told has a reason" \
     'all(.[] | select(.verdict == "cannot be told here"); .why | length > 0)'
 json "what needs another machine has the command that settles it" \
-    'all(.[] | select(.shown_by == null); .why | test("settled by: kvreel "))'
+    'all(.[] | select(.shown_by == null); .why | test("settled by: (kvreel|tools/device-check.sh --pack) "))'
+json "what needs a minute of a card has the package that takes it" \
+    'map(select((.why // "") | test("one H100|an H100|an H200"))) | length >= 15 and all(.[]; .why |
+        test("^needs [0-9]+ minutes? of ") and test("device-check.sh --pack .* CONFIG=configs/cost-card.yaml .* --run "))'
 json "the printed ratios of the study are the formats'" \
     '[.[] | select(.id | startswith("ratio-")) | .verdict] | length >= 10 and all(. == "holds")'
 while read -r id; do

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# cost-card.yaml, emulated: a tiny model of Wan's make goes through it in two packages, which are joined. Times of
+# an emulated device never count, so that those of a card are planted for what reads them.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+cd "$work" || exit 1
+mkdir -p models/small
+jq '.dim = 128 | .ffn_dim = 128 | .text_dim = 64 | .text_len = 16 | .num_heads = 1 | .num_layers = 1 |
+    .latent_height = 4 | .latent_width = 4' "$root/models/wan-1.3b-random/config.json" >models/small/config.json
+package() { # DB METHODS
+    "$kvreel" run "$root/configs/cost-card.yaml" --set model=small --set model_steps=1 --set device=emulated \
+        --set frames=3 --set "methods=[$2]" --db "$1" --out "${1%.db}" -j 1 -q
+}
+check "a package" package a.db "BF16, RTN_INT4@study" 2>"$err"
+check "another, with BF16 again" package b.db "BF16, FLOWCACHE_NATIVE@study" 2>"$err"
+check "each with BF16's times at both ends" test \
+    "$(sql a.db 'SELECT count(*) FROM drift') $(sql b.db 'SELECT count(*) FROM drift')" = '3 3'
+
+card() { changed "$1" "UPDATE cell SET spec = json_set(spec, '\$.device', '$2'), time_codes = '',
+    verdict_codes = '', verdict = 'VALID', wall_ns = $3"; }
+card a.db 'NVIDIA A' 3000000000
+card b.db 'NVIDIA B' 2000000000
+exits 2 "packages of two cards" merge a.db b.db -o two.db
+says "are refused by name" 'b.db: timed cells of NVIDIA B; the others are of NVIDIA A'
+exits 0 "unless asked for" merge a.db b.db -o any.db --any-card
+card b.db 'NVIDIA A' 2000000000
+exits 0 "those of one are joined" merge a.db b.db -o all.db
+exits 0 "the table" report --db all.db --table cost --format json
+json "has three methods, with bytes that arithmetic predicts" \
+    '(map(.method) | sort) == ["BF16", "FLOWCACHE_NATIVE@study", "RTN_INT4@study"] and
+     all(.[]; .runtime_s > 0 and .peak_bytes > 0 and .predicted_bytes > 0)'
+exits 0 "the plot" plot cost --db all.db -o figures -f svg
+check "has a point for each" test "$(grep -c . figures/cost.tsv)" -ge 4
