@@ -38,3 +38,12 @@ sed -i 's/more:/mor:/' mine.yaml
 exits 2 "a key that is none" claims mine.yaml --db t.db
 says "with its place" 'mine.yaml:3'
 exits 2 "a ledger that is not there" claims none.yaml
+
+echo '[{"id": "a", "verdict": "holds", "lo": 1, "hi": 2, "n": 12}, {"id": "b", "verdict": "holds", "lo": 1, "hi": 2, "n": 12},
+    {"id": "c", "verdict": "holds", "lo": 1, "hi": 2, "n": 12}]' >fixed.json
+echo '[{"id": "a", "verdict": "cannot be told here", "lo": -1, "hi": 3, "n": 18, "n_needed": 24.2, "margin": 0.5},
+    {"id": "b", "verdict": "holds", "lo": 1, "hi": 2, "n": 18}, {"id": "c", "verdict": "cannot be told here"}]' >now.json
+jq 'map(. + {says: "", source: "", shown_by: "x"})' now.json |
+    jq -r --slurpfile fixed fixed.json -f "$root/tools/measure/claims.jq" >page 2>"$err" || true
+check "verdicts that changed are listed" grep -qF '| `a` | holds: [1, 2], n 12 | open: [-1, 3], n 18 of 24 | 0.5 |' page
+check "others are not" test "$(grep -c 'holds: \[1, 2\], n 12' page)" -eq 1

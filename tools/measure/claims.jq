@@ -1,5 +1,5 @@
 # claims.jq - turns the rows of `kvreel claims --json` into the sections of docs/claims.md, with each claim's id in
-# backquotes once.
+# backquotes once. $fixed[0]: the verdicts that a fixed number of prompts gave (results/claims-fixed-n.json).
 
 def cell: gsub("\\|"; "\\|");
 def number:
@@ -17,6 +17,8 @@ def columns($names): row($names), "|" + ($names | map("---|") | add);
 # f of each claim, below a row that names the source and the place in it.
 def placed(f): group_by(.source)[] | row(["**\(.[0].source)**"]), (.[] | f);
 
+def short: if .verdict == "cannot be told here" then "open" else .verdict end;
+def needed: if (.verdict == "futile" or .verdict == "cannot be told here") and .n_needed then " of \(.n_needed | round)" else "" end;
 def decided: .verdict != "cannot be told here";
 def arithmetic: .why // "" | startswith("arithmetic");
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
@@ -40,6 +42,13 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
     columns(["claim", "verdict", "elsewhere"]), (.[] | row([id, .verdict, (.where_else | cell)]))
+    else empty end),
+(map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) | {was: ., now: $now}) | if length > 0 then
+    "", "### Changed since the test of a fixed number of prompts", "",
+    "An interval of a fixed n compared with 0 gave the verdict before. Now the interval holds for any number of looks and is compared with the margin.", "",
+    columns(["claim", "then", "now", "margin"]),
+    (.[] | row([(.now | id), "\(.was.verdict): [\(.was.lo | number), \(.was.hi | number)], n \(.was.n)",
+        "\(.now | short): [\(.now.lo | number), \(.now.hi | number)], n \(.now.n)" + (.now | needed), (.now.margin | number)]))
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
     "", "## Open", "",

@@ -51,7 +51,7 @@ END
         two=$(said 'prompts with two possible videos, left out of SSIM and PSNR: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
         [ -z "$two" ] || echo "${two%, }." | sed 's/^p/P/'
     fi
-    jq -r -f "$here/claims.jq" "$work/claims.json"
+    jq -r --slurpfile fixed results/claims-fixed-n.json -f "$here/claims.jq" "$work/claims.json"
     echo
     echo "## Sources"
     echo
