@@ -119,18 +119,20 @@ enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void
 /* Each once: prompts of one suite mostly share a file. */
 static void prompt_files(const struct lister *l, const struct kvr_config_suite *s)
 {
-    const char *last[3] = { "", "", "" };
-    static const char *const what[] = { "truth", "tokens", "embeddings" };
+    static const char *const what[] = { "truth", "tokens", "embeddings", "image" };
+    enum { KINDS = sizeof what / sizeof *what };
+    const char *last[KINDS] = { "", "", "", "" };
 
     if (s->list)
         tell(l, "prompts", s->list, 0, "");
     for (int i = 0; i < s->n_prompts; i++) {
         const struct kvr_prompt_line *p = &s->prompt[i];
-        const char *const path[] = { p->truth ? p->truth->path : "",
-                                     p->tokens ? p->tokens->path : "",
-                                     p->embedding ? p->embedding->path : "" };
+        const char *const path[KINDS] = { p->truth ? p->truth->path : "",
+                                          p->tokens ? p->tokens->path : "",
+                                          p->embedding ? p->embedding->path : "",
+                                          p->image ? p->image->path : "" };
 
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < KINDS; k++) {
             if (path[k][0] && strcmp(path[k], last[k]) != 0)
                 tell(l, what[k], path[k], 0, "");
             last[k] = path[k];

@@ -10,6 +10,7 @@
 #include "harness/engine/text/embed.h"
 #include "harness/workload/shots.h"
 #include "harness/workload/text.h"
+#include "harness/workload/image.h"
 #include "harness/workload/truth.h"
 
 enum { MAX_PROMPTS = 10000, MAX_ID = 64 };
@@ -115,6 +116,36 @@ static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_no
     KVR_TRY(read_place(doc, p->id, "truth", t->at, &t->path, &t->tensor));
     p->truth = t;
     return look_at(t);
+}
+
+/* --- image ------------------------------------------------------------------------------ */
+
+static enum kvr_status read_image(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
+                                  struct kvr_prompt_line *p)
+{
+    const struct kvr_yaml_node *at = kvr_yaml_get(n, "image");
+    struct kvr_prompt_image *t;
+    struct kvr_image image;
+    enum kvr_status st;
+
+    if (!at)
+        return KVR_OK;
+    if (p->truth)
+        return kvr_yaml_fail(at, "prompt '%s' has 'image' and 'truth', need one of the two", p->id);
+    t = kvr_yaml_alloc(doc, sizeof *t);
+    if (!t)
+        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+    t->at = at;
+    KVR_TRY(resolve(doc, at, &t->path));
+    st = kvr_image_open(&image, t->path);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
+    t->height = image.video.frames.height;
+    t->width = image.video.frames.width;
+    strcpy(t->sha256, image.sha256);
+    kvr_image_close(&image);
+    p->image = t;
+    return KVR_OK;
 }
 
 /* --- tokens ----------------------------------------------------------------------------- */
@@ -280,7 +311,7 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
                                    const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
 {
     static const char *const keys[] = { "id",     "text",       "shots",    "truth", "given",
-                                        "tokens", "embeddings", "held_out", NULL };
+                                        "tokens", "embeddings", "held_out", "image", NULL };
     const struct kvr_yaml_node *id, *text, *shots, *word;
 
     KVR_TRY(kvr_yaml_keys(n, keys));
@@ -302,6 +333,7 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
         return kvr_yaml_fail(word, "held_out '%s': the text of prompt '%s' has no such word",
                              p->held_out, p->id);
     KVR_TRY(read_truth(doc, n, defaults, p));
+    KVR_TRY(read_image(doc, n, p));
     KVR_TRY(read_tokens(doc, n, defaults, p));
     return read_embedding(doc, n, defaults, p);
 }

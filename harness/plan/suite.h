@@ -25,6 +25,10 @@
  *       - {id: ct01, text: ...}
  *       - {id: ct02, text: ..., truth: {file: F, tensor: T}, given: 9}    or prompt by prompt
  *
+ * A video whose first frame is an image of its size (Wan 2.2's image to video), seen from this file:
+ *
+ *       - {id: dog1, text: ..., image: dog.png}
+ *
  * Texts that a language model reads, as the ids of its vocabulary; `text` only says what it is:
  *
  *     tokens: texts.safetensors        seen from this file; I32, tensor: the prompt's id
@@ -53,6 +57,14 @@ struct kvr_prompt_truth {
     const struct kvr_yaml_node *at, *given_at; /* for messages */
 };
 
+/* One frame, of a file that workload/image.h reads. Belongs to the document. */
+struct kvr_prompt_image {
+    const char *path;
+    char sha256[65]; /* of its bytes as RGB */
+    int height, width;
+    const struct kvr_yaml_node *at; /* for messages */
+};
+
 /* Integers [n] in a safetensors file. Belongs to the document. */
 struct kvr_prompt_tokens {
     const char *path, *tensor;
@@ -76,6 +88,7 @@ struct kvr_prompt_line {
     int index;            /* place in its suite */
     const struct kvr_yaml_node *at;               /* the text, for messages */
     const struct kvr_prompt_truth *truth;         /* NULL: there is none */
+    const struct kvr_prompt_image *image;         /* NULL: the first frame is generated */
     const struct kvr_prompt_tokens *tokens;       /* NULL: no text for a language model */
     const struct kvr_prompt_embedding *embedding; /* NULL: the text has to do */
 };

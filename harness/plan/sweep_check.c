@@ -6,6 +6,7 @@
 
 #include "harness/plan/key_options.h"
 #include "harness/plan/sweep.h"
+#include "harness/workload/image.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/shots.h"
 #include "harness/workload/text.h"
@@ -50,6 +51,22 @@ static enum kvr_status check_truth(const struct point *p)
                              p->prompt->id, t->tensor, t->width, t->height, p->model->name,
                              c->latent_w, c->latent_h);
     return KVR_OK;
+}
+
+/* Whether the model can begin with the prompt's image. `why`: as check_point's. */
+static enum kvr_status check_image(const struct point *p, char *why, size_t n)
+{
+    const struct kvr_prompt_image *t = p->prompt->image;
+    enum kvr_status st =
+        t ? kvr_image_check(t->height, t->width, t->path, p->facts->config) : KVR_OK;
+
+    if (st == KVR_EUNSUPPORTED) {
+        snprintf(why, n, "no encoder for the latents of model %s: it cannot begin with an image",
+                 p->model->name);
+        return KVR_OK;
+    }
+    return st == KVR_EINVAL ? kvr_yaml_fail(t->at, "prompt '%s': %s", p->prompt->id, kvr_error())
+                            : st;
 }
 
 /* Whether the model takes the embedding that the prompt comes with. */
@@ -222,6 +239,9 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
                  p->model->name);
         return KVR_OK;
     }
+    KVR_TRY(check_image(p, why, n));
+    if (why[0])
+        return KVR_OK;
     KVR_TRY(check_embedding(p));
     if (c->random_weights || p->prompt->embedding || kvr_point_encodes(p))
         return KVR_OK;

@@ -53,6 +53,8 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     if (t)
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
+    if (p->prompt->image)
+        json_object_set_new(o, "image", json_pack("{s:s}", "sha256", p->prompt->image->sha256));
     if (p->prompt->embedding)
         json_object_set_new(o, "embedding", embedding_json(p->prompt->embedding));
     else if (kvr_point_encodes(p))

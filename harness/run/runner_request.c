@@ -34,6 +34,11 @@ static json_t *truth_json(const struct kvr_prompt_truth *t)
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
 }
 
+static json_t *image_json(const struct kvr_prompt_image *t)
+{
+    return t ? json_string(t->path) : json_null();
+}
+
 static json_t *tokens_json(const struct kvr_prompt_tokens *t)
 {
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
@@ -94,21 +99,21 @@ char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool d
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
     if (r->config.set.device_mib && spec)
         device = json_integer((json_int_t)r->config.set.device_mib << 20);
-    o = json_pack("{s:o*, s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}",
-                  "memory_bytes", memory, "device_bytes", device, "embedding",
-                  embedding_json(r, j->cell), "tokens", tokens_json(j->cell->prompt->tokens),
-                  "build", r->build, "truth", truth_json(j->cell->prompt->truth), "plugins",
-                  plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir, "model_stamp",
-                  r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir,
-                  "frames",
-                  drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
-                        : json_sprintf("frames/%s-%.8s.safetensors", j->cell->rollout, r->build),
-                  "video",
-                  drift || !kvr_runner_wants_video(r, j->cell)
-                      ? json_null()
-                      : json_sprintf("videos/%s-%.8s.mp4", j->cell->video, r->build),
-                  "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
-                  reference ? json_string(b->frames_sha256) : json_null());
+    o = json_pack(
+        "{s:o*, s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}",
+        "memory_bytes", memory, "device_bytes", device, "embedding", embedding_json(r, j->cell),
+        "tokens", tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
+        truth_json(j->cell->prompt->truth), "image", image_json(j->cell->prompt->image), "plugins",
+        plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir, "model_stamp",
+        r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir, "frames",
+        drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
+              : json_sprintf("frames/%s-%.8s.safetensors", j->cell->rollout, r->build),
+        "video",
+        drift || !kvr_runner_wants_video(r, j->cell)
+            ? json_null()
+            : json_sprintf("videos/%s-%.8s.mp4", j->cell->video, r->build),
+        "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
+        reference ? json_string(b->frames_sha256) : json_null());
     text = kvr_json_text(o, JSON_COMPACT | JSON_ENSURE_ASCII);
     json_decref(o);
     free(reference);

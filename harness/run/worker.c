@@ -12,6 +12,7 @@
  *     reference_sha256 expected hash of that file
  *     truth            {file, tensor} of ground truth that the video continues and is compared
  *                      with, or null; spec.truth has its sha256 and the number of given frames
+ *     image            file of the video's first frame, or null; spec.image has its sha256
  *     tokens           {file, tensor} of a language model's input, or null; spec.tokens has its
  *                      sha256
  *     embedding        {file, tensor} read in place of the text, a list of them for a prompt of
@@ -63,6 +64,7 @@
 #include "harness/store/record.h"
 #include "harness/engine/text/embed.h"
 #include "harness/plan/setting_values.h"
+#include "harness/workload/image.h"
 #include "harness/workload/pixels.h"
 #include "harness/workload/shots.h"
 #include "harness/workload/truth.h"
@@ -87,6 +89,7 @@ struct job {
     int64_t memory_bytes, device_bytes;
     struct kvr_truth truth; /* {0}: none */
     int64_t given;
+    float *first;     /* the video's first latent frame; NULL: it is generated */
     float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the text is used */
     int n_embeddings;
     json_t *answer;
@@ -159,6 +162,38 @@ static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *
     return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %d of %dx%d, %lld given", where, f->n,
                     f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
                     (long long)j->given);
+}
+
+/* Exactly the image that the plan hashed for the cell's key, encoded on a device of its own: neither
+ * its memory nor its time is the cell's. */
+static enum kvr_status encode_image(struct job *j, const struct kvr_dev *dev,
+                                    const struct kvr_model *model)
+{
+    const struct kvr_model_config *c = kvr_model_config(model);
+    const char *file, *sha256;
+    struct kvr_dev *own = NULL;
+    struct kvr_image image;
+    json_t *said;
+    enum kvr_status st;
+
+    if (!json_object_get(j->spec, "image"))
+        return KVR_OK;
+    KVR_TRY(kvr_json_object(j->spec, where, "image", &said));
+    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_string(j->request, where, "image", &file));
+    KVR_TRY(kvr_image_open(&image, file));
+    j->first = malloc((size_t)kvr_model_frame_elems(model) * sizeof *j->first);
+    st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
+                  : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
+        st = kvr_fail(KVR_EFORMAT, "%s: the image has changed since the plan was made", file);
+    if (st == KVR_OK)
+        st = kvr_dev_open(&own, kvr_dev_backend(dev));
+    if (st == KVR_OK)
+        st = kvr_image_latent(&image, own, j->model_dir, c, j->first);
+    kvr_dev_close(&own);
+    kvr_image_close(&image);
+    return st;
 }
 
 /* One embedding, at P [text_len, text_dim]. `said`: the plan's hash of it; NULL: of no suite. */
@@ -766,6 +801,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .graphs = j->set.graphs,
         .given = j->given ? j->truth.frames.rgb : NULL,
         .n_given = (int)j->given,
+        .first = j->first,
         .jitter_draw = j->set.jitter,
         .jitter_magnitude = ldexp(1, -j->set.jitter_bits),
     };
@@ -941,6 +977,7 @@ static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
         return kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
                         j->model_dir);
     KVR_TRY(open_truth(j, kvr_model_config(*model)));
+    KVR_TRY(encode_image(j, dev, *model));
     return open_embedding(j, kvr_model_config(*model));
 }
 
@@ -990,6 +1027,7 @@ static enum kvr_status run_cell(struct job *j)
     kvr_scheme_close(&scheme);
     kvr_truth_close(&j->truth);
     free(j->embedding);
+    free(j->first);
     kvr_model_close(&model);
     kvr_dev_close(&dev);
     return st;

@@ -304,6 +304,10 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
         return kvr_fail(KVR_EUNSUPPORTED,
                         "rollout: forcing 'teacher' needs a clean pass to store the teacher's "
                         "chunks; use forcing 'step' with commit=last_step");
+    if (req->n_given > 0 && req->first)
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: a first frame and %d given frames, need one of the two",
+                        req->n_given);
     if (req->n_given > 0 && !c->latent_is_rgb)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "rollout: given frames need an encoder for this model's latents");
@@ -384,6 +388,7 @@ static enum kvr_status generate(struct rollout *r)
         .chunk_end = end_chunk,
         .n_given = r->req->n_given,
         .given = given_chunk,
+        .first = r->req->first,
         .forced = r->req->teacher ? forced_step : NULL,
         .every_step = r->req->forcing == KVR_FORCING_STEP,
         .last_step = r->last_step,

@@ -55,6 +55,9 @@ struct kvr_rollout_request {
      * for byte, and enter the cache by one clean pass each. NULL: 0. */
     const uint8_t *given;
     int n_given;
+    /* The video's first latent frame [frame_elems], of an image (image.h); not with `given`. NULL: it is
+     * generated. */
+    const float *first;
     /* All noise moved a little, as kvr_noise_moved() does; draw 0: not moved. */
     int jitter_draw;
     double jitter_magnitude;

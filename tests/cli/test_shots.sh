@@ -69,33 +69,4 @@ says "is told" "keep, recache or reset"
 exits 2 "an adapter that is not there" generate -p "$one" -n 3 --lora none.pt
 says "is told" "none.pt: the adapter is not there"
 
-# The folder that Wan 2.2's own modules were recorded on, where it is at hand: two shots by their
-# embeddings, stopped and resumed, to pixels, an MP4 each and a report.
-folder=$root/../shared/fixtures/wan22
-if [ -r "$folder/golden.safetensors" ]; then
-    shot() { echo "{text: $1, ${3-}embeddings: {file: $folder/golden.safetensors, tensor: prompt_$2}}"; }
-    cat >wan.yaml <<YAML
-question: does a cut of Wan 2.2 run?
-model: $folder
-prompts:
-  - {id: cut, shots: [$(shot first a 'chunks: 2, '), $(shot second b)]}
-  - {id: plain, text: first, embeddings: {file: $folder/golden.safetensors, tensor: prompt_a}}
-methods: [BF16, NVFP4_4OVER6@longlive]
-frames: 10
-window: 8
-sink: model
-control: 0
-baselines: none
-YAML
-    exits 0 "half of it" run wan.yaml --db w.db --out w --json --filter prompt=cut
-    json "runs" '.ok == 2'
-    exits 0 "the rest" run wan.yaml --db w.db --out w --json
-    json "goes on" '.cells == 4 and .ok == 2 and .done_before == 2'
-    check "an MP4 each" test "$(find w/videos -name '*.mp4' | wc -l)" = 4
-    exits 0 "and a report" report --db w.db --out page
-    sql=$(sqlite3 w.db "SELECT count(*) FROM cell WHERE outcome = 'OK' AND sink = 2 AND window = 8")
-    check "the sink is the model's" test "$sql" = 4
-else
-    skip "the recorded folder" "$folder is not there"
-fi
 exit 0

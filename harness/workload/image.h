@@ -1,0 +1,36 @@
+/* image.h - the first frame of a video from an image file.
+ *
+ *     struct kvr_image image;
+ *     KVR_TRY(kvr_image_open(&image, "first.png"));
+ *     KVR_TRY(kvr_image_check(704, 1280, "first.png", config));
+ *     KVR_TRY(kvr_image_latent(&image, dev, "models/longlive-2", config, z));   [frame_elems]
+ *     kvr_image_close(&image);
+ *
+ * The image has the size of the video: it is neither scaled nor cropped. */
+#ifndef KVR_WORKLOAD_IMAGE_H
+#define KVR_WORKLOAD_IMAGE_H
+
+#include "harness/core/sha256.h"
+#include "harness/engine/model.h"
+#include "harness/files/media/media.h"
+
+struct kvr_image {
+    struct kvr_video video;      /* one frame */
+    char sha256[KVR_SHA256_HEX]; /* of its bytes, [height, width, 3] */
+};
+
+/* Raw frames (.safetensors) or any image that FFmpeg decodes. KVR_EINVAL: it has several frames. On failure
+ * there is nothing to close. */
+enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
+void kvr_image_close(struct kvr_image *image); /* copes with {0} */
+
+/* Pixels of a side for one latent, where an image can be encoded for this model; 0: there is no encoder. */
+int kvr_image_scale(const struct kvr_model_config *c);
+/* KVR_EUNSUPPORTED: the model has no encoder; KVR_EINVAL: the image has another size than its videos. */
+enum kvr_status kvr_image_check(int height, int width, const char *path,
+                                const struct kvr_model_config *c);
+/* z [channels, latent_h, latent_w], normalised, by the encoder in the model's folder on `dev`. */
+enum kvr_status kvr_image_latent(const struct kvr_image *image, struct kvr_dev *dev,
+                                 const char *model_dir, const struct kvr_model_config *c, float *z);
+
+#endif
