@@ -327,7 +327,10 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
             lora = NULL;
         }
     }
-    if (st == KVR_OK && !lora)
+    if (st == KVR_OK && !kvr_path_exists(path))
+        st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
+                            "its input is golden.safetensors' a.x, and that file is not there");
+    else if (st == KVR_OK && !lora)
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
                             "neither lora.pt nor lora.safetensors is in the folder");
     else if (st == KVR_OK) {

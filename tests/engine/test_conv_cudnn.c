@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness/core/rng.h"
+#include "harness/engine/vae/check_vae.h"
 #include "harness/engine/vae/conv.h"
 #include "tests/built.h"
 #include "tests/suite.h"
@@ -266,6 +267,28 @@ START_TEST(apart)
 }
 END_TEST
 
+/* Decoder and encoder of Wan 2.2 by the library, against recorded results. */
+START_TEST(a_whole_vae)
+{
+    const struct kvr_check_how how = { .device = "emulated" };
+    struct kvr_check_report r = { 0 };
+    void *kept; /* or the count goes when the VAE closes the library */
+    long before;
+
+    use_fake();
+    kept = dlopen(fake, RTLD_NOW);
+    before = convolutions();
+    ck_assert_msg(kvr_check_vae(&r, "tests/fixtures/wan22", &how) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_gt(convolutions() - before, 400);
+    dlclose(kept);
+    ck_assert_int_eq(r.n, 3); /* raw_one, raw, encoder.latent */
+    for (int i = 0; i < r.n; i++)
+        ck_assert_msg(r.entries[i].status == KVR_CHECK_OK && r.entries[i].rel_l2 <= 1e-5,
+                      "%s: %g %s", r.entries[i].name, r.entries[i].rel_l2, r.entries[i].note);
+    kvr_check_report_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("conv_cudnn");
@@ -276,6 +299,7 @@ int main(void)
     tcase_add_loop_test(tc, by_the_own_kernel, 0, sizeof without / sizeof *without);
     tcase_add_test(tc, a_late_failure);
     tcase_add_test(tc, apart);
+    tcase_add_test(tc, a_whole_vae);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
