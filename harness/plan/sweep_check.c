@@ -53,7 +53,7 @@ static enum kvr_status check_truth(const struct point *p)
     return KVR_OK;
 }
 
-/* Whether the model can begin with the prompt's image. `why`: as check_point's. */
+/* Whether the model can begin with the prompt's image. `why`: as kvr_point_check's. */
 static enum kvr_status check_image(const struct point *p, char *why, size_t n)
 {
     const struct kvr_prompt_image *t = p->prompt->image;

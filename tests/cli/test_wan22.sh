@@ -98,4 +98,17 @@ sweep i.yaml "[$(begins one.ppm)]"
 sed -i 's/, embeddings: {[^}]*}//; s/text: first/text: a large red disc/; s/^model: .*/model: nano/; s/: model$/: 0/' i.yaml
 exits 5 "a model without an encoder" run i.yaml --db n.db --out n --json --set frames=6
 json "is not supported" '.unsupported == 2 and .ok == 0'
+
+# What the ledger says to run for LongLive, as a plan on the emulated device.
+cd "$root" || exit 1
+grep -A6 -E '^  - id: (longlive2-|fps-longlive|fkv-longlive|dummy-speed)' results/claims.yaml |
+    sed -n 's/^ *command: "kvreel \(.*\)"$/\1/p' | sed 's/device=cuda/device=emulated/' | sort -u >"$work/commands"
+check "the ledger has commands for LongLive" test "$(wc -l <"$work/commands")" -ge 5
+while read -r line; do
+    eval "set -- $line"
+    exits 0 "planned: $line" "$@" --dry-run --db "$work/c.db" --out "$work/c" --json
+    json "is cells" '.cells > 0 and .unsupported == 0'
+done <"$work/commands"
+exits 0 "the window's memory" claims --json
+json "is as claimed" '[.[] | select(.id == "longlive2-memory") | .verdict] == ["holds"]'
 exit 0
