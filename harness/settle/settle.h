@@ -13,9 +13,11 @@
  * `settle` in a ledger is {model, suites, frames, window, control, metrics, set}, `set` a map of other
  * settings of the sweep, or a list of those: one per model. Claims that name no model are of the first.
  *
- * A further prompt lowers the variance of a mean at least as much as a second seed of an old prompt, since
- * (p + s / k) / n falls faster in n than in k, at the same cost. So seeds and draws are not added while
- * there are prompts. Draws of BF16 (`control`) show which prompts have two videos. */
+ * Settle adds prompts, never seeds. A further prompt costs the same as a second seed of an old one and lowers
+ * the variance of the mean by at least as much: (p + s / k) / n falls faster in n than in k. A further
+ * seed also changes the value of a prompt that was judged before, and the test (sequence.h) bounds false
+ * verdicts over looks only while seen values stay. Draws of BF16 (`control`) tell which prompts
+ * have two videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
