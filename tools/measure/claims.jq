@@ -61,4 +61,4 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
     "", "## Needs a GPU, weights or recordings",
     (group_by(command) | sort_by(.[0].source)[] |
         "", "Needs \(map(needs) | unique | join(", or ")):", "", "```", (.[0] | command), "```", "",
-        columns(["claim", "statement"]), placed(row([id, (.says | cell) + remark]))))
+        (group_by(.source)[] | "* \(.[0].source):", (.[] | "  * \(id): \(.says)\(remark)"))))

@@ -30,12 +30,11 @@ kvreel claims --db kvreel.db --format csv   # also metric, settings, cost and th
 
 A test is of the printed order, on the bundled model. A claim that holds here is not contradicted by a small
 model; one that does not hold is no measurement of the paper's model. [Report](report.md#claims) defines the
-verdicts, [measuring](measuring.md#verdicts-on-claims) the test and its margins. Differences are means over prompts, positive
-as the claim says, with anytime-valid intervals (e-BH at 5 % over all tests). Figures in parentheses are the paper's.
+verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are means over prompts, positive as the claim
+says, with anytime-valid intervals (e-BH at 5 %). Figures in parentheses are the paper's.
 
-The database is made by `kvreel settle all --elsewhere 6`, times by `configs/claims-time.yaml --jobs 1` on a quiet
-machine, claims of language models by `configs/partial-prefill.yaml`; `kvreel merge` joins them, and
-`tools/measure/claims.sh` writes this page.
+`kvreel settle all --elsewhere 6` measures, times come from `configs/claims-time.yaml --jobs 1` on a quiet machine, claims of
+language models from `configs/partial-prefill.yaml`. `kvreel merge` joins them; `tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)
 

@@ -5,7 +5,7 @@
 #     tools/measure/equal-bytes.sh KVREEL out/budget-nano.db [FILE]     FILE: default docs/equal-bytes.md
 set -euo pipefail
 
-# The page leaves out PSNR and the runtime, which such a sweep does not control, and names the budget once.
+# The page leaves out PSNR, solved frames and the runtime, which such a sweep does not control, and names the budget once.
 "$1" report --db "$2" --table equal_bytes --format md | awk '
     /^\| method / { next }
     /^\|---/ { next }
@@ -20,6 +20,8 @@ set -euo pipefail
         last = budget
         gsub(/, 1\.0000\]/, ", 1]", cell[3])
         sub(/ fit=[0-9.]+$/, "", cell[1])
+        sub(/ recent=2/, "", cell[1])
+        sub(/ frames=[0-9.]+/, "", cell[1])
         print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " |"
         next
     }
