@@ -594,7 +594,8 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
                                          ratio_value(ratios, at, KVR_RATIO),
                                          ratio_value(ratios, at, KVR_RATIO_LO),
                                          ratio_value(ratios, at, KVR_RATIO_HI),
-                                         kvr_value_text(kvr_table_text(ratios, at, KVR_RATIO_CODES)) };
+                                         kvr_value_text(at < 0 ? "" : kvr_table_text(ratios, at,
+                                                                         KVR_RATIO_CODES)) };
 
         return kvr_table_add(out, row);
     }

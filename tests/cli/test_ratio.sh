@@ -68,3 +68,8 @@ json "is open, with what to do" 'map(select(.id == "slower"))[0] |
 
 exits 2 "without timing" run r.yaml --db n.db --out n --set timing=false
 says "says what it needs" "'abba' needs 'timing: true'"
+exits 0 "a sweep without blocks" run r.yaml --db n.db --out n --set abba=0 --set 'methods=[BF16, RTN_INT4]' -j 1 -q
+exits 0 "has times" stats timing --db n.db --json
+json "and no ratio" 'length == 24 and all(.[]; .median_s > 0 and .runtime_ratio == null)'
+exits 0 "a summary" report --db n.db --table summary --format json
+json "without the columns" 'all(.[]; has("runtime_ratio") | not)'
