@@ -48,9 +48,16 @@ static enum kvr_status read_dtype(const struct kvr_st *f, json_t *spec, struct e
 
     if (!json_is_string(v))
         return fail_entry(f, e, v ? "dtype is not a string" : "dtype is missing");
-    if (!kvr_dtype_parse(json_string_value(v), &e->dtype))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': unknown dtype '%.40s'", f->path, e->name,
-                        json_string_value(v));
+    if (!kvr_dtype_parse(json_string_value(v), &e->dtype)) {
+        char all[160] = "";
+
+        for (int i = 0; i < KVR_N_DTYPES; i++)
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
+                     kvr_dtype_name((enum kvr_dtype)i));
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': unknown dtype '%.40s', need one of %s: convert it first",
+                        f->path, e->name, json_string_value(v), all);
+    }
     return KVR_OK;
 }
 

@@ -231,6 +231,11 @@ static const struct {
     { "{" ENTRY("a", "U8", "[4]", "[0,4]") "," ENTRY("b", "U8", "[0]", "[2,2]") "}",
       4,
       { "'b'", "overlaps" } },
+    { "{" ENTRY("a", "F4", "[8]", "[0,4]") "}", 4, { "'a': unknown dtype 'F4'", "BF16, F8_E4M3" } },
+    { "{" ENTRY("a", "F8_E8M0", "[4]", "[0,4]") "}", 4, { "dtype 'F8_E8M0'", "I64: convert" } },
+    { "{" ENTRY("a", "F6_E2M3", "[4]", "[0,3]") "}", 3, { "dtype 'F6_E2M3'", "F32, F64" } },
+    { "{" ENTRY("a", "F8_E4M3FNUZ", "[4]", "[0,4]") "}", 4, { "'F8_E4M3FNUZ'", "F8_E5M2" } },
+    { "{" ENTRY("a", "C64", "[1]", "[0,8]") "}", 8, { "dtype 'C64'", "need one of" } },
 };
 
 static void refuse(const void *bytes, size_t n, const char *what, const char *const says[2])
