@@ -7,28 +7,34 @@
 #
 #     program NAME      a program that the tests call is not in PATH
 #     kvreel NAME       /bin/true, or /bin/false, in place of kvreel: every script
+#     python true       /bin/true in place of Python
 #     library           libkvreel.so is not a library
 #     plugins           the plug-ins are not built
 #     fixture NAME      the folder tests/fixtures/NAME is empty
 #     data FOLDER       a folder that tests read is empty
 #     variable NAME=X   an environment variable turns a path off
 #
-# A kernel variant that is not compiled needs no test: the program does not link without it.
+#     kernel OBJECT     a variant for an instruction set, or an emulated CUDA kernel, is not compiled. No test is run:
+#                       another object refers to it, so that the program does not link
 #
-# A test notices when it fails or prints a skip. One that passes all the same is printed, unless tests/honesty.txt
+# A test notices when it fails or prints a skip for a reason that is not of hardware (tests/hardware.txt); a script is
+# stopped there. One that passes all the same is printed, unless tests/honesty.txt
 # says why it may: BREAK<TAB>TEST<TAB>REASON. Exit status 1 when there is one, or a line there is not needed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
 build=$(realpath "${1:?usage: tools/test/test-honesty.sh BUILD [PATTERN]}")
 pattern=${2:-.} tests_wanted=${3:-.}
-work=$(mktemp -d)
+work=$(mktemp -d "$build/honesty-XXXXXX") # beside the programs, which are linked to
 trap 'rm -rf "$work"' EXIT
 jobs=${KVREEL_TEST_JOBS:-$(nproc)}
 limit=${HONESTY_LIMIT:-300} # a test that waits for what does not come has noticed
 KVREEL_PYTHON=$(bash tools/test/test-python.sh)
 export KVREEL_PYTHON CK_DEFAULT_TIMEOUT=120 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 unset KVREEL_TEST_ALL
+# What a script says when it notices.
+hardware=$(grep -v '^#' tests/hardware.txt | cut -f 1 | paste -sd '|')
+export hardware
 : >"$work/results"
 
 # --- a copy of the tree ----------------------------------------------------------------------
@@ -45,9 +51,8 @@ fresh() {
     mkdir -p "$tree/build"
     git ls-files -z | xargs -0 cp -p --parents -t "$tree"
     [ ! -d models/stlpips ] || cp -rp models/stlpips "$tree/models/" # fetched, not tracked
-    for name in libkvreel.so libkvreel.so.1 examples tests; do
-        ln -s "$build/$name" "$tree/build/$name"
-    done
+    # A program finds plug-ins beside itself, so that links to folders would lead it back.
+    for name in libkvreel.so libkvreel.so.1 examples tests; do cp -rpl "$build/$name" "$tree/build/$name"; done
     cp -p "$build/kvreel" "$tree/build/kvreel"
 }
 n_trees=0
@@ -56,24 +61,31 @@ n_trees=0
 
 # In the tree, with the words in `with` as environment. Prints BREAK, TEST and what came of it.
 one() { # BREAK TEST TREE ENV...
-    local name=$1 test=$2 tree=$3 log rc
+    local name=$1 test=$2 tree=$3 log rc command
     shift 3
     log=$(mktemp "$work/log-XXXXXX")
     cd "$tree" || exit 1
     case $test in
-    *.sh) env "$@" timeout -k 5 "$limit" bash "$test" build/kvreel >"$log" 2>&1 ;;
-    *) env "$@" timeout -k 5 "$limit" "build/$test" >"$log" 2>&1 ;;
+    *.sh) command=(bash "$test" build/kvreel) ;;
+    *) command=("build/$test") ;;
     esac
-    rc=$?
-    if [ $rc -ne 0 ]; then
+    # The script ends at its next line after the one at which awk does.
+    env "$@" timeout -k 5 "$limit" "${command[@]}" 2>&1 | timeout $((limit + 10)) awk '
+        /^FAIL - / { print "fails"; exit }
+        /^skip - / && $0 !~ ("\\((" ENVIRON["hardware"] ")\\)$") { print "skips"; exit }' >"$log"
+    rc=${PIPESTATUS[0]}
+    if [ -s "$log" ]; then
+        rc=$(cat "$log")
+    elif [ "$rc" -ne 0 ]; then
         rc=fails
-    elif grep -q '^skip - \|^CUDA: .*needs a device' "$log"; then
-        rc=skips
     else
         rc=PASSES
     fi
-    printf '%s\t%s\t%s\n' "$name" "$test" "$rc" | tee -a "$work/results" | sed -n 's/\tPASSES$/ passes, see below/p' >&2
+    noted "$name" "$test" "$rc"
     rm -f "$log"
+}
+noted() { # BREAK TEST RESULT
+    printf '%s\t%s\t%s\n' "$@" | tee -a "$work/results" | sed -n 's/\tPASSES$/ passes, see below/p' >&2
 }
 
 running=0
@@ -114,14 +126,25 @@ for program in true false; do
     settle
 done
 
+if wanted 'python true'; then
+    fresh
+    for t in $(naming '\$python|runs_python|needs_python'); do try 'python true' "$t" KVREEL_PYTHON=/bin/true; done
+    settle
+fi
+
 for program in gnuplot ffmpeg ffprobe jq sqlite3 node git man zsh fish qemu-x86_64 objdump nm; do
     wanted "program $program" && command -v "$program" >/dev/null || continue
+    called="(^|[^a-z_./-])$program [^=]"
+    case $program in # by what tests/cli/lib.sh has
+    jq) called+='|^ *json "' ;;
+    sqlite3) called+='|\bsql "|^ *(changed|unsealed) "' ;;
+    esac
     fresh
     mkdir "$tree/.path"
     for folder in /bin /usr/bin /sbin /usr/sbin /usr/local/bin; do linked "$folder" "$tree/.path"; done
     rm -f "$tree/.path/$program"
     [ "$program" != ffmpeg ] || rm -f "$tree/.path/ffprobe"
-    for t in $(naming "(^|[^a-z_./-])$program [^=]"); do
+    for t in $(naming "$called"); do
         try "program $program" "$t" PATH="$tree/.path"
     done
     settle
@@ -137,9 +160,7 @@ fi
 
 if wanted plugins; then
     fresh
-    rm "$tree/build/examples" "$tree/build/tests"
-    linked "$build/tests" "$tree/build/tests"
-    rm -f "$tree/build/tests/plugins"
+    rm -r "$tree/build/examples" "$tree/build/tests/plugins"
     for t in $(naming 'tests/plugins/|examples/plugin/.*\.so'); do try plugins "$t"; done
     settle
 fi
@@ -154,7 +175,7 @@ for folder in tests/fixtures/*/; do
     settle
 done
 
-for folder in models/nano results/golden results/published configs/suites tests/fuzz/corpus; do
+for folder in models/nano results/golden results/published configs/suites; do
     wanted "data $folder" || continue
     fresh
     rm -r "${tree:?}/$folder"
@@ -173,6 +194,27 @@ for variable in KVREEL_CPU=portable OMP_NUM_THREADS=1; do
     for t in $tests; do try "variable $variable" "$t" "$variable"; done
     settle
 done
+
+# Kernels: strong symbols that another object refers to.
+if wanted kernel; then
+    find "$build/harness" "$build/methods" "$build/metrics" -name '*.o' ! -name '*.cuda.o' -exec nm -gA {} + | awk -v build="$build/" '
+        { file = $1; sub(/:[^:]*$/, "", file); kind = $(NF - 1) }
+        kind == "U" { asked[$NF] = 1 }
+        kind ~ /[TDRB]/ && file ~ /(_isa|_dot)\.[a-z0-9]+\.o$|\.emu\.o$/ { has[file] = has[file] " " $NF }
+        END {
+            for (f in has) {
+                n = split(has[f], symbols, " ")
+                result = "PASSES"
+                for (i = 1; i <= n; i++) if (symbols[i] in asked) result = "fails"
+                name = f
+                sub(build, "", name)
+                print name, result
+            }
+        }' >"$work/kernels"
+    while read -r object result; do
+        noted "kernel $object" link "$result"
+    done <"$work/kernels"
+fi
 
 # --- what came of it -------------------------------------------------------------------------
 
