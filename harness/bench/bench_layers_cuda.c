@@ -206,8 +206,8 @@ static enum kvr_status forward(void *ctx, int turn)
     const struct kvr_linear_gate gate = { t->gate.p, 0, c->m };
     const struct kvr_linear_in in = { input(t, turn), c->k };
     const struct kvr_linear_fused how = { .in = in, .end = c->end, .gate = &gate };
-    const struct kvr_linear *l[MAX_LAYERS];
-    kvr_bf16 *y[MAX_LAYERS];
+    const struct kvr_linear *l[MAX_LAYERS] = { NULL };
+    kvr_bf16 *y[MAX_LAYERS] = { NULL };
     bool left = false;
 
     for (int i = 0; i < c->layers; i++) {

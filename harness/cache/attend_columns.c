@@ -99,29 +99,33 @@ static void find_sums(struct walk *w)
     }
 }
 
+/* Token t of a part; s[i * TILE] is its score by query i. */
+static void add_token(struct walk *w, const struct part *part, int t, const float *s)
+{
+    const int64_t token = kvr_column_token(w->job, part->span, part->t0 + t);
+    float *sum = &w->job->sum[token * w->attend->n_heads + w->h];
+    float *max = &w->job->max[token * w->attend->n_heads + w->h];
+
+    for (int i = 0; i < w->m; i++) {
+        const float p = expf(s[i * TILE] - w->mx[i]) / w->sum[i];
+
+        *sum += p;
+        if (p > *max)
+            *max = p;
+    }
+}
+
 static void add_columns(struct walk *w)
 {
     float s[QBLOCK * TILE];
     struct cursor c = { 0 };
     struct tile tile;
-    int64_t at[TILE];
 
     while (next_tile(w, &c, &tile)) {
         scores(w, &tile, s);
         for (int p = 0; p < tile.n_parts; p++)
             for (int t = 0; t < tile.part[p].n; t++)
-                at[tile.part[p].at + t] =
-                    kvr_column_token(w->job, tile.part[p].span, tile.part[p].t0 + t) *
-                        w->attend->n_heads +
-                    w->h;
-        for (int t = 0; t < tile.n; t++)
-            for (int i = 0; i < w->m; i++) {
-                const float p = expf(s[i * TILE + t] - w->mx[i]) / w->sum[i];
-
-                w->job->sum[at[t]] += p;
-                if (p > w->job->max[at[t]])
-                    w->job->max[at[t]] = p;
-            }
+                add_token(w, &tile.part[p], t, s + tile.part[p].at + t);
     }
 }
 

@@ -1,6 +1,7 @@
 /* lora.c - see lora.h. */
 #include "harness/engine/lora.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,7 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
     for (int i = 0; i < a->n; i++) {
         const struct pair *p = &a->pair[i];
 
+        assert(p->half[A] || p->half[B]); /* with which it was added */
         if (!p->half[A] || !p->half[B])
             return kvr_fail(KVR_EFORMAT, "%s: '%s' has no %s beside it", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");

@@ -344,6 +344,7 @@ static enum kvr_status read_metric(const json_t *o, const char *where, struct kv
     struct kvr_row_metric *m = &all[n];
 
     KVR_TRY(kvr_record_read(KVR_RECORD_metric, o, where, m));
+    assert(m->name); /* records.def: not optional */
     for (int i = 0; i < n; i++)
         if (strcmp(all[i].name, m->name) == 0)
             return kvr_fail(KVR_EFORMAT, "%s: two metrics have the name %s", where, m->name);

@@ -6,6 +6,7 @@
  * to the next level. The single pixels are convolved before they are doubled, which is the same. */
 #include "harness/engine/vae/tae.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -390,6 +391,7 @@ static enum kvr_status run_stage(struct kvr_tae *t, int i, bool seen)
     const int width = t->width[i], wide = times[i] * width;
     struct stage *s = &t->stage[i];
 
+    assert(i >= 0 && i < STAGES);
     for (int k = 0; k < BLOCKS; k++)
         KVR_TRY(run_block(t, &s->block[k], i, seen));
     KVR_TRY(image(s->grow, t->x[i].p, width, s->grown.p));
