@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "harness/core/isa.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/product_cuda.h"
 
@@ -15,7 +14,9 @@ static const struct kvr_gemm_kind *const kinds[KVR_N_BACKENDS] = {
 
 bool kvr_gemm_holds_bf16(enum kvr_backend backend)
 {
-    return kinds[backend]->holds_bf16 || (backend == KVR_CPU && kvr_isa_has_tiles());
+    const struct kvr_gemm_kind *kind = kinds[backend];
+
+    return kind->bf16_weights ? kind->bf16_weights() : kind->holds_bf16;
 }
 
 const char *kvr_compute_word(enum kvr_dtype compute)

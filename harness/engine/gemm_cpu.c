@@ -561,6 +561,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 }
 
 const struct kvr_gemm_kind kvr_gemm_cpu = {
+    .bf16_weights = kvr_isa_has_tiles,
     .open = gemm_open,
     .close = gemm_close,
     .linear_open = linear_open,

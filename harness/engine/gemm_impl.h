@@ -9,6 +9,8 @@
 /* The functions of gemm.h for one backend; arguments have been checked. */
 struct kvr_gemm_kind {
     bool holds_bf16; /* layers that compute in BF16 take and leave BF16 */
+    /* Whether their weights are BF16. NULL: as holds_bf16. */
+    bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
     enum kvr_status (*linear_open)(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,

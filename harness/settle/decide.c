@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "harness/core/clock.h"
 #include "harness/core/path.h"
@@ -303,9 +304,14 @@ static enum kvr_status run_looks(struct decide *d)
 enum kvr_status kvr_decide_applies(const struct kvr_run_options *o, bool *yes)
 {
     struct kvr_config c;
+    struct stat is;
 
+    *yes = false;
+    /* A pipe can be read once; kvr_run() refuses `until: decided` from one. */
+    if (o->dry_run || (stat(o->config_path, &is) == 0 && !S_ISREG(is.st_mode)))
+        return KVR_OK;
     KVR_TRY(kvr_config_read_with(&c, o->config_path, o->preferences, o->overrides));
-    *yes = c.decide[0] && !o->dry_run;
+    *yes = c.decide[0] != 0;
     kvr_config_free(&c);
     return KVR_OK;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# until: decided: pairs of methods get prompts until each has a verdict; a budget, Ctrl-C, and the same command.
+# until: decided: pairs of methods get prompts until each has a verdict; errors, a limit, and the same command again.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 

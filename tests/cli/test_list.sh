@@ -33,7 +33,7 @@ prints "with the guidance that is not there" "guidance"
 exits 0 "show what is no method" show PAFU_ORACLE_NONCAUSAL --json
 json "by its name, its title and a warning" '(.title | test("NOT CAUSAL")) and (.warning | test("not causal"))'
 exits 0 "show a project's reading" show Q4_0@llamacpp
-prints "says what it does" 'blocks of 64'
+prints "says what it does" 'The default Hadamard rotation'
 exits 2 "list of an unknown kind" list metods
 says "names the nearest kind" 'methods'
 

@@ -37,6 +37,10 @@ YAML
     exec "$real" run out/prefill.yaml --db out/partial-prefill.db --out out/partial-prefill -q ;;
 *" embed "*) # a text encoder of 11 GB: tests/cli/test_wan.sh embeds with a small one
     "$real" embed --help ;;
+*" import vbench FILE "* | *" score lpips "*out/corrections.db*) # results of a run that needs Wan's weights
+    exec "$real" "$1" --help ;;
+*" -i KV.safetensors "*) # recorded keys and values
+    exec "$real" codec --help ;;
 *" import "*wan-study33.db* | *" reproduce "*wan-study33.db*) # of a run that needs Wan's weights
     exec "$real" "$1" --help ;;
 *" run "*device=cuda*) # a device is not everywhere
