@@ -34,7 +34,8 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
     else empty end),
 (map(select(decided and (arithmetic | not))) | if length > 0 then
     "", "## Decided by measurement", "",
-    (map(.why // empty | sub("^a ratio of one card's times: "; "")) | unique |
+    (map(.why // empty | select(startswith("a ratio of one card's times: ")) |
+         sub("^a ratio of one card's times: "; "")) | unique |
         if length > 0 then "A row without `n` is a ratio of times on \(join(", or on ")).", "" else empty end),
     columns(["claim", "statement", "verdict", "difference", "margin", "n"]),
     placed(row([id, (.says | cell), .verdict, figure, (.margin | number), (.n | number)]))

@@ -34,7 +34,7 @@ verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are
 says, with anytime-valid intervals (e-BH at 5 %). Figures in parentheses are the paper's.
 
 `kvreel settle all --elsewhere 6` measures, times come from `configs/claims-time.yaml --jobs 1` on a quiet machine, claims of
-language models from `configs/partial-prefill.yaml`. `kvreel merge` joins them; `tools/measure/claims.sh` writes this page.
+language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `kvreel merge` joins them; `tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)
 
