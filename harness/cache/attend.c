@@ -72,20 +72,6 @@ void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
     kvr_phase_end(job->phases, KVR_ATTEND_PHASE);
 }
 
-int64_t kvr_column_rows(const struct kvr_column_job *job)
-{
-    const int64_t T = job->attend->n_query;
-
-    return job->queries > 0 && job->queries < T ? job->queries : T;
-}
-
-int64_t kvr_column_row(const struct kvr_column_job *job, int64_t i)
-{
-    const int64_t T = job->attend->n_query, n = kvr_column_rows(job);
-
-    return job->newest ? T - n + i : i * T / n;
-}
-
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s)
 {
     return kinds[kvr_dev_backend(s->dev)]->columns(job, s);

@@ -10,6 +10,20 @@
 #include <math.h>
 #include <string.h>
 
+int64_t kvr_column_rows(const struct kvr_column_job *job)
+{
+    const int64_t T = job->attend->n_query;
+
+    return job->queries > 0 && job->queries < T ? job->queries : T;
+}
+
+int64_t kvr_column_row(const struct kvr_column_job *job, int64_t i)
+{
+    const int64_t T = job->attend->n_query, n = kvr_column_rows(job);
+
+    return job->newest ? T - n + i : i * T / n;
+}
+
 /* State of one thread. */
 struct walk {
     const struct kvr_column_job *job;

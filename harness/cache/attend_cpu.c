@@ -55,51 +55,6 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
         out.bias[t] = -INFINITY;
 }
 
-void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
-                   float *s, int stride)
-{
-    for (int i = 0; i < m; i++) {
-        const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
-
-        for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++) /* all tokens of some rows */
-            s[i * stride + j] = -INFINITY;
-    }
-}
-
-/* At the end of the past: stores the logarithm of its weights' sum until finish() knows the
- * total. */
-static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
-                      int m)
-{
-    for (int i = 0; i < m; i++)
-        job->past[query_of(job, h, at - h * rows_of(job) + i)] =
-            st->mx[at + i] + logf(st->sum[at + i]);
-}
-
-bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
-                    const struct tile *tile, int h, int64_t at, int m)
-{
-    const int64_t r0 = at - h * rows_of(job);
-
-    if (tile->causal && job->past && tile->part[0].t0 == 0)
-        note_past(job, st, h, at, m);
-    return tile->causal && tile->part[0].t0 > (r0 + m - 1) / group_of(job);
-}
-
-void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
-                       const float *rescale)
-{
-    const struct kvr_attend_kernels *f = kvr_attend_kernels();
-    const int dp = padded(job->head_dim);
-
-    for (int i = 0; i < m; i++)
-        if (rescale[i] != 1.0f) {
-            f->scale(st->acc + (at + i) * dp, dp, rescale[i]);
-            if (st->acc_rot)
-                f->scale(st->acc_rot + (at + i) * dp, dp, rescale[i]);
-        }
-}
-
 /* Scores of m queries (from row `at`) against one tile, softmax update, weighted values. */
 static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                         int m, const struct tile *tile, struct staged kv)

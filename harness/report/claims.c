@@ -43,13 +43,6 @@ enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char 
     return st;
 }
 
-void kvr_ledger_free(struct kvr_ledger *l)
-{
-    free(l->claim);
-    kvr_yaml_close(&l->doc);
-    *l = (struct kvr_ledger){ 0 };
-}
-
 /* --- the table -------------------------------------------------------------------------- */
 
 static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *t)

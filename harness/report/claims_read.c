@@ -309,6 +309,13 @@ static void read_measured(struct kvr_ledger *l, const char *path)
         kvr_claim_card(&l->claim[i], measured);
 }
 
+void kvr_ledger_free(struct kvr_ledger *l)
+{
+    free(l->claim);
+    kvr_yaml_close(&l->doc);
+    *l = (struct kvr_ledger){ 0 };
+}
+
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path)
 {
     char found[PATH_MAX];

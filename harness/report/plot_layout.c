@@ -7,6 +7,12 @@
 #include "harness/report/figure.h"
 #include "harness/report/palette.h"
 
+const struct kvr_fig_shape kvr_fig_shapes[] = {
+    { 2.5, 11, "under 2.5" },     { 3.5, 9, "2.5 to 3.5" }, { 4.5, 13, "3.5 to 4.5" },
+    { 6.0, 5, "4.5 to 6" },       { 10.0, 15, "6 to 10" },  { INFINITY, 7, "10 or more" },
+    { INFINITY, 2, "not known" },
+};
+
 /* No text is smaller in print. */
 static const double least_pt = 7.0;
 static const double screen_in = 1000.0 / 96.0, px_per_pt = 96.0 / 72.0;

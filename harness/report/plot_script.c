@@ -13,12 +13,6 @@
 
 KVR_SCRIPT(points);
 
-const struct kvr_fig_shape kvr_fig_shapes[] = {
-    { 2.5, 11, "under 2.5" },     { 3.5, 9, "2.5 to 3.5" }, { 4.5, 13, "3.5 to 4.5" },
-    { 6.0, 5, "4.5 to 6" },       { 10.0, 15, "6 to 10" },  { INFINITY, 7, "10 or more" },
-    { INFINITY, 2, "not known" },
-};
-
 static const char *colour(const struct kvr_figure *f, int family)
 {
     return kvr_family_colour(f->family[family]);

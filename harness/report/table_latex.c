@@ -5,37 +5,12 @@
 #include <string.h>
 
 #include "harness/report/escape.h"
-
-/* "ssim" and "ssim_se", "psnr_db" and "psnr_lo": is column c the other's with that ending? */
-static bool is_of(const struct kvr_table *t, int base, int c, const char *ending)
-{
-    const char *a = t->column[base].name, *b = c < t->n_columns ? t->column[c].name : "";
-    const size_t n = strlen(b), m = strlen(ending);
-
-    return n > m && strcmp(b + n - m, ending) == 0 && strncmp(a, b, n - m) == 0 &&
-           (a[n - m] == '\0' || a[n - m] == '_');
-}
-
-int kvr_table_span(const struct kvr_table *t, int c)
-{
-    return is_of(t, c, c + 1, "_lo") && is_of(t, c, c + 2, "_hi") ? 3 : 1;
-}
-
-bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi)
-{
-    const double scale = t->column[c].scale == 0.0 ? 1.0 : t->column[c].scale;
-
-    if (kvr_table_span(t, c) != 3)
-        return false;
-    *lo = scale * kvr_table_number(t, row, c + 1);
-    *hi = scale * kvr_table_number(t, row, c + 2);
-    return isfinite(kvr_table_number(t, row, c)) && isfinite(*lo) && isfinite(*hi);
-}
+#include "harness/report/table_cell.h"
 
 /* Columns that the cell of column c takes: with a standard error two. */
 static int span(const struct kvr_table *t, int c)
 {
-    return is_of(t, c, c + 1, "_se") ? 2 : kvr_table_span(t, c);
+    return kvr_table_is_of(t, c, c + 1, "_se") ? 2 : kvr_table_span(t, c);
 }
 
 /* Do two rows differ in no setting? */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/report/escape.h"
+#include "harness/report/table_cell.h"
 #include "harness/report/table_latex.h"
 
 enum { ENDS_MAX = 2 * KVR_SHOWN_MAX + 8 };
@@ -21,51 +22,6 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
             return KVR_OK;
         }
     return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json, latex or jsonl", name);
-}
-
-const char *kvr_table_missing(enum kvr_table_format format)
-{
-    return format == KVR_TABLE_LATEX ? "--" : "-";
-}
-
-const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
-                            char buf[KVR_SHOWN_MAX])
-{
-    const struct kvr_value *v = kvr_table_at(t, row, c);
-    const struct kvr_column *col = &t->column[c];
-    double scale = col->scale == 0.0 ? 1.0 : col->scale;
-    double x = kvr_table_number(t, row, c) * scale;
-
-    switch (v->type) {
-    case KVR_VALUE_NULL:
-        return kvr_table_missing(format);
-    case KVR_VALUE_TEXT:
-        return v->text;
-    case KVR_VALUE_BLOB:
-        snprintf(buf, KVR_SHOWN_MAX, "<%d bytes>", v->n_bytes);
-        return buf;
-    case KVR_VALUE_INT:
-        if (scale == 1.0) {
-            snprintf(buf, KVR_SHOWN_MAX, "%lld", (long long)v->i);
-            return buf;
-        }
-        break;
-    case KVR_VALUE_REAL:
-        break;
-    }
-    return kvr_table_shown_number(col, x, format, buf);
-}
-
-const char *kvr_table_shown_number(const struct kvr_column *col, double x,
-                                   enum kvr_table_format format, char buf[KVR_SHOWN_MAX])
-{
-    if (!isfinite(x))
-        return kvr_table_missing(format);
-    if (col->digits < 0)
-        snprintf(buf, KVR_SHOWN_MAX, "%.6g", x);
-    else
-        snprintf(buf, KVR_SHOWN_MAX, "%.*f", col->digits, x);
-    return buf;
 }
 
 /* " [0.91, 0.95]" behind a number; "" where it has no interval. */

@@ -1,6 +1,5 @@
-/* frames.c - raw frames in a safetensors file; chooses the reader for a path. */
-#include "harness/files/media/decode.h"
-#include "harness/files/media/media.h"
+/* frames.c - raw frames in a safetensors file. */
+#include "harness/files/media/frames.h"
 
 #include "harness/core/safetensors.h"
 
@@ -64,21 +63,12 @@ static enum kvr_status read_tensor(struct kvr_video *out, const struct kvr_st *f
     return KVR_OK;
 }
 
-static bool has_suffix(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), m = strlen(suffix);
-
-    return n >= m && strcmp(s + n - m, suffix) == 0;
-}
-
-enum kvr_status kvr_video_read(struct kvr_video *out, const char *path)
+enum kvr_status kvr_frames_read(struct kvr_video *out, const char *path)
 {
     struct kvr_st *f;
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
-    if (!has_suffix(path, ".safetensors"))
-        return kvr_decode(out, path);
     KVR_TRY(kvr_st_open(&f, path));
     st = read_tensor(out, f);
     kvr_st_close(&f);
