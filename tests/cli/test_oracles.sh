@@ -8,7 +8,7 @@ KVREEL=$kvreel bash tools/peers/oracles.sh --python "$python" >"$out" 2>"$err"
 rc=$?
 grep -E '^(ok|FAIL|skip) - ' "$out"
 n_failed=$((n_failed + $(grep -c '^FAIL - ' "$out")))
-check "every peer says something" test "$(grep -cE '^(ok|skip) - ' "$out")" -ge 7
+check "every peer says something" test "$(grep -cE '^(ok|skip) - ' "$out")" -ge 5
 check "and the exit code is of what they say" test "$rc" -eq "$([ "$n_failed" -eq 0 ] && echo 0 || echo 1)"
 # A row that is another one is found.
 if grep -q "^ok - Q8_0" "$out"; then

@@ -102,7 +102,9 @@ json "is not supported" '.unsupported == 2 and .ok == 0'
 # What the ledger says to run for LongLive, as a plan on the emulated device.
 cd "$root" || exit 1
 grep -A6 -E '^  - id: (longlive2-|fps-longlive|fkv-longlive|dummy-speed)' results/claims.yaml |
-    sed -n 's/^ *command: "kvreel \(.*\)"$/\1/p' | sed 's/device=cuda/device=emulated/' | sort -u >"$work/commands"
+    sed -nE 's/^ *command: "kvreel (.*)"$/\1/p
+        s/^ *command: "tools.*CONFIG=(configs\/[a-z-]*\.yaml) .*RUN_ARGS=\\"([^"]*)\\".*$/run \1 --set device=emulated \2/p' |
+    sed -E "s/device=cuda/device=emulated/; s/--filter ([^' ]+)/--filter '\1'/" | sort -u >"$work/commands"
 check "the ledger has commands for LongLive" test "$(wc -l <"$work/commands")" -ge 5
 while read -r line; do
     eval "set -- $line"

@@ -52,6 +52,8 @@ YAML
 *) exec "$real" "$@" ;;
 esac
 SH
+    # Minutes of nvcc, and a GPU: tests/cli/test_device_check.sh packs and runs it.
+    printf '#!/usr/bin/env bash\n[ "$1" = --pack ] || [ "$1" = --run ]\n' >"$1/tools/device-check.sh"
     cat >"$1.bin/make" <<'SH'
 #!/usr/bin/env bash
 exec /usr/bin/make -n "$@" >/dev/null

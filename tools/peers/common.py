@@ -51,7 +51,7 @@ def bench(args, name, threads):
     found = {}
     for row in rows:
         # Rows of codecs end with their variant and threads: those of 1 thread come along.
-        tail = re.fullmatch(r"(.+)\.[a-z0-9]+\.t(\d+)", row["name"])
+        tail = re.fullmatch(r"(.+)\.[a-z0-9_]+\.t(\d+)", row["name"])
         if not tail or int(tail[2]) == threads:
             found[tail[1] if tail else row["name"]] = row["median"]
     return found

@@ -35,7 +35,9 @@ if [ -z "$python" ]; then
 fi
 noise=$(mktemp) # what the peers' packages warn of, shown when a script fails
 trap 'rm -f "$noise"' EXIT
-for peer in gguf torchao kvpress flashdreams flashdreams_wan sglang qvg; do
+peers=(gguf torchao kvpress flashdreams flashdreams_wan)
+[ -z "$strict" ] || peers+=(sglang qvg) # of `bare`, which only this script's own environment has
+for peer in "${peers[@]}"; do
     "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>"$noise"
     case $? in
     0) ;;
