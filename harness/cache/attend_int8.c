@@ -1,6 +1,7 @@
 /* attend_int8.c - requantizes tiles of coded tokens to bytes, with the formulas of attend_dot.h. */
 #include "harness/cache/attend_cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* struct staged's memory as bytes. */
@@ -57,6 +58,7 @@ static void find_mu(const struct kvr_attend_job *job, const struct state *st, in
 
         if (!tile.bytes || found[tile.rot_k])
             continue;
+        assert(!tile.rot_k || st->mu_rot);
         kvr_tile_load(job, &tile, h, false, rows);
         for (int t = 0; t < tile.n; t++)
             for (int i = 0; i < d; i++)

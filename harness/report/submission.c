@@ -167,7 +167,11 @@ static enum kvr_status add_environment(struct pack *p, const char *db)
     if (!kvr_text_close(to, &text) && st == KVR_OK)
         st = no_memory();
     kvr_table_close(&t);
-    return st == KVR_OK ? add_text(p, "environment.json", text) : st;
+    if (st != KVR_OK) {
+        free(text);
+        return st;
+    }
+    return add_text(p, "environment.json", text);
 }
 
 static enum kvr_status add_configs(struct pack *p, const char *db)
@@ -180,9 +184,12 @@ static enum kvr_status add_configs(struct pack *p, const char *db)
         char hex[KVR_SHA256_HEX], name[64], *text = strdup(kvr_table_text(t, r, 0));
 
         st = text ? kvr_sha256_hex(text, strlen(text), hex) : no_memory();
+        if (st != KVR_OK) {
+            free(text);
+            break;
+        }
         snprintf(name, sizeof name, "configs/%.12s.yaml", hex);
-        if (st == KVR_OK)
-            st = add_text(p, name, text);
+        st = add_text(p, name, text);
     }
     kvr_table_close(&t);
     return st;

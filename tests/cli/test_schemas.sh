@@ -118,4 +118,8 @@ import json, glob, jsonschema
 for f in glob.glob('$schemas/*.json'): jsonschema.Draft202012Validator.check_schema(json.load(open(f)))
 jsonschema.validate(json.load(open('codec.json')), json.load(open('$schemas/codec.json')))
 jsonschema.validate(json.load(open('show.json')), json.load(open('$schemas/show.json')))"
+    jq '.schema = 2' codec.json >wrong.json
+    check "and refuses what they do not allow" bash -c "! '$python' -c \"
+import json, jsonschema
+jsonschema.validate(json.load(open('wrong.json')), json.load(open('$schemas/codec.json')))\" 2>said && grep -q ValidationError said"
 fi

@@ -16,7 +16,7 @@ START_TEST(recorded_rollout_is_reproduced)
     struct kvr_check_report r;
 
     snprintf(path, sizeof path, "%s/golden.safetensors", folders[_i]);
-    if (access(path, R_OK) != 0) {
+    if (_i > 0 && access(path, R_OK) != 0) {
         printf("skipped: %s is not there\n", path);
         return;
     }
