@@ -32,7 +32,10 @@ struct kvr_tile_config {
  * first and the second block. 6, 7: the other factor, 16 rows. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
-    struct kvr_tile_config c = { .palette = 1 };
+    struct kvr_tile_config c;
+
+    memset(&c, 0, sizeof c);
+    c.palette = 1;
 
     for (int i = 0; i < 8; i++) {
         const int second = i == 2 || i == 3 || i == 5;

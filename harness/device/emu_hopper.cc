@@ -999,8 +999,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
         const size_t byte = offset + k * from->unit;
 
         if (serial_of(cell[k].write) != s->serial)
-            fail("shared memory '%s', byte %zu: %s, but never written", from->name, byte,
-                 how);
+            fail("shared memory '%s', byte %zu: %s, but never written", from->name, byte, how);
         if (cell[k].write & COMING)
             fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",
                  from->name, byte, how);
@@ -1198,8 +1197,8 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
                 const stamp then = cell[k].write;
 
                 if (serial_of(then) != s->serial)
-                    fail("shared memory '%s', byte %zu: %s, but never written", m->in->name,
-                         byte, how);
+                    fail("shared memory '%s', byte %zu: %s, but never written", m->in->name, byte,
+                         how);
                 if (then & COMING)
                     fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is in "
                          "flight",

@@ -77,7 +77,8 @@ struct region *shared_dynamic()
 struct region *map_shared(struct region *r, unsigned rank)
 {
     if (!r || !r->shared)
-        fail("'%s' is not shared memory, the only memory with a copy in another block", r ? r->name : "");
+        fail("'%s' is not shared memory, the only memory with a copy in another block",
+             r ? r->name : "");
     if (rank >= here->n_ranks)
         fail("shared memory '%s' of block %u of a cluster of %u", r->name, rank, here->n_ranks);
     return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
@@ -168,8 +169,8 @@ static inline __attribute__((always_inline)) void touch_cell(const struct region
         fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",
              r->shared ? "shared" : "global", r->name, i, done[how]);
     if (how != WRITE && (r->shared ? serial_of(c->write ^ now) != 0 : !c->write))
-        fail("%s memory '%s', byte %zu: %s, but never written",
-             r->shared ? "shared" : "global", r->name, i, done[how]);
+        fail("%s memory '%s', byte %zu: %s, but never written", r->shared ? "shared" : "global",
+             r->name, i, done[how]);
     if (unordered(r, c->write, now) && !(c->write & both))
         race(r, i, "written", done[how], c->write, now);
     if (how == READ) {

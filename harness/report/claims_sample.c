@@ -16,7 +16,8 @@ static const char *value_of(const char *metric, char *room, size_t size)
 {
     static const char *const columns[] = { "compression", "resident_compression",
                                            "peak_bytes",  "resident_bytes",
-                                           "runtime_s",   "runtime_ratio",        NULL };
+                                           "runtime_s",   "runtime_ratio",
+                                           NULL };
 
     for (int i = 0; columns[i]; i++)
         if (strcmp(columns[i], metric) == 0)
@@ -204,12 +205,12 @@ static enum kvr_status name_devices(struct kvr_claim *c, const char *db)
 {
     struct kvr_table *t;
 
-    KVR_TRY(kvr_table_query(&t, db,
-                            "SELECT group_concat(DISTINCT iif(backend = 'cpu', 'a CPU', backend)) FROM "
-                            "cells_wide WHERE runtime_ratio IS NOT NULL AND NOT is_baseline",
-                            NULL));
-    snprintf(c->timed_on, sizeof c->timed_on, "%s",
-             t->n_rows ? kvr_table_text(t, 0, 0) : "");
+    KVR_TRY(
+        kvr_table_query(&t, db,
+                        "SELECT group_concat(DISTINCT iif(backend = 'cpu', 'a CPU', backend)) FROM "
+                        "cells_wide WHERE runtime_ratio IS NOT NULL AND NOT is_baseline",
+                        NULL));
+    snprintf(c->timed_on, sizeof c->timed_on, "%s", t->n_rows ? kvr_table_text(t, 0, 0) : "");
     kvr_table_close(&t);
     return KVR_OK;
 }

@@ -199,8 +199,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
                            : "";
     const double held = kvr_table_number(t, at, KV) + kvr_table_number(t, at, META) +
                         kvr_table_number(t, at, SCRATCH) + kvr_table_number(t, at, WEIGHTS);
-    const int pairs = kvr_ratio_find(c->ratios, kvr_table_text(t, at, METHOD),
-                                     kvr_table_text(t, at, SETTINGS));
+    const int pairs =
+        kvr_ratio_find(c->ratios, kvr_table_text(t, at, METHOD), kvr_table_text(t, at, SETTINGS));
     const double ratio = pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO);
     struct kvr_value v[N_COLUMNS];
     double expected;
@@ -218,9 +218,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = kvr_value_number(kvr_table_number(t, at, RUNTIME));
     v[n++] = kvr_value_number(kvr_table_number(t, at, SEEN));
     v[n++] = kvr_value_text(kvr_table_text(t, at, CODES));
-    v[n++] = kvr_value_number(isfinite(ratio) ? ratio
-                                              : kvr_table_number(t, at, RUNTIME) /
-                                                    baseline_of(t, at));
+    v[n++] = kvr_value_number(
+        isfinite(ratio) ? ratio : kvr_table_number(t, at, RUNTIME) / baseline_of(t, at));
     v[n++] = kvr_value_number(pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO_LO));
     v[n++] = kvr_value_number(pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO_HI));
     v[n++] = kvr_value_text(pairs < 0 ? "" : kvr_table_text(c->ratios, pairs, KVR_RATIO_CODES));
@@ -247,8 +246,9 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
     KVR_TRY(kvr_table_note(out, "published: the study's figures for that method (MovieGen "
                                 "prompts, Wan 2.1 1.3B, 165 frames, text encoder and decoder "
                                 "included, GPU not stated)"));
-    KVR_TRY(kvr_table_note(out, "to BF16: with an interval, over pairs of neighbouring rollouts (setting "
-                                "abba); without one, of two runtimes"));
+    KVR_TRY(kvr_table_note(
+        out, "to BF16: with an interval, over pairs of neighbouring rollouts (setting "
+             "abba); without one, of two runtimes"));
     return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: measured at the "
                                "peak minus predicted");
 }

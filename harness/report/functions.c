@@ -88,9 +88,13 @@ static double geomean_hi(const double *x, int n)
 }
 
 const struct kvr_query_function kvr_report_functions[] = {
-    { .name = "mean_lo", .of = mean_lo },     { .name = "mean_hi", .of = mean_hi },
-    { .name = "median", .of = kvr_median },   { .name = "median_lo", .of = median_lo },
-    { .name = "median_hi", .of = median_hi }, { .name = "geomean", .of = geomean },
-    { .name = "geomean_lo", .of = geomean_lo }, { .name = "geomean_hi", .of = geomean_hi },
+    { .name = "mean_lo", .of = mean_lo },
+    { .name = "mean_hi", .of = mean_hi },
+    { .name = "median", .of = kvr_median },
+    { .name = "median_lo", .of = median_lo },
+    { .name = "median_hi", .of = median_hi },
+    { .name = "geomean", .of = geomean },
+    { .name = "geomean_lo", .of = geomean_lo },
+    { .name = "geomean_hi", .of = geomean_hi },
     { .name = NULL },
 };

@@ -26,7 +26,7 @@ struct kvr_label_field {
     double height;                   /* of a line of text */
     double radius;                   /* of a point's mark */
     int n_points;                    /* to keep clear of: marks, and behind them other things */
-    int n_marks;                     /* of these the marks, which come first: a label could be taken for theirs */
+    int n_marks; /* of these the marks, which come first: a label could be taken for theirs */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;

@@ -22,7 +22,7 @@ enum {
 }; /* columns */
 
 #define KVR_RATIOS_BY_SETTINGS "settings || ', ' || machine"
-#define KVR_RATIOS_BY_UNIT     "rollout || machine || code || method"
+#define KVR_RATIOS_BY_UNIT "rollout || machine || code || method"
 
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* -1: none */

@@ -69,9 +69,11 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
 
 /* --- pairs ------------------------------------------------------------------------------ */
 
-static const char *const costs[] = { "runtime_s",         "peak_bytes",       "resident_bytes",
-                                     "max_nominal_bytes", "nominal_bytes",    "max_resident_bytes",
-                                     "host_peak_bytes",   "identical_frames", "runtime_ratio", NULL };
+static const char *const costs[] = { "runtime_s",       "peak_bytes",
+                                     "resident_bytes",  "max_nominal_bytes",
+                                     "nominal_bytes",   "max_resident_bytes",
+                                     "host_peak_bytes", "identical_frames",
+                                     "runtime_ratio",   NULL };
 static const char *const gains[] = { "compression", "resident_compression", NULL };
 
 static bool among(const char *name, const char *const *list)
@@ -561,8 +563,7 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
                                   const struct kvr_table *ratios, int first, int n, double level,
                                   double *x, bool *flag)
 {
-    const int at =
-        kvr_ratio_find(ratios, kvr_table_text(t, first, 1), kvr_table_text(t, first, 0));
+    const int at = kvr_ratio_find(ratios, kvr_table_text(t, first, 1), kvr_table_text(t, first, 0));
     struct kvr_interval ci;
     double explained = 0, least = INFINITY, cold = 0;
     int outliers;
@@ -576,26 +577,27 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
     KVR_TRY(kvr_median_interval(x, n, level, &ci));
     outliers = kvr_outliers(x, n, flag);
     {
-        const struct kvr_value row[] = { kvr_value_text(kvr_table_text(t, first, 1)),
-                                         kvr_value_text(kvr_table_text(t, first, 2)),
-                                         kvr_value_count(n),
-                                         kvr_value_number(kvr_median(x, n)),
-                                         kvr_value_number(n > 1 ? ci.lo : NAN),
-                                         kvr_value_number(n > 1 ? ci.hi : NAN),
-                                         kvr_value_number(ci.level),
-                                         kvr_value_text(n < 2        ? "one sample"
-                                                        : ci.min_max ? "min-max"
-                                                                     : "ranks"),
-                                         kvr_value_number(least),
-                                         kvr_value_count(outliers),
-                                         kvr_value_number(explained),
-                                         kvr_value_number(cold),
-                                         kvr_value_text(kvr_table_text(t, first, 3)),
-                                         ratio_value(ratios, at, KVR_RATIO),
-                                         ratio_value(ratios, at, KVR_RATIO_LO),
-                                         ratio_value(ratios, at, KVR_RATIO_HI),
-                                         kvr_value_text(at < 0 ? "" : kvr_table_text(ratios, at,
-                                                                         KVR_RATIO_CODES)) };
+        const struct kvr_value row[] = {
+            kvr_value_text(kvr_table_text(t, first, 1)),
+            kvr_value_text(kvr_table_text(t, first, 2)),
+            kvr_value_count(n),
+            kvr_value_number(kvr_median(x, n)),
+            kvr_value_number(n > 1 ? ci.lo : NAN),
+            kvr_value_number(n > 1 ? ci.hi : NAN),
+            kvr_value_number(ci.level),
+            kvr_value_text(n < 2        ? "one sample"
+                           : ci.min_max ? "min-max"
+                                        : "ranks"),
+            kvr_value_number(least),
+            kvr_value_count(outliers),
+            kvr_value_number(explained),
+            kvr_value_number(cold),
+            kvr_value_text(kvr_table_text(t, first, 3)),
+            ratio_value(ratios, at, KVR_RATIO),
+            ratio_value(ratios, at, KVR_RATIO_LO),
+            ratio_value(ratios, at, KVR_RATIO_HI),
+            kvr_value_text(at < 0 ? "" : kvr_table_text(ratios, at, KVR_RATIO_CODES))
+        };
 
         return kvr_table_add(out, row);
     }
@@ -654,10 +656,11 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         st = add_timing(*out, t, ratios, i, n, o->level, x, flag);
     }
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "median over repeats with a distribution-free interval; fewer "
-                                  "than 6 repeats show min-max; outliers are counted and kept; "
-                                  "cold: the first rollout of a process; times with codes do not "
-                                  "count; to BF16: over pairs of neighbouring rollouts (setting abba)");
+        st = kvr_table_note(*out,
+                            "median over repeats with a distribution-free interval; fewer "
+                            "than 6 repeats show min-max; outliers are counted and kept; "
+                            "cold: the first rollout of a process; times with codes do not "
+                            "count; to BF16: over pairs of neighbouring rollouts (setting abba)");
     if (st == KVR_OK)
         kvr_table_drop_empty(*out, of_pairs);
     if (st != KVR_OK)

@@ -21,10 +21,10 @@
 typedef enum kvr_status kvr_abba_time(void *ctx, bool method, int64_t *ns);
 
 struct kvr_abba {
-    int n_pairs;                     /* two per block */
+    int n_pairs;                       /* two per block */
     int64_t *method_ns, *reference_ns; /* [n_pairs]; pair i is (reference_ns[i], method_ns[i]) */
-    double *pair;                    /* [n_pairs] method / reference */
-    double ratio;                    /* geometric mean of the pairs */
+    double *pair;                      /* [n_pairs] method / reference */
+    double ratio;                      /* geometric mean of the pairs */
 };
 
 enum kvr_status kvr_abba_open(struct kvr_abba *t, int n_blocks);

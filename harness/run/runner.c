@@ -80,7 +80,8 @@ static enum kvr_status plan_cells(struct runner *r)
 
     KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->preferences, o->overrides));
     if (r->config.decide[0] && !o->most_prompts && !o->dry_run)
-        return kvr_fail(KVR_EINVAL, "%s: 'until: decided' reads the sweep several times: need a file",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: 'until: decided' reads the sweep several times: need a file",
                         o->config_path);
     KVR_TRY(kvr_config_load_plugins(&r->config));
     KVR_TRY(lists_are_there(r));

@@ -72,11 +72,13 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
 /* Packages of one sweep are joined across days, which one card's times allow and two cards' do not. */
 static enum kvr_status same_card(struct kvr_store *s, const char *path)
 {
-    static const char sql[] =
-        "WITH c AS (SELECT 1 AS here, spec FROM main.cell WHERE timing AND outcome = 'OK' UNION ALL "
-        "SELECT 0, spec FROM shard.cell WHERE timing AND outcome = 'OK'), "
-        "d AS (SELECT DISTINCT here, json_extract(spec, '$.device') AS name FROM c WHERE name IS NOT NULL) "
-        "SELECT a.name, b.name FROM d a JOIN d b ON a.here AND NOT b.here AND a.name <> b.name LIMIT 1";
+    static const char sql[] = "WITH c AS (SELECT 1 AS here, spec FROM main.cell WHERE timing AND "
+                              "outcome = 'OK' UNION ALL "
+                              "SELECT 0, spec FROM shard.cell WHERE timing AND outcome = 'OK'), "
+                              "d AS (SELECT DISTINCT here, json_extract(spec, '$.device') AS name "
+                              "FROM c WHERE name IS NOT NULL) "
+                              "SELECT a.name, b.name FROM d a JOIN d b ON a.here AND NOT b.here "
+                              "AND a.name <> b.name LIMIT 1";
     const char *here = "", *there = "";
     enum kvr_status st = KVR_OK;
     sqlite3_stmt *q;
@@ -89,10 +91,11 @@ static enum kvr_status same_card(struct kvr_store *s, const char *path)
         if (st == KVR_OK)
             st = kvr_sql_text(q, 1, &there);
         if (st == KVR_OK)
-            st = kvr_fail(KVR_EINVAL,
-                          "merge: %s: timed cells of %s; the others are of %s. Join the packages of "
-                          "one card, or use --any-card",
-                          path, there, here);
+            st =
+                kvr_fail(KVR_EINVAL,
+                         "merge: %s: timed cells of %s; the others are of %s. Join the packages of "
+                         "one card, or use --any-card",
+                         path, there, here);
     }
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
         st = kvr_sql_fail(s->db, s->path, "merging");

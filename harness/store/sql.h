@@ -13,7 +13,7 @@ struct kvr_store {
     char *path;
     bool has_tables;
     bool any_card; /* merging joins timed cells of unlike GPUs */
-    char *copy; /* backup made before migration; NULL: none */
+    char *copy;    /* backup made before migration; NULL: none */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
     struct kvr_checksums sealer;

@@ -402,7 +402,8 @@ END_TEST
 START_TEST(library_keeps_to_the_forced_set)
 {
 #if defined(__x86_64__)
-    static const dnnl_cpu_isa_t most[KVR_N_ISA] = { dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2,
+    static const dnnl_cpu_isa_t most[KVR_N_ISA] = { dnnl_cpu_isa_sse41,
+                                                    dnnl_cpu_isa_avx2,
                                                     dnnl_cpu_isa_avx2_vnni,
                                                     dnnl_cpu_isa_avx512_core,
                                                     dnnl_cpu_isa_avx512_core_vnni,

@@ -1,4 +1,4 @@
-/* analyzer.h - what clang --analyze is told, which sees one source at a time (tools/lint/lint.sh, -include). */
+/* analyzer.h - declarations for clang --analyze, which sees one source at a time (tools/lint/lint.sh, -include). */
 #ifndef KVR_LINT_ANALYZER_H
 #define KVR_LINT_ANALYZER_H
 

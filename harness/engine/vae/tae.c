@@ -388,10 +388,13 @@ static enum kvr_status run_head(struct kvr_tae *t)
  * nothing is remembered any more. */
 static enum kvr_status run_stage(struct kvr_tae *t, int i, bool seen)
 {
-    const int width = t->width[i], wide = times[i] * width;
-    struct stage *s = &t->stage[i];
+    int width, wide;
+    struct stage *s;
 
     assert(i >= 0 && i < STAGES);
+    s = &t->stage[i];
+    width = t->width[i];
+    wide = times[i] * width;
     for (int k = 0; k < BLOCKS; k++)
         KVR_TRY(run_block(t, &s->block[k], i, seen));
     KVR_TRY(image(s->grow, t->x[i].p, width, s->grown.p));

@@ -60,8 +60,8 @@ struct kvr_trace_rope {
 struct kvr_trace_pass {
     int chunk, index; /* index: 0 .. of the chunk's passes */
     int frame0, n_frames;
-    bool clean;   /* the chunk's last pass, whose keys and values stay */
-    bool queries; /* false: keys and values only, of a clean pass */
+    bool clean;                     /* the chunk's last pass, whose keys and values stay */
+    bool queries;                   /* false: keys and values only, of a clean pass */
     char (*sha256)[KVR_SHA256_HEX]; /* [L], of the files */
 };
 
