@@ -40,7 +40,7 @@ static inline void transpose(__m512i r[PAD], kvr_bf16 *out)
     }
 }
 
-/* Channels [c, c + STEP) of a row of d, zeros behind the last. */
+/* Channels [c, c + STEP) of a row of d channels, padded with zeros. */
 static inline __m512i channels(const kvr_bf16 *row, int c, int d)
 {
     const int left = d - c;
@@ -314,13 +314,7 @@ static void online_softmax(float *s, int64_t lds, int m, int n, float *max, floa
             part[i] = fold(total[0], vec_add);
         i += rows;
     }
-    for (int i = 0; i < m; i += VLEN)
-        *(vec *)(less + i) = rescale_of(*(const vec *)(old + i), *(const vec *)(top + i));
-    for (int i = 0; i < m; i++) {
-        sum[i] = sum[i] * less[i] + part[i];
-        rescale[i] = less[i];
-        max[i] = top[i];
-    }
+    next_state(m, old, top, part, less, max, sum, rescale);
 }
 
 const struct kvr_bf16_kernels KVR_ISA_NAME(kvr_bf16_kernels) = {

@@ -119,13 +119,7 @@ static void online_softmax(float *s, int64_t stride, const float *bias, int m, i
             part[i] = fold(total[0], vec_add);
         i += rows;
     }
-    for (int i = 0; i < m; i += VLEN)
-        *(vec *)(less + i) = rescale_of(*(const vec *)(old + i), *(const vec *)(top + i));
-    for (int i = 0; i < m; i++) {
-        sum[i] = sum[i] * less[i] + part[i];
-        rescale[i] = less[i];
-        max[i] = top[i];
-    }
+    next_state(m, old, top, part, less, max, sum, rescale);
 }
 
 static void scale(float *x, int n, float factor)

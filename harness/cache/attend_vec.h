@@ -156,4 +156,19 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
     }
 }
 
+/* Online softmax state of m rows after a tile: the maxima become `top`, sums are rescaled from the
+ * maxima `old` and get the tile's sums `part`; rescale[i] is the factor. old, top and less, which is
+ * scratch, are whole vectors long. */
+static inline void next_state(int m, const float *old, const float *top, const float *part,
+                              float *less, float *max, float *sum, float *rescale)
+{
+    for (int i = 0; i < m; i += VLEN)
+        *(vec *)(less + i) = rescale_of(*(const vec *)(old + i), *(const vec *)(top + i));
+    for (int i = 0; i < m; i++) {
+        sum[i] = sum[i] * less[i] + part[i];
+        rescale[i] = less[i];
+        max[i] = top[i];
+    }
+}
+
 #endif
