@@ -114,7 +114,7 @@ static enum kvr_status products(struct kit *t)
     return kvr_onednn_done(worst, "bench", "a product");
 }
 
-/* The same in BF16, of keys and values as they are at the first call. */
+/* The reference products in BF16; keys and values are rounded once, at the first call. */
 static enum kvr_status products_bf16(struct kit *t)
 {
     const size_t nq = (size_t)t->n_query * t->width, nk = (size_t)t->n_key * t->width;

@@ -6,7 +6,6 @@
 
 #include "harness/bench/bench_gemm.h"
 #include "harness/bench/turns_cuda.h"
-#include "harness/core/rng.h"
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
 #include "harness/engine/linear_cuda.h"
@@ -46,17 +45,6 @@ static void kit_close(struct kit *t)
     free(t->host_y);
 }
 
-static enum kvr_status draw(float **x, size_t n, uint32_t which)
-{
-    *x = malloc(n * sizeof **x);
-    if (!*x)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
-    kvr_normal(*x, n, 1, KVR_RNG_SYNTHETIC, which, 0, 0);
-    for (size_t i = 0; i < n; i++)
-        (*x)[i] = kvr_bf16_to_f32(kvr_f32_to_bf16((*x)[i]));
-    return KVR_OK;
-}
-
 /* W for our kernel: BF16, rows zero-padded. */
 static enum kvr_status put_weights(struct kit *t)
 {
@@ -80,9 +68,9 @@ static enum kvr_status kit_open(struct kit *t)
 
     t->padded = kvr_linear_padded(t->s.k);
     KVR_TRY(kvr_turns_buffers(t->dev, x + y, MAX_BUFFERS, &t->n_buffers));
-    KVR_TRY(draw(&t->host_x, m * k, 2));
-    KVR_TRY(draw(&t->host_w, n * k, 3));
-    KVR_TRY(draw(&t->host_y, m * n, 4));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_x, m * k, 2));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_w, n * k, 3));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_y, m * n, 4));
     KVR_TRY(kvr_buf_alloc(&t->x, t->dev, KVR_MEM_IO, x * (size_t)t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->y, t->dev, KVR_MEM_IO, y * (size_t)t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->rounded, t->dev, KVR_MEM_SCRATCH,

@@ -7,7 +7,6 @@
 
 #include "harness/bench/bench_gemm.h"
 #include "harness/bench/turns_cuda.h"
-#include "harness/core/rng.h"
 #include "harness/device/blaslt.h"
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
@@ -101,17 +100,6 @@ static size_t w_elements(const struct kit *t)
     return (size_t)t->c->n * (size_t)t->c->k;
 }
 
-static enum kvr_status draw(float **x, size_t n, uint32_t which)
-{
-    *x = malloc(n * sizeof **x);
-    if (!*x)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
-    kvr_normal(*x, n, 1, KVR_RNG_SYNTHETIC, which, 0, 0);
-    for (size_t i = 0; i < n; i++)
-        (*x)[i] = kvr_bf16_to_f32(kvr_f32_to_bf16((*x)[i]));
-    return KVR_OK;
-}
-
 static enum kvr_status put_bf16(struct kit *t, void *to, const float *x, size_t n)
 {
     kvr_bf16 *b = malloc(n * sizeof *b);
@@ -185,10 +173,10 @@ static enum kvr_status kit_open(struct kit *t)
 {
     const size_t n = (size_t)t->c->n, layers = (size_t)t->c->layers;
 
-    KVR_TRY(draw(&t->host_x, x_elements(t), 2));
-    KVR_TRY(draw(&t->host_w, layers * w_elements(t), 3));
-    KVR_TRY(draw(&t->host_bias, layers * n, 4));
-    KVR_TRY(draw(&t->host_gate, n, 5));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_x, x_elements(t), 2));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_w, layers * w_elements(t), 3));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_bias, layers * n, 4));
+    KVR_TRY(kvr_turns_draw_bf16(&t->host_gate, n, 5));
     t->host_y = malloc(layers * y_elements(t) * sizeof *t->host_y);
     if (!t->host_y)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "harness/core/dtype.h"
+#include "harness/core/rng.h"
 #include "harness/device/gpu_state.h"
 #include "harness/device/names.h"
 #include "harness/device/stream.h"
@@ -177,4 +179,15 @@ void kvr_turns_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
         kvr_bench_without(row, "emulated: its times say nothing of a device");
         row->cold = row->warm = NAN;
     }
+}
+
+enum kvr_status kvr_turns_draw_bf16(float **x, size_t n, uint32_t which)
+{
+    *x = malloc(n * sizeof **x);
+    if (!*x)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    kvr_normal(*x, n, 1, KVR_RNG_SYNTHETIC, which, 0, 0);
+    for (size_t i = 0; i < n; i++)
+        (*x)[i] = kvr_bf16_to_f32(kvr_f32_to_bf16((*x)[i]));
+    return KVR_OK;
 }

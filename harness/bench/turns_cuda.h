@@ -46,6 +46,9 @@ void kvr_turns_fill(struct kvr_bench_row *row, const struct kvr_turn_times *time
  * `most`. */
 enum kvr_status kvr_turns_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
 
+/* n drawn values that are exact in BF16, malloc'ed; `which` selects the stream of random numbers. */
+enum kvr_status kvr_turns_draw_bf16(float **x, size_t n, uint32_t which);
+
 /* For an emulated device, replaces the ratio by a reason; else does nothing. */
 void kvr_turns_judge(const struct kvr_dev *dev, struct kvr_bench_row *row);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/path.h"
+
 static struct kvr_check_entry *new_entry(struct kvr_check_report *r, const char *name)
 {
     struct kvr_check_entry *e;
@@ -152,4 +154,18 @@ const char *kvr_check_status_name(enum kvr_check_status s)
     static const char *const names[] = { "ok", "fail", "not built", "unknown" };
 
     return names[s];
+}
+
+enum kvr_status kvr_check_golden(struct kvr_check_report *r, const char *dir, const char *name,
+                                 const struct kvr_check_how *how, kvr_check_golden_fn *check)
+{
+    char *golden = kvr_path_join(dir, name);
+    enum kvr_status st = KVR_OK;
+
+    if (!golden)
+        return kvr_fail(KVR_ENOMEM, "check: no memory");
+    if (kvr_path_exists(golden))
+        st = check(r, dir, golden, how);
+    free(golden);
+    return st;
 }

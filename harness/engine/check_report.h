@@ -18,6 +18,12 @@ enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, 
 enum kvr_status kvr_check_note(struct kvr_check_report *r, const char *name,
                                enum kvr_check_status status, const char *note);
 
+/* Calls `check` with the path of DIR/NAME; nothing where there is no such file. */
+typedef enum kvr_status kvr_check_golden_fn(struct kvr_check_report *r, const char *dir,
+                                            const char *golden, const struct kvr_check_how *how);
+enum kvr_status kvr_check_golden(struct kvr_check_report *r, const char *dir, const char *name,
+                                 const struct kvr_check_how *how, kvr_check_golden_fn *check);
+
 bool kvr_check_has(const struct kvr_check_report *r, const char *name);
 
 #endif

@@ -198,13 +198,5 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
 enum kvr_status kvr_check_text(struct kvr_check_report *r, const char *dir,
                                const struct kvr_check_how *how)
 {
-    char *golden = kvr_path_join(dir, "umt5_golden.safetensors");
-    enum kvr_status st = KVR_OK;
-
-    if (!golden)
-        return kvr_fail(KVR_ENOMEM, "check: no memory");
-    if (kvr_path_exists(golden))
-        st = check_file(r, dir, golden, how);
-    free(golden);
-    return st;
+    return kvr_check_golden(r, dir, "umt5_golden.safetensors", how, check_file);
 }
