@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Columns of BF16 operands come in multiples of this, zeros behind the last. */
+/* BF16 operands are padded with zero columns to a multiple of this. */
 enum { KVR_LINEAR_CUDA_DEPTH = 32 };
 static inline int kvr_linear_padded(int k)
 {

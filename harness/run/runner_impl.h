@@ -51,7 +51,7 @@ struct runner {
     char driver[256];          /* the device's driver, for the session */
     struct kvr_gpus gpus;
     bool no_links;               /* the out folder does not support links */
-    bool waits_for_gpu, said_so; /* all GPUs are taken by others; the user was told */
+    bool waits_for_gpu, said_so; /* other programs hold all GPUs; the message was printed */
     int timeout_s, signals;      /* signals: stop requests by the user */
     int signal_fd, lock;
     sigset_t old_mask;

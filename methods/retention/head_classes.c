@@ -84,15 +84,15 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* Whether classes are fixed when the chunk that begins at token new0 is stored. A chunk whose storing
  * failed is stored again and must get the same classes from the same pass. */
-static bool is_settled(const struct kvr_policy_state *state, int n_heads, int64_t new0)
+static bool is_settled(const struct kvr_policy_state *state, int64_t new0)
 {
-    return state->n == n_heads && state->n_planned < new0;
+    return state->n > 0 && state->n_planned < new0;
 }
 
 static bool observes(const void *opts, const struct kvr_policy_state *state, int64_t new0)
 {
     (void)opts;
-    return new0 > 0 && !(state->n > 0 && is_settled(state, (int)state->n, new0));
+    return new0 > 0 && !is_settled(state, new0);
 }
 
 /* ---- classes ------------------------------------------------------------------------------- */
@@ -261,7 +261,7 @@ static enum kvr_status settle(const struct classes_opts *o, const struct kvr_pol
     struct kvr_ranked *rank;
 
     *known = true;
-    if (is_settled(state, ctx->n_heads, ctx->new0)) {
+    if (is_settled(state, ctx->new0)) {
         memcpy(class, state->buf.p, (size_t)ctx->n_heads);
         return KVR_OK;
     }

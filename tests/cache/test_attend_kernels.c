@@ -376,7 +376,7 @@ START_TEST(byte_tiles_are_exact)
                 }
                 ck_assert_int_eq(sums[i * N + j], want);
             }
-        for (int i = m * N; i < M * N; i++) /* nothing behind the last row */
+        for (int i = m * N; i < M * N; i++) /* rows from m on are not written */
             ck_assert_int_eq(sums[i], 0x5a5a5a5a);
     }
 }
