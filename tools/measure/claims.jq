@@ -17,39 +17,42 @@ def columns($names): row($names), "|" + ($names | map("---|") | add);
 # f of each claim, below a row that names the source and the place in it.
 def placed(f): group_by(.source)[] | row(["**\(.[0].source)**"]), (.[] | f);
 
-def short: if .verdict == "cannot be told here" then "open" else .verdict end;
-def needed: if (.verdict == "futile" or .verdict == "cannot be told here") and .n_needed then " of \(.n_needed | round)" else "" end;
+def short: if . == "cannot be told here" then "open" else . end;
 def decided: .verdict != "cannot be told here";
 def arithmetic: .why // "" | startswith("arithmetic");
+def ids: map(id) | join(", ");
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
 def needs: .why | capture("^needs (?<n>.*?); ").n;
-def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . then " (\(.r))" else "" end;
+# Most commands that measure on a lent card differ in one variable, its value in double quotes.
+def card: "tools/device-check.sh --pack card.tar.xz && CONFIG=configs/cost-card.yaml PARTS=rollouts LIMIT_S=240 RUN_ARGS=", " tools/device-check.sh --run card.tar.xz out/card";
+def on_card: command | startswith([card][0]) and endswith([card][1]);
+def card_args: command | ltrimstr([card][0]) | rtrimstr([card][1]);
+def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", or ")), "`\(.[0] | command | cell)`", ids]);
 
 (map(select(arithmetic)) | if length > 0 then
     "", "## Decided by arithmetic", "",
     "Compression of Wan 1.3B's cache at 165 frames. A range belongs to a method whose bytes depend on the data.", "",
-    columns(["claim", "statement", "computed"]),
-    placed(row([id, (.says | cell), figure]))
+    columns(["claim", "printed", "computed"]),
+    placed(row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),
 (map(select(decided and (arithmetic | not))) | if length > 0 then
     "", "## Decided by measurement", "",
     (map(.why // empty | select(startswith("a ratio of one card's times: ")) |
          sub("^a ratio of one card's times: "; "")) | unique |
         if length > 0 then "A row without `n` is a ratio of times on \(join(", or on ")).", "" else empty end),
-    columns(["claim", "statement", "verdict", "difference", "margin", "n"]),
-    placed(row([id, (.says | cell), .verdict, figure, (.margin | number), (.n | number)]))
+    columns(["claim", "statement", "verdict", "difference", "n"]),
+    placed(row([id, (.says | cell), .verdict, figure, (.n | number)]))
     else empty end),
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
     columns(["claim", "verdict", "elsewhere"]), (.[] | row([id, .verdict, (.where_else | cell)]))
     else empty end),
-(map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) | {was: ., now: $now}) | if length > 0 then
+(map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) |
+    {was: (.verdict | short), now: ($now.verdict | short), id: .id}) | if length > 0 then
     "", "### Changed since the test of a fixed number of prompts", "",
-    "An interval of a fixed n compared with 0 gave the verdict before. Now the interval holds for any number of looks and is compared with the margin.", "",
-    columns(["claim", "then", "now", "margin"]),
-    (.[] | row([(.now | id), "\(.was.verdict): [\(.was.lo | number), \(.was.hi | number)], n \(.was.n)",
-        "\(.now | short): [\(.now.lo | number), \(.now.hi | number)], n \(.now.n)" + (.now | needed), (.now.margin | number)]))
+    "An interval of a fixed n compared with 0 gave the earlier verdicts (`results/claims-fixed-n.json`).", "",
+    (group_by([.was, .now])[] | "* \(.[0].was), now \(.[0].now): \(ids)")
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
     "", "## Open", "",
@@ -58,8 +61,12 @@ def remark: .why | capture("^needs .*?; (?<r>.*); settled by: ") // null | if . 
     columns(["source", "claims"]),
     (group_by(.source)[] | row([.[0].source, (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
-(map(select((decided | not) and .shown_by == null)) |
-    "", "## Needs a GPU, weights or recordings",
-    (group_by(command) | sort_by(.[0].source)[] |
-        "", "Needs \(map(needs) | unique | join(", or ")):", "", "```", (.[0] | command), "```", "",
-        (group_by(.source)[] | "* \(.[0].source):", (.[] | "  * \(id): \(.says)\(remark)"))))
+(map(select((decided | not) and .shown_by == null)) | if length > 0 then
+    "", "## Needs a GPU, weights or recordings", "",
+    "`kvreel claims` prints the statements.", "",
+    columns(["needs", "command", "claims"]), (map(select(on_card | not)) | machine(command)),
+    (map(select(on_card)) | if length > 0 then
+        "", "Minutes of one card, with another value of `ARGS` for each claim:", "", "```",
+        ([card] | "\(.[0])ARGS\\\n   \(.[1])"), "```", "",
+        columns(["needs", "`ARGS`", "claims"]), machine(card_args) else empty end)
+    else empty end)

@@ -28,10 +28,10 @@ The verdicts of `kvreel claims` on the claims in [results/claims.yaml](../result
 kvreel claims --db kvreel.db --format csv   # also metric, settings, cost and the other readings of each claim
 ```
 
-A test is of the printed order, on the bundled model. A claim that holds here is not contradicted by a small
-model; one that does not hold is no measurement of the paper's model. [Report](report.md#claims) defines the
-verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are means over prompts, positive as the claim
-says, with anytime-valid intervals (e-BH at 5 %). Figures in parentheses are the paper's.
+Tests are of the printed order, on the bundled model: they are no measurement of the paper's model.
+[Report](report.md#claims) defines the verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are
+means over prompts, positive as the claim says, with anytime-valid intervals (e-BH at 5 %); `kvreel claims` has the margins.
+Figures in parentheses are the paper's.
 
 `kvreel settle all --elsewhere 6` measures, times come from `configs/claims-time.yaml --jobs 1` on a quiet machine, claims of
 language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `kvreel merge` joins them; `tools/measure/claims.sh` writes this page.
