@@ -106,15 +106,14 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
         }
 }
 
-/* Appends every part that is not NULL: "; tiers `text`; retention `text`". `first`: the cell was empty. */
-static void put_parts(FILE *to, const char *const *name, const char *const *text, int n, bool first)
+/* Appends "; NAME `text`" for every part that is not NULL. */
+static void put_parts(FILE *to, const char *const *name, const char *const *text, int n)
 {
     for (int i = 0; i < n; i++)
         if (text[i]) {
-            fprintf(to, "%s%s `", first ? "" : "; ", name[i]);
+            fprintf(to, "; %s `", name[i]);
             put(to, text[i]);
             fprintf(to, "`");
-            first = false;
         }
 }
 
@@ -137,43 +136,13 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struc
     fprintf(to, "| %s | ", m->name);
     put_codecs(to, m, true, p);
     put_codecs(to, m, false, p);
-    put_parts(to, name, part, 4, false);
+    put_parts(to, name, part, 4);
     put_bits(to, p);
     if (m->study)
         fprintf(to, " | ");
     while (m->study && text && *text)
         fprintf(to, "%c", 'a' + letter_of(all, next_piece(&text)));
     fprintf(to, " |\n");
-    kvr_scheme_close(&p);
-    return KVR_OK;
-}
-
-/* A reading that is not the row's own, and whose parts the row does not have: a part that is NULL is as in
- * the row. */
-static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const char *spec, int *n)
-{
-    static const char *const name[] = { "tiers", "retention" };
-    struct kvr_scheme *p;
-
-    KVR_TRY(kvr_scheme_open(&p, spec, NULL, 0));
-    if (p->shipped || (kvr_scheme_is_study(p) && m->study_k)) {
-        const char *const part[] = { p->shipped ? p->shipped->tiers : NULL,
-                                     p->shipped ? p->shipped->retention : NULL };
-
-        const char *k = p->shipped ? p->shipped->k : m->study_k;
-        const char *v = p->shipped ? p->shipped->v : m->study_v;
-        const bool same = k && v && strcmp(k, v) == 0;
-
-        if (!(*n)++)
-            fprintf(to, "\nParts of a reading that differ from its row:\n\n"
-                        "| reading | parts | bits |\n|---|---|---|\n");
-        fprintf(to, "| `%s` | ", spec);
-        put_parts(to, (const char *const[]){ same ? "both" : "K", "V" },
-                  (const char *const[]){ k, same ? NULL : v }, 2, true);
-        put_parts(to, name, part, 2, !k && !v);
-        put_bits(to, p);
-        fprintf(to, " |\n");
-    }
     kvr_scheme_close(&p);
     return KVR_OK;
 }
@@ -204,19 +173,13 @@ static void put_shipped(FILE *to, int i)
     fprintf(to, " (%s): %s\n", wanted->source, wanted->differs);
 }
 
-static enum kvr_status put_readings(FILE *to)
+static void put_readings(FILE *to)
 {
     const struct kvr_method *m;
-    char spec[128];
-    int n = 0;
 
-    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
-        for (int r = 1; kvr_method_spec(m, r, spec, sizeof spec); r++)
-            KVR_TRY(put_reading(to, m, spec, &n));
     fprintf(to, "\nWhat each project's reading changes:\n\n");
     for (int i = 0; shipped_at(i, &m); i++)
         put_shipped(to, i);
-    return KVR_OK;
 }
 
 /* The rows of the study, or all others. */
@@ -242,6 +205,6 @@ enum kvr_status kvr_catalogue_write(FILE *to)
     for (int i = 0; i < all.n; i++)
         fprintf(to, "* %c: %.*s\n", 'a' + i, (int)all.piece[i].n, all.piece[i].text);
     KVR_TRY(put_table(to, false, &all));
-    KVR_TRY(put_readings(to));
+    put_readings(to);
     return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
 }

@@ -20,6 +20,7 @@ def placed(f): group_by(.source)[] | row(["**\(.[0].source)**"]), (.[] | f);
 def short: if . == "cannot be told here" then "open" else . end;
 def decided: .verdict != "cannot be told here";
 def arithmetic: .why // "" | startswith("arithmetic");
+def paper: .source | split(", ")[0];
 def ids: map(id) | join(", ");
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
@@ -34,7 +35,7 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     "", "## Decided by arithmetic", "",
     "Compression of Wan 1.3B's cache at 165 frames. A range belongs to a method whose bytes depend on the data.", "",
     columns(["claim", "printed", "computed"]),
-    placed(row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
+    (.[] | row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),
 (map(select(decided and (arithmetic | not))) | if length > 0 then
     "", "## Decided by measurement", "",
@@ -58,8 +59,8 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     "", "## Open", "",
     "Without a verdict so far, with the number of prompts. A number after \"of\" is about how many a verdict needs; others need 12 or more.",
     "`kvreel claims` prints the statements and the differences so far.", "",
-    columns(["source", "claims"]),
-    (group_by(.source)[] | row([.[0].source, (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
+    columns(["paper", "claims"]),
+    (group_by(paper)[] | row([(.[0] | paper), (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
 (map(select((decided | not) and .shown_by == null)) | if length > 0 then
     "", "## Needs a GPU, weights or recordings", "",
