@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/report/cost.h"
+#include "harness/report/cost_plot.h"
 #include "harness/report/curves.h"
 #include "harness/report/forest.h"
 #include "harness/report/plot.h"
 
 struct plot_opts {
-    const char *db, *out, *ledger, *format, *where, *bounds, *metric, *x, *y, *title, *preset,
-        *width, *bars;
+    const char *db, *out, *ledger, *measured, *format, *where, *bounds, *metric, *x, *y, *title,
+        *preset, *width, *bars;
     double font;
     bool json, list;
 };
@@ -78,6 +80,24 @@ static enum kvr_status plot_claims(const struct plot_opts *o, unsigned formats,
     return st;
 }
 
+/* Rows of results/measured instead of a database. */
+static enum kvr_status plot_measured(const struct plot_opts *o, const char *name, unsigned formats,
+                                     const struct kvr_plot_style *style, struct kvr_plot_result *r)
+{
+    struct kvr_table *t = NULL;
+    enum kvr_status st;
+
+    if (strcmp(name, "cost") != 0)
+        return kvr_fail(KVR_EINVAL,
+                        "plot: --measured %s has the figure 'cost' alone; '%s' needs --db FILE",
+                        o->measured, name);
+    st = kvr_report_cost_card(&t, o->measured);
+    if (st == KVR_OK)
+        st = kvr_cost_plot(t, o->out, formats, style, r);
+    kvr_table_close(&t);
+    return st;
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct plot_opts *o = call->opts;
@@ -92,8 +112,9 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = read_style(o, &style);
     if (st == KVR_OK)
-        st = strcmp(name, "claims") == 0 ? plot_claims(o, formats, &style, &r)
-                                         : kvr_plot(o->db, name, o->out, formats, &style, &r);
+        st = o->measured                   ? plot_measured(o, name, formats, &style, &r)
+             : strcmp(name, "claims") == 0 ? plot_claims(o, formats, &style, &r)
+                                           : kvr_plot(o->db, name, o->out, formats, &style, &r);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (r.warning[0])
@@ -113,6 +134,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "output folder"),
     KVR_ARG_TEXT(struct plot_opts, ledger, "ledger", 0, "FILE", NULL,
                  "of claims; default: results/claims.yaml"),
+    KVR_ARG_TEXT(struct plot_opts, measured, "measured", 0, "GPU|DIR", NULL,
+                 "draw 'cost' of results/measured/GPU instead of a database"),
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
                  "condition on cells_wide that selects cells"),
@@ -144,6 +167,7 @@ const struct kvr_command kvr_command_plot = {
     .examples = "  kvreel plot pareto\n"
                 "  kvreel plot --list\n"
                 "  kvreel plot drift --db out/demo/demo.db -o figures\n"
+                "  kvreel plot cost --measured h100        # seconds against bytes on one card\n"
                 "  kvreel plot pareto --preset single --title '' --format pdf\n"
                 "  kvreel plot pareto --y sharpness --where \"suite = 'moviegen-nano'\"\n"
                 "  gnuplot figures/pareto.gp            # after editing the script\n",

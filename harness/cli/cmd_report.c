@@ -1,16 +1,18 @@
 /* cmd_report.c - `kvreel report`: the tables of a database, and the page to open in a browser. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/cli/cli.h"
 #include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
 #include "harness/report/board.h"
+#include "harness/report/cost.h"
 #include "harness/report/html.h"
 #include "harness/report/report.h"
 #include "harness/store/check.h"
 
 struct report_opts {
-    const char *db, *table, *format, *out, *media, *title, *board, *rank_by;
+    const char *db, *table, *measured, *format, *out, *media, *title, *board, *rank_by;
     double cap_mb;
     bool list, single_file;
 };
@@ -114,6 +116,25 @@ static void say_why_empty(const char *name, const char *db)
         fprintf(stderr, "%s has no cells of its kind\n", db);
 }
 
+/* A table of the database, or of results/measured. */
+static enum kvr_status make_table(struct kvr_table **t, const struct report_opts *o,
+                                  enum kvr_table_format format)
+{
+    enum kvr_status st;
+
+    if (!o->measured)
+        return kvr_report_table(t, o->db, o->table ? o->table : "summary");
+    if (o->table && strcmp(o->table, "cost") != 0)
+        return kvr_fail(KVR_EINVAL,
+                        "report: --measured %s has the table 'cost' alone; '%s' needs --db FILE",
+                        o->measured, o->table);
+    st = kvr_report_cost_card(t, o->measured);
+    if (st == KVR_OK &&
+        (format == KVR_TABLE_TEXT || format == KVR_TABLE_MD || format == KVR_TABLE_LATEX))
+        st = kvr_table_fold(*t, kvr_cost_card_fold);
+    return st;
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct report_opts *o = call->opts;
@@ -132,17 +153,19 @@ static int run(const struct kvr_call *call)
                      "report: '%s': files are named for --board DIR; --db names the "
                      "database of a table or page",
                      call->words[0]));
-    st = kvr_store_must_be_whole(o->db);
+    st = o->measured ? KVR_OK : kvr_store_must_be_whole(o->db);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    if (o->single_file || (o->out && !o->table && !o->format))
+    if (!o->measured && (o->single_file || (o->out && !o->table && !o->format)))
         return write_page(o);
     st = kvr_table_format_parse(o->format ? o->format : "txt", &format);
     if (st == KVR_OK)
-        st = kvr_report_table(&t, o->db, o->table ? o->table : "summary");
+        st = make_table(&t, o, format);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    if (t->n_rows == 0)
+    if (t->n_rows == 0 && o->measured)
+        fprintf(stderr, "kvreel: report: %s has no rollouts\n", o->measured);
+    else if (t->n_rows == 0)
         say_why_empty(o->table ? o->table : "summary", o->db);
     if (o->out)
         st = write_file(t, format, o->out);
@@ -155,6 +178,8 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL, "table; default: summary"),
+    KVR_ARG_TEXT(struct report_opts, measured, "measured", 0, "GPU|DIR", NULL,
+                 "the cost table of results/measured/GPU instead of a database"),
     KVR_ARG_TEXT(struct report_opts, format, "format", 'f', "FORMAT", NULL,
                  "txt, md, csv, json, jsonl or latex; default: txt"),
     KVR_ARG_TEXT(struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
@@ -184,7 +209,8 @@ const struct kvr_command kvr_command_report = {
                 "  kvreel report --db out/demo/demo.db --format md\n"
                 "  kvreel report --db out/demo/demo.db -o report   # report/index.html\n"
                 "  kvreel report --board board a.db b.kvresult     # board/index.html, board.json\n"
-                "  kvreel report --table summary --format latex -o table2.tex\n",
+                "  kvreel report --table summary --format latex -o table2.tex\n"
+                "  kvreel report --table cost --measured h100\n",
     .args = args,
     .opts_size = sizeof(struct report_opts),
     .max_words = 4096,

@@ -151,8 +151,9 @@ const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const 
 /* --- what claims*.c share ---------------------------------------------------------------- */
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
-/* Ratios of a claim's `card` below the folder `measured`; none are found where there is no such folder. */
-void kvr_claim_card(struct kvr_claim *c, const char *measured);
+/* Ratios of a claim's `card` below the folder `measured`; none are found where there is no such folder.
+ * Errors of measured.h. */
+enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
 /* The verdict of those, if the claim is open or the database's times are a CPU's, and there are some. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Margins, verdicts, n that is needed and costs of the claims that have been tested. */

@@ -13,124 +13,53 @@
 #include <string.h>
 
 #include "harness/report/claims.h"
+#include "harness/report/measured.h"
 
-enum { LINE = 1024, FIELD = 256 };
 static const double guard = 1.1;
 
-/* Field i of a line of CSV, without its quotes; "": there is none. */
-static const char *field(const char *line, int i, char *out)
+static double value_of(const struct kvr_measured *m, int session, const char *name)
 {
-    size_t n = 0;
-    bool quoted = false;
+    const int row = kvr_measured_row(m, session, name);
 
-    for (; *line && *line != '\n' && *line != '\r' && i >= 0; line++) {
-        if (*line == '"')
-            quoted = !quoted;
-        else if (*line == ',' && !quoted)
-            i--;
-        else if (i == 0 && n < FIELD - 1)
-            out[n++] = *line;
-    }
-    out[n] = 0;
-    return out;
-}
-
-/* Index of a column by the first line. -1: none. */
-static int column(const char *head, const char *name)
-{
-    char text[FIELD];
-
-    for (int i = 0; *field(head, i, text); i++)
-        if (strcmp(text, name) == 0)
-            return i;
-    return -1;
-}
-
-static bool usable(FILE *sessions, const char *session, char *card)
-{
-    char line[LINE], text[FIELD];
-    int named, patched;
-    bool found = false;
-
-    rewind(sessions);
-    if (!fgets(line, sizeof line, sessions))
-        return false;
-    named = column(line, "card");
-    patched = column(line, "patched");
-    while (!found && fgets(line, sizeof line, sessions))
-        found = strcmp(field(line, 0, text), session) == 0;
-    if (!found || named < 0 || patched < 0)
-        return false;
-    field(line, named, card);
-    field(line, patched, text);
-    return !*text || strcmp(text, "nothing") == 0;
-}
-
-/* The row's value in a session; NaN: it has none. */
-static double value_of(FILE *rows, const char *session, const char *name)
-{
-    char line[LINE], text[FIELD];
-    double x = NAN;
-    int at;
-
-    rewind(rows);
-    if (!fgets(line, sizeof line, rows) || (at = column(line, "value")) < 0)
-        return NAN;
-    while (isnan(x) && fgets(line, sizeof line, rows))
-        if (strcmp(field(line, 0, text), session) == 0 && strcmp(field(line, 1, text), name) == 0 &&
-            *field(line, at, text))
-            x = strtod(text, NULL);
-    return x > 0 ? x : NAN;
+    return row >= 0 && m->row[row].value > 0 ? m->row[row].value : NAN;
 }
 
 /* Ratios of the sessions of one GPU. */
-static void add_gpu(struct kvr_claim *c, FILE *sessions, FILE *rows)
+static void add_gpu(struct kvr_claim *c, const struct kvr_measured *m)
 {
-    char line[LINE], session[FIELD], card[FIELD];
-    long next = 0;
+    for (int s = 0; s < m->n_sessions; s++) {
+        const double ratio = value_of(m, s, c->card.of) / value_of(m, s, c->card.than);
 
-    for (;;) {
-        if (fseek(sessions, next, SEEK_SET) || !fgets(line, sizeof line, sessions))
-            return;
-        next = ftell(sessions);
-        field(line, 0, session);
-        const double a =
-            usable(sessions, session, card) ? value_of(rows, session, c->card.of) : NAN;
-        const double ratio = a / value_of(rows, session, c->card.than);
-
-        if (!(ratio > 0))
+        if (m->session[s].patched || !(ratio > 0))
             continue;
         c->card.lo = c->card.n ? fmin(c->card.lo, ratio) : ratio;
         c->card.hi = c->card.n ? fmax(c->card.hi, ratio) : ratio;
         c->card.log_sum += log(ratio);
         c->card.n++;
-        snprintf(c->card.gpu, sizeof c->card.gpu, "%.60s", card);
+        snprintf(c->card.gpu, sizeof c->card.gpu, "%.60s", m->session[s].card);
     }
 }
 
-void kvr_claim_card(struct kvr_claim *c, const char *measured)
+enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured)
 {
     char pattern[4096];
+    enum kvr_status st = KVR_OK;
     glob_t found;
 
     snprintf(pattern, sizeof pattern, "%s/*/rows.csv", measured);
     if (!c->card.of || glob(pattern, 0, NULL, &found))
-        return;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        char path[4096];
-        FILE *rows = fopen(found.gl_pathv[i], "r"), *sessions;
+        return KVR_OK;
+    for (size_t i = 0; st == KVR_OK && i < found.gl_pathc; i++) {
+        struct kvr_measured m;
 
-        snprintf(path, sizeof path, "%.*s/sessions.csv",
-                 (int)(strrchr(found.gl_pathv[i], '/') - found.gl_pathv[i]), found.gl_pathv[i]);
-        sessions = fopen(path, "r");
-        if (rows && sessions)
-            add_gpu(c, sessions, rows);
-        if (rows)
-            fclose(rows);
-        if (sessions)
-            fclose(sessions);
+        *strrchr(found.gl_pathv[i], '/') = 0;
+        st = kvr_measured_read(&m, found.gl_pathv[i]);
+        if (st == KVR_OK)
+            add_gpu(c, &m);
+        kvr_measured_free(&m);
     }
     globfree(&found);
+    return st;
 }
 
 static enum kvr_claim_verdict verdict_of(const struct kvr_claim *c, double lo, double hi)

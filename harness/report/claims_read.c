@@ -299,14 +299,15 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
 }
 
 /* Measured figures lie beside the ledger. */
-static void read_measured(struct kvr_ledger *l, const char *path)
+static enum kvr_status read_measured(struct kvr_ledger *l, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char measured[PATH_MAX];
 
     snprintf(measured, sizeof measured, "%.*smeasured", slash ? (int)(slash + 1 - path) : 0, path);
     for (int i = 0; i < l->n_claims; i++)
-        kvr_claim_card(&l->claim[i], measured);
+        KVR_TRY(kvr_claim_card(&l->claim[i], measured));
+    return KVR_OK;
 }
 
 void kvr_ledger_free(struct kvr_ledger *l)
@@ -328,7 +329,8 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path)
     }
     KVR_TRY(kvr_yaml_read(&l->doc, path));
     st = read_all(l, path);
-    read_measured(l, path);
+    if (st == KVR_OK)
+        st = read_measured(l, path);
     if (st != KVR_OK)
         kvr_ledger_free(l);
     return st;

@@ -10,7 +10,9 @@
 
 #include "harness/core/memtext.h"
 #include "harness/report/claims.h"
+#include "harness/report/cost.h"
 #include "harness/report/escape.h"
+#include "harness/report/measured.h"
 #include "harness/report/palette.h"
 #include "harness/report/reproduce.h"
 #include "harness/report/table.h"
@@ -205,6 +207,32 @@ static enum kvr_status put_claims(FILE *to, const char *db_path)
     return st == KVR_ENOTFOUND ? KVR_OK : st;
 }
 
+/* Rollouts measured on each GPU of results/measured: [{gpu, note, rows}]. */
+static enum kvr_status put_cards(FILE *to)
+{
+    char **names;
+    enum kvr_status st = kvr_measured_names(&names);
+
+    KVR_TRY(st);
+    for (int i = 0; st == KVR_OK && names[i]; i++) {
+        struct kvr_table *t = NULL;
+
+        st = kvr_report_cost_card(&t, names[i]);
+        if (st == KVR_OK) {
+            fprintf(to, "%s\n{\"gpu\":", i ? "," : "");
+            kvr_escape_json(to, names[i]);
+            fputs(",\"note\":", to);
+            kvr_escape_json(to, t->note ? t->note : "");
+            fputs(",\"rows\":", to);
+            put_table(to, t);
+            fputc('}', to);
+        }
+        kvr_table_close(&t);
+    }
+    free(names);
+    return st;
+}
+
 /* '<' stands only inside strings; as an escape it can neither end the element nor open a comment.
  */
 static void put_safely(FILE *to, const char *json, size_t n)
@@ -284,6 +312,11 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
     if (st == KVR_OK) {
         fputs("],\n\"claims\":", plain);
         st = put_claims(plain, db_path);
+    }
+    if (st == KVR_OK) {
+        fputs(",\n\"cards\":[", plain);
+        st = put_cards(plain);
+        fputc(']', plain);
     }
     fputs("}\n", plain);
     if (!kvr_text_close(plain, &json) && st == KVR_OK)

@@ -77,3 +77,24 @@ $("k-said").textContent = ["holds", "does not hold", "equal", "futile", "cannot 
 $("k-box").addEventListener("toggle", () => put($("k-table"), $("k-box").open ? [
   h("thead", {}, h("tr", {}, CLAIM_COLUMNS.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
   h("tbody", {}, CLAIMS.map(r => h("tr", {}, CLAIM_COLUMNS.map(c => c.of(r)))))] : []));
+
+// Rollouts measured on GPUs: results/measured.
+const CARDS = D.cards.flatMap(g => g.rows.r.map(r => Object.fromEntries(g.rows.c.map((c, i) => [c, r[i]]))));
+const CARD_COLUMNS = [
+  { head: "method", left: true, of: r => h("td", { class: "left" }, r.method) },
+  { head: "path", left: true, of: r => h("td", { class: "left" }, r.path) },
+  { head: "peak (GiB)", of: r => h("td", {}, num(r.peak_bytes === null ? null : r.peak_bytes / 2 ** 30, 2)) },
+  { head: "published", of: r => h("td", {}, num(r.published_peak_gib, 2)) },
+  { head: "runtime (s)", of: r => h("td", {}, num(r.runtime_s ?? null, 2)) },
+  { head: "no runtime:", of: r => h("td", {}, num(r.runtime_seen_s ?? null, 2)) },
+  { head: "because", left: true, of: r => h("td", { class: "left" }, r.time_codes ?? "") },
+  { head: "to BF16, seen", of: r => h("td", {}, num(r.seen_ratio, 2)) },
+  { head: "published (s)", of: r => h("td", {}, num(r.published_runtime_s, 1)) },
+  { head: "published (x)", of: r => h("td", {}, num(r.published_runtime_ratio, 2)) },
+  { head: "card, date, commit", left: true, of: r => h("td", { class: "left" }, [r.card, r.date, r.commit].join(", ")) },
+];
+$("g-box").hidden = !CARDS.length;
+$("g-said").textContent = D.cards.map(g => g.note).filter((n, i, all) => all.indexOf(n) === i).join("; ");
+$("g-box").addEventListener("toggle", () => put($("g-table"), $("g-box").open ? [
+  h("thead", {}, h("tr", {}, CARD_COLUMNS.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
+  h("tbody", {}, CARDS.map(r => h("tr", {}, CARD_COLUMNS.map(c => c.of(r)))))] : []));

@@ -47,6 +47,20 @@ exits 2 "a built-in geometry is whole" predict -m BF16 --geometry wan-1.3b --lay
 exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
 says "says what there is" 'its latents are not RGB'
 
+# The same table from figures of a card.
+exits 0 "the cost table of a measured card" report --table cost --measured h100 --format json
+json "one row a method and path, each with card, date and commit" \
+    'length >= 17 and (map([.method, .path]) | unique | length) == length and
+     all(.[]; (.card | test("H100")) and (.date | length) == 10 and .commit != "")'
+json "a time counts or says why not" 'all(.[]; (.runtime_s == null) == (.runtime_seen_s != null and .time_codes != null))'
+exits 0 "drawn" plot cost --measured h100 -o card --format svg
+check "two panels" grep -q 'seconds of a video, published' card/cost.gp
+exits 2 "other tables need a database" report --table summary --measured h100
+says "says so" "'summary' needs --db FILE"
+exits 2 "other figures, too" plot pareto --measured h100
+exits 2 "a card without figures" report --table cost --measured h1000
+says "says which is near" "did you mean 'h100'"
+
 # Every method, small. Linear layers have a work space that no prediction has, the same for all. What
 # hangs on the data is predicted at its cheapest or most plausible (exact outliers, lists of frames
 # that lie apart, which frames are coded anew when their ranks change) and may miss by half a percent.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# readme.sh - bring the README's pictures and its table up to date with the last `make demo`.
+# readme.sh - bring the README's pictures and its table up to date with results/measured/h100 and the last `make demo`.
 #
 #     tools/measure/readme.sh build/kvreel
 set -euo pipefail
@@ -7,12 +7,17 @@ set -euo pipefail
 kvreel=${1:-build/kvreel}
 dir=out/demo
 db=$dir/demo.db
+pictures=$(mktemp -d)
+trap 'rm -rf "$pictures"' EXIT
+mkdir -p docs/img
+"$kvreel" plot cost --measured h100 -o "$pictures" --format png
+cp "$pictures/cost.png" docs/img/cost.png
+
 [ -e "$db" ] || {
-    echo "readme: no $db; run make demo first" >&2
+    echo "readme: no $db; run make demo first (docs/img/cost.png is written)" >&2
     exit 1
 }
 
-mkdir -p docs/img
 rows=()
 for method in BF16 RTN_INT4 RTN_INT2; do
     rows+=("$method=$dir/run/$("$kvreel" query --db "$db" --csv "
@@ -23,8 +28,7 @@ done
 "$kvreel" sheet docs/img/sheet.png "${rows[@]}" --columns 8
 cp "$dir/figures/pareto.png" docs/img/pareto.png
 
-table=$(mktemp)
-trap 'rm -f "$table"' EXIT
+table=$pictures/table
 "$kvreel" query --db "$db" --md "
     SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
            round(psnr_floor, 1) AS 'floor, dB',
