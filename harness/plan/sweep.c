@@ -48,7 +48,8 @@ static double cost_of(const struct point *p)
         kvr_sampler_choose(&scheduled, p->set.sampler) == KVR_OK) /* reading has seen to that */
         c = &scheduled;
     cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
-    cost *= 1 + p->set.warmup + (p->set.abba ? 1 + 4 * p->set.abba : 0);
+    cost *= 1 + p->set.warmup + (p->set.abba ? 1 + 4 * p->set.abba : 0) +
+            (p->set.fps ? KVR_N_DECODERS : 0);
     if (strcmp(p->set.kind, "probe") == 0)
         cost *= PROBE_COST;
     return strcmp(p->set.forcing, "none") != 0 ? 2 * cost : cost;

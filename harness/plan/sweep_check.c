@@ -206,6 +206,9 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
         return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
                              "abba: %d: model %s is no video model; blocks are of rollouts",
                              p->set.abba, p->model->name);
+    if (p->set.fps && (p->model->trace || c->is_lm))
+        return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
+                             "fps: model %s is no video model: it has no frames", p->model->name);
     if (p->model->trace)
         return check_trace(s, p, why, n);
     if (c->is_lm)

@@ -34,6 +34,7 @@
  *
  *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
  *                                number (claims_card.c); decides a claim about time before a CPU's times do
+ *     card: {of, on, above or below}      a row's value, on cards whose name contains `on`
  *
  * Verdicts are of the test of sequence.h, e-BH at 5 % over all tests of the ledger, so that a database
  * may be judged as often as it grows:
@@ -76,9 +77,10 @@ enum kvr_claim_relation {
 
 enum { KVR_CLAIM_NEEDS = 8 };
 
-/* Ratios of two measured rows of a GPU. */
+/* Ratios of two measured rows of a GPU, or a row's value on a named GPU. */
 struct kvr_claim_card {
-    const char *of, *than; /* names of rows; NULL: the claim has no `card` */
+    const char *of, *than; /* names of rows; of NULL: the claim has no `card`; than "": no ratio */
+    const char *on;        /* "H200": an absolute figure counts on cards of that name; "": any */
     bool above;
     double bound;
     int n;                  /* sessions with both rows */

@@ -2,10 +2,13 @@
  *
  *     card: {of: "rollout.RTN_INT4@study.staged.42x21", than: "rollout.BF16.staged.42x21", above: 1}
  *
+ *     card: {of: "rollout.BF16.staged.42x21:fps_vae", on: H100, above: 17.0}
+ *
  * The figure is the ratio of two rows of one session, so both times are of one card, build and day; with
  * several sessions it is their geometric mean. Sessions whose code was patched by hand do not count. One
  * rollout on an H100 took from 5.80 to 6.09 s within a session: each time may be off by 5 %, a ratio by
- * 10 %, and the interval is that much wider than the ratios seen. */
+ * 10 %, and the interval is that much wider than the ratios seen. The second form is a row's own value, on cards of
+ * that name alone. */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,9 +31,10 @@ static double value_of(const struct kvr_measured *m, int session, const char *na
 static void add_gpu(struct kvr_claim *c, const struct kvr_measured *m)
 {
     for (int s = 0; s < m->n_sessions; s++) {
-        const double ratio = value_of(m, s, c->card.of) / value_of(m, s, c->card.than);
+        const double by = *c->card.than ? value_of(m, s, c->card.than) : 1;
+        const double ratio = value_of(m, s, c->card.of) / by;
 
-        if (m->session[s].patched || !(ratio > 0))
+        if (m->session[s].patched || !(ratio > 0) || !strstr(m->session[s].card, c->card.on))
             continue;
         c->card.lo = c->card.n ? fmin(c->card.lo, ratio) : ratio;
         c->card.hi = c->card.n ? fmax(c->card.hi, ratio) : ratio;
@@ -92,10 +96,12 @@ void kvr_claim_judge_card(struct kvr_claim *c)
     c->figure = exp(c->card.log_sum / c->card.n);
     c->lo = lo;
     c->hi = hi;
-    snprintf(c->shown, sizeof c->shown, "%.120s / %.120s %s %g", c->card.of, c->card.than,
-             c->card.above ? "above" : "below", c->card.bound);
-    snprintf(c->why, sizeof c->why, "a ratio of one card's times: %s, %d session%s, drawn weights",
-             c->card.gpu, c->card.n, c->card.n > 1 ? "s" : "");
+    snprintf(c->shown, sizeof c->shown, "%.120s%s%.120s %s %g", c->card.of,
+             *c->card.than ? " / " : "", c->card.than, c->card.above ? "above" : "below",
+             c->card.bound);
+    snprintf(c->why, sizeof c->why, "%s: %s, %d session%s, drawn weights",
+             *c->card.than ? "a ratio of one card's times" : "measured on that card", c->card.gpu,
+             c->card.n, c->card.n > 1 ? "s" : "");
     n = strlen(c->why);
     if (before != KVR_CLAIM_OPEN)
         snprintf(c->why + n, sizeof c->why - n, "; on %s: %s (%d prompts)", c->timed_on,

@@ -213,19 +213,23 @@ static enum kvr_status read_command(struct kvr_claim *c, const struct kvr_yaml_n
 
 static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node *n)
 {
-    static const char *const keys[] = { "of", "than", "above", "below", NULL };
+    static const char *const keys[] = { "of", "than", "on", "above", "below", NULL };
     double below;
 
     if (!n)
         return KVR_OK;
     KVR_TRY(kvr_yaml_keys(n, keys));
     KVR_TRY(text_of(n, "of", NULL, &c->card.of));
-    KVR_TRY(text_of(n, "than", NULL, &c->card.than));
+    KVR_TRY(text_of(n, "than", "", &c->card.than));
+    KVR_TRY(text_of(n, "on", "", &c->card.on));
+    if (!*c->card.than == !*c->card.on)
+        return kvr_yaml_fail(
+            n, "card: need one of 'than', a row to divide by, and 'on', a card's name");
     KVR_TRY(number_of(n, "above", NAN, &c->card.bound));
     KVR_TRY(number_of(n, "below", NAN, &below));
     c->card.above = !isnan(c->card.bound);
     if (c->card.above == !isnan(below))
-        return kvr_yaml_fail(n, "card: need one of 'above' and 'below', a ratio");
+        return kvr_yaml_fail(n, "card: need one of 'above' and 'below', a number");
     if (!c->card.above)
         c->card.bound = below;
     return KVR_OK;

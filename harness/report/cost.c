@@ -40,6 +40,8 @@ enum {
     LINEAR,
     CROSS,
     OTHER,
+    FPS,
+    FPS_MISSING = FPS + 6,
     SETTINGS,
     SPEC
 };
@@ -73,6 +75,16 @@ static const struct kvr_column columns[] = {
     { .name = "linear_s", .head = "linear", .unit = "(s)", .digits = 2 },
     { .name = "cross_s", .head = "cross", .unit = "(s)", .digits = 2 },
     { .name = "other_s", .head = "other", .unit = "(s)", .digits = 2 },
+    { .name = "fps_transformer", .head = "transformer alone", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_vae", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_taehv", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_transformer_seen",
+      .head = "not controlled: transformer alone",
+      .unit = "(frames/s)",
+      .digits = 2 },
+    { .name = "fps_vae_seen", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_taehv_seen", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_missing", .head = "no frames/s:", .digits = -1 },
     { .name = "n", .digits = -1 },
     { .name = "settings", .digits = -1 },
 };
@@ -228,6 +240,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
                               published(&c->runtime, bf16, runtime));
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, phases[i]));
+    for (int i = FPS; i < FPS_MISSING; i++)
+        v[n++] = kvr_value_number(kvr_table_number(t, at, i));
+    v[n++] = kvr_value_said(kvr_table_text(t, at, FPS_MISSING));
     v[n++] = kvr_value_number(to - from);
     v[n++] = kvr_value_text(kvr_table_text(t, at, SETTINGS));
     return kvr_table_add(out, v);

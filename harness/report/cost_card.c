@@ -29,6 +29,9 @@ static const struct kvr_column columns[] = {
     { .name = "seen_ratio", .head = "to BF16, seen", .unit = "(x)", .digits = 2 },
     { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },
     { .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2 },
+    { .name = "fps_transformer", .head = "transformer alone", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_vae", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_taehv", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
     { .name = "n", .digits = -1 },
     { .name = "mark", .digits = -1 },
     { .name = "commit", .digits = -1 },
@@ -183,6 +186,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     v[n++] = kvr_value_number(row->value / beside(c, r, "BF16", ""));
     v[n++] = kvr_value_number(seconds);
     v[n++] = kvr_value_number(seconds / published(&c->runtime, "BF16", "runtime_s"));
+    v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_transformer"));
+    v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_vae"));
+    v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_taehv"));
     v[n++] = kvr_value_count(row->n);
     v[n++] = kvr_value_said(mark_of(c, row->session, mark));
     v[n++] = kvr_value_text(s->commit);
@@ -195,8 +201,10 @@ const char *const kvr_cost_card_fold[] = { "card", "frames", "window", NULL };
 
 static enum kvr_status fill(struct kvr_table *out, struct card *c)
 {
-    static const char *const empty[] = { "runtime_s", "runtime_seen_s", "time_codes", "mark",
-                                         NULL };
+    static const char *const empty[] = { "runtime_s",  "runtime_seen_s",
+                                         "time_codes", "fps_transformer",
+                                         "fps_vae",    "fps_taehv",
+                                         "mark",       NULL };
 
     if (c->n)
         qsort(c->r, (size_t)c->n, sizeof *c->r, by_size);

@@ -169,8 +169,9 @@ static void say_unconfirmed(struct figure *f, int most)
         return;
     list(f, 2 * sure < f->n_panel[CARD], names, sizeof names);
     put_line(f, most,
-             "Not confirmed: %d of %d times are NOISY (drift of BF16, or load that cannot be "
-             "attributed)%s%s.%s",
+             "Not confirmed: %d of %d times are NOISY (BF16 drifted, or phases explain less than "
+             "9/10 of "
+             "a time)%s%s.%s",
              f->n_panel[CARD] - sure, f->n_panel[CARD],
              !sure                         ? ""
              : 2 * sure < f->n_panel[CARD] ? ": all but "

@@ -62,6 +62,20 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_s", .better = -1, .head = "runtime", .unit = "(s)", .digits = 2 },
     { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
     { .name = "time_codes", .head = "because" },
+    { .name = "fps_transformer",
+      .better = +1,
+      .head = "transformer alone",
+      .unit = "(frames/s)",
+      .digits = 2 },
+    { .name = "fps_vae", .better = +1, .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_taehv", .better = +1, .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_transformer_seen",
+      .head = "not controlled: transformer alone",
+      .unit = "(frames/s)",
+      .digits = 2 },
+    { .name = "fps_vae_seen", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_taehv_seen", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
+    { .name = "fps_missing", .head = "no frames/s:" },
     { .name = "runtime_ratio", .better = -1, .head = "to BF16", .unit = "(x)", .digits = 3 },
     { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
     { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
@@ -132,10 +146,12 @@ static const char *const settings[] = { "model", "suite", "machine", "settings",
 #undef SETTING
                                         NULL };
 
-/* What only draws tell, and only methods whose bytes depend on the data. */
-static const char *const drawn[] = { "psnr_floor",  "psnr_jitter",  "ssim_floor",
-                                     "ssim_jitter", "varying_bits", "max_varying_bits",
-                                     NULL };
+/* What only some sweeps have: draws, methods whose bytes depend on the data, frames per second. */
+static const char *const drawn[] = {
+    "psnr_floor",       "psnr_jitter",     "ssim_floor",  "ssim_jitter", "varying_bits",
+    "max_varying_bits", "fps_transformer", "fps_vae",     "fps_taehv",   "fps_transformer_seen",
+    "fps_vae_seen",     "fps_taehv_seen",  "fps_missing", NULL
+};
 
 static const char *const no_settings[] = { NULL };
 

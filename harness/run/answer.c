@@ -241,6 +241,8 @@ static bool is_phase(const char *kind)
     static const char *const others[] = { "cell",        "rollout",        "warmup", "video",
                                           "abba_method", "abba_reference", NULL };
 
+    if (strncmp(kind, "paced_", 6) == 0 || strncmp(kind, "decoded_", 8) == 0)
+        return false;
     for (int i = 0; others[i]; i++)
         if (strcmp(kind, others[i]) == 0)
             return false;

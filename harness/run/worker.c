@@ -57,6 +57,7 @@
 #include "harness/run/spawn.h"
 #include "harness/run/worker_encode.h"
 #include "harness/run/worker_probe.h"
+#include "harness/run/worker_pace.h"
 #include "harness/run/worker_reference.h"
 #include "harness/run/worker_text.h"
 #include "harness/run/worker_trace.h"
@@ -752,6 +753,7 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
 {
     struct kvr_rollout_result r;
     struct kvr_abba ratio = { 0 };
+    struct kvr_worker_pace pace = { 0 };
     enum kvr_status st;
 
     KVR_TRY(warm_up(j, dev, scheme, req));
@@ -765,6 +767,8 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     st = answer_rollout(j, dev, &r);
     if (st == KVR_OK && !probe)
         st = measure_ratio(j, dev, req, scheme, &ratio);
+    if (st == KVR_OK && !probe && j->set.fps)
+        st = kvr_worker_pace_run(&pace, dev, scheme, req, j->model_dir, j->out_dir, r.wall_ns);
     if (st == KVR_OK)
         st = decode_pixels(j, dev, req, &r);
     if (st == KVR_OK)
@@ -773,6 +777,8 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
         st = add_measured(j, &r);
     if (st == KVR_OK)
         st = answer_ratio(j, &ratio);
+    if (st == KVR_OK)
+        st = kvr_worker_pace_answer(&pace, j->answer);
     if (st == KVR_OK && probe)
         st = kvr_probe_answer(probe, r.cache.watch_ns, j->answer);
     kvr_abba_free(&ratio);

@@ -274,6 +274,8 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
         return kvr_fail(KVR_ENAN, "rollout: chunk %d: frame %d: a latent is not finite", chunk,
                         frame0 + bad);
     }
+    if (r->req->chunk)
+        KVR_TRY(r->req->chunk(r->req->chunk_ctx, frame0, n_frames, x0));
     if (r->progress && r->progress(r->progress_ctx, chunk + 1, r->n_chunks))
         return kvr_fail(KVR_EINTERRUPTED, "rollout: stopped after chunk %d of %d", chunk + 1,
                         r->n_chunks);
@@ -477,6 +479,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     plain.teacher = NULL;
     plain.keep_latents = false;
     plain.watch = NULL;
+    plain.chunk = NULL;
     plain.phases = false;
     KVR_TRY(check_request(&plain, kvr_model_config(req->model), false));
     r.steps = calloc(n, sizeof *r.steps);

@@ -25,6 +25,8 @@ enum kvr_forcing {
 };
 extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
 
+typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const float *x0);
+
 /* One rollout: a prompt, a seed, a cache. */
 struct kvr_rollout_request {
     struct kvr_model *model;
@@ -48,6 +50,10 @@ struct kvr_rollout_request {
     enum kvr_dtype exact;      /* KVR_BF16 */
     kvr_cache_watch_fn *watch; /* sees every call; NULL in timed runs */
     void *watch_ctx;
+    /* Gets each chunk's latents x0 [n_frames, frame_elems], the host's, when the chunk is done; inside the
+     * rollout's time. May be NULL. */
+    kvr_chunk_fn *chunk;
+    void *chunk_ctx;
     bool phases; /* keep each pass's time by phase; not in a timed run */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* The video goes on from these: frames [n_given, latent_h, latent_w, 3], whole chunks, fewer

@@ -45,7 +45,11 @@ static const char ledger[] = "sources: {s: \"a paper\"}\n"
                              "  - {id: apart, source: s, at: t, says: x, command: c, why: w, card: "
                              "{of: E, than: A, above: 1}}\n"
                              "  - {id: none, source: s, at: t, says: x, command: c, why: w, card: "
-                             "{of: X, than: B, above: 1}}\n";
+                             "{of: X, than: B, above: 1}}\n"
+                             "  - {id: own, source: s, at: t, says: x, command: c, why: w, "
+                             "card: {of: B, on: of course, above: 8}}\n"
+                             "  - {id: elsewhere, source: s, at: t, says: x, command: c, why: w, "
+                             "card: {of: B, on: H200, above: 8}}\n";
 
 START_TEST(verdicts)
 {
@@ -58,7 +62,8 @@ START_TEST(verdicts)
         { "slower", KVR_CLAIM_HOLDS, 2, 1.5811388 }, { "faster", KVR_CLAIM_NOT, 2, 1.5811388 },
         { "close", KVR_CLAIM_OPEN, 1, 1.09 },        { "twice", KVR_CLAIM_OPEN, 2, 1.5811388 },
         { "patched", KVR_CLAIM_OPEN, 0, NAN },       { "apart", KVR_CLAIM_OPEN, 0, NAN },
-        { "none", KVR_CLAIM_OPEN, 0, NAN }
+        { "none", KVR_CLAIM_OPEN, 0, NAN },          { "own", KVR_CLAIM_HOLDS, 1, 10 },
+        { "elsewhere", KVR_CLAIM_OPEN, 0, NAN }
     };
     char path[256];
     struct kvr_ledger l;
@@ -86,7 +91,8 @@ END_TEST
 START_TEST(what_is_refused)
 {
     static const char *const cards[] = { "{of: A, than: B}", "{of: A, than: B, above: 1, below: 2}",
-                                         "{of: A, above: 1}", "{of: A, than: B, over: 1}" };
+                                         "{of: A, above: 1}", "{of: A, than: B, over: 1}",
+                                         "{of: A, than: B, on: H100, above: 1}" };
     char path[256], text[512];
     struct kvr_ledger l;
 
@@ -147,7 +153,7 @@ int main(void)
 
     tcase_add_unchecked_fixture(tc, make_files, remove_files);
     tcase_add_test(tc, verdicts);
-    tcase_add_loop_test(tc, what_is_refused, 0, 4);
+    tcase_add_loop_test(tc, what_is_refused, 0, 5);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -54,7 +54,7 @@ def bench_row(r):
 
 
 def rollout_rows(path):
-    """Seconds and peak memory of each cell's summary row, and the codes of a time that is NOISY."""
+    """Seconds, peak memory and frames per second of each summary row, and the codes of a time that is NOISY."""
     for r in read(path) if path.exists() else []:
         if r.get("n_ok") in ("0", "", None):
             continue
@@ -67,6 +67,11 @@ def rollout_rows(path):
                 yield {"name": name if unit == "s" else name + ":peak", "unit": unit,
                        "value": figure(float(r[column]) * scale), "n": r.get("n_ok", ""),
                        "note": f"NOISY {r.get('time_codes', '')}".strip() if noisy and unit == "s" else ""}
+        for fps in ("fps_transformer", "fps_vae", "fps_taehv"):
+            value = r.get(fps) or r.get(fps + "_seen")
+            if value:
+                yield {"name": f"{name}:{fps}", "unit": "frames/s", "value": figure(value), "n": r.get("n_ok", ""),
+                       "note": "" if r.get(fps) else f"NOISY {r.get('time_codes', '')}".strip()}
 
 
 def add(gpu, out, patched):
@@ -131,7 +136,7 @@ def rollout_table(rows, sessions):
     """A rollout's seconds and its peak on one line."""
     out = ["| rollout | s | peak, GiB | run |", "|---|---:|---:|---|"]
     for name, r in rows.items():
-        if name.startswith("rollout.") and not name.endswith(":peak"):
+        if name.startswith("rollout.") and ":" not in name:
             peak = rows.get(name + ":peak")
             mark = sessions[r["session"]]["mark"]
             other = peak and peak["session"] != r["session"]

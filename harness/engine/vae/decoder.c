@@ -5,8 +5,7 @@
 
 #include "harness/engine/vae/tae.h"
 
-/* Wan 2.1's real width, and that of 2.2. */
-static int base_of(int channels)
+int kvr_decoder_base(int channels)
 {
     return channels == KVR_VAE_CHANNELS ? 96 : 256;
 }
@@ -66,7 +65,7 @@ bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, in
                       struct kvr_vae_cost *out)
 {
     if (kind != KVR_DECODER_TAEHV)
-        return kvr_vae_cost(channels, base_of(channels), latent_h, latent_w, out);
+        return kvr_vae_cost(channels, kvr_decoder_base(channels), latent_h, latent_w, out);
     *out = (struct kvr_vae_cost){ 0 };
     if (channels == KVR_VAE_CHANNELS)
         kvr_tae_cost(kvr_tae_widths, latent_h, latent_w, out);

@@ -29,6 +29,8 @@ int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels of a side for o
  * 16, 2.2's 48), and taew2_1. False: there is none. */
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
                       struct kvr_vae_cost *out);
+/* Base width of the real VAE: 96 of Wan 2.1, 256 of 2.2. */
+int kvr_decoder_base(int channels);
 /* Pixels of a side, likewise. */
 int kvr_decoder_scale_of(int channels);
 /* Bytes of the file as it is published, encoder and all: F32, and F16. */

@@ -20,6 +20,10 @@ SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
   m.kv, m.meta, m.scratch, m.weights, m.act, m.io,
   w.runtime_s, iif(w.runtime_s IS NULL, w.runtime_seen_s, NULL), w.time_codes,
   s.encode, s.decode, s.attend, s.linear, s."cross", s.other,
+  w.fps_transformer, w.fps_vae, w.fps_taehv,
+  iif(w.fps_transformer IS NULL, w.fps_transformer_seen, NULL),
+  iif(w.fps_vae IS NULL, w.fps_vae_seen, NULL), iif(w.fps_taehv IS NULL, w.fps_taehv_seen, NULL),
+  iif(w.fps_transformer_seen IS NULL, NULL, w.fps_missing),
   w.settings || ', ' || w.machine AS settings,
   c.spec
 FROM cells_wide w JOIN cell c ON c.key = w.key

@@ -5,6 +5,11 @@ SELECT method, reading, 16.0 / compression AS bits, varying_bits, max_varying_bi
   ssim, NULL AS ssim_lo, NULL AS ssim_hi, resident_bytes, peak_bytes,
   runtime_s, NULL AS runtime_lo, NULL AS runtime_hi,
   iif(runtime_s IS NULL, runtime_seen_s, NULL) AS runtime_seen_s, time_codes,
+  fps_transformer, fps_vae, fps_taehv,
+  iif(fps_transformer IS NULL, fps_transformer_seen, NULL) AS fps_transformer_seen,
+  iif(fps_vae IS NULL, fps_vae_seen, NULL) AS fps_vae_seen,
+  iif(fps_taehv IS NULL, fps_taehv_seen, NULL) AS fps_taehv_seen,
+  iif(fps_transformer_seen IS NULL, NULL, fps_missing) AS fps_missing,
   NULL AS runtime_ratio, NULL AS ratio_lo, NULL AS ratio_hi, NULL AS ratio_codes,
   n_ok || '/' || n_attempted AS n, {group}, machine, warning,
   settings || ', ' || machine AS of_settings

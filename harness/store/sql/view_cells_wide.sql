@@ -3,7 +3,9 @@
 -- `runtime_s` is a controlled time (`timing: true`, quiet machine, after a warm-up); otherwise it is NULL,
 -- `runtime_seen_s` is the uncontrolled time, and `time_codes` gives the reasons. is_control: a draw of the
 -- BF16 rollout. `runtime_ratio`: time over BF16's in neighbouring rollouts (setting `abba`). DRIFT does not
--- refuse it; every other reason does (`ratio_codes`).
+-- refuse it; every other reason does (`ratio_codes`). fps_*: frames of pixels per second (setting `fps`): of
+-- the transformer alone, and with the model's VAE or TAEHV decoding each chunk as it comes; text encoding
+-- and loading in none. NULL for an uncontrolled time, which is fps_*_seen, and where fps_missing says why.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,
@@ -18,7 +20,15 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   c.peak_bytes, c.host_peak_bytes, iif(c.why = '', c.wall_ns / 1e9, NULL) AS runtime_s,
   c.wall_ns / 1e9 AS runtime_seen_s, c.why AS time_codes,
   iif(c.no_ratio = '', iif(c.is_baseline, 1.0, {c.score:runtime_ratio}), NULL) AS runtime_ratio,
-  c.no_ratio AS ratio_codes, c.attempt, c.session,
+  c.no_ratio AS ratio_codes,
+  iif(c.why = '', {c.score:fps_transformer}, NULL) AS fps_transformer,
+  iif(c.why = '', {c.score:fps_vae}, NULL) AS fps_vae,
+  iif(c.why = '', {c.score:fps_taehv}, NULL) AS fps_taehv,
+  {c.score:fps_transformer} AS fps_transformer_seen, {c.score:fps_vae} AS fps_vae_seen,
+  {c.score:fps_taehv} AS fps_taehv_seen,
+  iif(c.fps, nullif(trim(c.why || coalesce('; vae: ' || (SELECT missing FROM metric WHERE cell = c.key AND
+    name = 'fps_vae'), '') || coalesce('; taehv: ' || (SELECT missing FROM metric WHERE cell = c.key AND
+    name = 'fps_taehv'), ''), '; '), ''), 'not measured: fps: true') AS fps_missing, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
     s.driver) || coalesce((SELECT ' #' || a.value FROM about a WHERE a.session = s.id

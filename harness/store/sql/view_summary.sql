@@ -1,7 +1,7 @@
 -- One row per method, model, settings and machine, over cells of run_kind 'bench'. Means are over the cells
 -- that have the number; compare n_ok with n_attempted. runtime_s is the median of controlled times
 -- (`timing: true`, quiet machine); without any, runtime_seen_s is the median of uncontrolled ones, and
--- time_codes gives the reasons. Draws have no rows of their own: floor is the BF16 rollout's distance from
+-- time_codes gives the reasons. fps_* as in cells_wide, means. Draws have no rows of their own: floor is the BF16 rollout's distance from
 -- itself under perturbed noise, jitter the standard deviation of the method's draws.
 WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE run_kind = 'bench' AND jitter = 0),
 ok AS (SELECT *,
@@ -38,6 +38,10 @@ SELECT w.method, w.name, w.reading, w.family, max(w.is_baseline) AS is_baseline,
   max(w.peak_bytes) FILTER (WHERE w.outcome = 'OK') AS peak_bytes,
   med.runtime_s, mid.runtime_seen_s,
   iif(med.runtime_s IS NULL, max(w.time_codes) FILTER (WHERE w.outcome = 'OK'), '') AS time_codes,
+  avg(w.fps_transformer) AS fps_transformer, avg(w.fps_vae) AS fps_vae, avg(w.fps_taehv) AS fps_taehv,
+  avg(w.fps_transformer_seen) AS fps_transformer_seen, avg(w.fps_vae_seen) AS fps_vae_seen,
+  avg(w.fps_taehv_seen) AS fps_taehv_seen,
+  min(w.fps_missing) FILTER (WHERE w.outcome = 'OK') AS fps_missing,
   w.machine, count(*) FILTER (WHERE w.verdict = 'VALID') AS n_valid,
   count(*) FILTER (WHERE w.verdict = 'NOISY') AS n_noisy,
   count(*) FILTER (WHERE w.verdict = 'INVALID') AS n_invalid,

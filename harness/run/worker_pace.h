@@ -1,0 +1,30 @@
+/* worker_pace.h - a cell's frames per second (setting `fps`): the transformer alone, and with each decoder.
+ *
+ *     KVR_TRY(kvr_worker_pace_run(&p, dev, scheme, &req, model_dir, out_dir, r.wall_ns));
+ *     KVR_TRY(kvr_worker_pace_answer(&p, answer));     once the answer has metrics and samples
+ *
+ * Metrics fps_transformer, fps_vae, fps_taehv; peak_vae_bytes and peak_taehv_bytes; samples paced_* (wall time
+ * of the rollout) and decoded_* (decoding inside). A number that cannot be had is missing, with the reason. */
+#ifndef KVR_RUN_WORKER_PACE_H
+#define KVR_RUN_WORKER_PACE_H
+
+#include <jansson.h>
+
+#include "harness/workload/pace.h"
+
+struct kvr_worker_pace {
+    int frames;      /* of pixels; 0: not measured */
+    int64_t wall_ns; /* of the measured rollout */
+    struct kvr_pace pace[KVR_N_DECODERS];
+    char missing[KVR_N_DECODERS][512]; /* "": measured */
+};
+
+/* One more rollout for each decoder. A model with random weights and no decoder's file gets a random one in
+ * out_dir/drawn. A decoder that the device has no memory for is missing; other errors are the cell's. */
+enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
+                                    const struct kvr_scheme *scheme,
+                                    const struct kvr_rollout_request *req, const char *model_dir,
+                                    const char *out_dir, int64_t wall_ns);
+enum kvr_status kvr_worker_pace_answer(const struct kvr_worker_pace *p, json_t *answer);
+
+#endif

@@ -1,0 +1,99 @@
+/* pace.c - see pace.h. */
+#include "harness/workload/pace.h"
+
+#include <stdlib.h>
+
+#include "harness/core/clock.h"
+#include "harness/engine/vae/decoder.h"
+#include "harness/engine/vae/drawn.h"
+
+struct film {
+    struct kvr_decoder *v;
+    struct kvr_pace *p;
+    int64_t n_latent, n_frame; /* elements of a latent frame, of one of pixels */
+    uint8_t *rgb;              /* one frame */
+};
+
+static enum kvr_status take(void *ctx, const float *y)
+{
+    struct film *f = ctx;
+    bool finite;
+
+    kvr_vae_bytes_of(y, f->n_frame, f->rgb, &finite);
+    if (!finite)
+        return kvr_fail(KVR_ENAN, "decoder: frame %d: a pixel is not finite", f->p->frames);
+    f->p->frames++;
+    return KVR_OK;
+}
+
+static enum kvr_status decode_chunk(void *ctx, int frame0, int n_frames, const float *x0)
+{
+    const int64_t start = kvr_now_ns();
+    struct film *f = ctx;
+
+    (void)frame0;
+    for (int i = 0; i < n_frames; i++)
+        KVR_TRY(kvr_decoder_decode(f->v, x0 + i * f->n_latent, take, f));
+    f->p->decode_ns += kvr_now_ns() - start;
+    return KVR_OK;
+}
+
+static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                           const struct kvr_rollout_request *req)
+{
+    const struct kvr_model_config *c = kvr_model_config(req->model);
+    const int64_t side = kvr_decoder_scale(f->v);
+    struct kvr_rollout_request own = *req;
+    struct kvr_rollout_result r;
+
+    f->n_latent = kvr_model_frame_elems(req->model);
+    f->n_frame = side * c->latent_h * side * c->latent_w * 3;
+    f->rgb = malloc((size_t)f->n_frame);
+    if (!f->rgb)
+        return kvr_fail(KVR_ENOMEM, "decoder: no memory for a frame");
+    own.chunk = decode_chunk;
+    own.chunk_ctx = f;
+    own.keep_latents = false;
+    own.watch = NULL;
+    own.phases = false;
+    KVR_TRY(kvr_rollout_run(dev, scheme, &own, NULL, NULL, &r));
+    f->p->wall_ns = r.wall_ns;
+    f->p->peak_bytes = r.mem.peak_total;
+    kvr_rollout_result_free(&r);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                             const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
+                             const char *path, struct kvr_pace *out)
+{
+    const struct kvr_model_config *c = kvr_model_config(req->model);
+    struct film f = { .p = out };
+    enum kvr_status st;
+
+    *out = (struct kvr_pace){ 0 };
+    KVR_TRY(kvr_decoder_open(&f.v, dev, kind, path, c->latent_h, c->latent_w));
+    st = c->in_dim == kvr_decoder_channels(f.v)
+             ? run(&f, dev, scheme, req)
+             : kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d", path,
+                        kvr_decoder_channels(f.v), c->in_dim);
+    kvr_decoder_close(&f.v);
+    free(f.rgb);
+    return st;
+}
+
+int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames)
+{
+    return c->latent_is_rgb ? latent_frames : kvr_vae_frames(latent_frames);
+}
+
+enum kvr_status kvr_pace_draw(const struct kvr_model_config *c, enum kvr_decoder_kind kind,
+                              const char *path)
+{
+    return kvr_decoder_draw(kind, c->in_dim, 0, c->weights_seed, path);
+}
+
+double kvr_pace_fps(const struct kvr_pace *p)
+{
+    return p->frames / (1e-9 * (double)p->wall_ns);
+}

@@ -1,0 +1,34 @@
+/* pace.h - frames per second as papers count them: a rollout whose chunks are decoded as they come.
+ *
+ *     KVR_TRY(kvr_pace_run(dev, scheme, &req, KVR_DECODER_TAEHV, "taew2_1.pth", &p));
+ *     fps = kvr_pace_fps(&p);
+ *
+ * One after the other, by one thread and stream: denoise a chunk, decode its frames to bytes, go on. Loading
+ * of weights and text encoding are not inside. The decoder's memory is the device's, beside the network's. */
+#ifndef KVR_WORKLOAD_PACE_H
+#define KVR_WORKLOAD_PACE_H
+
+#include "harness/workload/workload.h"
+
+struct kvr_pace {
+    int frames;        /* of pixels */
+    int64_t wall_ns;   /* of the rollout, decoding inside */
+    int64_t decode_ns; /* of that, decoding */
+    size_t peak_bytes; /* of all tags, since the rollout began */
+};
+
+/* `path`: the decoder's weights. KVR_EFORMAT: they are for latents of other channels; KVR_ENAN: a pixel is
+ * not finite. */
+enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                             const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
+                             const char *path, struct kvr_pace *out);
+
+double kvr_pace_fps(const struct kvr_pace *p);
+
+/* Frames of pixels that a rollout of the model makes. */
+int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
+/* A decoder's file with random weights for the model's latents, at `path` (vae/drawn.h). */
+enum kvr_status kvr_pace_draw(const struct kvr_model_config *c, enum kvr_decoder_kind kind,
+                              const char *path);
+
+#endif
