@@ -1,9 +1,8 @@
 /* some_methods.h - a representative subset of methods for loops where all would take too long.
  *
- * A method is taken when it brings something that none before it brought: in any of its readings a
- * stage, the width of a stage's codes or another way of it that has a name (scale=block), tiers, a
- * retention or a reuse. So what is new in the registry is met by itself, and what is only another
- * group size or threshold is not; tests/methods/test_registry.c holds it to that. */
+ * A method is taken when one of its readings has something that no earlier method has: a stage, a width of
+ * its codes, a named option value (scale=block), tiers, a retention or a reuse rule. So new parts are tested
+ * without a change here; another group size or threshold is not taken. tests/methods/test_registry.c checks this. */
 #ifndef KVR_TESTS_SOME_METHODS_H
 #define KVR_TESTS_SOME_METHODS_H
 

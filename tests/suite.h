@@ -6,10 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Under the sanitizers an emulated device takes ten times as long. What they have to see is every
- * path through the code once, not every value: a test may do with fewer values there, never with
- * fewer kernels, stages, policies or corrections (tests/cuda/test_kernels.c and
- * tests/some_methods.h count them). */
+/* Under the sanitizers an emulated device takes ten times as long. They must see every code path once, not
+ * every value. So a test may use fewer values there, but not fewer kernels, stages, policies or corrections
+ * (tests/cuda/test_kernels.c and tests/some_methods.h count them). */
 static inline bool sanitized(void)
 {
 #ifdef __SANITIZE_ADDRESS__

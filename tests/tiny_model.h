@@ -16,7 +16,7 @@ struct tiny_size {
 struct tiny_fault {
     const char *without;  /* leave this tensor out */
     const char *misshape; /* give this one an element more in its last dimension */
-    const char *extra;    /* a tensor nobody asked for */
+    const char *extra;    /* an additional tensor */
     const char *twice;    /* write this one a second time behind the prefix "model." */
     const char *prefix;   /* before every name */
     const char *nan;      /* this tensor's last element */

@@ -275,7 +275,7 @@ void launch(struct kvr_stream *s, const struct shape &shape, F kernel, A... a)
     call c = { kernel, std::tuple<A...>(a...) };
 
     static_assert(std::is_trivially_destructible<call>::value,
-                  "nobody destroys what a graph keeps");
+                  "a graph never destroys its arguments");
     if (!capturing(s)) {
         call::play(s, &shape, &c);
         return;
@@ -456,7 +456,7 @@ static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
 }
-/* Byte i of the result is byte number (hex digit i of `which`) of the pair (b, a). */
+/* PRMT: byte i of the result is byte d of the pair (b, a), d being hex digit i of the selector `which`. */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
 {
     const uint64_t both = (uint64_t)b << 32 | a;

@@ -9,12 +9,12 @@
  *
  * A folder laid out like the fixture: config.json, dit.safetensors, and any of
  *
- *   scheduler.safetensors  tables of the sampler
- *   forward.safetensors    single forwards a, b, c, d with intermediate tensors
- *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}
- *   golden.safetensors     of a model with shots: forwards a, b, c, loops plain, shots, shots_nosink
- *   lora_golden.safetensors  its forward a with lora.pt merged
- *   unipc.safetensors      tables and runs of the solver
+ *   scheduler.safetensors  tables of the sampler.
+ *   forward.safetensors    single forwards a, b, c, d with intermediate tensors.
+ *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}.
+ *   golden.safetensors     of a model with shots: forwards a, b, c, loops plain, shots, shots_nosink.
+ *   lora_golden.safetensors  its forward a with lora.pt merged.
+ *   unipc.safetensors      tables and runs of the solver.
  *
  * Decoder and text encoder have checks of their own (vae/check_vae.h, text/check_text.h).
  * Sizes come from the configuration and the files. In F32 the cache runs exact (method F32) and

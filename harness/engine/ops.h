@@ -57,13 +57,13 @@ struct kvr_residual {
     int64_t stride;
 };
 
-/* What cross_attend may need beside its result. */
+/* Scratch of cross_attend: the softmax state (m, l, acc). The buffers do not overlap. */
 struct kvr_cross_work {
     float *max, *sum; /* [N,H] */
-    float *acc;       /* [N,H,D]; none of the others */
+    float *acc;       /* [N,H,D] */
 };
 
-/* c[0] x[0] + ... + c[n-1] x[n-1]: what a solver of higher order goes on from. */
+/* The linear combination c[0] x[0] + ... + c[n-1] x[n-1], from which a multistep solver takes its next step. */
 enum { KVR_BLEND_MAX = 4 };
 struct kvr_blend {
     int n;

@@ -10,7 +10,7 @@
 #include "harness/engine/ops.h"
 #include "harness/engine/ops_lanes.h"
 
-/* Floats that a block of products is wide. */
+/* Width of a register tile, in floats. */
 enum { WIDE = VECS * W };
 _Static_assert(KVR_OPS_LANES % WIDE == 0, "rows are padded to whole blocks");
 
@@ -96,8 +96,8 @@ static inline void columns(int m, int n, const float *a, int64_t a_stride, const
     }
 }
 
-/* n scores to weights that add up to 1, in place; room for padded(n). A NaN makes all of them NaN:
- * whatever its neighbours, it is in the sum. */
+/* Softmax of n scores, in place; s has padded(n) elements. A NaN score makes every weight NaN, because the sum is
+ * NaN. */
 INLINE void softmax_row(float *s, int n, float scale)
 {
     const int whole = (n + W - 1) / W * W;

@@ -71,8 +71,8 @@ const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const 
 /* `n` must be a map, and each of its keys one of the NULL-terminated `allowed` or an extension. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
-/* Typed values. Say what was expected and what stands there. Numbers and truth values may stand in
- * quotes: where they are wanted a text means nothing else. */
+/* Typed values; an error names the expected type and the given value. Numbers and booleans may be quoted, since
+ * these keys take no text. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);

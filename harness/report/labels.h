@@ -25,12 +25,12 @@ struct kvr_label_field {
     double left, right, bottom, top; /* no text leaves this box */
     double height;                   /* of a line of text */
     double radius;                   /* of a point's mark */
-    int n_points;                    /* to keep clear of: marks, and behind them other things */
-    int n_marks; /* of these the marks, which come first: a label could be taken for theirs */
+    int n_points;                    /* obstacles: first the marks, then other points */
+    int n_marks; /* a label must not be nearer to another mark than to its own */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;
-    int n_bars; /* intervals: a name may stand on one sooner than on a line */
+    int n_bars; /* intervals; overlapping one costs less than overlapping a line */
     const struct kvr_line *bars;
 };
 

@@ -28,9 +28,9 @@ struct kvr_stat_options {
  */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* The metric of free rollouts by window (chunk, prefix, last third, whole) and method: mean, interval, the
- * chaos floor of the same window, and whether the metric is beyond it (pairs.h, Holm-adjusted over the
- * methods of a window). */
+/* The metric of free rollouts, per window (chunk, prefix, last third, whole) and method: mean, interval, and the
+ * chaos floor of the same window. A column says whether the metric is beyond the floor (pairs.h, Holm-adjusted
+ * over the methods of a window). */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Per method, each with its interval: injected error (forcing teacher), accumulated error (free rollout), their
@@ -41,8 +41,8 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
  * to BF16, the spread of BF16's draws, and whether the difference is beyond chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Per verdict of a table of o->metric (a method is separable from the next lower one): whether it holds with
- * the first or second half of the seeds, half of the prompts, under a teacher, in the other reading. */
+/* Verdicts of a table of o->metric: a method is separable from the next lower one. Per verdict: does it hold with
+ * the first or second half of the seeds, half of the prompts, under a teacher, in the other reading? */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* The same of SSIM over a whole database, as a table of `kvreel report`. */

@@ -4,20 +4,20 @@
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
  * A round judges the ledger (report/claims.h). The open claims with the least remaining cost, by variance and
- * by the time of their methods' cells so far, get more prompts. A claim that needs more prompts than there
- * are is measured until it is futile. Then a sweep of these methods runs (run/run.h). Prompts come in the order of the ledger's suites, to that of a word which
- * the model has not learnt (`held_out`). A round takes a claim at most to twice its prompts, so that an
- * early variance does not decide how much is measured. Everything is in the database: the same call goes
- * on where an earlier one was stopped.
+ * by the time of their methods' cells so far, get more prompts. A claim that needs more prompts than exist is
+ * measured until it is futile. Then a sweep of these methods runs (run/run.h). Prompts come in the order of the
+ * ledger's suites, up to the first prompt with a word that the model has not learnt (`held_out`). A round at
+ * most doubles a claim's prompts, so an early variance does not decide how much is measured. All state is in the
+ * database, so the same call resumes an interrupted one.
  *
  * `settle` in a ledger is {model, suites, frames, window, control, metrics, set}, `set` a map of other
  * settings of the sweep, or a list of those: one per model. Claims that name no model are of the first.
  *
- * Settle adds prompts, never seeds. A further prompt costs the same as a second seed of an old one and lowers
- * the variance of the mean by at least as much: (p + s / k) / n falls faster in n than in k. A further
- * seed also changes the value of a prompt that was judged before, and the test (sequence.h) bounds false
- * verdicts over looks only while seen values stay. Draws of BF16 (`control`) tell which prompts
- * have two videos. */
+ * Settle adds prompts, never seeds. A further prompt costs as much as a second seed of an old one. It lowers the
+ * variance of the mean, (p + s / k) / n for n prompts and k seeds, at least as much. A further
+ * seed would also change the value of a prompt that was judged before. The test (sequence.h) bounds false
+ * verdicts over looks only while values do not change. Draws of BF16 (`control`) show which prompts have two
+ * possible videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 

@@ -1,14 +1,14 @@
-/* levels.h - levels for the keys and the values of every layer, of a model's own rollouts.
+/* levels.h - fits quantization levels per layer, for keys and for values, to a model's own rollouts.
  *
  *     KVR_TRY(kvr_levels_open(&p, n_layers, n_heads, head_dim, 3, 0.01));
  *     ... rollouts with .watch = kvr_levels_watch, .watch_ctx = p ...
  *     KVR_TRY(kvr_levels_fit(p, layer, KVR_K, level));
  *     kvr_levels_close(&p);
  *
- * Input are the clean passes' keys and values, chunk by chunk, as the stage `kvquant` gets them after
- * `unrope` (methods/codecs/nuq, methods/codecs/unrope): keys before RoPE by channel, values by token,
- * without the share `exact` of every vector. The 2^bits levels are those of least squared
- * error over all chunks, an element weighing the square of its vector's half range. */
+ * The input is the keys and values of the clean passes, per chunk, as the stage `kvquant` gets them after
+ * `unrope` (methods/codecs/nuq, methods/codecs/unrope). Keys are before RoPE, one vector per channel; values
+ * have one vector per token. The share `exact` of every vector is left out. The 2^bits levels minimize the
+ * squared error over all chunks; an element is weighted by the square of its vector's half range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 

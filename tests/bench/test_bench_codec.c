@@ -56,8 +56,8 @@ static void load_memo(void)
     ck_assert_msg(kvr_plugin_load(path) == KVR_OK, "%s", kvr_error());
 }
 
-/* A codec that hands out what it coded first is right for as long as nobody changes the input, and
- * right when it is looked at before it is timed. */
+/* A codec that caches its first result passes a check before the timed rounds, because the input has not changed
+ * yet. bench must detect it. */
 START_TEST(what_remembers_is_found)
 {
     static const struct kvr_bench_line honest = { "honest", "sym(bits=4)", KVR_K },
@@ -88,7 +88,7 @@ START_TEST(rows_go_round)
 }
 END_TEST
 
-/* Rounds that wander go on to the last; those that stay where they are end, but not too soon. */
+/* Rounds with drifting medians run to the maximum; steady rounds stop early, after the minimum. */
 START_TEST(rounds_end_when_they_are_steady)
 {
     double still[100], wandering[100];

@@ -126,7 +126,7 @@ START_TEST(rows_of_attention)
 }
 END_TEST
 
-/* Where cuDNN is, it is the reference of all; its agreement is asked for before it is timed. */
+/* Where cuDNN is present, it is the reference of every row; its result is verified before it is timed. */
 START_TEST(attention_beside_cudnn)
 {
     static const struct {
@@ -280,8 +280,8 @@ static enum kvr_status clocked(void *ctx, int turn)
     return note(ctx, 'w', turn);
 }
 
-/* Two rounds to warm up, one of the same buffer again and again, then those that count; work and
- * reference see the same turns. */
+/* Two warm-up rounds, one round on a single buffer, then the measured rounds; work and reference use the same
+ * buffers in the same order. */
 START_TEST(turns_alternate)
 {
     enum { WARM = 2 * 4, SAME = 3, ALL = WARM + SAME + 3 * 4 };
@@ -296,7 +296,7 @@ START_TEST(turns_alternate)
     ck_assert_int_eq(kvr_turns_run(&t, times), KVR_OK);
     ck_assert_int_eq(d.n, ALL);
     for (int i = 0; i < d.n; i++) {
-        const int k = i < WARM ? i : i - SAME; /* among those that take turns */
+        const int k = i < WARM ? i : i - SAME; /* index among the rotating rounds */
         const bool same = i >= WARM && i < WARM + SAME;
 
         ck_assert_int_eq(d.what[i], !same && k % 4 < 2 ? 'r' : 'w');
@@ -310,7 +310,7 @@ START_TEST(turns_alternate)
     kvr_turns_fill(&row, times, 1);
     ck_assert_int_eq(row.n, 3);
     ck_assert(row.cold == row.median && row.warm > 0 && row.ratio > 0);
-    ck_assert(row.mhz == 0 && row.watts == 0); /* nobody tells */
+    ck_assert(row.mhz == 0 && row.watts == 0); /* NVML is absent */
     t.times = 3;
     d.n = 0;
     ck_assert_int_eq(kvr_turns_run(&t, times), KVR_EINTERNAL);

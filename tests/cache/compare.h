@@ -49,7 +49,7 @@ static inline bool keeps_by_head(const char *spec)
     return needs.by_head;
 }
 
-/* What a method that is not causal is told: a number drawn for each token. */
+/* Input of a non-causal method: a random score per token. */
 static inline void foretell(struct kvr_cache *c)
 {
     static float table[1 << 14];

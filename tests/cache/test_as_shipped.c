@@ -44,7 +44,7 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* watched: no floats are asked of a device otherwise. */
+/* The watcher is the only reader of F32 values on a device. */
 static void rollout(struct kit *k, const char *spec, const struct kvr_setting *set, int n_set,
                     enum kvr_backend backend, bool balanced)
 {

@@ -43,8 +43,8 @@ struct result {
 };
 
 static bool unasked; /* what clean passes leave is committed, without queries */
-/* Queries as they are; rounded, and the output rounded as well; or both as BF16: as they are, normalised and
- * rotated by the host, or by attention. */
+/* Queries and output: F32; F32 rounded to BF16; BF16; BF16 queries normalized and rotated by the host (FINISHED)
+ * or by attention (NORMED). */
 static enum { AS_FLOATS, ROUNDED, AS_BF16, FINISHED, NORMED } queries;
 
 static float inverses[CHUNK], weight[H * MAX_D];
@@ -392,7 +392,7 @@ START_TEST(bf16_queries)
 }
 END_TEST
 
-/* And queries that attention normalises and rotates: the bits of those that the host has. */
+/* Queries normalized and rotated by attention are bit-identical to the host's. */
 START_TEST(normed_queries)
 {
     static const char *const specs[] = { "BF16", "RTN_INT4", "QUAROT_KV_INT2" };

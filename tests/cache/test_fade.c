@@ -79,8 +79,8 @@ static void done(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Is what is held in the place of frame `at` turned to `time`? Turns of up to 121 chunks, each of
- * which rounds to F32. */
+/* Checks that the entry of frame `at` is rotated to `time`, after up to 121 rotations that each round to
+ * F32. */
 static void is_turned_to(int at, int time)
 {
     for (int i = at * S * W; i < (at + 1) * S * W; i++) {

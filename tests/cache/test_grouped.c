@@ -156,7 +156,7 @@ static double direct(const struct data *a, int t, int h, int n, int chunk0, doub
 
 static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED, KVR_PATH_DENSE };
 
-/* Keys and values are BF16 numbers, which method BF16 holds as they are. Weights sum to 1 and
+/* Keys and values are BF16 numbers, which method BF16 stores exactly. Weights sum to 1 and
  * scores are a few units: sums of 64 products are off by 64 x 6e-8 x 8 = 3e-5 at most, and so is e
  * to their power. */
 START_TEST(is_the_softmax_of_its_own_head)

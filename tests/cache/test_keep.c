@@ -145,8 +145,8 @@ START_TEST(heads_differ)
 }
 END_TEST
 
-/* One budget of both heads: as many tokens in all, of which a head has its floor for sure; where the
- * floor is the budget it is the even share. */
+/* Two heads share one budget: the total is fixed, and each head keeps at least its floor. A floor of 1 equals
+ * an even split. */
 START_TEST(heads_share_a_budget)
 {
     struct kvr_setting set[] = { { "frames", "4" }, { "recent", "1" }, { "floor", "0.5" } };

@@ -162,8 +162,8 @@ START_TEST(the_peak_is_predicted)
 }
 END_TEST
 
-/* Nobody told it the future: nothing is stored, and it is said why. */
-START_TEST(what_is_not_causal_must_be_told)
+/* Without the future scores the append fails with the reason, and stores nothing. */
+START_TEST(non_causal_needs_the_future)
 {
     const struct kvr_cache_shape shape = shape_of(1);
     const struct kvr_pass pass = {
@@ -196,7 +196,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, all_keep_what_the_last_keeps, 0, 8);
     tcase_add_loop_test(tc, the_peak_is_predicted, 0, 2);
-    tcase_add_test(tc, what_is_not_causal_must_be_told);
+    tcase_add_test(tc, non_causal_needs_the_future);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

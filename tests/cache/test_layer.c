@@ -439,7 +439,7 @@ START_TEST(failing_allocations)
 }
 END_TEST
 
-/* Segments of which nothing is visible any more go; the rest reads as before. */
+/* Segments without a visible token are dropped; the others are unchanged. */
 START_TEST(eviction)
 {
     const struct kvr_visible seen = { 1, { { FULL - 2 * CHUNK, TOKENS } } };

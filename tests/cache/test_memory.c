@@ -244,8 +244,7 @@ START_TEST(bytes_are_flat)
 }
 END_TEST
 
-/* A row that is asked for is a frame's, or there is nothing to be had: in every retention that knows
- * of rows. */
+/* `row` must divide a frame, in every retention with that option; other values are refused. */
 START_TEST(rows_divide_a_frame)
 {
     static const char *const kinds[] = { "memory(rule=frames,row=4)", "merge(row=4)",

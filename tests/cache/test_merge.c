@@ -17,8 +17,8 @@ enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S, TIME = D / 2 - 2 * (D / 6) };
 
 static float keys[CHUNKS * N], values[CHUNKS * N], queries[CHUNKS * N];
 
-/* A still picture of which every `each` frames another comes, and other values in every frame. Keys
- * have nothing in the pairs that time turns, so that copies stay copies. */
+/* Keys of a still picture that changes every `each` frames; values differ in every frame. The channel pairs that
+ * time rotates are 0, so equal keys stay equal. */
 static void draw(int each)
 {
     float still[S * W];

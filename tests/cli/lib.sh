@@ -12,7 +12,7 @@ n_failed=0
 # What tests call Python; asked before the cache folder is another.
 python=$(bash tools/test/test-python.sh)
 export KVREEL_DATA=$root # models/ and configs/, wherever a test runs
-# The settings of whoever runs the tests are not ours.
+# The user's own settings must not affect the tests.
 export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
 unset KVREEL_DB KVREEL_OUT KVREEL_TIMEOUT_S KVREEL_MEMORY_MIB KVREEL_JOBS KVREEL_QUIET
 

@@ -12,8 +12,8 @@ YAML
 shared_sweep "$work/s.yaml" "$work/a.db" "$work/out"
 cd "$work" || exit 1
 
-# Numbers of which it is known who wins: KIVI_INT2 is better than RTN_INT2 at every prompt, QUAROT_KV_INT4 than
-# RTN_INT4 at every second one.
+# Planted scores: KIVI_INT2 is better than RTN_INT2 on every prompt, QUAROT_KV_INT4 than RTN_INT4 on every
+# second one.
 score() { # METHOD EXPRESSION OF i, the prompt's number
     echo "UPDATE metric SET value = (SELECT $2 FROM (SELECT key, dense_rank() OVER (ORDER BY prompt_id) AS i FROM cell
         WHERE method = '$1') WHERE key = metric.cell) WHERE name = 'psnr' AND cell IN (SELECT key FROM cell WHERE method = '$1')"

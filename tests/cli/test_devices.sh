@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What differs by device stands in tables, and whoever asks which device it is is found.
+# check-devices.sh rejects code that branches on the device instead of using its table of functions.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 says_of() { bash "$root/tools/lint/check-devices.sh" "$1" >"$out" 2>&1; }
 
-check "nobody asks which device it is" says_of "$root"
+check "no code branches on the device" says_of "$root"
 cat "$out"
 
 mkdir "$work/tree"

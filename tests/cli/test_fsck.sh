@@ -35,7 +35,7 @@ exits 2 "nothing is written over" fsck "$work/p.db" -o "$work/saved.db"
 exits 2 "scores are not added to it" score --db "$work/p.db" --out "$work/out" --metrics sharpness
 exits 4 "so that it is still found" fsck "$work/p.db"
 
-# A plan that is not the one that was run would hide what nobody has measured.
+# A changed plan would hide cells that were never measured.
 exits 0 "another copy" merge "$work/shared.db" -o "$work/q.db"
 sqlite3 "$work/q.db" "DELETE FROM plan WHERE method = 'RTN_INT2'"
 sweep=$(sql "$work/q.db" 'SELECT id FROM sweep')

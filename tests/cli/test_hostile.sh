@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# test_hostile.sh - what is asked or closed or sent in bad faith or by mistake does no harm to a run.
+# test_hostile.sh - hostile arguments, closed descriptors and signals do not damage a run.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -24,7 +24,7 @@ check "with a reason that can be read" test "$(sql y.db "SELECT count(*) FROM ce
 exits 2 "an out folder that no worker can be told of" run c.yaml --db y.db -o $'y\xff' -q
 says "is refused for its name" 'the name is not UTF-8'
 
-# A FIFO that nobody writes to: neither waited for, nor deaf to signals meanwhile.
+# A FIFO without a writer: the command neither blocks on it nor ignores signals.
 mkfifo nobody
 for ask in 'run nobody --dry-run' 'query --db nobody SELECT' 'fsck nobody' 'merge nobody -o all.db'; do
     # shellcheck disable=SC2086

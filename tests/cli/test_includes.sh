@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Includes go the way that docs/architecture.md says, and whoever goes another way is found.
+# check-includes.sh accepts the includes that docs/architecture.md allows and rejects others.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every command that opens a file by a name it was given: a FIFO that nobody writes to, a folder and a
-# device without an end are refused by name and at once, and stay what they are.
+# Every command that opens a file named by the user: a FIFO without a writer, a folder and an endless device are
+# refused at once, by name, and stay unchanged.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cat >c.yaml <<'YAML'

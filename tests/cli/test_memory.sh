@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Of a command every place that allocates may fail: it does without, or says that it was memory. `make
-# fault-malloc` tries all commands so, for hours; here are those that it has found something in, and that
-# are quick.
+# Any allocation of a command may fail: it must succeed without it or report that memory ran out. `make
+# fault-malloc` tries all commands for hours; here are the quick ones in which it found faults.
 . tests/cli/lib.sh || exit 1
 build=$(dirname "$kvreel")
 shim=$build/tests/faults/malloc_fault.so

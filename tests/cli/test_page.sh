@@ -97,7 +97,7 @@ check "a measure chosen" grep -q 'aria-label="PSNR over ' "$out"
 check "a cell opened" grep -q "<dd>$failed</dd>" "$out"
 check "without a word on the console" bash -c "! grep CONSOLE '$err2'"
 
-# The commands that the page shows are typed as they are.
+# The commands shown on the page run unchanged.
 mapfile -t commands < <(sed -n 's/.*CONSOLE[^"]*"again: \([A-Za-z0-9+/=]*\)", source: .*/\1/p' "$err")
 check "commands of three cells" test "${#commands[@]}" -eq 6
 PATH=$work/bin:$PATH

@@ -28,8 +28,8 @@ json "the summary counts timed cells alone" 'length == 4 and all(.[]; .n_ok == 2
 check "some thousands of numbers a cell at most" \
     test "$(sql t.db 'SELECT max(n) FROM (SELECT count(*) AS n FROM probe GROUP BY cell)')" -lt 5000
 
-# The study's sweep has both kinds in one database: every method and reading, and six that nobody
-# asked for, on a prompt per suite.
+# The study's sweep has both kinds in one database: every method and reading, and six automatic baselines, on a
+# prompt per suite.
 for part in probe:144 bench:1776; do
     exits 0 "study33, ${part%:*}" run "$root/configs/study33.yaml" --dry-run --json \
         --db "$work/none.db" --filter "kind=${part%:*}"

@@ -36,7 +36,7 @@ says "names the nearest" "did you mean 'pyramid'"
 exits 2 "a profile there is not" profile head
 exits 2 "a rollout without a past" profile heads --frames 3
 
-# Levels, as a file that levels= takes; what comes of it is another cell's, and other frames.
+# `profile levels` writes a file for levels=; its cell has another key and other frames.
 exits 0 "profile levels" profile levels --prompts 1 --frames 3 --bits 2 -o levels.txt --json -q
 json "four ascending levels for the keys and the values of every layer" \
     '.prompts == 1 and .bits == 2 and ([.k, .v] | all(length == 6 and all(.[]; length == 4 and . == sort and .[0] >= -1 and .[3] <= 1)))'

@@ -26,7 +26,7 @@ exits 0 "the same method in other words" codec -m RTN_INT4 --draw 64x2x32 -O axi
     -O tokens_per_frame=16 -O frames_per_chunk=1 --json
 json "takes the same bytes in C" '.nominal_bytes == 2 * 64 * 2 * (32 / 2 + 2)'
 
-# A decoder that raises is a failure with its own words wherever it is asked, not a number.
+# A decoder that raises fails the command with its own message, in every command, and yields no number.
 cat >forgets.py <<'PY'
 """decode finds nothing of what encode kept: it runs in another process"""
 NAME = "FORGETS"

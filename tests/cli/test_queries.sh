@@ -108,8 +108,8 @@ changed "$work/r.db" "UPDATE cell SET method = 'RTN_INT2@study', reading = 'stud
 exits 0 "beside published figures" reproduce study33 --db "$work/r.db" --quantity ssim --json
 json "n counts prompts, too" '[.[] | select(.method == "RTN_INT2") | .basis | capture("n = (?<n>[0-9]+)").n] | sort == ["1", "2"]'
 
-# Every mean of every table has an interval, where there are prompts enough. Numbers that this sweep has none of
-# (of truth, of traces, of probes) are put in its cells: what is asked is what the tables make of them.
+# Every mean of every table has an interval, given enough prompts. Metrics that this sweep lacks (truth, traces,
+# probes) are planted in its cells, to test the tables.
 cp "$work/q.db" "$work/i.db"
 changed "$work/i.db" "CREATE TABLE n AS SELECT name, scale FROM (SELECT 'psnr_truth' AS name, 30 AS scale UNION ALL
         SELECT 'psnr_truth.drift', -2 UNION ALL SELECT 'ssim_truth', 0.9 UNION ALL SELECT 'attn_out_rel', 0.3 UNION ALL

@@ -2,7 +2,7 @@
 # What tools/sass/sass_model.py reads out of machine code, on a listing whose numbers are known.
 . tests/cli/lib.sh || exit 1
 has "$python" "what is read out of machine code" || exit 0
-# An instruction a line: stall, then its text; labels as they are. As nvdisasm -hex prints them.
+# Input: one instruction per line, its stall before its text, and labels unchanged. Output: as of nvdisasm -hex.
 listing() {
     printf '\t//----- nvinfo : EIATTR_REGCOUNT\n\t.word\tindex@(_Z%d%sILi128EEvv)\n\t.word\t0x000000a8\n' ${#1} "$1"
     printf '\t.section\t.text._Z%d%sILi128EEvv,"ax",@progbits\n.text._Z%d%sILi128EEvv:\n' ${#1} "$1" ${#1} "$1"
@@ -119,7 +119,7 @@ check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { e
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'
-# 13 stores of 4 warps are 26,624 bytes, of which a cycle takes 14.4 from one multiprocessor to another.
+# 13 stores of 4 warps are 26,624 bytes; between multiprocessors 14.4 bytes move per cycle.
 sed -i 's/PRMT R6, R4, R5, R6/STS.128 [R7], R8/' "$work/k.hex"
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=13\n' >"$work/limits"
 model 0 "many stores" --limits "$work/limits"
@@ -128,8 +128,8 @@ printf 'pipeline<128>\t14\t400\t0\t1\tpair\tdecodes:STS.128>=13\n' >"$work/limit
 model 0 "those of a pair" --limits "$work/limits"
 check "take what sending them does" \
     awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1843 && c <= 1853) }'
-# Behind the loop of products, until the next tile's: what a tile's end takes. A wait for a barrier in
-# memory that is asked again is no loop, an arrival before the loop's end is.
+# The epilogue of a tile: instructions after the loop of products up to the next tile's loop. An mbarrier wait that
+# is retried is no loop; an arrival before the loop's end is.
 listing layer <<'CODE' >"$work/k.hex"
 .L_x_0:
 1 MOV R1, R2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# score: metrics added to a finished sweep are those that the sweep would have had.
+# score: metrics added to a finished sweep equal the metrics of a sweep that computes them itself.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1

@@ -13,7 +13,7 @@ frames: 6
 path: [staged, dense]
 YAML
 
-# The keys of cells are those that a program without the table of settings wrote.
+# Cell keys equal those written before the settings table existed.
 sqlite3 old.db <"$root/tests/fixtures/schema_3.sql"
 exits 0 "a dry run on a database of schema 3" run a.yaml --db old.db --out o --dry-run --json
 json "finds its cells" '.cells == 4 and .done_before == 4 and .to_run == 0'
@@ -86,7 +86,7 @@ for table in summary intervals cost; do
     json "has them apart" '[.[].method | select(startswith("int4"))] | unique == ["int4 defaults", "int4 group=8"]'
 done
 
-# What failed before is told as such.
+# Cells that failed in an earlier run are counted apart.
 changed b.db "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
     verdict_codes = 'TIMEOUT' WHERE key = (SELECT max(key) FROM cell WHERE method = 'int4' AND path = 'dense')"
 exits 3 "a sweep with a cell that failed before" run b.yaml --db b.db --out o -q -s 'path=[staged, dense]'
@@ -112,7 +112,7 @@ json "and none of those of fixed bytes" '[.[] | select(.method == "RTN_INT4") | 
 exits 0 "a summary without it" report --db old.db -t summary -f json
 json "goes without" '[.[] | has("varying_bits")] | unique == [false]'
 
-# Without videos: nobody encodes any, but for a program that is to see one.
+# videos: false encodes no video, except for a metric program that takes one.
 cat >v.yaml <<'YAML'
 question: is a cell the same without its video?
 model: nano

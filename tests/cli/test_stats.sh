@@ -66,11 +66,11 @@ prints "it says who measured what" 'before: then.db, commit .*an old one; 0 cell
 exits 2 "without the other one" stats runs --db all.db
 exits 2 "with one that is not there" stats runs --db all.db --before gone.db
 
-# Two machines in one database: who one is, is told by a hash of its facts, whatever its processor is called.
+# Two machines in one database: a hash of its facts identifies a machine, not the name of its processor.
 cp all.db facts.db
 changed facts.db "UPDATE about SET value = 'deadbeef' WHERE name = 'machine' AND session = (SELECT session FROM cell LIMIT 1)"
 exits 2 "one with other facts is another" stats paired --db facts.db
-says "of which it is told" 'unlike machines \(.*#deadbeef'
+says "and is named" 'unlike machines \(.*#deadbeef'
 changed all.db "UPDATE session SET cpu_model = 'another' WHERE id = (SELECT session FROM cell LIMIT 1)"
 exits 2 "unlike machines are not compared" stats paired --db all.db
 says "unless asked" 'across-machines'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a careful person is told: no rows, an encoder's losses, a misspelt variable, MiB; and the
-# files that a command leaves for the next one.
+# Notices on stderr: no rows, an encoder's losses, a misspelt variable, MiB; and the files that a command leaves for
+# the next one.
 . tests/cli/lib.sh || exit 1
 
 common_config "$work/q.yaml"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Clips that go on from rendered frames: given frames stay as they are, and every number against
-# the truth is of the frames behind them.
+# Rollouts that continue rendered clips: given frames stay unchanged, and every `_truth` metric covers the generated
+# frames only.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cp "$root/models/nano/truth.safetensors" t.safetensors

@@ -181,7 +181,7 @@ json "VBench's among them, beside the published" 'any(.[]; .method == "RTN_INT4"
 exits 2 "measured, and no database" reproduce study33 --measured
 exits 2 "measured of another paper" reproduce jensen --measured --db "$work/d.db"
 
-# The study's own workload, of which nothing is here.
+# The study's own workload, without any of its files.
 mkdir "$work/empty"
 cd "$work/empty" || exit 1
 exits 0 "the study's plan needs no file" run "$root/configs/wan-study33.yaml" --dry-run -q --json

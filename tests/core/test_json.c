@@ -110,8 +110,8 @@ START_TEST(missing_is_an_error_or_a_default)
 }
 END_TEST
 
-/* Every message gets through, whatever bytes a file or a name has put into it: kept is what is
- * UTF-8, the rest is told apart. */
+/* Messages with arbitrary bytes from files or names become valid JSON: UTF-8 is kept, every other byte becomes
+ * U+FFFD. */
 START_TEST(words)
 {
 #define WHAT "\xef\xbf\xbd"
@@ -206,7 +206,8 @@ START_TEST(numbers_of_python)
     says(place); /* columns are those of the file */
     says(":14: ");
     ck_assert_int_eq(load_text("{\"a\": NaNs}", &o, path), KVR_EFORMAT);
-    ck_assert_int_eq(load_text("{NaN: 1}", &o, path), KVR_OK); /* no harm: a key nobody asks for */
+    ck_assert_int_eq(load_text("{NaN: 1}", &o, path),
+                     KVR_OK); /* accepted: NaN is a key here, not a value */
     json_decref(o);
 }
 END_TEST

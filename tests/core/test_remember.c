@@ -56,7 +56,7 @@ START_TEST(a_large_file_is_read_once)
 
     make_large('a');
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
-    ck_assert_str_eq(b, ""); /* nobody has read it */
+    ck_assert_str_eq(b, ""); /* not hashed yet */
     ck_assert_int_eq(kvr_file_sha256(large, a), KVR_OK);
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
     ck_assert_str_eq(b, ""); /* written a moment ago: a stamp would not show the next write */
@@ -65,7 +65,7 @@ START_TEST(a_large_file_is_read_once)
     ck_assert_str_eq(a, b);
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
     ck_assert_str_eq(a, b);
-    /* It is what is remembered that is told, and only of a line that is whole. */
+    /* The stored hash is returned, if its line is complete. */
     ck_assert(kvr_file_stamp(large, stamp, &quiet) && quiet);
     memset(a, '7', sizeof a - 1);
     snprintf(line, sizeof line, "sha256 %s = %s\n", stamp, a);

@@ -61,7 +61,7 @@ void *both_inout(const void *host, size_t n)
     return p;
 }
 
-/* The guards are those of the allocation, of which the n bytes may be the first part alone. */
+/* The guards surround the whole allocation; the n bytes may be only its first part. */
 void both_get(void *host, const void *out, size_t n, const char *what)
 {
     const size_t g = guard_bytes();

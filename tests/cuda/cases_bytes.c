@@ -464,8 +464,8 @@ static double relative(const float *x, const float *want, size_t n)
     return sqrt(off / size);
 }
 
-/* A job of a coded span, the newest tokens as they are, and a coded one again: as bytes on a device and
- * on the CPU, and in F32 on the CPU. Codes of 8 bits leave an error of .012 of the output on normal numbers,
+/* A job of a coded span, the newest uncoded tokens, and another coded span: 8-bit on a device and on the CPU,
+ * and F32 on the CPU. Codes of 8 bits leave an error of .012 of the output on normal numbers,
  * of 7 bits (a CPU without products of bytes) .019 (docs/decisions.md); the two errors together, and
  * tokens in BF16, .03. Scratch for 16 tiles is filled three times by twice 2500 tokens. */
 START_TEST(jobs)

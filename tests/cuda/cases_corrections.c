@@ -1,13 +1,13 @@
 /* cases_corrections.c - corrections: CPU against CUDA.
  *
- * squared scales and moments have to be equal: the same operations in the same order. What a
- * correction takes off a score is a sum over D in another order; u = 2^-24. With q the query
- * divided by sqrt(D), a score is off by at most (2 D + 4) u times
+ * Squared scales and moments must be equal: the same operations in the same order. A correction is a sum over
+ * D in another order. With u = 2^-24 and q the query divided by sqrt(D), the error of a score is at most
+ * (2 D + 4) u times
  *
  *     S = |q| |k| + |log m| + C
  *
- * (norms: they hold in rotated space too, and bound a sum of magnitudes, of which D + 4 roundings
- * take a u each; a rotation of q adds log2 D), where C is
+ * Norms bound the sum of magnitudes, in rotated space too; each of D + 4 roundings contributes u, and a rotation
+ * of q log2 D more. C is
  *
  *     taylor, flat    |q|^2 max s^2 / 24
  *     exact           3/2 |q| |s|: log(sinh a / a) is off by 8 u a where a < 1/2, and by 8 u (a +

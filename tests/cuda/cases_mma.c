@@ -469,8 +469,8 @@ static void by_kernel(const struct kvr_attend_shape *a, int how, const struct kv
     }
 }
 
-/* Whether a call begins and ends in passes of their own or in its launches, with a state that nobody has
- * written: the same bits; and of BF16 queries those of the same numbers as floats, rounded. */
+/* A call may initialize and normalize in separate passes or inside its launches, with an uninitialized state:
+ * results are bit-identical. BF16 queries give the bits of the same numbers as F32, rounded. */
 static void ends_alike(const struct kvr_attend_shape *a, int how,
                        const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                        size_t n_parts, const float *q, const char *what)
@@ -888,9 +888,9 @@ START_TEST(lists)
 }
 END_TEST
 
-/* Queries that are normalised, and perhaps rotated, as they are loaded: the bits of those that a pass of
- * rms_norm or rms_rope has left. Queries are small integers, so that sums of their squares do not depend on
- * the order; from the kernels' own output place, where queries may lie. */
+/* Queries normalized, and optionally rotated, while they are loaded are bit-identical to the output of rms_norm or
+ * rms_rope. Queries are small integers, so sums of their squares do not depend on the order. They may lie in the
+ * kernel's own output buffer. */
 START_TEST(normed_queries)
 {
     static const struct {
@@ -993,10 +993,9 @@ START_TEST(normed_queries)
 }
 END_TEST
 
-/* Codes of a kind, and plain rows between them, met at once: the bits that the decoded values have as
- * plain rows. Spans end within a tile, an octet, a group; queries fill no block. Of a head one block, two,
- * which share what they decode, or three, of which one has no neighbour; of one head three, which in all
- * are an odd number. */
+/* Coded spans of one format and plain rows in one launch are bit-identical to plain rows of the decoded values.
+ * Spans end within a tile, an octet and a group; queries fill no block. A head has one CTA, a pair that shares
+ * decoded tiles, or a pair and a single CTA; one head of three CTAs makes the total odd. */
 static const struct list_queries {
     int n, heads;
 } list_queries[] = { { 300, 2 }, { 200, 2 }, { 67, 2 }, { 300, 1 } };

@@ -375,7 +375,7 @@ START_TEST(what_is_taken)
     REFUSED(layer[0].squares, at + 1);
     REFUSED(gate, at + 1);
     REFUSED(gate_stride, 1);
-    REFUSED(end, KVR_PRODUCT_RESIDUAL); /* 16 columns of which 8 are the layer's */
+    REFUSED(end, KVR_PRODUCT_RESIDUAL); /* 16 columns, 8 of the layer */
     p.layer[0].n = 16;
     ck_assert(kvr_product_can(&p));
 }

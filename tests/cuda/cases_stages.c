@@ -11,7 +11,7 @@
 static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 1, 32 }, { 19, 2, 64 } };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* The first difference of a comparison: it is told once everything has been freed. */
+/* The first difference of a comparison, reported after everything has been freed. */
 static char wrong[480];
 
 __attribute__((format(printf, 1, 2))) static void differs(const char *fmt, ...)
@@ -164,8 +164,8 @@ START_TEST(every_stage)
 }
 END_TEST
 
-/* Where tokens come from is known: frames of which the last is short, from the second on, tokens
- * here and there, and whole frames. */
+/* Positions of tokens are given: frames from the second on with a short last one, scattered tokens, and whole
+ * frames. */
 START_TEST(every_stage_with_a_place)
 {
     const struct kvr_block_shape *shape = &shapes[0];

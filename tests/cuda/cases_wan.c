@@ -115,7 +115,7 @@ END_TEST
 
 static const struct {
     struct kvr_conv_shape s;
-    int n_frames, stride; /* those that there are, and floats from pixel to pixel */
+    int n_frames, stride; /* input frames; floats from pixel to pixel */
 } convs[] = {
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 5 },
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 5 },

@@ -68,8 +68,8 @@ static void want_all(void)
                 want_plan(spec, (enum kvr_compute)c);
 }
 
-/* Ragged in blocks of 16 and of 8; heads of which some can be left out, of widths that have kernels
- * of their own. */
+/* Token counts that blocks of 16 and of 8 do not divide; several heads, to decode a subset; head widths with
+ * specialized kernels. */
 static const struct kvr_block_shape shapes[] = {
     { 41, 3, 32 }, { 1, 2, 128 }, { 18, 2, 64 }, { 139, 1, 32 }
 };

@@ -206,7 +206,7 @@ START_TEST(copies_stay_inside)
 }
 END_TEST
 
-/* A copy carries along what is known of each byte: here that nobody has written the last word. */
+/* A copy also copies the shadow of each byte: here that the last word is uninitialized. */
 START_TEST(copies_of_nothing_are_nothing)
 {
     struct kvr_stream *s = open_stream();

@@ -72,7 +72,7 @@ START_TEST(zero_bytes_are_no_allocation)
 }
 END_TEST
 
-START_TEST(peak_is_told_by_tag_at_its_instant)
+START_TEST(peak_by_tag_at_its_instant)
 {
     struct kvr_dev *dev = open_cpu();
     struct kvr_mem_stats s;
@@ -295,7 +295,7 @@ int main(void)
 
     tcase_add_test(tc, aligned_and_zero_filled);
     tcase_add_test(tc, zero_bytes_are_no_allocation);
-    tcase_add_test(tc, peak_is_told_by_tag_at_its_instant);
+    tcase_add_test(tc, peak_by_tag_at_its_instant);
     tcase_add_test(tc, limit_is_kept_and_lifted);
     tcase_add_test(tc, more_than_an_address_space_is_refused);
     tcase_add_test(tc, nth_allocation_fails_once);

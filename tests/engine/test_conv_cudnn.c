@@ -1,5 +1,5 @@
-/* test_conv_cudnn.c - convolutions on a device by a library that stands in for cuDNN: against the
- * CPU's, and what becomes of them when it is not there, or wrong. */
+/* test_conv_cudnn.c - convolutions on a device by a stand-in for cuDNN, compared with the CPU's; also with the
+ * library missing, and with wrong results. */
 #include <check.h>
 #include <dlfcn.h>
 #include <math.h>

@@ -352,8 +352,8 @@ static void listen(void *ctx, const char *name, const float *data, int64_t n)
     ++*(int *)ctx;
 }
 
-/* Nobody who wants to see every pass misses one, reuse decides at every step, and the CPU has no
- * graphs. */
+/* With graphs: true an observer still sees every pass, feature reuse decides at every step, and the CPU runs
+ * without graphs. */
 START_TEST(who_looks_is_not_passed_by)
 {
     struct kvr_rollout_request req = { .prompt = "a red disc",

@@ -1,5 +1,5 @@
-/* test_draw.c - weights and prompts drawn from a seed: the stated formula element by element, the
- * stated scales, the same bytes whoever draws, and a rollout of a model that has no other. */
+/* test_draw.c - weights and prompts drawn from a seed: the formula element by element, its scales, the same bytes
+ * for any thread count, and a rollout of a model without weight files. */
 #include "harness/engine/draw.h"
 
 #include <check.h>

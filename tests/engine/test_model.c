@@ -324,7 +324,7 @@ START_TEST(hash_follows_the_weights)
 }
 END_TEST
 
-/* Whichever allocation fails, it is told and everything given back (close_dev asserts it). */
+/* Any failing allocation is reported, and all memory is freed (close_dev asserts it). */
 START_TEST(every_allocation_may_fail)
 {
     char dir[64];
@@ -347,7 +347,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* What `use` asks for is what the model calls itself only while nobody writes to its files. */
+/* The hash of `use` is trusted only while the files are unchanged. */
 static void check_hash(const char *dir, const struct kvr_model_use *use, bool known)
 {
     struct kvr_model *m;
@@ -357,7 +357,7 @@ static void check_hash(const char *dir, const struct kvr_model_use *use, bool kn
     kvr_model_close(&m);
 }
 
-START_TEST(files_nobody_wrote_to_are_not_hashed_again)
+START_TEST(unchanged_files_are_not_hashed_again)
 {
     char dir[64], path[128], stamp[65];
     struct kvr_model_use use = { .stamp = stamp, .sha256 = "a hash that no file has" };
@@ -417,7 +417,7 @@ int main(void)
     tcase_add_loop_test(tc, config_values_bad, 0, COUNT(bad_values));
     tcase_add_test(tc, config_not_json);
     tcase_add_test(tc, hash_follows_the_weights);
-    tcase_add_test(tc, files_nobody_wrote_to_are_not_hashed_again);
+    tcase_add_test(tc, unchanged_files_are_not_hashed_again);
     tcase_add_test(tc, every_allocation_may_fail);
     suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
     return run_suite(s);

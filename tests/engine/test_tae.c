@@ -182,7 +182,7 @@ START_TEST(real_sizes)
 }
 END_TEST
 
-/* Its file is told from others by its names, of which none may be missing. */
+/* The kind is detected by tensor names, and every name is required. */
 START_TEST(by_its_names)
 {
     struct kvr_kind_report report;

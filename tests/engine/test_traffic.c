@@ -232,7 +232,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         layers(&products, 6 * L, N, d, d, 2);
         layers(&products, L, N, f, d, 2);
         products.written +=
-            L * N * (padded(f) - f) * 2; /* of which its GELU is left, zeros behind */
+            L * N * (padded(f) - f) * 2; /* columns added by padding: zeros after GELU */
         layers(&products, L, N, d, f, 2);
         products.read += 3 * L * x + 2 * L * F * d * 4; /* three are added to x, two by a gate */
     }
@@ -393,7 +393,7 @@ START_TEST(at_wans_size)
         double passes, all, activations;
     } most[2] = { { 5.5e9, 27.5e9, 20e9 }, { 4e9, 25.2e9, 17.6e9 } };
     const struct least least =
-        least_of(&wan, false); /* whose weights and keys nobody can leave out */
+        least_of(&wan, false); /* the bound: weights and keys are read at least once */
     struct prediction p[MOST];
     const int n = predict(&wan, _i, p);
     int64_t launches[N_KINDS] = { 0 };

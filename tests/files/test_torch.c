@@ -194,7 +194,7 @@ START_TEST(any_bit_flipped)
 }
 END_TEST
 
-/* --- Files of torch, and of those who lie about it ------------------------------------------ */
+/* --- Files of torch, and forged ones --------------------------------------------------------- */
 
 static json_t *expected(const char *name)
 {

@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz_text.h"
 #include "tests/rows.h"
 
-/* A database in memory, a new one now and then, with a session of which cells can be. */
+/* A database in memory with a session for cells, replaced every EACH inputs. */
 static struct kvr_store *open_store(void)
 {
     enum { EACH = 500 };

@@ -233,8 +233,8 @@ static const char *const grid_pipelines[] = { "%s", "hadamard | %s", "sym(bits=2
                                               "%s + asym(bits=4)", "outliers(sigma=2) | %s" };
 static const char *const shift_pipelines[] = { "%s | sym(bits=4)", "%s | asym(bits=2,axis=token)" };
 
-/* The i-th of the pipelines that the registered stages give, in `text`; false past the last. Those
- * that cannot be (nothing is left by `exact`) are not counted. */
+/* Writes the i-th valid pipeline built from the registered stages to `text`; false past the last. Combinations
+ * that cannot be opened (a grid after `exact`) are not counted. */
 static inline bool stage_pipeline(int i, char *text, size_t n)
 {
     const struct kvr_stage *s;

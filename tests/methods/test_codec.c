@@ -479,7 +479,7 @@ static float read_by_layout(const struct kvr_layout *l, const struct kvr_stage_d
     return ((float)q - (l->zero == KVR_ZERO_POINT ? second : (float)(1 << (l->bits - 1)))) * s;
 }
 
-/* A layout is a description: whoever has no more reads what the stage reads. */
+/* A layout is complete: decoding by the layout alone gives the values of the stage's decoder. */
 START_TEST(layouts_say_how_to_read)
 {
     const struct kvr_block_shape *s = &shapes[4];

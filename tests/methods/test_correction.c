@@ -323,8 +323,8 @@ START_TEST(taylor_returns_stolen_mass)
 }
 END_TEST
 
-/* Scales that a stage stores in a type of its own are told as they are read: what is decoded lies a
- * whole number of them apart. Products and sums of F32 and a BF16 minimum: 2^-20 of the values. */
+/* Scales stored in a stage's own type are reported as decoded: decoded values differ by a whole number of
+ * scales. Products and sums of F32 and a BF16 minimum: 2^-20 of the values. */
 START_TEST(scales_are_those_of_the_grid)
 {
     struct kvr_codec *codec;

@@ -5,8 +5,8 @@
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Two frames of 2 x 4 tokens in cubes of 2 x 1 x 2: each cube is 4 tokens, of which two lie in a
- * row of the first frame and two in the same place of the second. */
+/* Two frames of 2 x 4 tokens in cubes of 2 x 1 x 2: each cube has two neighbours of a row in the first frame and the
+ * same positions in the second. */
 START_TEST(worked_example)
 {
     static const struct kvr_place place = { .frame_tokens = 8, .whole = true };
@@ -63,8 +63,8 @@ START_TEST(a_third_of_a_bit)
 }
 END_TEST
 
-/* Blocks, the largest cubes, and those that divide them; 0: runs, of what is no whole frames, or has
- * lost tokens. */
+/* Blocks, the largest cubes allowed, and the cubes chosen to divide them; 0: runs of consecutive tokens, for partial
+ * frames and blocks that lost tokens. */
 static const struct {
     int n_tok, frame, row, most[3], size[3];
     bool lost;

@@ -23,7 +23,7 @@ START_TEST(symbols_come_back)
 }
 END_TEST
 
-/* One step for 64 tokens: the symbols are told from what is read, and their entropy from them. */
+/* One step per 64 tokens: the symbols, and hence their entropy, follow from the decoded values. */
 START_TEST(bytes_are_near_entropy)
 {
     const int64_t n = T / 64 * 64 * W;

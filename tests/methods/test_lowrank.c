@@ -167,7 +167,7 @@ static void write_basis(int heads, const char *name, enum kvr_dtype dtype, int n
     ck_assert_msg(kvr_st_write(file, item, n, NULL) == KVR_OK, "%s", kvr_error());
 }
 
-/* A direction is one channel: those kept read as they are, the others as the mean. */
+/* Each direction is one channel: kept channels decode exactly, the others to the mean. */
 START_TEST(a_layer_has_its_own)
 {
     const int layer = _i % 2;

@@ -36,7 +36,7 @@ static enum kvr_status assign(const void *opts, const struct kvr_policy_ctx *ctx
     return KVR_OK;
 }
 
-/* A plug-in in order, of which each case spoils one thing. */
+/* A valid plug-in; each case breaks one part of it. */
 struct parts {
     struct kvr_opt option[2];
     struct kvr_stage stage[2];

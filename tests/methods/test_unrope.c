@@ -161,7 +161,7 @@ START_TEST(what_cannot_be_turned_is_refused)
     ck_assert_int_eq(kvr_codec_check(k, 2, 258), KVR_EUNSUPPORTED);
     ck_assert_int_eq(kvr_codec_check(v, 2, 64), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "values have no rotary embedding"));
-    /* The grid's error is turned with the key: nobody may take it for the grid's. */
+    /* The grid's error is rotated with the key, so the stage must not report the grid's own noise. */
     kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
     ck_assert_int_eq(noise.kind, KVR_NOISE_MEASURED);
     kvr_codec_close(&k);

@@ -72,8 +72,8 @@ static double half(double x)
     return (double)kvr_f16_to_f32(kvr_f32_to_f16((float)x));
 }
 
-/* The easy half of 16 channels are those that were made narrow; signs in double, whose FP16 numbers
- * may fall one way or the other: 2^-10 of the largest. */
+/* The half of the 16 channels with the narrow range is coded as signs. The reference computes in double, so FP16
+ * roundings may differ: tolerance 2^-10 of the largest. */
 START_TEST(keys_by_the_slow_model)
 {
     enum { T = 32, D = 16, E = 8 };

@@ -106,7 +106,7 @@ static bool after_three(void)
     return ++n_asked > 3;
 }
 
-/* A full-size model's budget takes long: whoever asked for it can end it at any layer's chunk. */
+/* Solving a full-size model's budget takes long, so it can be interrupted after any chunk of a layer. */
 START_TEST(interrupted)
 {
     const struct kvr_setting set = { "frames", "fit 3" };

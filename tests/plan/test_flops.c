@@ -33,8 +33,7 @@ START_TEST(by_hand)
 END_TEST
 
 /* 70 passes of Wan 1.3B: 2970.5 TFLOP over everything, 2405.4 over the newest 21 frames, 990.8 for
- * half of the video; sums of rounded parts, one of which (the text MLP in every pass, 0.6) is here
- * computed once. */
+ * half of the video: sums of rounded parts. The text MLP (0.6) is counted once here, in every pass there. */
 START_TEST(wan)
 {
     struct kvr_model_config c;

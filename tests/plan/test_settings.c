@@ -230,7 +230,7 @@ START_TEST(every_filter)
 }
 END_TEST
 
-/* Whoever uses a word knows it. */
+/* Every word of a setting is known to the module that uses it. */
 START_TEST(words_are_known)
 {
     const char *const *w = kvr_setting_words(KVR_SET_path);

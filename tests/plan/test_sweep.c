@@ -537,7 +537,7 @@ START_TEST(draws_hang_on_the_unmoved)
     ck_assert_int_eq(plain.n_cells, 2);
     ck_assert_str_eq(plain.cell[1].key, s.cell[1].key);
     drop(&c0, &plain);
-    /* Of a draw that is asked for, the baselines that it hangs on run, too. */
+    /* A selected draw also selects the baselines that it needs. */
     ck_assert_int_eq(kvr_sweep_select(&s, "name=RTN_INT4 & jitter=2", 0, 1), KVR_OK);
     for (int i = 0; i < 10; i++)
         ck_assert(s.cell[i].selected == (i == 7 || i == 6 || i == 0));

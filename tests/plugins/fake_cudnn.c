@@ -92,8 +92,7 @@ static bool compiles(void)
 
 /* ---- descriptors ------------------------------------------------------------------------- */
 
-/* What a kind of descriptor may have, of which type and how many (0: any number), and whether it
- * must. */
+/* Attributes of each kind of descriptor: type, number of elements (0: any) and whether it is required. */
 static const struct rule {
     int kind, name, type, n;
     bool must;

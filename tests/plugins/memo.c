@@ -88,7 +88,7 @@ static const struct kvr_stage seen = {
 static const struct kvr_method told = {
     .name = "SEEN_INT4",
     .family = "SEEN",
-    .title = "round to nearest, and what was coded before is told",
+    .title = "round to nearest, with a stage that sees the previous block",
     .paper = "-",
     .k = "seen | sym(bits=4)",
     .v = "seen | sym(bits=4)",

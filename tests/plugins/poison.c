@@ -15,7 +15,7 @@ static enum kvr_status poison_encode(const struct kvr_stage_job *job, float *x,
     return KVR_OK;
 }
 
-/* out [n,nh,D]: the first value of the first token that is asked for. */
+/* out [n,nh,D]: overwrites the first value of the first decoded token. */
 static void poison_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out)

@@ -212,7 +212,7 @@ START_TEST(a_twin_is_not_told_apart)
         ck_assert_msg(kvr_stat_paired(&t, &o) == KVR_OK, "%s", kvr_error());
         twins += strcmp(cell_of(t, "TWIN", "beyond_chaos"), "no") == 0;
         found += strcmp(cell_of(t, "WORSE", "beyond_chaos"), "yes") == 0;
-        if (i == 0) { /* the floor is BF16's row; what one cell strays by is told */
+        if (i == 0) { /* the floor is BF16's row; the jitter is a cell's */
             const double floor = number_of(t, "BF16", "mean"),
                          jitter = number_of(t, "TWIN", "jitter");
 
@@ -341,8 +341,7 @@ START_TEST(windows)
 }
 END_TEST
 
-/* What is put in, what comes of it, and the rate; a chunk that equals the reference has no error
- * that could grow. */
+/* Injected error, accumulated error and growth rate; a chunk equal to the reference has no rate. */
 START_TEST(errors_grow)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -545,7 +544,7 @@ static struct kvr_ledger judged(const char *text, int most)
 }
 
 /* A prompt whose BF16 rollout is far from its own draws is no part of a distance from BF16, and named; of
- * other metrics it is. A suite's prefix chooses prompts; under a teacher the verdict is told beside. */
+ * other metrics it is. A suite's prefix chooses prompts; the verdict under a teacher is a column. */
 START_TEST(claims_choose_prompts)
 {
     static const char text[] =

@@ -11,7 +11,7 @@ enum { CLAIMS = 6 };
 
 static char dir[64], text[1 << 16];
 
-/* n values about mean, sd .01 to each side by turns. */
+/* n values that alternate between mean - .01 and mean + .01. */
 static struct kvr_sequence about(double mean, int n)
 {
     struct kvr_sequence s = { 0 };
@@ -81,7 +81,7 @@ START_TEST(rows_by_verdict)
                   kvr_error());
     ck_assert(r.n_figures == 1 && r.n_rows == CLAIMS && r.n_left_out == 2);
     read("claims.tsv");
-    /* Those that hold, the farther first; equal; the contrary. Nothing without interval or margin. */
+    /* Order: claims that hold, the largest effect first; equal; contrary. Claims without interval or margin are left out. */
     ck_assert(at("\tlarge\tholds") < at("\tsmall\tholds"));
     ck_assert(at("\tsmall\tholds") < at("\twithin\tequal"));
     ck_assert(at("\twithin\tequal") < at("\tcontrary\tdoes not hold"));

@@ -17,8 +17,8 @@
 
 enum { TEXTS = 8, BINS = 2 };
 
-/* By method: likelihood and share of attention above BF16's; the likelihood is told apart by texts
- * alone, which differ by more than methods do. */
+/* Per method: NLL and attention mass above BF16's. Texts differ more than methods, so only differences paired by
+ * text are significant. */
 static const struct {
     const char *label, *correction;
     double nll, mass;
@@ -32,7 +32,7 @@ enum { METHODS = sizeof methods / sizeof methods[0] };
 
 static char db[64];
 
-/* Text t by method m behind prefix b. energy: up and down by turns, so that nothing is sure. */
+/* Text t by method m behind prefix b. energy: the sign alternates between texts, so no difference is significant. */
 static double nll_of(int m, int t, int b)
 {
     const double turns = m == 4 ? (t % 2 ? 0.3 : -0.3) : 0.01 * (t % 3);

@@ -301,7 +301,7 @@ START_TEST(ledger)
            "against the n that its own effect would need, were it known: %.0f %%\n",
            CLAIMS, 100 * r.false_share, 100.0 * r.any_false / LEDGERS, (double)all / LEDGERS,
            CLAIMS, planned, 100 * kvr_median(saved, n), 100 * kvr_median(own, n));
-    ck_assert_msg(r.false_share <= alpha, "%.3f of what is told is false", r.false_share);
+    ck_assert_msg(r.false_share <= alpha, "%.3f of the verdicts are false", r.false_share);
     for (int i = 14; i < 20; i++) /* and it does tell: effects of .9 deviations and more */
         ck_assert_msg(r.told[i] >= 0.95 * LEDGERS, "claim %d told %d times", i, r.told[i]);
     ck_assert_msg(kvr_median(saved, n) >= 0.5, "saves %.2f", kvr_median(saved, n));

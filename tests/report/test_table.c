@@ -219,7 +219,7 @@ START_TEST(latex_knows_the_reference_by_its_bits)
 }
 END_TEST
 
-/* Which ends belong to which mean nobody has to guess: they stand in its cell, as it is shown. */
+/* A table shows the interval in the cell of its mean. */
 START_TEST(an_interval_stands_behind_its_mean)
 {
     static const struct kvr_column cols[] = {

@@ -119,7 +119,7 @@ START_TEST(a_row_without_a_warm_up)
 }
 END_TEST
 
-START_TEST(a_row_that_nobody_timed)
+START_TEST(an_untimed_row)
 {
     open_nano_sweep(&n, SWEEP);
     ck_assert(!answered(0, 200, "f", "LOAD", "").noisy);
@@ -186,7 +186,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_timed_row);
     tcase_add_test(tc, a_row_without_a_warm_up);
-    tcase_add_test(tc, a_row_that_nobody_timed);
+    tcase_add_test(tc, an_untimed_row);
     tcase_add_test(tc, repeats_have_the_same_frames);
     tcase_add_test(tc, a_worker_without_memory);
     suite_add_tcase(s, tc);

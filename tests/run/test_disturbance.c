@@ -100,8 +100,8 @@ START_TEST(a_slow_one)
 }
 END_TEST
 
-/* A GPU of another kind is held against itself; and where a container hides our worker, nobody is
- * there rather than fewer than nobody. */
+/* A GPU's clock is compared with its own kind's. Where a container hides our worker, the count of other processes
+ * is 0, not negative. */
 START_TEST(another_one)
 {
     const char *slow = "1200 40 0 0 0";
@@ -128,13 +128,13 @@ static struct kvr_disturbance busy_cell(int64_t ours_ns)
     return b;
 }
 
-/* What computes beside a cell is told from what the cell's own worker computes; a clock is held
- * against the fastest that was seen; and so are cells side by side. */
+/* Other programs' CPU time excludes the cell's own worker's; a clock is compared with the session's fastest; cells
+ * that run at the same time are reported. */
 START_TEST(a_busy_host)
 {
     struct kvr_disturbance b = busy_cell(0);
 
-    /* Where the kernel does not say how busy it is, nobody can be told of. */
+    /* Without /proc/stat there is no LOAD. */
     ck_assert_msg(has(&b, "LOAD") == (kvr_host_busy_ns() > 0), "%s", b.codes);
     ck_assert(kvr_host_busy_ns() > 0 ? watched(&b, "others_share") > 0.1
                                      : isnan(watched(&b, "others_share")));

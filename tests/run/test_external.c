@@ -89,7 +89,7 @@ START_TEST(paths_are_not_code)
 }
 END_TEST
 
-/* Python prints NaN and infinities; every one is told from a number and from null. */
+/* Python prints NaN and infinities; each is distinguished from a number and from null. */
 START_TEST(not_finite_is_let_through)
 {
     const struct kvr_external e = { .command = "echo '{\"a\": NaN, \"b\": -Infinity, \"c\": 1}'",

@@ -267,7 +267,7 @@ static int two_runs(void)
     two = start_sweep(db);
     b = wait_exit(two);
     a = wait_exit(one);
-    /* Whoever came second was refused, unless the first was through by then. */
+    /* The second run is refused, unless the first has already ended. */
     ck_assert_msg(a == 0 || b == 0 || a == 3 || b == 3, "exit codes %d and %d", a, b);
     return 1;
 }

@@ -83,7 +83,7 @@ static const char *shown(const char *no, const char *term)
     set("TERM", term);
     tell(f);
     fclose(f);
-    while ((got = read(us, text + n, sizeof text - 1 - n)) > 0) /* until nobody is there */
+    while ((got = read(us, text + n, sizeof text - 1 - n)) > 0) /* until the other end closes */
         n += (size_t)got;
     ck_assert_int_gt(n, 0);
     text[n] = 0;
@@ -99,7 +99,7 @@ START_TEST(lines_in_a_file)
 }
 END_TEST
 
-START_TEST(colour_for_whoever_wants_it)
+START_TEST(colour_follows_the_environment)
 {
     static const char red[] = "\033[31mTIMEOUT\033[0m: not finished after 2 s\n";
 
@@ -129,7 +129,7 @@ int main(void)
     TCase *tc = tcase_create("progress");
 
     tcase_add_test(tc, lines_in_a_file);
-    tcase_add_test(tc, colour_for_whoever_wants_it);
+    tcase_add_test(tc, colour_follows_the_environment);
     tcase_add_test(tc, a_bar_on_a_terminal);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -179,7 +179,7 @@ START_TEST(probes)
                          "1e-3")
                          .i,
                      4);
-    /* Phases by pass where nobody times, bytes by tag everywhere; a pass is no longer than the
+    /* Probes have phases per pass, all cells bytes per tag; a pass is no longer than the
      * time since the one before. */
     ck_assert_int_eq(ask("SELECT count(*) FROM pass JOIN cell ON key = cell WHERE (attend_ns IS "
                          "NULL) <> (run_kind = 'bench')")
@@ -382,9 +382,8 @@ START_TEST(a_reference_is_made_once)
 }
 END_TEST
 
-/* Every cell is looked at; a time that nobody took care of is seen, has its reasons, and counts
- * nowhere. */
-START_TEST(times_that_nobody_asked_for)
+/* Every cell has a verdict; an uncontrolled time is stored as seen, with its reasons, and counts nowhere. */
+START_TEST(uncontrolled_times)
 {
     struct kvr_run_options o = options();
 
@@ -537,7 +536,7 @@ static void no_gpus(void)
 
 static const char uuids[][KVR_UUID_LEN] = { "emulated-0", "emulated-1" };
 
-/* A GPU is one cell's, whoever asks; the others get what is left, or wait. */
+/* One cell per GPU, over all processes; further cells take another GPU or wait. */
 START_TEST(a_lock_per_gpu)
 {
     struct kvr_gpus a, b;
@@ -744,7 +743,7 @@ static void make_model(float factor)
     free(x);
 }
 
-/* A network that runs away is told from one that merely gives bad pictures. Its x0 is about one
+/* A diverged network is distinguished from one with bad pictures. Its x0 is about one
  * half width of the range; the same times 10 is bad, times 100000 has left all reason. */
 START_TEST(diverged_or_merely_bad)
 {
@@ -903,7 +902,7 @@ START_TEST(a_baseline_of_another_build_is_none)
     o.dry_run = true;
     s = must_run(&o);
     ck_assert_int_eq(s.n_stale, 2);
-    ck_assert_int_eq(s.to_run, 0); /* nobody needs them */
+    ck_assert_int_eq(s.to_run, 0); /* no cell needs them */
     o.stale = true;
     ck_assert_int_eq(must_run(&o).to_run, 2);
     o.stale = false;
@@ -975,12 +974,12 @@ START_TEST(lost_frames_are_made_again)
     snprintf(path, sizeof path, "%s/%.150s", out,
              ask("SELECT path FROM artifact WHERE kind = 'frames'").text);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(must_run(&o).to_run, 0); /* nobody needs them */
+    ck_assert_int_eq(must_run(&o).to_run, 0); /* no cell needs them */
     o.filter = "method=RTN_INT4 & prompt=a";
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 2);
     ck_assert_int_eq(access(path, R_OK), 0);
-    { /* frames that are not those that were measured are none */
+    { /* frames whose hash differs from the measured ones are rejected */
         FILE *f = fopen(path, "r+");
 
         fseek(f, -10, SEEK_END);
@@ -1363,7 +1362,7 @@ int main(int argc, char **argv)
     tc = tcase_create("times");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, times_that_nobody_asked_for);
+    tcase_add_test(tc, uncontrolled_times);
     tcase_add_test(tc, repeats_that_are_enough);
     tcase_add_test(tc, enough_while_it_runs);
     tcase_add_test(tc, budget);

@@ -73,7 +73,7 @@ static int64_t held_bytes(void)
     return (int64_t)(m.uordblks + m.hblkhd) - sqlite3_memory_used();
 }
 
-/* Where progress is told: a line for each cell, in the parent's own thread. */
+/* Called for each line of progress, one per cell, in the parent's thread. */
 static ssize_t look(void *ctx, const char *text, size_t n)
 {
     struct watch *w = ctx;

@@ -383,7 +383,7 @@ START_TEST(backends_do_not_meet)
 }
 END_TEST
 
-/* Views are those of whoever reads, in a database of any build. */
+/* Views are the reading program's own, in a database of any build. */
 START_TEST(views_are_the_readers)
 {
     struct kvr_store *s;
@@ -765,7 +765,7 @@ START_TEST(folder_problems)
 }
 END_TEST
 
-/* Taken away while it is in use: that is told at the next cell, and nothing of it is lost. */
+/* A database removed while in use is reported at the next cell, and no row is lost. */
 START_TEST(a_moved_database_is_saved)
 {
     struct kvr_store *s;

@@ -13,7 +13,7 @@
 
 enum { S = 12, F = 3, H = 2, D = 32, T = S * F, W = H * D, LAYERS = 2, BITS = 2, N = 1 << BITS };
 
-/* Layers, keys and values each of a shape of their own: humps of which one is higher than the other. */
+/* Two modes of unequal weight, at other positions for each layer, and for keys and values. */
 static void draw(float *x, int layer, bool values, int chunk)
 {
     kvr_normal(x, T * W, 3, KVR_RNG_TEST, (uint32_t)(2 * layer + values), (uint32_t)chunk, 0);
@@ -79,7 +79,7 @@ static void own_levels(int layer, enum kvr_side side, int c, double level[N])
     kvr_dev_close(&dev);
 }
 
-/* Bins of 2 / 1024, into another of which an element may come by the last bit of its turn. */
+/* Bins are 2 / 1024 wide; the last bit of a rotation may move an element to the next bin. */
 static const double near = 4e-3;
 
 START_TEST(one_chunk_has_its_own)

@@ -114,8 +114,8 @@ START_TEST(given_frames_are_seen)
 }
 END_TEST
 
-/* A generated chunk, turned into bytes and given, is the same bytes again, and leads to nearly the
- * same next chunk: its latents were within half a level of those that now stand for it. */
+/* A generated chunk, converted to bytes and given, gives the same bytes again and nearly the same next chunk: its
+ * latents differ by at most half a level. */
 START_TEST(generated_frames_can_be_given)
 {
     const struct kvr_rollout_request whole = request(2 * CHUNK, NULL, 0);
@@ -167,7 +167,7 @@ static void teach(struct kvr_rollout_request *req, enum kvr_forcing forcing)
 }
 
 /* The reference under itself is itself: an error of exactly 0, and the frames of a free rollout.
- * The second time with its noise moved, of which the reference has the same draw. */
+ * The second time with perturbed noise, the same draw as the reference. */
 START_TEST(the_reference_teaches_itself)
 {
     static const enum kvr_forcing forcing[] = { KVR_FORCING_TEACHER, KVR_FORCING_STEP };

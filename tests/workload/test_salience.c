@@ -115,8 +115,8 @@ START_TEST(it_is_its_definition)
 }
 END_TEST
 
-/* Rollouts with the bundled model: the method that is told keeps to its budget, another's rollout is as
- * without being told, and a budget of all is BF16. */
+/* Rollouts with the bundled model: the method with future scores keeps its budget, another method ignores the scores,
+ * and a budget of all tokens equals BF16. */
 static void roll(struct kvr_dev *dev, struct kvr_model *m, const char *spec, const char *frames,
                  struct kvr_rollout_result *out)
 {

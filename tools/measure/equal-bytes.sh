@@ -25,4 +25,6 @@ set -euo pipefail
         print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " |"
         next
     }
+    # The note, one sentence for each of its parts.
+    { sub(/, (the )?means (include|are over) the draws/, ". Means include the draws"); sub(/, (settings )?model /, ". Settings: model ") }
     { print }' | "$(dirname "$0")/between.sh" "${3:-docs/equal-bytes.md}" equal-bytes

@@ -5,10 +5,10 @@
  *     ... "caf\xc3\xa9 & bar" ...
  *     free(clean);
  *
- * The repairs of Python's ftfy.fix_text, line by line until nothing changes: character references;
- * UTF-8 read as Latin-1 or Windows-1252; C1 controls, ligatures, wide and narrow forms, curly quotes,
- * line ends, terminal escapes, control characters; normalization form C. Then
- * references twice more, and runs of white space become one blank, none at the ends.
+ * Each line is repaired like Python's ftfy.fix_text until nothing changes. That covers character references,
+ * UTF-8 read as Latin-1 or Windows-1252, C1 controls, ligatures, wide and narrow forms, and curly quotes. It
+ * also covers line ends, terminal escapes, control characters and normalization form C. Then references are
+ * decoded twice more, and runs of white space become one blank, none at the ends.
  *
  * ftfy also guesses at text garbled by other code pages or only in part; this file leaves such text
  * unchanged. */

@@ -313,8 +313,10 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
             return KVR_OK;
         if (st == KVR_OK)
             kvr_fail(KVR_EUNSUPPORTED,
-                     "cuDNN: %d to %d channels, %d x %d: %g of the largest off, %g at most", s->in,
-                     s->out, s->kernel, s->kernel, off, agrees);
+                     "cuDNN: convolution of %d to %d channels, %d x %d, differs from kvreel's own "
+                     "kernel by %g of "
+                     "the largest output; at most %g is allowed",
+                     s->in, s->out, s->kernel, s->kernel, off, agrees);
     }
     return KVR_EUNSUPPORTED;
 }
