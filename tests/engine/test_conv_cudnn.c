@@ -185,8 +185,9 @@ static const struct {
       "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: algorithms: CUDNN_STATUS_NOT_SUPPORTED "
       "(3000))" },
     { "fake", "wrong",
-      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: 5 to 7 channels, 3 x 3: 0.000" },
-    { "fake", "nan", "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: 5 to 7 channels, 3 x 3: " },
+      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 channels, 3 x 3, differs "
+      "from kvreel's own kernel by 0.000" },
+    { "fake", "nan", "differs from kvreel's own kernel by nan of the largest output" },
     { "fake", "fails", "CUDNN_STATUS_EXECUTION_FAILED (5000))" },
 };
 
