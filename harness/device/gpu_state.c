@@ -9,7 +9,14 @@
 
 #include "harness/core/library.h"
 
-enum { SUCCESS = 0, TOO_SMALL = 7, CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
+enum {
+    SUCCESS = 0,
+    TOO_SMALL = 7,
+    CLOCK_SM = 1,
+    CLOCK_MEMORY = 2,
+    SENSOR_GPU = 0,
+    MAX_PROCESSES = 64
+};
 
 typedef struct gpu *gpu_handle;
 struct utilization {
@@ -139,6 +146,44 @@ static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
     const int rc = g->processes ? g->processes(gpu, &n, NULL) : -1;
 
     return rc == SUCCESS || rc == TOO_SMALL ? n : NAN;
+}
+
+/* nvmlProcessInfo_t of version 3. */
+struct process {
+    unsigned pid;
+    unsigned long long used_bytes; /* ~0: not available */
+    unsigned gpu_instance, compute_instance;
+};
+
+bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, int64_t *bytes,
+                           char *why, size_t n)
+{
+    struct process list[MAX_PROCESSES] = { 0 };
+    unsigned count = MAX_PROCESSES;
+    const struct process *own = NULL;
+    gpu_handle gpu;
+    int rc;
+
+    *bytes = 0;
+    if (!g || g->by_uuid(uuid, &gpu) != SUCCESS || !g->processes) {
+        snprintf(why, n, "NVML does not know GPU %s or lists no processes", uuid);
+        return false;
+    }
+    rc = g->processes(gpu, &count, list);
+    if (rc != SUCCESS) {
+        snprintf(why, n, "NVML: listing processes: %s (%d)", g->text ? g->text(rc) : "error", rc);
+        return false;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (list[i].pid == (unsigned)pid || count == 1)
+            own = &list[i];
+    if (!own)
+        snprintf(why, n, "NVML: process %d is none of the GPU's %u", pid, count);
+    else if (own->used_bytes == ~0ull)
+        snprintf(why, n, "NVML: the driver does not tell a process's memory");
+    else
+        *bytes = (int64_t)own->used_bytes;
+    return *bytes > 0;
 }
 
 bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out)

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "harness/core/status.h"
 
@@ -51,6 +52,11 @@ void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 
 /* False: unavailable; `g` may be NULL. */
 bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
+
+/* Device memory of one process, in *bytes. False: *bytes is 0 and why [n] says why, such as a process ID of
+ * another namespace: then the GPU's only process is taken, and with several there is none to take. */
+bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, int64_t *bytes,
+                           char *why, size_t n);
 
 #ifdef __cplusplus
 }

@@ -293,7 +293,7 @@ int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel)
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out)
 {
     struct cudaDeviceProp prop;
-    uint64_t taken = 0;
+    uint64_t taken = 0, now = 0;
     cudaError_t e = cudaGetDeviceProperties(&prop, 0);
 
     memset(out, 0, sizeof *out);
@@ -305,6 +305,8 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
         e = cudaMemGetInfo(&out->free_bytes, &out->total_bytes);
     if (e == cudaSuccess)
         e = cudaMemPoolGetAttribute(s->pool, cudaMemPoolAttrReservedMemHigh, &taken);
+    if (e == cudaSuccess)
+        e = cudaMemPoolGetAttribute(s->pool, cudaMemPoolAttrReservedMemCurrent, &now);
     if (e != cudaSuccess)
         return failed(e, "asking the device");
     snprintf(out->name, sizeof out->name, "%s", prop.name);
@@ -313,6 +315,7 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
     out->n_sm = prop.multiProcessorCount;
     out->l2_bytes = (size_t)prop.l2CacheSize;
     out->taken_peak_bytes = (size_t)taken;
+    out->taken_bytes = (size_t)now;
     return KVR_OK;
 }
 

@@ -195,6 +195,7 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
     out->total_bytes = s->total_bytes;
     out->free_bytes = s->total_bytes - s->used_bytes;
     out->taken_peak_bytes = s->peak_bytes;
+    out->taken_bytes = s->used_bytes;
     return KVR_OK;
 }
 

@@ -25,6 +25,8 @@ enum {
     BASELINE,
     COMPRESSION,
     PEAK,
+    POOL,
+    MEMORY_SAYS = POOL + 4,
     KV,
     META,
     SCRATCH,
@@ -51,6 +53,11 @@ static const struct kvr_column columns[] = {
     { .name = "compression", .unit = "(x)", .digits = 2 },
     { .name = "published_compression", .head = "published", .unit = "(x)", .digits = 2 },
     { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "device_bytes", .head = "pool", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "nvml_bytes", .head = "NVML", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "context_bytes", .head = "context", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "beyond_bytes", .head = "neither", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "memory_says", .head = "pool and NVML", .digits = -1 },
     { .name = "kv_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "meta_bytes", .head = "META", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "scratch_bytes", .head = "SCRATCH", .unit = "(MiB)", .scale = MIB, .digits = 1 },
@@ -202,7 +209,7 @@ static double baseline_of(const struct kvr_table *t, int at)
 static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int from, int to)
 {
     static const char bf16[] = "BF16", runtime[] = "runtime_s", suite[] = "moviegen";
-    static const int plain[] = { PEAK, KV, META, SCRATCH, WEIGHTS, ACT, IO };
+    static const int plain[] = { KV, META, SCRATCH, WEIGHTS, ACT, IO };
     static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER };
     const struct kvr_table *t = c->t;
     const int at = middle(t, from, to);
@@ -222,6 +229,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = kvr_value_text(kvr_table_text(t, at, METHOD));
     v[n++] = kvr_value_number(kvr_table_number(t, at, COMPRESSION));
     v[n++] = kvr_value_number(published(&c->ratio, name, suite));
+    for (int i = PEAK; i < MEMORY_SAYS; i++)
+        v[n++] = kvr_value_number(kvr_table_number(t, at, i));
+    v[n++] = kvr_value_said(kvr_table_text(t, at, MEMORY_SAYS));
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, plain[i]));
     v[n++] = kvr_value_number(expected);

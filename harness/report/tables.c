@@ -147,11 +147,25 @@ static const char *const settings[] = { "model", "suite", "machine", "settings",
                                         NULL };
 
 /* What only some sweeps have: draws, methods whose bytes depend on the data, frames per second. */
-static const char *const drawn[] = {
-    "psnr_floor",       "psnr_jitter",     "ssim_floor",  "ssim_jitter", "varying_bits",
-    "max_varying_bits", "fps_transformer", "fps_vae",     "fps_taehv",   "fps_transformer_seen",
-    "fps_vae_seen",     "fps_taehv_seen",  "fps_missing", NULL
-};
+static const char *const drawn[] = { "psnr_floor",
+                                     "psnr_jitter",
+                                     "ssim_floor",
+                                     "ssim_jitter",
+                                     "varying_bits",
+                                     "max_varying_bits",
+                                     "fps_transformer",
+                                     "fps_vae",
+                                     "fps_taehv",
+                                     "fps_transformer_seen",
+                                     "fps_vae_seen",
+                                     "fps_taehv_seen",
+                                     "fps_missing",
+                                     "device_bytes",
+                                     "nvml_bytes",
+                                     "context_bytes",
+                                     "beyond_bytes",
+                                     "memory_says",
+                                     NULL };
 
 static const char *const no_settings[] = { NULL };
 

@@ -57,6 +57,7 @@
 #include "harness/run/spawn.h"
 #include "harness/run/worker_encode.h"
 #include "harness/run/worker_probe.h"
+#include "harness/run/worker_memory.h"
 #include "harness/run/worker_pace.h"
 #include "harness/run/worker_reference.h"
 #include "harness/run/worker_text.h"
@@ -88,7 +89,8 @@ struct job {
     const char *device; /* its name, if part of the key */
     bool device_full;   /* an allocation failed on the device */
     int64_t memory_bytes, device_bytes;
-    struct kvr_truth truth; /* {0}: none */
+    struct kvr_worker_memory memory; /* on the device */
+    struct kvr_truth truth;          /* {0}: none */
     int64_t given;
     float *first;     /* the video's first latent frame; NULL: it is generated */
     float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the text is used */
@@ -352,7 +354,8 @@ static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
     if (kvr_dev_in_host(dev)) /* its memory is host memory, reported elsewhere */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
-    return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
+    KVR_TRY(add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
+    return kvr_worker_memory_end(&j->memory, dev, "rollout");
 }
 
 static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
@@ -725,7 +728,7 @@ static enum kvr_status answer_ratio(struct job *j, const struct kvr_abba *t)
 
 /* The network is freed first, and the decoder has its own memory accounting: it is not part of the
  * cell's memory. */
-static enum kvr_status decode_pixels(struct job *j, const struct kvr_dev *dev,
+static enum kvr_status decode_pixels(struct job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      struct kvr_rollout_result *r)
 {
@@ -736,8 +739,11 @@ static enum kvr_status decode_pixels(struct job *j, const struct kvr_dev *dev,
     if (!r->latents)
         return KVR_OK;
     kvr_model_shed(req->model);
+    KVR_TRY(kvr_worker_memory_hold(&j->memory, dev));
     KVR_TRY(kvr_dev_open(&own, kvr_dev_backend(dev)));
     st = kvr_rollout_pixels(own, req->model, req->latent_frames, r, &ns);
+    if (st == KVR_OK && ns)
+        st = kvr_worker_memory_end(&j->memory, own, "decode");
     j->device_full = kvr_dev_was_full(own);
     kvr_dev_close(&own);
     if (st == KVR_OK && ns &&
@@ -960,7 +966,7 @@ static enum kvr_status load_plugins(const struct job *j)
 }
 
 /* Only the device named in the plan. */
-static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
+static enum kvr_status open_device(struct job *j, struct kvr_dev **dev)
 {
     struct kvr_device_words d;
 
@@ -971,7 +977,7 @@ static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
                         j->device);
     if (j->device_bytes > 0)
         kvr_mem_set_limit(*dev, (size_t)j->device_bytes);
-    return KVR_OK;
+    return kvr_worker_memory_open(&j->memory, *dev);
 }
 
 /* The model hashed by the plan, and the prompt's inputs. */
@@ -982,6 +988,7 @@ static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
     if (strcmp(kvr_model_sha256(*model), j->sha256) != 0)
         return kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
                         j->model_dir);
+    KVR_TRY(kvr_worker_memory_end(&j->memory, dev, "weights"));
     KVR_TRY(open_truth(j, kvr_model_config(*model)));
     KVR_TRY(encode_image(j, dev, *model));
     return open_embedding(j, kvr_model_config(*model));
@@ -1029,12 +1036,15 @@ static enum kvr_status run_cell(struct job *j)
         st = check_files(j, scheme);
     if (st == KVR_OK)
         st = trace ? measure_trace(j, dev, scheme) : measure_model(j, dev, model, scheme);
+    if (st == KVR_OK)
+        st = kvr_worker_memory_answer(&j->memory, j->answer);
     j->device_full = j->device_full || (dev && kvr_dev_was_full(dev));
     kvr_scheme_close(&scheme);
     kvr_truth_close(&j->truth);
     free(j->embedding);
     free(j->first);
     kvr_model_close(&model);
+    kvr_worker_memory_close(&j->memory);
     kvr_dev_close(&dev);
     return st;
 }

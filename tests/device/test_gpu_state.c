@@ -1,7 +1,9 @@
 /* test_gpu_state.c - a GPU's clocks, temperature and processes, with a substitute for NVML. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/device/gpu_state.h"
 #include "tests/built.h"
@@ -63,12 +65,39 @@ START_TEST(why_nothing_can_be_asked)
 }
 END_TEST
 
+/* A process's memory, by its ID or as the only one; else the reason. */
+START_TEST(memory_of_a_process)
+{
+    struct kvr_gpu_states *g = open_library("tests/plugins/fake_nvml.so");
+    int64_t bytes;
+
+    setenv("KVR_TEST_GPU_MEMORY", "100 300", 1);
+    ck_assert(kvr_gpu_process_bytes(g, "emulated-0", getpid(), &bytes, why, sizeof why));
+    ck_assert_int_eq(bytes, (int64_t)100 << 20);
+    ck_assert(kvr_gpu_process_bytes(g, "emulated-0", getpid() + 1, &bytes, why, sizeof why));
+    ck_assert_int_eq(bytes, (int64_t)300 << 20); /* another namespace's ID, but no other process */
+    setenv("KVR_TEST_GPU_MEMORY", "other 5 6", 1);
+    ck_assert(!kvr_gpu_process_bytes(g, "emulated-0", 3, &bytes, why, sizeof why));
+    ck_assert(bytes == 0 && strcmp(why, "NVML: process 3 is none of the GPU's 2") == 0);
+    ck_assert(kvr_gpu_process_bytes(g, "emulated-0", 2, &bytes, why, sizeof why));
+    ck_assert_int_eq(bytes, (int64_t)6 << 20);
+    setenv("KVR_TEST_GPU_MEMORY", "hidden", 1);
+    ck_assert(!kvr_gpu_process_bytes(g, "emulated-0", getpid(), &bytes, why, sizeof why));
+    ck_assert_ptr_nonnull(strstr(why, "does not tell"));
+    ck_assert(!kvr_gpu_process_bytes(g, "GPU-of-another-machine", 1, &bytes, why, sizeof why));
+    ck_assert(!kvr_gpu_process_bytes(NULL, "emulated-0", 1, &bytes, why, sizeof why));
+    unsetenv("KVR_TEST_GPU_MEMORY");
+    kvr_gpu_states_close(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("gpu_state");
     TCase *tc = tcase_create("gpu_state");
 
     tcase_add_test(tc, what_the_library_says);
+    tcase_add_test(tc, memory_of_a_process);
     tcase_add_test(tc, why_nothing_can_be_asked);
     suite_add_tcase(s, tc);
     return run_suite(s);

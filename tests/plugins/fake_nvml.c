@@ -1,9 +1,12 @@
 /* fake_nvml.c - stands in for NVIDIA's management library: one GPU, "emulated-0", whose state is in
  * the variable KVR_TEST_GPU: "MHZ CELSIUS REASONS BUSY PROCESSES", or "no driver". Of what kvreel
- * asks it has neither the highest clock nor the limit of power. No plug-in. */
+ * asks it has neither the highest clock nor the limit of power. KVR_TEST_GPU_MEMORY is what the calling
+ * process uses in MiB, by turns: "100 300 900"; "other 5 6": of two other processes; "hidden": not told.
+ * No plug-in. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -98,12 +101,52 @@ EXPORT int nvmlDeviceGetUtilizationRates(void *gpu, unsigned used[2])
     return 0;
 }
 
+struct process {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+/* The n-th number of a text, or its last. */
+static unsigned long long number(const char *text, int n)
+{
+    unsigned long long x = 0;
+    char *end;
+
+    for (int i = 0; i <= n; i++) {
+        const unsigned long long next = strtoull(text, &end, 10);
+
+        if (end == text)
+            break;
+        x = next;
+        text = end;
+    }
+    return x << 20;
+}
+
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void *list);
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void *list)
 {
-    (void)gpu, (void)list;
-    *n = now().processes;
-    return *n ? 7 : 0; /* no room for them */
+    const char *said = getenv("KVR_TEST_GPU_MEMORY");
+    struct process *to = list;
+    static int call;
+
+    (void)gpu;
+    if (!list || !said) {
+        *n = now().processes;
+        return *n ? 7 : 0; /* no room for them */
+    }
+    if (strncmp(said, "other", 5) == 0) {
+        to[0] = (struct process){ 1, number(said + 5, 0), 0, 0 };
+        to[1] = (struct process){ 2, number(said + 5, 1), 0, 0 };
+        *n = 2;
+        return 0;
+    }
+    to[0] = (struct process){ (unsigned)getpid(), number(said, call++), 0, 0 };
+    if (strcmp(said, "hidden") == 0)
+        to[0].used_bytes = ~0ull;
+    *n = 1;
+    return 0;
 }
 
 EXPORT int nvmlDeviceGetEccMode(void *gpu, int *current, int *pending);

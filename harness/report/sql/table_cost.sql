@@ -17,6 +17,10 @@ s AS (SELECT cell,
     max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other
   FROM sample WHERE round = 0 GROUP BY cell)
 SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
+  w.device_bytes, w.nvml_bytes, w.context_bytes, w.beyond_bytes,
+  CASE WHEN w.device_bytes IS NULL THEN NULL WHEN w.nvml_bytes IS NULL THEN coalesce(w.nvml_missing, 'NVML: not asked')
+    WHEN abs(w.beyond_bytes) <= 0.02 * w.nvml_bytes THEN printf('agree within %.1f %%', 100.0 * abs(w.beyond_bytes) / w.nvml_bytes)
+    ELSE printf('%.1f %% of NVML is in neither: modules, workspaces of libraries', 100.0 * w.beyond_bytes / w.nvml_bytes) END,
   m.kv, m.meta, m.scratch, m.weights, m.act, m.io,
   w.runtime_s, iif(w.runtime_s IS NULL, w.runtime_seen_s, NULL), w.time_codes,
   s.encode, s.decode, s.attend, s.linear, s."cross", s.other,

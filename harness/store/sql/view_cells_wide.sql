@@ -5,7 +5,9 @@
 -- BF16 rollout. `runtime_ratio`: time over BF16's in neighbouring rollouts (setting `abba`). DRIFT does not
 -- refuse it; every other reason does (`ratio_codes`). fps_*: frames of pixels per second (setting `fps`): of
 -- the transformer alone, and with the model's VAE or TAEHV decoding each chunk as it comes; text encoding
--- and loading in none. NULL for an uncontrolled time, which is fps_*_seen, and where fps_missing says why.
+-- and loading in none. NULL for an uncontrolled time, which is fps_*_seen, and where fps_missing says why. device_bytes: high-water mark of the
+-- device's pool; nvml_bytes: of the process by NVML at the end of the rollout; beyond_bytes: of that neither pool
+-- nor the context that was there before.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,
@@ -30,6 +32,9 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
     name = 'fps_vae'), '') || coalesce('; taehv: ' || (SELECT missing FROM metric WHERE cell = c.key AND
     name = 'fps_taehv'), ''), '; '), ''), 'not measured: fps: true') AS fps_missing, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
+  {c.score:nvml_rollout_bytes} AS nvml_bytes, {c.score:nvml_context_bytes} AS context_bytes,
+  {c.score:nvml_rollout_bytes} - {c.score:nvml_context_bytes} - c.device_bytes AS beyond_bytes,
+  (SELECT missing FROM metric WHERE cell = c.key AND name = 'nvml_rollout_bytes') AS nvml_missing,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
     s.driver) || coalesce((SELECT ' #' || a.value FROM about a WHERE a.session = s.id
     AND a.name = 'machine'), '') AS machine, s.code, c.rollout, c.run, c.warning,
