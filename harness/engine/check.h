@@ -45,7 +45,7 @@ struct kvr_check_entry {
     double rel_l2;  /* ||x - golden|| / ||golden||; NaN when nothing was compared */
     double max_abs; /* largest |x - golden| */
     enum kvr_check_status status;
-    char note[160]; /* why it failed or was not compared; "" otherwise */
+    char note[160]; /* why it failed or was not compared; a PSNR; "" otherwise */
 };
 
 struct kvr_check_report {
@@ -57,7 +57,7 @@ struct kvr_check_report {
 /* Where and how the engine computes. */
 struct kvr_check_how {
     const char *device;     /* harness/device/names.h; NULL: the CPU */
-    enum kvr_dtype compute; /* of linear layers: KVR_F32 or KVR_BF16 */
+    enum kvr_dtype compute; /* of linear layers, and of a second decoding: KVR_F32 or KVR_BF16 */
 };
 
 /* how NULL: F32 on the CPU. KVR_OK when the comparison could be made, whatever it found; else why

@@ -466,11 +466,18 @@ static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
     const char *const *names = decoder_files[use->decoder];
 
     m->decoder = use->decoder;
+    m->decoder_compute = use->decoder_compute;
+    if (use->decoder == KVR_DECODER_TAEHV && use->decoder_compute != KVR_F32)
+        return kvr_fail(KVR_EINVAL, "%s: decoder taehv computes in f32, not %s", dir,
+                        kvr_compute_word(use->decoder_compute));
     if (decodes(&m->config))
         KVR_TRY(first_there(dir, names, NULL, &m->vae));
     else if (use->decoder != KVR_DECODER_VAE)
         return kvr_fail(KVR_EINVAL, "%s: decoder %s: its latents are not Wan's", dir,
                         kvr_decoder_names[use->decoder]);
+    else if (use->decoder_compute != KVR_F32 && !m->config.random_weights)
+        return kvr_fail(KVR_EINVAL, "%s: decoder_compute %s: its latents are not Wan's", dir,
+                        kvr_compute_word(use->decoder_compute));
     if (lacks_decoder(m) && !use->plan)
         return kvr_fail(KVR_ENOTFOUND, "%s: decoder %s: none of %s, %s is there", dir,
                         kvr_decoder_names[use->decoder], names[0], names[1]);
@@ -705,6 +712,11 @@ const char *kvr_model_vae(const struct kvr_model *m)
 enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m)
 {
     return m->decoder;
+}
+
+enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m)
+{
+    return m->decoder_compute;
 }
 
 const char *kvr_model_stamp(const struct kvr_model *m)

@@ -137,7 +137,9 @@ struct kvr_model_use {
     bool plan;             /* with `look`, for a plan: weights need not be there, and files that
                                are large are not read for the hash, which is empty then */
     enum kvr_decoder_kind decoder; /* other than KVR_DECODER_VAE, which is 0, it has to be there */
-    enum kvr_dtype compute;        /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
+    enum kvr_dtype
+        decoder_compute;        /* KVR_F32, which is 0, or KVR_BF16; TAEHV computes in F32 only */
+    enum kvr_dtype compute;     /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
     const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
                                    read again for their hash; NULL: they are */
 };
@@ -156,6 +158,7 @@ const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
 enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* whose that file is */
+enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
 /* Hex, from the files' inodes, sizes and change times: equal while the files are unchanged.
  * Empty when one was written less than a second before, for then a stamp would not show the next
  * write. */

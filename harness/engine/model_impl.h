@@ -23,6 +23,7 @@ struct kvr_model {
     char sha256[KVR_SHA256_HEX], stamp[KVR_SHA256_HEX];
     char *vae; /* NULL: no decoder, or none is needed */
     enum kvr_decoder_kind decoder;
+    enum kvr_dtype decoder_compute;
     bool absent; /* planned with, and its weights are not there: config alone */
     struct kvr_gemm *gemm;
     struct kvr_linear *patch;         /* [d, C*ph*pw] */

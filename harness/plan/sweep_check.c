@@ -157,6 +157,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         snprintf(why, n, "on_switch, shot_offset: a trace's prompt is not known");
     else if (strcmp(p->set.decoder, "vae") != 0)
         snprintf(why, n, "decoder %s: a trace has no latents", p->set.decoder);
+    else if (strcmp(p->set.decoder_compute, "f32") != 0 || p->set.overlap_decode)
+        snprintf(why, n, "decoder_compute, overlap_decode: a trace has no latents");
     else if (strcmp(p->set.compute, "f32") != 0)
         snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
     else if (p->set.jitter)

@@ -11,6 +11,7 @@
 #include "harness/core/path.h"
 #include "harness/core/utf8.h"
 #include "harness/device/names.h"
+#include "harness/engine/gemm.h"
 #include "harness/files/media/ffmpeg.h"
 #include "harness/plan/files.h"
 #include "harness/run/choose.h"
@@ -114,6 +115,8 @@ enum kvr_status kvr_runner_make_sweep(struct runner *r)
                                                : kvr_fail(KVR_ENOMEM, "run: no memory");
     if (st == KVR_OK)
         st = kvr_decoder_parse(r->config.set.decoder, &use.decoder);
+    if (st == KVR_OK)
+        st = kvr_compute_parse(r->config.set.decoder_compute, &use.decoder_compute);
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
         if (r->config.model[i].trace)

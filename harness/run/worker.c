@@ -726,6 +726,14 @@ static enum kvr_status answer_ratio(struct job *j, const struct kvr_abba *t)
     return add_own(j, "runtime_ratio", t->n_pairs, t->ratio, t->pair, t->n_pairs);
 }
 
+static enum kvr_status answer_pixels(struct job *j, int64_t ns)
+{
+    return ns == 0 || json_object_set_new(json_object_get(j->answer, "samples"), "pixels",
+                                          json_integer(ns)) == 0
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+}
+
 /* The network is freed first, and the decoder has its own memory accounting: it is not part of the
  * cell's memory. */
 static enum kvr_status decode_pixels(struct job *j, struct kvr_dev *dev,
@@ -746,9 +754,29 @@ static enum kvr_status decode_pixels(struct job *j, struct kvr_dev *dev,
         st = kvr_worker_memory_end(&j->memory, own, "decode");
     j->device_full = kvr_dev_was_full(own);
     kvr_dev_close(&own);
-    if (st == KVR_OK && ns &&
-        json_object_set_new(json_object_get(j->answer, "samples"), "pixels", json_integer(ns)))
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+    return st == KVR_OK ? answer_pixels(j, ns) : st;
+}
+
+/* Decodes each chunk while the next one is denoised. *decode_ns: what is not part of the rollout's time. */
+static enum kvr_status roll_and_decode(struct job *j, struct kvr_dev *dev,
+                                       const struct kvr_rollout_request *req,
+                                       const struct kvr_scheme *scheme,
+                                       struct kvr_rollout_result *r, int64_t *decode_ns)
+{
+    struct kvr_rollout_request both = *req;
+    struct kvr_pixels_done done;
+    struct kvr_pixels *p;
+    enum kvr_status st;
+
+    KVR_TRY(
+        kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, req->latent_frames, j->set.threads));
+    both.keep_latents = false;
+    both.chunk = kvr_pixels_give;
+    both.chunk_ctx = p;
+    st = kvr_rollout_run(dev, scheme, &both, NULL, NULL, r);
+    st = kvr_pixels_finish(&p, st, r, &done);
+    j->device_full = j->device_full || done.device_full;
+    *decode_ns = done.ns;
     return st;
 }
 
@@ -757,9 +785,10 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
                                   struct kvr_rollout_request *req, const struct kvr_scheme *scheme,
                                   struct kvr_probe *probe)
 {
-    struct kvr_rollout_result r;
+    struct kvr_rollout_result r = { 0 };
     struct kvr_abba ratio = { 0 };
     struct kvr_worker_pace pace = { 0 };
+    int64_t decode_ns = 0;
     enum kvr_status st;
 
     KVR_TRY(warm_up(j, dev, scheme, req));
@@ -769,8 +798,14 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
         req->phases = true;
     }
     kvr_host_peak_reset();
-    KVR_TRY(kvr_rollout_run(dev, scheme, req, NULL, NULL, &r));
-    st = answer_rollout(j, dev, &r);
+    if (j->set.overlap_decode && req->keep_latents)
+        st = roll_and_decode(j, dev, req, scheme, &r, &decode_ns);
+    else
+        st = kvr_rollout_run(dev, scheme, req, NULL, NULL, &r);
+    if (st == KVR_OK)
+        st = answer_rollout(j, dev, &r);
+    if (st == KVR_OK)
+        st = answer_pixels(j, decode_ns);
     if (st == KVR_OK && !probe)
         st = measure_ratio(j, dev, req, scheme, &ratio);
     if (st == KVR_OK && !probe && j->set.fps)
@@ -1023,6 +1058,8 @@ static enum kvr_status run_cell(struct job *j)
 
     if (st == KVR_OK)
         st = kvr_decoder_parse(j->set.decoder, &use.decoder);
+    if (st == KVR_OK)
+        st = kvr_compute_parse(j->set.decoder_compute, &use.decoder_compute);
     omp_set_num_threads(j->set.threads);
     if (st == KVR_OK)
         st = load_plugins(j);

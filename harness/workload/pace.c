@@ -68,11 +68,13 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
                              const char *path, struct kvr_pace *out)
 {
     const struct kvr_model_config *c = kvr_model_config(req->model);
+    const enum kvr_dtype type =
+        kind == KVR_DECODER_VAE ? kvr_model_decoder_compute(req->model) : KVR_F32;
     struct film f = { .p = out };
     enum kvr_status st;
 
     *out = (struct kvr_pace){ 0 };
-    KVR_TRY(kvr_decoder_open(&f.v, dev, kind, path, c->latent_h, c->latent_w));
+    KVR_TRY(kvr_decoder_open(&f.v, dev, kind, type, path, c->latent_h, c->latent_w));
     st = c->in_dim == kvr_decoder_channels(f.v)
              ? run(&f, dev, scheme, req)
              : kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d", path,

@@ -17,7 +17,7 @@ struct kvr_pace {
     size_t peak_bytes; /* of all tags, since the rollout began */
 };
 
-/* `path`: the decoder's weights. KVR_EFORMAT: they are for latents of other channels; KVR_ENAN: a pixel is
+/* `path`: the decoder's weights. Wan's VAE computes in kvr_model_decoder_compute(), TAEHV in F32. KVR_EFORMAT: they are for latents of other channels; KVR_ENAN: a pixel is
  * not finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,

@@ -1,10 +1,19 @@
-/* pixels.h - a rollout's latents to frames, by the model's decoder.
+/* pixels.h - a rollout's latents to frames, by the model's decoder: after the rollout, or chunk by
+ * chunk while the next one is denoised.
  *
  *     KVR_TRY(kvr_rollout_run(dev, scheme, &req, ..., &r));       req.keep_latents
  *     kvr_model_shed(model);                                      the network goes first
  *     KVR_TRY(kvr_rollout_pixels(dev2, model, req.latent_frames, &r, &decode_ns));
  *
- * After the rollout and apart from its time and, on a device of its own, from its memory. */
+ *     KVR_TRY(kvr_pixels_start(&p, KVR_CUDA, model, req.latent_frames, n_threads));
+ *     req.chunk = kvr_pixels_give;
+ *     req.chunk_ctx = p;
+ *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
+ *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
+ *
+ * The decoder has a device of its own: neither its memory nor, after the rollout, its time is the
+ * rollout's. Overlapped, it is a second thread, on CUDA with a second stream; the rollout's time
+ * includes what it loses by that. */
 #ifndef KVR_WORKLOAD_PIXELS_H
 #define KVR_WORKLOAD_PIXELS_H
 
@@ -15,5 +24,24 @@
  * nothing. */
 enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *m,
                                    int latent_frames, struct kvr_rollout_result *r, int64_t *ns);
+
+struct kvr_pixels;
+
+struct kvr_pixels_done {
+    int64_t ns;       /* to open the decoder, and from the rollout's end to the last frame */
+    bool device_full; /* kvr_dev_was_full */
+};
+
+/* Returns when the decoder is ready for latent_frames frames. The model has a decoder, and must stay
+ * until the end. n_threads: of the decoder, on the CPU. */
+enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
+                                 const struct kvr_model *m, int latent_frames, int n_threads);
+/* kvr_chunk_fn; ctx: struct kvr_pixels *. Copies the latents. */
+enum kvr_status kvr_pixels_give(void *ctx, int frame0, int n_frames, const float *latents);
+/* Waits for the last frame. `rollout` is the rollout's status: if it failed, the decoder stops at the
+ * next frame, and its status is returned. Else r gets the frames, as of kvr_rollout_pixels, or the
+ * decoder's error is returned. */
+enum kvr_status kvr_pixels_finish(struct kvr_pixels **p, enum kvr_status rollout,
+                                  struct kvr_rollout_result *r, struct kvr_pixels_done *done);
 
 #endif

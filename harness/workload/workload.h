@@ -25,6 +25,7 @@ enum kvr_forcing {
 };
 extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
 
+/* A finished chunk x0 [n_frames, frame_elems], of the host, until it returns. */
 typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const float *x0);
 
 /* One rollout: a prompt, a seed, a cache. */

@@ -11,6 +11,11 @@ json "the network's output is within 1e-5" '.tensors[] | select(.name | test("a\
 
 exits 0 "engine check in BF16" engine check "$fixture" --compute bf16 --json
 json "is another computation" '.ok and (.tensors[] | select(.name | test("a\\.flow$")) | .rel_l2 > 1e-3 and .rel_l2 <= 1.2e-2)'
+exits 0 "decoders in BF16" engine check tests/fixtures/wan_real --compute bf16 --json
+json "say the PSNR of their pixels" '[.tensors[] | select(.name | endswith("raw in bf16"))] | length == 4 and
+    all(.[]; .ok and .rel_l2 > 5e-3 and .rel_l2 <= 0.03 and ((.note | capture("(?<db>[0-9.]+) dB").db | tonumber) > 49))'
+exits 0 "Wan 2.2, too" engine check tests/fixtures/wan22 --compute bf16 --json
+json "is decoded in BF16" 'any(.tensors[]; .name == "raw in bf16" and .ok)'
 exits 2 "no such type" engine check "$fixture" --compute fp8
 says "names it" 'fp8'
 exits 2 "no such device" engine check "$fixture" --device tpu

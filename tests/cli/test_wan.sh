@@ -87,6 +87,28 @@ values() { od -An -v -tu1 -w1 -j $((8 + $(od -An -td8 -N8 "$1"))) "$1"; }
 check "the same pictures, but for roundings" test "$(paste <(values "${both[0]}") <(values "${both[1]}") |
     awk '{ d = $1 - $2; if (d < -1 || d > 1) far++; n += d != 0 } END { print (NR == 9 * 16 * 16 * 3 && !far && n < NR / 10) }')" = 1
 
+# Two chunks, decoded after the rollout or while the next one is denoised: the same bytes. In BF16, others.
+for device in cpu emulated; do
+    for how in overlap_decode=false overlap_decode=true decoder_compute=bf16; do
+        exits 0 "two chunks on $device, $how" run "$work/little.yaml" --db "$work/o-$device.db" --out "$work/o" -q --json \
+            --set device=$device --set frames=6 --set "$how"
+        json "a cell of its own" '.ok == 1 and .done_before == 0'
+    done
+    check "overlapped, the same frames; BF16 makes others" test "$(sql "$work/o-$device.db" "SELECT
+        count(DISTINCT sha256) FILTER (WHERE decoder_compute = 'f32'), count(DISTINCT sha256), count(*) FROM artifact
+        JOIN cell ON cell = key WHERE artifact.kind = 'frames'")" = "1|2|3"
+    check "overlapped, the decoder's time is what is left of it" test "$(sql "$work/o-$device.db" "SELECT
+        count(*) FROM sample JOIN cell ON cell = key WHERE sample.kind = 'pixels' AND ns > 0")" = 3
+done
+exits 0 "a report of the three" report --db "$work/o-cpu.db"
+check "names the decoder's type" grep -q 'bf16' "$out"
+frames_of() { sql "$work/o-cpu.db" "SELECT artifact.path FROM artifact JOIN cell ON cell = key WHERE artifact.kind = 'frames' AND $1 LIMIT 1"; }
+check "BF16's pixels are within 30 dB to 60 dB of F32's" test "$(paste <(values "$work/o/$(frames_of "decoder_compute = 'f32'")") \
+    <(values "$work/o/$(frames_of "decoder_compute = 'bf16'")") |
+    awk '{ d = ($1 - $2) / 255; s += d * d } END { db = -10 * log(s / NR) / log(10); print (db >= 30 && db <= 60) }')" = 1
+exits 2 "the tiny decoder in BF16" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv --set decoder_compute=bf16
+says "is refused" 'decoder taehv computes in f32, not bf16'
+
 # Packs are a device's: a sweep has one.
 exits 2 "devices are no axis" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set 'device=[cpu, emulated]'
 says "says so" 'device'

@@ -165,7 +165,7 @@ START_TEST(convolving)
         frame[t] = drawn(in, (uint32_t)(3 + t));
         f[t] = (struct kvr_conv_frame){ both_in(frame[t], (size_t)in * sizeof(float)), stride };
     }
-    kvr_conv_cuda_run(both_stream, &c, f,
+    kvr_conv_cuda_run(both_stream, KVR_F32, &c, f,
                       both_in(w, (size_t)(c.out * around * c.in) * sizeof(float)),
                       both_in(bias, (size_t)c.out * sizeof(float)), d_y);
     both_get(got, d_y, (size_t)n * sizeof(float), "convolution");
@@ -201,7 +201,7 @@ START_TEST(pixel_norms)
         float *d_y = both_out(size);
 
         kvr_vae_ops_cpu.norm(NULL, N, C, silu, x, gamma, want);
-        kvr_pixel_norm_cuda(both_stream, N, C, silu, both_in(x, size),
+        kvr_pixel_norm_cuda(both_stream, KVR_F32, N, C, silu, both_in(x, size),
                             both_in(gamma, (size_t)C * sizeof(float)), d_y);
         both_get(got, d_y, size, "pixel norm");
         for (int i = 0; i < N * C; i++) {
@@ -273,7 +273,7 @@ START_TEST(spreading_a_level)
                 if (f / 4 % times == spreads[_i].which)
                     want[(y * 2 * W + x) * out + o] += from[p * in + c];
             }
-    kvr_spread_cuda(both_stream, H, W, in, out, times, spreads[_i].which,
+    kvr_spread_cuda(both_stream, KVR_F32, H, W, in, out, times, spreads[_i].which,
                     both_in(from, (size_t)n_in * sizeof *from), d_to);
     both_get(got, d_to, size, "spread");
     kvr_vae_ops_cpu.spread(NULL, H, W, in, out, times, spreads[_i].which, from, to);
@@ -296,7 +296,7 @@ START_TEST(taking_patches_apart)
     float *d_to = both_out(sizeof to);
 
     kvr_vae_ops_cpu.unpatch(NULL, H, W, from, to);
-    kvr_unpatch_cuda(both_stream, H, W, both_in(from, sizeof to), d_to);
+    kvr_unpatch_cuda(both_stream, KVR_F32, H, W, both_in(from, sizeof to), d_to);
     both_get(got, d_to, sizeof got, "pixels");
     for (int c = 0; c < 3; c++)
         for (int r = 0; r < 2; r++)
@@ -390,7 +390,7 @@ START_TEST(around_a_convolution)
     const struct kvr_conv_frame f = { both_in(x, (size_t)n * sizeof *x), STRIDE };
     float *d_rows = both_out(sizeof got), *d_y = both_out(sizeof y);
 
-    kvr_frame_rows_cuda(both_stream, &c, &f, FIRST, ROWS, d_rows);
+    kvr_frame_rows_cuda(both_stream, KVR_F32, &c, 1, &f, FIRST, ROWS, d_rows);
     both_get(got, d_rows, sizeof got, "rows");
     for (int i = 0; i < ROWS * W * IN; i++) {
         const int row = FIRST + i / IN / W, column = i / IN % W;
@@ -398,7 +398,7 @@ START_TEST(around_a_convolution)
 
         ck_assert(got[i] == (inside ? x[(row / 2 * (W / 2) + column / 2) * STRIDE + i % IN] : 0));
     }
-    kvr_bias_rows_cuda(both_stream, 7, 5, both_in(bias, 5 * sizeof *bias), d_y);
+    kvr_bias_rows_cuda(both_stream, KVR_F32, 7, 5, both_in(bias, 5 * sizeof *bias), d_y);
     both_get(y, d_y, sizeof y, "bias");
     for (int i = 0; i < 7 * 5; i++)
         ck_assert(y[i] == bias[i % 5]);
@@ -417,7 +417,7 @@ START_TEST(how_far_apart)
     float *d_x = both_out(N * sizeof *x), *d_pair = both_out(sizeof pair);
     double sum = 0;
 
-    kvr_any_numbers_cuda(both_stream, N, d_x);
+    kvr_any_numbers_cuda(both_stream, KVR_F32, N, d_x);
     both_get(x, d_x, N * sizeof *x, "numbers");
     for (int i = 0; i < N; i++) {
         ck_assert(x[i] >= -1 && x[i] <= 1);
@@ -430,7 +430,7 @@ START_TEST(how_far_apart)
 
         memcpy(other, x, N * sizeof *x);
         other[at] = k % 2 ? NAN : x[at] + 3;
-        kvr_furthest_cuda(both_stream, N, both_in(other, N * sizeof *x), d_x, d_pair);
+        kvr_furthest_cuda(both_stream, KVR_F32, N, both_in(other, N * sizeof *x), d_x, d_pair);
         both_get(pair, d_pair, sizeof pair, "furthest");
         for (int i = 0; i < KVR_FURTHEST; i++) {
             d = pair[i][0] > d || isnan(pair[i][0]) ? pair[i][0] : d;
@@ -456,7 +456,8 @@ START_TEST(attention_of_pixels)
     const size_t out_size = (size_t)(3 * n * d) * sizeof(float);
     float *qkv = drawn(3 * n * d, 1), *want = floats((size_t)(3 * n * d)),
           *got = floats((size_t)(n * d));
-    float *scores = floats((size_t)kvr_vae_ops_cpu.score_floats(1, n)), *d_out = both_out(out_size);
+    float *scores = floats((size_t)kvr_vae_ops_cpu.score_floats(1, n, d)),
+          *d_out = both_out(out_size);
     float *d_scores = both_out((size_t)n * (size_t)n * sizeof(float));
     const float *d_qkv = both_in(qkv, out_size);
     const double most = largest(qkv, 3 * n * d), S = sqrt((double)d) * most * most;
@@ -472,6 +473,179 @@ START_TEST(attention_of_pixels)
     free(qkv);
     free(want);
     free(got);
+    free(scores);
+}
+END_TEST
+
+/* ---- frames in BF16 --------------------------------------------------------------------------- */
+
+static kvr_bf16 *drawn_bf16(int64_t n, uint32_t seed)
+{
+    kvr_bf16 *to = malloc((size_t)n * sizeof *to);
+    float *x = drawn(n, seed);
+
+    kvr_from_f32(to, KVR_BF16, x, (size_t)n);
+    free(x);
+    return to;
+}
+
+/* One rounding of nearly the same number: the same, or its neighbour. */
+static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, double besides,
+                       const char *what)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double a = (double)kvr_bf16_to_f32(want[i]), b = (double)kvr_bf16_to_f32(got[i]);
+
+        if (!(fabs(a - b) <= 0x1p-7 * fabs(a) + besides))
+            ck_abort_msg("%s[%lld]: %g on the CPU, %g on CUDA", what, (long long)i, a, b);
+    }
+}
+
+/* Norms of an even and an odd number of channels; sums of 8 at a time and of one. */
+START_TEST(norms_and_sums_in_bf16)
+{
+    static const int widths[] = { 7, 32, 100 };
+    enum { N = 24 };
+    const int C = widths[_i], n = N * C;
+    const size_t size = (size_t)n * sizeof(kvr_bf16);
+    kvr_bf16 *x = drawn_bf16(n, 1), *y = drawn_bf16(n, 2), *want = malloc(size),
+             *got = malloc(size);
+    float *gamma = drawn(C, 3);
+    void *d_x;
+
+    for (int silu = 0; silu < 2; silu++) {
+        kvr_bf16 *d_y = both_out(size);
+
+        kvr_vae_ops_cpu_bf16.norm(NULL, N, C, silu, x, gamma, want);
+        kvr_pixel_norm_cuda(both_stream, KVR_BF16, N, C, silu, both_in(x, size),
+                            both_in(gamma, (size_t)C * sizeof(float)), d_y);
+        both_get(got, d_y, size, "pixel norm");
+        neighbours(want, got, n, 1e-5, "pixel norm");
+    }
+    for (int odd = 0; odd < 2; odd++) {
+        d_x = both_inout(x, size);
+        memcpy(want, x, size);
+        kvr_vae_ops_cpu_bf16.add(NULL, n - odd, y, want);
+        kvr_add_pixels_cuda(both_stream, KVR_BF16, n - odd, both_in(y, size), d_x);
+        both_get(got, d_x, size, "sum");
+        ck_assert_mem_eq(want, got, size);
+    }
+    both_free();
+    free(x);
+    free(y);
+    free(want);
+    free(got);
+    free(gamma);
+}
+END_TEST
+
+/* Sums in F32: those of 4 at a time, and of one. */
+START_TEST(sums_of_pixels)
+{
+    enum { N = 1028 };
+    float *x = drawn(N, 1), *y = drawn(N, 2), got[N], want[N];
+
+    for (int odd = 0; odd < 2; odd++) {
+        float *d_x = both_inout(x, sizeof got);
+
+        memcpy(want, x, sizeof want);
+        kvr_vae_ops_cpu.add(NULL, N - odd, y, want);
+        kvr_add_pixels_cuda(both_stream, KVR_F32, N - odd, both_in(y, sizeof got), d_x);
+        both_get(got, d_x, sizeof got, "sum");
+        ck_assert_mem_eq(want, got, sizeof got);
+    }
+    both_free();
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* The CPU's bytes, which for F32 are those of the definition. */
+START_TEST(around_a_level_in_bf16)
+{
+    enum { H = 3, W = 5, N_P = 12 * H * W };
+    const int in = spreads[_i].in, out = spreads[_i].out, times = spreads[_i].times;
+    const int64_t n_in = (int64_t)H * W * in, n = (int64_t)4 * H * W * out;
+    const size_t size = (size_t)n * sizeof(kvr_bf16);
+    kvr_bf16 *from = drawn_bf16(n_in, 1), *to = drawn_bf16(n, 2), *got = malloc(size);
+    kvr_bf16 *patches = drawn_bf16(N_P, 3), pixels[N_P], got_pixels[N_P];
+    kvr_bf16 *d_to = both_inout(to, size), *d_pixels = both_out(sizeof pixels);
+
+    kvr_spread_cuda(both_stream, KVR_BF16, H, W, in, out, times, spreads[_i].which,
+                    both_in(from, (size_t)n_in * sizeof *from), d_to);
+    both_get(got, d_to, size, "spread");
+    kvr_vae_ops_cpu_bf16.spread(NULL, H, W, in, out, times, spreads[_i].which, from, to);
+    ck_assert_mem_eq(to, got, size);
+    kvr_unpatch_cuda(both_stream, KVR_BF16, H, W, both_in(patches, sizeof pixels), d_pixels);
+    both_get(got_pixels, d_pixels, sizeof pixels, "pixels");
+    kvr_vae_ops_cpu_bf16.unpatch(NULL, H, W, patches, pixels);
+    ck_assert_mem_eq(pixels, got_pixels, sizeof pixels);
+    both_free();
+    free(from);
+    free(to);
+    free(got);
+    free(patches);
+}
+END_TEST
+
+/* Rows of three frames side by side, the oldest not there; 8 channels are a vector, 5 are not. Padded
+ * channels are cut off again. */
+START_TEST(rows_of_all_taps)
+{
+    enum { H = 5, W = 3, FIRST = -1, ROWS = 4, TAPS = 3 };
+    const int in = _i ? 8 : 5;
+    const struct kvr_conv_shape c = {
+        .in = in, .out = 3, .taps = TAPS, .kernel = 3, .height = H, .width = W, .up = 1
+    };
+    const int64_t n = (int64_t)H * W * in, n_rows = (int64_t)ROWS * W * TAPS * in;
+    const size_t size = (size_t)n * sizeof(kvr_bf16);
+    kvr_bf16 *x[TAPS] = { NULL, drawn_bf16(n, 1), drawn_bf16(n, 2) };
+    kvr_bf16 *got = malloc((size_t)n_rows * sizeof *got), narrow[H * W * 3];
+    const struct kvr_conv_frame f[TAPS] = { { NULL, in },
+                                            { both_in(x[1], size), in },
+                                            { both_in(x[2], size), in } };
+    kvr_bf16 *d_rows = both_out((size_t)n_rows * sizeof *got), *d_narrow = both_out(sizeof narrow);
+
+    kvr_frame_rows_cuda(both_stream, KVR_BF16, &c, TAPS, f, FIRST, ROWS, d_rows);
+    both_get(got, d_rows, (size_t)n_rows * sizeof *got, "rows");
+    for (int64_t i = 0; i < n_rows; i++) {
+        const int64_t pixel = i / (TAPS * in), row = FIRST + pixel / W;
+        const kvr_bf16 *frame = x[i / in % TAPS];
+
+        ck_assert_int_eq(
+            got[i], frame && row >= 0 && row < H ? frame[(row * W + pixel % W) * in + i % in] : 0);
+    }
+    kvr_narrow_rows_cuda(both_stream, H * W, in, 3, both_in(x[1], size), d_narrow);
+    both_get(narrow, d_narrow, sizeof narrow, "pixels");
+    for (int i = 0; i < H * W * 3; i++)
+        ck_assert_int_eq(narrow[i], x[1][i / 3 * in + i % 3]);
+    both_free();
+    free(x[1]);
+    free(x[2]);
+    free(got);
+}
+END_TEST
+
+/* In F32 inside, so one rounding apart. */
+START_TEST(attention_of_pixels_in_bf16)
+{
+    enum { N = 77, D = 20 };
+    const size_t size = (size_t)3 * N * D * sizeof(kvr_bf16);
+    kvr_bf16 *qkv = drawn_bf16(3 * N * D, 1), want[N * D], got[N * D];
+    const size_t on_host = (size_t)kvr_vae_ops_cpu_bf16.score_floats(1, N, D),
+                 there = (size_t)kvr_vae_ops_cuda_bf16.score_floats(1, N, D);
+    float *scores = floats(on_host);
+    kvr_bf16 *d_out = both_out(sizeof got);
+
+    ck_assert_int_eq(kvr_vae_ops_cpu_bf16.attend(NULL, 1, N, D, qkv, scores, want), KVR_OK);
+    ck_assert_int_eq(kvr_vae_ops_cuda_bf16.attend(both_dev, 1, N, D, both_in(qkv, size),
+                                                  both_out(there * sizeof(float)), d_out),
+                     KVR_OK);
+    ck_assert_msg(kvr_stream_sync(kvr_dev_stream(both_dev)) == KVR_OK, "%s", kvr_error());
+    both_get(got, d_out, sizeof got, "attention of pixels");
+    neighbours(want, got, N * D, 1e-5, "attention of pixels");
+    both_free();
+    free(qkv);
     free(scores);
 }
 END_TEST
@@ -493,5 +667,10 @@ TCase *cases_wan(void)
     tcase_add_test(tc, around_a_convolution);
     tcase_add_test(tc, how_far_apart);
     tcase_add_loop_test(tc, attention_of_pixels, 0, 4);
+    tcase_add_test(tc, sums_of_pixels);
+    tcase_add_loop_test(tc, norms_and_sums_in_bf16, 0, 3);
+    tcase_add_loop_test(tc, around_a_level_in_bf16, 0, sizeof spreads / sizeof spreads[0]);
+    tcase_add_loop_test(tc, rows_of_all_taps, 0, 2);
+    tcase_add_test(tc, attention_of_pixels_in_bf16);
     return tc;
 }

@@ -23,6 +23,7 @@ static void use_fake(void)
 }
 
 struct rig {
+    enum kvr_dtype type;
     struct kvr_dev *dev;
     struct kvr_conv_room *room;
     struct kvr_conv *conv;
@@ -43,6 +44,9 @@ static const struct job jobs[] = {
     /* of doubled frames: one band of 6 rows, and four of 35 */
     { { .in = 4, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 9 },
     { { .in = 2, .out = 2, .taps = 1, .kernel = 3, .height = 140, .width = 2, .up = 2 }, 1, 4 },
+    /* vectors of 8 channels, and as many of the output as tensor cores want */
+    { { .in = 8, .out = 16, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 8 },
+    { { .in = 8, .out = 8, .taps = 1, .kernel = 1, .height = 3, .width = 4, .up = 1 }, 1, 8 },
 };
 enum { N_JOBS = sizeof jobs / sizeof *jobs };
 
@@ -56,21 +60,27 @@ static float *drawn(int64_t n, int key)
     return x;
 }
 
-static enum kvr_status rig_open(struct rig *r, enum kvr_backend backend, const struct job *j)
+static enum kvr_status rig_open_as(struct rig *r, enum kvr_backend backend, enum kvr_dtype type,
+                                   const struct job *j)
 {
     const struct kvr_conv_shape *s = &j->s;
     float *w = drawn((int64_t)s->out * s->in * s->taps * s->kernel * s->kernel, 1);
     float *bias = drawn(s->out, 2);
     enum kvr_status st;
 
-    *r = (struct rig){ 0 };
+    *r = (struct rig){ .type = type };
     ck_assert_int_eq(kvr_dev_open(&r->dev, backend), KVR_OK);
-    st = kvr_conv_room_open(&r->room, r->dev);
+    st = kvr_conv_room_open(&r->room, r->dev, type);
     if (st == KVR_OK)
         st = kvr_conv_open(&r->conv, r->room, s, w, bias);
     free(w);
     free(bias);
     return st;
+}
+
+static enum kvr_status rig_open(struct rig *r, enum kvr_backend backend, const struct job *j)
+{
+    return rig_open_as(r, backend, KVR_F32, j);
 }
 
 static void rig_close(struct rig *r)
@@ -87,31 +97,46 @@ static void rig_close(struct rig *r)
     kvr_dev_close(&r->dev);
 }
 
-/* Into y [height, width, out], malloc'ed. */
+/* n values drawn by `key` into memory of the rig's device, in its type. */
+static void put_drawn(struct rig *r, struct kvr_buf *to, int64_t n, int key)
+{
+    const size_t bytes = (size_t)n * kvr_dtype_size(r->type);
+    float *x = drawn(n, key);
+    void *raw = malloc(bytes);
+
+    kvr_from_f32(raw, r->type, x, (size_t)n);
+    ck_assert_int_eq(kvr_buf_alloc(to, r->dev, KVR_MEM_ACT, bytes), KVR_OK);
+    ck_assert_int_eq(kvr_dev_put(r->dev, to->p, raw, bytes), KVR_OK);
+    free(raw);
+    free(x);
+}
+
+/* Into y [height, width, out], floats, malloc'ed. */
 static enum kvr_status convolve(struct rig *r, const struct job *j, float **y)
 {
     const struct kvr_conv_shape *s = &j->s;
     const int64_t n = (int64_t)(s->height / s->up) * (s->width / s->up) * j->stride;
-    const size_t n_y = (size_t)s->height * (size_t)s->width * (size_t)s->out * sizeof **y;
+    const size_t n_y = (size_t)s->height * (size_t)s->width * (size_t)s->out;
+    const size_t bytes = n_y * kvr_dtype_size(r->type);
     struct kvr_conv_frame f[3] = { 0 };
+    void *raw = malloc(bytes);
     enum kvr_status st;
 
-    *y = malloc(n_y);
-    ck_assert_int_eq(kvr_buf_alloc(&r->y, r->dev, KVR_MEM_ACT, n_y), KVR_OK);
+    *y = malloc(n_y * sizeof **y);
+    ck_assert_int_eq(kvr_buf_alloc(&r->y, r->dev, KVR_MEM_ACT, bytes), KVR_OK);
     for (int t = s->taps - j->there; t < s->taps; t++) {
-        float *x = drawn(n, 3 + t);
-
-        ck_assert_int_eq(kvr_buf_alloc(&r->x[t], r->dev, KVR_MEM_ACT, (size_t)n * sizeof(float)),
-                         KVR_OK);
-        ck_assert_int_eq(kvr_dev_put(r->dev, r->x[t].p, x, (size_t)n * sizeof *x), KVR_OK);
+        put_drawn(r, &r->x[t], n, 3 + t);
         f[t] = (struct kvr_conv_frame){ r->x[t].p, j->stride };
-        free(x);
     }
     st = kvr_conv_run(r->conv, f, r->y.p);
-    if (st != KVR_OK)
-        return st;
-    ck_assert_msg(kvr_dev_sync(r->dev) == KVR_OK, "%s", kvr_error());
-    return kvr_dev_get(r->dev, *y, r->y.p, n_y);
+    if (st == KVR_OK) {
+        ck_assert_msg(kvr_dev_sync(r->dev) == KVR_OK, "%s", kvr_error());
+        st = kvr_dev_get(r->dev, raw, r->y.p, bytes);
+    }
+    if (st == KVR_OK)
+        kvr_to_f32(*y, raw, r->type, n_y);
+    free(raw);
+    return st;
 }
 
 /* Sums of up to 135 products below 1/4 in F32, in some order: 135 x 2^-24 x 34 is 3e-4, seen are
@@ -172,6 +197,85 @@ START_TEST(as_on_the_cpu)
 }
 END_TEST
 
+/* Values that may round to neighbours in BF16, and by how much they may be off besides: some differ,
+ * most do not. */
+static void as_rounded(const struct job *j, const float *want, const float *got, double besides)
+{
+    const int64_t n = (int64_t)j->s.height * j->s.width * j->s.out;
+    int64_t same = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double off = fabs((double)want[i] - (double)got[i]);
+
+        ck_assert_msg(off <= 0x1p-7 * fabs((double)want[i]) + besides, "[%lld] %g, want %g",
+                      (long long)i, (double)got[i], (double)want[i]);
+        same += off == 0;
+    }
+    ck_assert_int_ge(same, n - n / 8);
+}
+
+/* In BF16 the CPU, the library and the own kernel multiply the same rounded numbers and round each sum
+ * once: two sums of 135 products in F32 are 1e-6 apart at most, as above. */
+START_TEST(in_bf16)
+{
+    const struct job *j = &jobs[_i];
+    const bool in_place = j->s.taps == 1 && j->s.up == 1 && j->s.out % 8 == 0;
+    float *want, *got[2], *exact;
+    struct kvr_mem_stats mem;
+    struct rig r;
+    long before;
+
+    use_fake();
+    ck_assert_int_eq(rig_open(&r, KVR_CPU, j), KVR_OK);
+    ck_assert_int_eq(convolve(&r, j, &exact), KVR_OK);
+    rig_close(&r);
+    ck_assert_msg(rig_open_as(&r, KVR_CPU, KVR_BF16, j) == KVR_OK, "%s", kvr_error());
+    ck_assert_ptr_nonnull(strstr(kvr_conv_room_library(r.room), "BF16"));
+    ck_assert_int_eq(convolve(&r, j, &want), KVR_OK);
+    rig_close(&r);
+    ck_assert_msg(rig_open_as(&r, KVR_CUDA, KVR_BF16, j) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(kvr_conv_room_library(r.room), "cuDNN 9.10, BF16");
+    kvr_mem_stats(r.dev, &mem);
+    ck_assert_int_eq(mem.live[KVR_MEM_SCRATCH] == 4096, in_place);
+    before = convolutions();
+    ck_assert_msg(convolve(&r, j, &got[0]) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(convolutions() - before, j->s.height == 140 ? 4 : 1); /* all taps at once */
+    rig_close(&r);
+    setenv("KVREEL_CUDNN", "none", 1);
+    ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, KVR_BF16, j), KVR_OK);
+    ck_assert_ptr_nonnull(strstr(kvr_conv_room_library(r.room), "kvreel, BF16 (cuDNN: disabled"));
+    ck_assert_int_eq(convolve(&r, j, &got[1]), KVR_OK);
+    rig_close(&r);
+    as_rounded(j, want, got[0], 1e-6);
+    as_rounded(j, want, got[1], 1e-6);
+    /* Factors off by 2^-9 each, below 1/4, and the last rounding: by chance far less. */
+    ck_assert_msg(furthest(j, want, exact) <= 135 * 0x1p-10 && furthest(j, want, exact) > 0, "%g",
+                  furthest(j, want, exact));
+    free(exact);
+    free(want);
+    free(got[0]);
+    free(got[1]);
+}
+END_TEST
+
+/* In BF16, too, the library is held to the own kernel. */
+START_TEST(wrong_in_bf16)
+{
+    const struct job *j = &jobs[1];
+    struct rig r;
+
+    use_fake();
+    setenv("KVR_TEST_CUDNN", "wrong", 1);
+    ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, KVR_BF16, j), KVR_OK);
+    ck_assert_ptr_nonnull(
+        strstr(kvr_conv_room_library(r.room),
+               "cuDNN 9.10, BF16, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 "
+               "channels, 3 x 3, differs "));
+    rig_close(&r);
+    unsetenv("KVR_TEST_CUDNN");
+}
+END_TEST
+
 /* What the library is, what it does, and what is said of it. */
 static const struct {
     const char *library, *does, *said;
@@ -185,7 +289,8 @@ static const struct {
       "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: algorithms: CUDNN_STATUS_NOT_SUPPORTED "
       "(3000))" },
     { "fake", "wrong",
-      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 channels, 3 x 3, differs "
+      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 channels, 3 x 3, "
+      "differs "
       "from kvreel's own kernel by 0.000" },
     { "fake", "nan", "differs from kvreel's own kernel by nan of the largest output" },
     { "fake", "fails", "CUDNN_STATUS_EXECUTION_FAILED (5000))" },
@@ -297,6 +402,8 @@ int main(void)
 
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, as_on_the_cpu, 0, N_JOBS);
+    tcase_add_loop_test(tc, in_bf16, 0, N_JOBS);
+    tcase_add_test(tc, wrong_in_bf16);
     tcase_add_loop_test(tc, by_the_own_kernel, 0, sizeof without / sizeof *without);
     tcase_add_test(tc, a_late_failure);
     tcase_add_test(tc, apart);

@@ -40,11 +40,16 @@ struct rig {
     struct kvr_vae *v;
 };
 
-static void rig_open(struct rig *r, int backend, int h, int w)
+static void rig_open_as(struct rig *r, int backend, enum kvr_dtype type, int h, int w)
 {
     ck_assert_int_eq(kvr_dev_open(&r->dev, (enum kvr_backend)backend), KVR_OK);
-    ck_assert_msg(kvr_vae_open(&r->v, r->dev, FOLDER "Wan2.1_VAE_tiny.pth", h, w) == KVR_OK, "%s",
-                  kvr_error());
+    ck_assert_msg(kvr_vae_open(&r->v, r->dev, type, FOLDER "Wan2.1_VAE_tiny.pth", h, w) == KVR_OK,
+                  "%s", kvr_error());
+}
+
+static void rig_open(struct rig *r, int backend, int h, int w)
+{
+    rig_open_as(r, backend, KVR_F32, h, w);
 }
 
 static void rig_close(struct rig *r)
@@ -262,6 +267,38 @@ START_TEST(on_a_device)
 }
 END_TEST
 
+/* In BF16 some 30 layers round frames and weights four times each, 2^-9 / sqrt(3) every time. Independent
+ * errors add up as their root, sqrt(120) 1.1e-3 = 1.2e-2; these weights, of 4 channels, double that:
+ * by layer it grows from 3.5e-3 to 2.5e-2. */
+START_TEST(in_bf16)
+{
+    struct kvr_tensor z, raw;
+    struct kvr_mem_stats mem;
+    struct kvr_vae_cost cost;
+    struct film f, again;
+    struct rig r;
+    double off;
+
+    get("a.z", &z);
+    get("a.raw", &raw);
+    rig_open_as(&r, _i, KVR_BF16, 3, 2);
+    f = decode(&r, &z, 2);
+    off = film_apart(&f, &raw, 1, 0);
+    ck_assert_msg(off <= 3.5e-2 && off >= 1e-3, "%g", off);
+    for (int64_t i = 0; i < f.n * f.n_frame; i++)
+        ck_assert(kvr_bf16_to_f32(kvr_f32_to_bf16(f.y[i])) == f.y[i]);
+    kvr_mem_stats(r.dev, &mem);
+    kvr_vae_cost(16, BASE, 3, 2, &cost);
+    ck_assert_uint_eq(mem.live[KVR_MEM_ACT], (cost.states + cost.frames) / 2);
+    kvr_vae_reset(r.v);
+    again = decode(&r, &z, 1);
+    ck_assert(memcmp(f.y, again.y, (size_t)f.n_frame * sizeof(float)) == 0);
+    free(f.y);
+    free(again.y);
+    rig_close(&r);
+}
+END_TEST
+
 /* Another clip after a reset, and other threads, change no byte. */
 START_TEST(the_same_bytes)
 {
@@ -340,10 +377,11 @@ START_TEST(refused)
     struct kvr_vae *v;
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_int_eq(kvr_vae_open(&v, dev, FOLDER "umt5.safetensors", 3, 2), KVR_EFORMAT);
+    ck_assert_int_eq(kvr_vae_open(&v, dev, KVR_F32, FOLDER "umt5.safetensors", 3, 2), KVR_EFORMAT);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "decoder.head.2.weight"));
-    ck_assert_int_eq(kvr_vae_open(&v, dev, FOLDER "none.pth", 3, 2), KVR_ENOTFOUND);
-    ck_assert_int_eq(kvr_vae_open(&v, dev, FOLDER "Wan2.1_VAE_tiny.pth", 0, 2), KVR_EINVAL);
+    ck_assert_int_eq(kvr_vae_open(&v, dev, KVR_F32, FOLDER "none.pth", 3, 2), KVR_ENOTFOUND);
+    ck_assert_int_eq(kvr_vae_open(&v, dev, KVR_F32, FOLDER "Wan2.1_VAE_tiny.pth", 0, 2),
+                     KVR_EINVAL);
     ck_assert_ptr_null(v);
     kvr_dev_close(&dev);
 }
@@ -360,6 +398,7 @@ int main(void)
     tcase_add_test(tc, bytes_as_recorded);
     tcase_add_loop_test(tc, layers_and_states, 0, KVR_N_BACKENDS);
     tcase_add_test(tc, on_a_device);
+    tcase_add_loop_test(tc, in_bf16, 0, KVR_N_BACKENDS);
     tcase_add_test(tc, the_same_bytes);
     tcase_add_loop_test(tc, memory, 0, KVR_N_BACKENDS);
     tcase_add_test(tc, real_sizes);

@@ -1,22 +1,32 @@
 /* fake_cudnn_conv.c - stands in for the convolutions of NVIDIA's cuDNN on the emulated device: of one
  * image, channels last, in float64. No plug-in.
  *
- * It offers three ways: one that is not the same every time, one that is wrong by a thousandth, and
- * a right one that takes work space. KVR_TEST_CUDNN says what it does besides: "wrong" (all of them
+ * It offers three ways: one that is not the same every time, one that is wrong by a thousandth (in
+ * BF16 by a twentieth), and a right one that takes work space. BF16 wants the math of tensor cores,
+ * F32 that without TF32, as on a device. KVR_TEST_CUDNN says what it does besides: "wrong" (all of them
  * are), "nan", "refuses" (no way), "dead" (no context), "fails" (to compute). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/dtype.h"
 #include "harness/device/stream.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { FAILED = 5000, NOT_SUPPORTED = 3000, WORKSPACE = 4096, FMA_MATH = 3, NHWC = 1 };
+enum {
+    FAILED = 5000,
+    NOT_SUPPORTED = 3000,
+    WORKSPACE = 4096,
+    FMA_MATH = 3,
+    TENSOR_MATH = 1,
+    NHWC = 1
+};
+enum { FLOATS = 0, BFLOATS = 9 };            /* types */
 enum { CHANGING = 2, WRONG = 6, RIGHT = 1 }; /* algorithms */
 
 struct shape { /* of a tensor, or of weights: out, in, rows, columns */
-    int n, c, h, w;
+    int n, c, h, w, type;
 };
 struct convolution {
     int pad_h, pad_w, math;
@@ -95,8 +105,8 @@ EXPORT int cudnnSetTensor4dDescriptor(struct shape *t, int layout, int type, int
 EXPORT int cudnnSetTensor4dDescriptor(struct shape *t, int layout, int type, int n, int c, int h,
                                       int w)
 {
-    *t = (struct shape){ n, c, h, w };
-    return layout == NHWC && type == 0 && n == 1 ? 0 : NOT_SUPPORTED;
+    *t = (struct shape){ n, c, h, w, type };
+    return layout == NHWC && (type == FLOATS || type == BFLOATS) && n == 1 ? 0 : NOT_SUPPORTED;
 }
 
 EXPORT int cudnnDestroyTensorDescriptor(void *t);
@@ -116,8 +126,8 @@ EXPORT int cudnnSetFilter4dDescriptor(struct shape *f, int type, int layout, int
 EXPORT int cudnnSetFilter4dDescriptor(struct shape *f, int type, int layout, int k, int c, int h,
                                       int w)
 {
-    *f = (struct shape){ k, c, h, w };
-    return layout == NHWC && type == 0 ? 0 : NOT_SUPPORTED;
+    *f = (struct shape){ k, c, h, w, type };
+    return layout == NHWC && (type == FLOATS || type == BFLOATS) ? 0 : NOT_SUPPORTED;
 }
 
 EXPORT int cudnnDestroyFilterDescriptor(void *f);
@@ -160,8 +170,8 @@ EXPORT int cudnnDestroyConvolutionDescriptor(void *v)
 static bool fits(const struct shape *x, const struct shape *w, const struct convolution *v,
                  const struct shape *y)
 {
-    return x->c == w->c && y->c == w->n && y->h == x->h + 2 * v->pad_h - w->h + 1 &&
-           y->w == x->w + 2 * v->pad_w - w->w + 1;
+    return x->type == w->type && x->type == y->type && x->c == w->c && y->c == w->n &&
+           y->h == x->h + 2 * v->pad_h - w->h + 1 && y->w == x->w + 2 * v->pad_w - w->w + 1;
 }
 
 EXPORT int cudnnGetConvolutionForwardAlgorithm_v7(void *c, const struct shape *x,
@@ -225,16 +235,41 @@ static double at(const struct shape *x, const float *xs, const struct shape *w, 
     return sum;
 }
 
-/* What a device's memory holds, here. */
-static float *fetch(const void *from, size_t n)
+static enum kvr_dtype type_of(const struct shape *s)
 {
-    float *x = malloc(n * sizeof *x);
+    return s->type == BFLOATS ? KVR_BF16 : KVR_F32;
+}
 
-    if (x && kvr_device_get(stream, x, from, n * sizeof *x) != KVR_OK) {
+/* What a device's memory holds, here. */
+static float *fetch(const void *from, const struct shape *s)
+{
+    const size_t n = count(s), bytes = n * kvr_dtype_size(type_of(s));
+    float *x = malloc(n * sizeof *x);
+    void *raw = malloc(bytes);
+    const bool ok = x && raw && kvr_device_get(stream, raw, from, bytes) == KVR_OK;
+
+    if (ok)
+        kvr_to_f32(x, raw, type_of(s), n);
+    free(raw);
+    if (!ok) {
         free(x);
         return NULL;
     }
     return x;
+}
+
+/* The reverse. */
+static bool store(void *to, const struct shape *s, const float *x)
+{
+    const size_t n = count(s), bytes = n * kvr_dtype_size(type_of(s));
+    void *raw = malloc(bytes);
+    bool ok = raw != NULL;
+
+    if (ok)
+        kvr_from_f32(raw, type_of(s), x, n);
+    ok = ok && kvr_device_put(stream, to, raw, bytes) == KVR_OK;
+    free(raw);
+    return ok;
 }
 
 EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct shape *x,
@@ -247,8 +282,11 @@ EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct sha
                                    const struct convolution *v, int algo, void *workspace,
                                    size_t bytes, const float *beta, const struct shape *y, void *ys)
 {
-    const double off = algo == WRONG || told("wrong") || v->math != FMA_MATH ? 1.001 : 1;
-    float *from = fetch(xs, count(x)), *weights = fetch(ws, count(w)), *to = fetch(ys, count(y));
+    const bool half = y->type == BFLOATS;
+    const double off = algo == WRONG || told("wrong") || v->math != (half ? TENSOR_MATH : FMA_MATH)
+                           ? (half ? 1.05 : 1.001)
+                           : 1;
+    float *from = fetch(xs, x), *weights = fetch(ws, w), *to = fetch(ys, y);
     static const char scratch[WORKSPACE];
     bool ok = c == &stream && from && weights && to && !told("fails");
 
@@ -265,7 +303,7 @@ EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct sha
     }
     if (ok && told("nan"))
         to[count(y) / 2] = NAN;
-    ok = ok && kvr_device_put(stream, ys, to, count(y) * sizeof *to) == KVR_OK;
+    ok = ok && store(ys, y, to);
     free(from);
     free(weights);
     free(to);

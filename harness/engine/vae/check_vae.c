@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,12 @@
 #include "harness/engine/vae/encoder.h"
 #include "harness/engine/vae/vae.h"
 
-/* Float32 against float64 is 1e-6; the decoder computes in F32 whatever linear layers compute in. */
+/* Float32 against float64 is 1e-6. The decoder is always checked in F32, and in BF16 besides where linear
+ * layers compute in BF16. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
+/* How much a decoder's weights amplify roundings is what F32 shows: BF16 rounds by 2^16 times as much.
+ * Recorded clips have a third of that, since sums stay F32. */
+static const double bf16_by_f32 = 0x1p16;
 /* A byte is cut, not rounded: a value next to a step may be on its other side. */
 static const struct kvr_tolerance bytes = { 1e-2, 1 };
 
@@ -152,6 +157,48 @@ static enum kvr_status compare_clip(struct clip *c)
     return compare(c, "video_u8", c->frames, all, &bytes);
 }
 
+/* PSNR in dB of pixels in 0..1, n values each. */
+static double psnr(const float *x, const float *recorded, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)clamped(x[i]) - (double)clamped(recorded[i]);
+
+        sum += d * d;
+    }
+    return -10 * log10(sum / (double)n);
+}
+
+/* The whole clip once more, by a decoder that computes in BF16; its PSNR is in the note. */
+static enum kvr_status check_bf16(struct clip *c, struct kvr_dev *dev, const char *path,
+                                  const struct kvr_tensor *z)
+{
+    const int64_t all = c->n_frames * frame_floats(c);
+    struct kvr_check_entry *e;
+    struct kvr_tensor raw;
+    struct kvr_tolerance tol = { 0, INFINITY };
+    char name[96];
+
+    snprintf(name, sizeof name, "%sraw", c->name);
+    if (!kvr_st_has(c->file, name))
+        return KVR_OK;
+    for (int i = 0; i < c->r->n; i++)
+        if (strcmp(c->r->entries[i].name, name) == 0)
+            tol.rel_l2 = bf16_by_f32 * c->r->entries[i].rel_l2;
+    KVR_TRY(kvr_st_get(c->file, name, &raw));
+    kvr_vae_close(&c->v);
+    KVR_TRY(kvr_vae_open(&c->v, dev, KVR_BF16, path, c->h, c->w));
+    KVR_TRY(decode(c, z->data, (int)z->shape[0]));
+    snprintf(name, sizeof name, "%sraw in bf16", c->name);
+    KVR_TRY(kvr_check_compare(c->r, name, c->frames, all, &raw, &tol));
+    e = &c->r->entries[c->r->n - 1];
+    if (e->status == KVR_CHECK_OK && raw.dtype == KVR_F32)
+        snprintf(e->note, sizeof e->note, "PSNR of the pixels %.1f dB, by %.100s",
+                 psnr(c->frames, raw.data, all), kvr_vae_library(c->v));
+    return KVR_OK;
+}
+
 static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char *path,
                                  const struct kvr_tensor *z)
 {
@@ -161,7 +208,7 @@ static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char
                         kvr_st_path(c->file), c->name);
     c->h = (int)z->shape[2];
     c->w = (int)z->shape[3];
-    KVR_TRY(kvr_vae_open(&c->v, dev, path, c->h, c->w));
+    KVR_TRY(kvr_vae_open(&c->v, dev, KVR_F32, path, c->h, c->w));
     if (z->shape[1] != kvr_vae_channels(c->v))
         return kvr_fail(KVR_EFORMAT, "%s: '%sz' has %lld channels, the decoder takes %d",
                         kvr_st_path(c->file), c->name, (long long)z->shape[1],
@@ -173,7 +220,8 @@ static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char
 }
 
 static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *file,
-                                  struct kvr_dev *dev, const char *path, const char *name)
+                                  struct kvr_dev *dev, const char *path, const char *name,
+                                  bool in_bf16)
 {
     struct clip c = { .r = r, .file = file };
     struct kvr_tensor z;
@@ -192,6 +240,8 @@ static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *fil
         st = decode(&c, z.data, (int)z.shape[0]);
     if (st == KVR_OK)
         st = compare_clip(&c);
+    if (st == KVR_OK && in_bf16)
+        st = check_bf16(&c, dev, path, &z);
     for (int i = 0; i < c.n_parts; i++)
         free(c.part[i].x);
     free(c.frames);
@@ -289,7 +339,8 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
         st = kvr_st_open(&file, golden);
     for (int i = 0; st == KVR_OK && i < kvr_st_count(file); i++)
         if (is_latents(kvr_st_name(file, i)))
-            st = check_clip(r, file, dev, p.vae, kvr_st_name(file, i));
+            st = check_clip(r, file, dev, p.vae, kvr_st_name(file, i),
+                            how && how->compute == KVR_BF16);
     if (st == KVR_OK)
         st = check_encoder(r, file, dev, p.vae);
     kvr_st_close(&file);

@@ -7,7 +7,8 @@
  * vae_golden.safetensors has latents `z` [n, channels, h, w], or several clips `a.z`, `b.z`, ... Each may have
  * `raw` [frames, 3, H, W] before clamping, `raw_one` of the first latent frame, `raw_first` of the first
  * three and `raw_second` of the others. `image` is in 0..1, `video_u8` in bytes; `f{k}.{name}` [channel,
- * frame, y, x] are results of layers. The decoder is the folder's. */
+ * frame, y, x] are results of layers. The decoder is the folder's. With how->compute BF16 each clip is
+ * decoded in BF16, too: entry `raw in bf16`, whose note has the PSNR of the pixels. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 

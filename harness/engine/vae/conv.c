@@ -6,12 +6,13 @@ static const struct kvr_conv_kind *const kinds[KVR_N_BACKENDS] = {
     [KVR_CUDA] = &kvr_conv_cuda,
 };
 
-enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev)
+enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
+                                   enum kvr_dtype type)
 {
     const struct kvr_conv_kind *kind = kinds[kvr_dev_backend(dev)];
 
     *out = NULL;
-    KVR_TRY(kind->room_open(out, dev));
+    KVR_TRY(kind->room_open(out, dev, type));
     (*out)->kind = kind;
     return KVR_OK;
 }
@@ -45,7 +46,7 @@ void kvr_conv_close(struct kvr_conv **c)
         *c = NULL;
 }
 
-enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, float *y)
+enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     return c->room->kind->run(c, frames, y);
 }

@@ -2,7 +2,7 @@
  * rows at a time, on a GPU by cuDNN or an own kernel.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
- *     KVR_TRY(kvr_conv_room_open(&room, dev));
+ *     KVR_TRY(kvr_conv_room_open(&room, dev, KVR_F32));
  *     KVR_TRY(kvr_conv_open(&c, room, &s, weight, bias));
  *     KVR_TRY(kvr_conv_run(c, frames, y));
  *     kvr_conv_close(&c);
@@ -13,12 +13,16 @@
  * input's size. With `up` 2 the input is first upsampled by 2 in both directions (nearest
  * neighbour).
  *
+ * Frames and y are of the room's type. In BF16 weights and bias are rounded, too; sums are F32, and
+ * each result is rounded once.
+ *
  * Frames and y are memory of the room's device; on CUDA the work is queued. On the CPU strips have
  * so many rows whatever the number of threads, and each is computed by one with a single-threaded
  * primitive: the bytes of y do not depend on the number of threads. */
 #ifndef KVR_VAE_CONV_H
 #define KVR_VAE_CONV_H
 
+#include "harness/core/dtype.h"
 #include "harness/device/mem.h"
 
 struct kvr_conv_shape {
@@ -29,16 +33,18 @@ struct kvr_conv_shape {
 
 /* A frame to read: pixel (i, j) of it is at p + (i width + j) stride. */
 struct kvr_conv_frame {
-    const float *p; /* NULL: all zeros */
-    int stride;     /* floats from pixel to pixel, >= in */
+    const void *p; /* NULL: all zeros */
+    int stride;    /* elements from pixel to pixel, >= in */
 };
 
 struct kvr_conv_room; /* what convolutions share: a library's engine, the strips of each thread */
 struct kvr_conv;
 
-enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev);
+/* type: KVR_F32 or KVR_BF16 */
+enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
+                                   enum kvr_dtype type);
 void kvr_conv_room_close(struct kvr_conv_room **r);
-/* What computes the convolutions opened so far: "oneDNN 2.6", "cuDNN 9.10", "kvreel (...why not
+/* What computes the convolutions opened so far: "oneDNN 2.6", "cuDNN 9.10, BF16", "kvreel (...why not
  * cuDNN)". The room's own, until the next call. */
 const char *kvr_conv_room_library(struct kvr_conv_room *r);
 
@@ -49,6 +55,6 @@ enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
 void kvr_conv_close(struct kvr_conv **c);
 
 /* frames [taps], the newest last; y [height, width, out]. */
-enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, float *y);
+enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, void *y);
 
 #endif

@@ -1,55 +1,115 @@
 /* conv_aid_cuda.cu - see conv_aid_cuda.h. */
 #include "harness/engine/vae/conv_aid_cuda.h"
 
-#include "harness/device/kernel.cuh"
+#include "harness/device/vector.cuh"
+#include "harness/engine/vae/element.cuh"
 
 enum { THREADS = 256 };
 
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    bias_rows(int64_t n, int channels, kvr_global<const float> bias, kvr_global<float> y)
+    bias_rows(int64_t n, int channels, kvr_global<const float> bias, kvr_global<T> y)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i < n)
-        y[i] = bias[i % channels];
+        y[i] = kvr_element_of<T>(bias[i % channels]);
 }
 
-void kvr_bias_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int channels, const float *bias,
-                        float *y)
+void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pixels, int channels,
+                        const float *bias, void *y)
 {
     const int64_t n = n_pixels * channels;
 
-    if (n)
-        KVR_LAUNCH(bias_rows, kvr_blocks(n, THREADS), THREADS, 0, s, n, channels, bias, y);
+    if (n && type == KVR_BF16)
+        KVR_LAUNCH(bias_rows<kvr_bf16>, kvr_blocks(n, THREADS), THREADS, 0, s, n, channels, bias,
+                   (kvr_bf16 *)y);
+    else if (n)
+        KVR_LAUNCH(bias_rows<float>, kvr_blocks(n, THREADS), THREADS, 0, s, n, channels, bias,
+                   (float *)y);
 }
 
+/* One thread copies FEW channels of one tap of one pixel, which has `wide` of them. */
+template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
-    frame_rows(struct kvr_conv_shape c, int stride, int first, int64_t n,
-               kvr_global<const float> frame, kvr_global<float> out)
+    frame_rows(struct kvr_conv_shape c, int taps, int wide, int stride0, int stride1, int stride2,
+               int first, int64_t n, kvr_global<const FEW> f0, kvr_global<const FEW> f1,
+               kvr_global<const FEW> f2, kvr_global<FEW> out)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, pixel = i / c.in;
-    const int y = first + (int)(pixel / c.width), x = (int)(pixel % c.width);
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int within = (int)(i % (taps * wide)), tap = within / wide, channel = within % wide;
+    const int pixel = (int)(i / (taps * wide)), y = first + pixel / c.width, x = pixel % c.width;
+    const int stride = tap == 0 ? stride0 : tap == 1 ? stride1 : stride2;
+    FEW v = {};
 
     if (i >= n)
         return;
-    if (y < 0 || y >= c.height)
-        out[i] = 0.0f;
-    else
-        out[i] = frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * stride + i % c.in];
+    if (stride && y >= 0 && y < c.height) {
+        const int64_t at = ((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * stride + channel;
+
+        v = tap == 0 ? f0[at] : tap == 1 ? f1[at] : f2[at];
+    }
+    out[i] = v;
 }
 
-void kvr_frame_rows_cuda(struct kvr_stream *s, const struct kvr_conv_shape *c,
-                         const struct kvr_conv_frame *frame, int first, int rows, float *out)
+/* Strides in vectors; 0: no frame. */
+template <class T, int N>
+static void frame_rows_as(struct kvr_stream *s, const struct kvr_conv_shape *c, int taps,
+                          const struct kvr_conv_frame *f, int first, int rows, void *out)
 {
-    const int64_t n = (int64_t)rows * c->width * c->in;
+    typedef struct kvr_few<T, N> few;
+    const int64_t n = (int64_t)rows * c->width * taps * (c->in / N);
 
     if (n)
-        KVR_LAUNCH(frame_rows, kvr_blocks(n, THREADS), THREADS, 0, s, *c, frame->stride, first, n,
-                   frame->p, out);
+        KVR_LAUNCH(frame_rows<few>, kvr_blocks(n, THREADS), THREADS, 0, s, *c, taps, c->in / N,
+                   f[0].p ? f[0].stride / N : 0, f[1].p ? f[1].stride / N : 0,
+                   f[2].p ? f[2].stride / N : 0, first, n, (const few *)f[0].p, (const few *)f[1].p,
+                   (const few *)f[2].p, (few *)out);
 }
 
-/* The finaliser of SplitMix64 (Steele, Lea and Flood, 2014) on the place of a number. */
-static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_global<float> x)
+void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
+                         int taps, const struct kvr_conv_frame *frames, int first, int rows,
+                         void *out)
+{
+    struct kvr_conv_frame f[3] = {};
+    bool wide = c->in % 8 == 0 && kvr_aligned(out, 16);
+
+    for (int t = 0; t < taps; t++) {
+        f[t] = frames[t];
+        wide = wide && f[t].stride % 8 == 0 && kvr_aligned(f[t].p, 16);
+    }
+    if (type == KVR_BF16 && wide)
+        frame_rows_as<kvr_bf16, 8>(s, c, taps, f, first, rows, out);
+    else if (type == KVR_BF16)
+        frame_rows_as<kvr_bf16, 1>(s, c, taps, f, first, rows, out);
+    else if (wide)
+        frame_rows_as<float, 4>(s, c, taps, f, first, rows, out);
+    else
+        frame_rows_as<float, 1>(s, c, taps, f, first, rows, out);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    narrow_rows(int64_t n, int padded, int out, kvr_global<const kvr_bf16> from,
+                kvr_global<kvr_bf16> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        to[i] = from[i / out * padded + i % out];
+}
+
+void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, int out,
+                          const kvr_bf16 *from, kvr_bf16 *to)
+{
+    const int64_t n = n_pixels * out;
+
+    if (n)
+        KVR_LAUNCH(narrow_rows, kvr_blocks(n, THREADS), THREADS, 0, s, n, padded, out, from, to);
+}
+
+/* The finaliser of SplitMix64 (Steele, Lea and Flood, 2014) on the index of a number. */
+template <class T>
+static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_global<T> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
@@ -59,13 +119,15 @@ static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_glo
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     z ^= z >> 31;
-    x[i] = (float)(int)(z >> 40) * 0x1p-23f - 1.0f;
+    x[i] = kvr_element_of<T>((float)(int)(z >> 40) * 0x1p-23f - 1.0f);
 }
 
-void kvr_any_numbers_cuda(struct kvr_stream *s, int64_t n, float *x)
+void kvr_any_numbers_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x)
 {
-    if (n)
-        KVR_LAUNCH(any_numbers, kvr_blocks(n, THREADS), THREADS, 0, s, n, x);
+    if (n && type == KVR_BF16)
+        KVR_LAUNCH(any_numbers<kvr_bf16>, kvr_blocks(n, THREADS), THREADS, 0, s, n, (kvr_bf16 *)x);
+    else if (n)
+        KVR_LAUNCH(any_numbers<float>, kvr_blocks(n, THREADS), THREADS, 0, s, n, (float *)x);
 }
 
 /* The larger of two; NaN, once seen, stays. */
@@ -74,8 +136,9 @@ static __device__ __forceinline__ float worse(float a, float b)
     return b > a || b != b ? b : a;
 }
 
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    furthest(int64_t n, kvr_global<const float> a, kvr_global<const float> b, kvr_global<float> out)
+    furthest(int64_t n, kvr_global<const T> a, kvr_global<const T> b, kvr_global<float> out)
 {
     KVR_SHARED(float, apart, THREADS);
     KVR_SHARED(float, size, THREADS);
@@ -83,9 +146,9 @@ static __global__ void __launch_bounds__(THREADS)
 
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n;
          i += (int64_t)KVR_FURTHEST * THREADS) {
-        const float v = b[i];
+        const float v = kvr_value_of(b[i]);
 
-        d = worse(d, fabsf(a[i] - v));
+        d = worse(d, fabsf(kvr_value_of(a[i]) - v));
         most = worse(most, fabsf(v));
     }
     apart[threadIdx.x] = d;
@@ -101,7 +164,13 @@ static __global__ void __launch_bounds__(THREADS)
     out[2 * blockIdx.x + 1] = most;
 }
 
-void kvr_furthest_cuda(struct kvr_stream *s, int64_t n, const float *a, const float *b, float *out)
+void kvr_furthest_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
+                       const void *b, float *out)
 {
-    KVR_LAUNCH(furthest, KVR_FURTHEST, THREADS, 0, s, n, a, b, out);
+    if (type == KVR_BF16)
+        KVR_LAUNCH(furthest<kvr_bf16>, KVR_FURTHEST, THREADS, 0, s, n, (const kvr_bf16 *)a,
+                   (const kvr_bf16 *)b, out);
+    else
+        KVR_LAUNCH(furthest<float>, KVR_FURTHEST, THREADS, 0, s, n, (const float *)a,
+                   (const float *)b, out);
 }

@@ -1,6 +1,6 @@
 /* conv_aid_cuda.h - what lies around a library's convolution, on a CUDA stream.
  *
- * Every pointer is device memory. */
+ * Every pointer is device memory. void pointers are elements of `type`, KVR_F32 or KVR_BF16. */
 #ifndef KVR_VAE_CONV_AID_CUDA_H
 #define KVR_VAE_CONV_AID_CUDA_H
 
@@ -12,20 +12,26 @@ extern "C" {
 #endif
 
 /* y [n_pixels, channels]: bias [channels] in every pixel. */
-void kvr_bias_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int channels, const float *bias,
-                        float *y);
-/* Writes rows [first, first + rows) of the input of convolution c into out [rows, c.width, c.in], upsampled
- * by c.up. Rows above 0 and from c.height on are zeros. */
-void kvr_frame_rows_cuda(struct kvr_stream *s, const struct kvr_conv_shape *c,
-                         const struct kvr_conv_frame *frame, int first, int rows, float *out);
-/* x [n]: numbers within -1..1 that look like chance, and are the same every time. */
-void kvr_any_numbers_cuda(struct kvr_stream *s, int64_t n, float *x);
+void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pixels, int channels,
+                        const float *bias, void *y);
+/* Writes rows [first, first + rows) of the input of convolution c into out [rows, c.width, taps, c.in],
+ * upsampled by c.up. Rows above 0 and from c.height on are zeros, as are frames that are NULL. `taps`
+ * is 1 or c.taps. */
+void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
+                         int taps, const struct kvr_conv_frame *frames, int first, int rows,
+                         void *out);
+/* The first `out` of `padded` BF16 channels of each pixel. */
+void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, int out,
+                          const kvr_bf16 *from, kvr_bf16 *to);
+/* x [n]: pseudo-random numbers within -1..1, the same every time. */
+void kvr_any_numbers_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x);
 
 /* Pairs that kvr_furthest_cuda writes. */
 enum { KVR_FURTHEST = 64 };
 /* out [KVR_FURTHEST, 2]: the greatest |a - b| and |b| of a part of a, b [n]; NaN where there is
  * one. */
-void kvr_furthest_cuda(struct kvr_stream *s, int64_t n, const float *a, const float *b, float *out);
+void kvr_furthest_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
+                       const void *b, float *out);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,8 @@ enum { STRIP_ROWS = 4, MAX_THREADS = 64 };
 struct room {
     struct kvr_conv_room base;
     dnnl_engine_t engine;
-    char library[32];
+    dnnl_data_type_t type; /* of the factors that oneDNN multiplies */
+    char library[64];
     int n_threads;
     dnnl_stream_t stream[MAX_THREADS];
     struct kvr_buf strip[MAX_THREADS], out[MAX_THREADS], scratch[MAX_THREADS];
@@ -62,7 +63,19 @@ static const char *library(struct kvr_conv_room *base)
     return ((struct room *)base)->library;
 }
 
-static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev)
+/* BF16 products where the CPU has them; elsewhere F32 products of the same rounded values. */
+static dnnl_data_type_t factors(enum kvr_dtype type)
+{
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+
+    return type == KVR_BF16 &&
+                   (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16
+               ? dnnl_bf16
+               : dnnl_f32;
+}
+
+static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
+                                 enum kvr_dtype type)
 {
     const dnnl_version_t *v = dnnl_version();
     struct room *r = calloc(1, sizeof *r);
@@ -71,9 +84,14 @@ static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev
     if (!r)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
     r->base.dev = dev;
-    snprintf(r->library, sizeof r->library, "oneDNN %d.%d", v->major, v->minor);
+    r->base.type = type;
     r->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
     kvr_onednn_limit();
+    r->type = factors(type);
+    snprintf(r->library, sizeof r->library, "oneDNN %d.%d%s", v->major, v->minor,
+             type != KVR_BF16       ? ""
+             : r->type == dnnl_bf16 ? ", BF16"
+                                    : ", F32 products of BF16 values");
     st = check(kvr_dnnl_engine_create(&r->engine, dnnl_cpu, 0), "engine");
     for (int i = 0; i < r->n_threads && st == KVR_OK; i++)
         st = check(kvr_dnnl_stream_create(&r->stream[i], r->engine, dnnl_stream_default_flags),
@@ -108,9 +126,9 @@ static enum kvr_status describe(const struct conv *c, dnnl_primitive_desc_t *pd,
     dnnl_primitive_attr_t attr = NULL;
     enum kvr_status st;
 
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(src, 4, in, dnnl_f32, dnnl_nhwc));
+    DNNL_TRY(dnnl_memory_desc_init_by_tag(src, 4, in, room_of(c)->type, dnnl_nhwc));
     DNNL_TRY(dnnl_memory_desc_init_by_tag(dst, 4, out, dnnl_f32, dnnl_nhwc));
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(&weights, 4, w, dnnl_f32, dnnl_format_tag_any));
+    DNNL_TRY(dnnl_memory_desc_init_by_tag(&weights, 4, w, room_of(c)->type, dnnl_format_tag_any));
     DNNL_TRY(dnnl_memory_desc_init_by_tag(bias, 1, b, dnnl_f32, dnnl_x));
     DNNL_TRY(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference,
                                                 dnnl_convolution_direct, src, &weights, bias, dst,
@@ -135,6 +153,12 @@ static void by_tap(const struct kvr_conv_shape *s, const float *from, float *to)
             for (int64_t t = 0; t < s->taps; t++)
                 memcpy(to + ((o * s->taps + t) * s->in + i) * kk,
                        from + ((o * s->in + i) * s->taps + t) * kk, (size_t)kk * sizeof *to);
+}
+
+static void round_bf16(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
 static enum kvr_status reorder(struct conv *c, const float *plain, const dnnl_memory_desc_t *to)
@@ -181,6 +205,8 @@ static enum kvr_status pack(struct conv *c, const dnnl_memory_desc_t *md, const 
     DNNL_TRY(kvr_dnnl_memory_create(&c->weights, md, room_of(c)->engine, c->packed.p));
     KVR_TRY(kvr_buf_alloc(&plain, c->base.room->dev, KVR_MEM_WEIGHTS, n * sizeof *weight));
     by_tap(s, weight, plain.p);
+    if (c->base.room->type == KVR_BF16)
+        round_bf16(plain.p, (int64_t)n);
     st = reorder(c, plain.p, md);
     kvr_buf_free(&plain);
     return st;
@@ -223,6 +249,8 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
         st = kvr_buf_alloc(&c->bias, c->base.room->dev, KVR_MEM_WEIGHTS, n_bias);
     if (st == KVR_OK) {
         memcpy(c->bias.p, bias, n_bias);
+        if (c->base.room->type == KVR_BF16)
+            round_bf16(c->bias.p, c->base.s.out);
         st = check(kvr_dnnl_memory_create(&c->biases, &b, room_of(c)->engine, c->bias.p),
                    "bias memory");
     }
@@ -281,37 +309,50 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
 
 /* --- running ---------------------------------------------------------------------------- */
 
+/* n elements of a frame as oneDNN's factors; from NULL: zeros. The position behind them. */
+static char *fill(const struct room *r, char *to, const void *from, int64_t i, int n)
+{
+    const size_t bytes = (size_t)n * dnnl_data_type_size(r->type);
+
+    if (!from)
+        memset(to, 0, bytes);
+    else if (r->base.type == KVR_BF16 && r->type == dnnl_f32)
+        kvr_to_f32((float *)(void *)to, (const kvr_bf16 *)from + i, KVR_BF16, (size_t)n);
+    else
+        memcpy(to, (const char *)from + (size_t)i * dnnl_data_type_size(r->type), bytes);
+    return to + bytes;
+}
+
 /* Row y of all taps into `to` [width + 2 border, taps, in]; outside there are zeros. */
-static void fill_row(const struct conv *c, const struct kvr_conv_frame *f, int y, float *to)
+static void fill_row(const struct conv *c, const struct kvr_conv_frame *f, int y, char *to)
 {
     const struct kvr_conv_shape *s = &c->base.s;
+    const struct room *r = room_of(c);
     const int b = border(c), pixel = s->taps * s->in;
     const int64_t row = (int64_t)(y / s->up) * (s->width / s->up);
 
     if (y < 0 || y >= s->height) {
-        memset(to, 0, (size_t)(s->width + 2 * b) * (size_t)pixel * sizeof *to);
+        fill(r, to, NULL, 0, (s->width + 2 * b) * pixel);
         return;
     }
-    memset(to, 0, (size_t)b * (size_t)pixel * sizeof *to);
-    to += (int64_t)b * pixel;
+    to = fill(r, to, NULL, 0, b * pixel);
     for (int x = 0; x < s->width; x++)
-        for (int t = 0; t < s->taps; t++, to += s->in)
-            if (f[t].p)
-                memcpy(to, f[t].p + (row + x / s->up) * f[t].stride, (size_t)s->in * sizeof *to);
-            else
-                memset(to, 0, (size_t)s->in * sizeof *to);
-    memset(to, 0, (size_t)b * (size_t)pixel * sizeof *to);
+        for (int t = 0; t < s->taps; t++)
+            to = fill(r, to, f[t].p, (row + x / s->up) * f[t].stride, s->in);
+    fill(r, to, NULL, 0, b * pixel);
 }
 
-static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, int y0, float *y,
+static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, int y0, void *y,
                                int thread)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     struct room *r = room_of(c);
     const int b = border(c), rows = s->height - y0 < STRIP_ROWS ? s->height - y0 : STRIP_ROWS;
-    const int64_t wide = (int64_t)(s->width + 2 * b) * s->taps * s->in;
+    const size_t wide =
+        (size_t)(s->width + 2 * b) * (size_t)(s->taps * s->in) * dnnl_data_type_size(r->type);
     const int64_t line = (int64_t)s->width * s->out;
-    float *to = rows == STRIP_ROWS ? y + y0 * line : r->out[thread].p;
+    const bool direct = r->base.type == KVR_F32 && rows == STRIP_ROWS;
+    float *to = direct ? (float *)y + y0 * line : r->out[thread].p;
     const dnnl_exec_arg_t args[] = {
         { DNNL_ARG_SRC, c->src[thread] },
         { DNNL_ARG_WEIGHTS, c->weights },
@@ -322,7 +363,7 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
     dnnl_status_t st;
 
     for (int i = 0; i < STRIP_ROWS + 2 * b; i++)
-        fill_row(c, f, y0 + i - b, (float *)r->strip[thread].p + i * wide);
+        fill_row(c, f, y0 + i - b, (char *)r->strip[thread].p + (size_t)i * wide);
     st = kvr_dnnl_memory_set_data_handle(c->src[thread], r->strip[thread].p);
     if (st == dnnl_success)
         st = kvr_dnnl_memory_set_data_handle(c->dst[thread], to);
@@ -330,12 +371,13 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
         st = kvr_dnnl_memory_set_data_handle(c->scratch[thread], r->scratch[thread].p);
     if (st == dnnl_success)
         st = kvr_dnnl_primitive_execute(c->p, r->stream[thread], c->scratch[thread] ? 5 : 4, args);
-    if (st == dnnl_success && rows < STRIP_ROWS)
-        memcpy(y + y0 * line, to, (size_t)rows * (size_t)line * sizeof *y);
+    if (st == dnnl_success && !direct)
+        kvr_from_f32((char *)y + (size_t)(y0 * line) * kvr_dtype_size(r->base.type), r->base.type,
+                     to, (size_t)(rows * line));
     return st;
 }
 
-static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *frames, float *y)
+static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *frames, void *y)
 {
     struct conv *c = (struct conv *)base;
     const int n = (c->base.s.height + STRIP_ROWS - 1) / STRIP_ROWS;

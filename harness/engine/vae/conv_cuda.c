@@ -1,15 +1,22 @@
 /* conv_cuda.c - convolutions on a CUDA device, by cuDNN where it is there and agrees, else by an
  * own kernel.
  *
- * A tap's weights lie together, [taps, out, kernel, kernel, in]: the library adds one tap after the
- * other to what begins as the bias, and the own kernel leaves out those without a frame. A frame
- * that is doubled is laid out for the library some rows at a time.
+ * F32: a tap's weights lie together, [taps, out, kernel, kernel, in]. The library adds one tap after
+ * the other to y, which starts as the bias, and the own kernel skips taps without a frame.
  *
- * Before the library computes a convolution, it has computed that one once of numbers drawn, and
- * what came is as far from the own kernel's as sums in another order are. */
+ * BF16: cuDNN rounds y after every call, so one call sums all taps: weights are [out, kernel, kernel,
+ * taps, in], and the frames' rows are copied side by side, BAND_ROWS at a time, which stay in the L2
+ * cache (31 MB for three taps of 96 channels at 832 pixels). Tensor cores need multiples of 8
+ * channels: the head's 3 are padded.
+ *
+ * A frame that is upsampled is copied in bands for either type.
+ *
+ * Before the library computes a convolution, both compute it once from pseudo-random numbers; the
+ * library is used if the results differ by no more than sums in another order do. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/engine/vae/conv_aid_cuda.h"
 #include "harness/engine/vae/conv_cudnn.h"
@@ -22,11 +29,14 @@ enum { BAND_ROWS = 64, MOST_TAPS = 3 };
 /* Two sums of N products in F32 are apart by about sqrt(N) 2^-24 of one, N up to 10,368 here: 4e-6 of the
  * largest. TF32 is off by 2e-4, and a mistake by 1. */
 static const double agrees = 2e-5;
+/* In BF16 such sums may round to neighbours, 2^-7 of a value apart. */
+static const double agrees_bf16 = 0x1p-7;
 
 struct room {
     struct kvr_conv_room base;
     struct kvr_conv_cudnn *lib; /* NULL: not there */
-    struct kvr_buf work, band;  /* its work space; rows of a doubled frame */
+    struct kvr_buf work, band;  /* its work space; rows of frames, as the library reads them */
+    struct kvr_buf wide;        /* rows of results with padded channels */
     int n, n_own;               /* convolutions; of them with kvreel's own kernel */
     char version[64], why[256]; /* why one is not, the first of them */
     char library[512];          /* what is said of it */
@@ -37,7 +47,18 @@ struct conv {
     struct kvr_buf w, bias;
     struct kvr_conv_cudnn_plan *plan; /* NULL: the own kernel computes it */
     int way, band;                    /* rows at a time; 0: all, where they lie */
+    int padded;                       /* output channels, as the library computes them */
 };
+
+static bool half(const struct kvr_conv_room *r)
+{
+    return r->type == KVR_BF16;
+}
+
+static size_t elem(const struct kvr_conv_room *r)
+{
+    return kvr_dtype_size(r->type);
+}
 
 static struct room *room_of(const struct conv *c)
 {
@@ -58,10 +79,12 @@ static void room_close(struct kvr_conv_room *base)
     kvr_conv_cudnn_close(&r->lib);
     kvr_buf_free(&r->work);
     kvr_buf_free(&r->band);
+    kvr_buf_free(&r->wide);
     free(r);
 }
 
-static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev)
+static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
+                                 enum kvr_dtype type)
 {
     struct room *r = calloc(1, sizeof *r);
     enum kvr_status st;
@@ -69,6 +92,7 @@ static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev
     if (!r)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
     r->base.dev = dev;
+    r->base.type = type;
     st = kvr_conv_cudnn_open(&r->lib, kvr_dev_stream(dev), r->version, sizeof r->version);
     if (st == KVR_EUNSUPPORTED) {
         snprintf(r->why, sizeof r->why, "%s", kvr_error());
@@ -85,14 +109,15 @@ static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev
 static const char *library(struct kvr_conv_room *base)
 {
     struct room *r = (struct room *)base;
+    const char *type = half(base) ? ", BF16" : "";
 
     if (!r->lib)
-        snprintf(r->library, sizeof r->library, "kvreel (%s)", r->why);
+        snprintf(r->library, sizeof r->library, "kvreel%s (%s)", type, r->why);
     else if (r->n_own)
-        snprintf(r->library, sizeof r->library, "%s, %d of %d convolutions kvreel (%s)", r->version,
-                 r->n_own, r->n, r->why);
+        snprintf(r->library, sizeof r->library, "%s%s, %d of %d convolutions kvreel (%s)",
+                 r->version, type, r->n_own, r->n, r->why);
     else
-        snprintf(r->library, sizeof r->library, "%s", r->version);
+        snprintf(r->library, sizeof r->library, "%s%s", r->version, type);
     return r->library;
 }
 
@@ -125,20 +150,54 @@ static void channels_last(const struct kvr_conv_shape *s, const float *from, flo
                         from[((o * s->in + i) * s->taps + t) * kk + a];
 }
 
+/* [out, in, taps, k, k] -> [padded, k, k, taps, in] in BF16, zeros behind `out` */
+static void taps_last(const struct kvr_conv_shape *s, int padded, const float *from, kvr_bf16 *to)
+{
+    const int64_t kk = (int64_t)s->kernel * s->kernel;
+
+    for (int64_t o = 0; o < s->out; o++)
+        for (int64_t i = 0; i < s->in; i++)
+            for (int64_t t = 0; t < s->taps; t++)
+                for (int64_t a = 0; a < kk; a++)
+                    to[((o * kk + a) * s->taps + t) * s->in + i] =
+                        kvr_f32_to_bf16(from[((o * s->in + i) * s->taps + t) * kk + a]);
+    memset(to + s->out * kk * s->taps * s->in, 0,
+           (size_t)((padded - s->out) * kk * s->taps * s->in) * sizeof *to);
+}
+
+static enum kvr_status upload_bias(struct conv *c, const float *bias)
+{
+    struct kvr_dev *dev = c->base.room->dev;
+    const size_t n = (size_t)c->padded * sizeof *bias;
+    struct kvr_buf host = { 0 };
+    float *to;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_buf_alloc(&c->bias, dev, KVR_MEM_WEIGHTS, n));
+    KVR_TRY(kvr_buf_alloc(&host, kvr_dev_host(dev), KVR_MEM_IO, n)); /* zeros */
+    to = host.p;
+    for (int i = 0; i < c->base.s.out; i++)
+        to[i] = half(c->base.room) ? kvr_bf16_to_f32(kvr_f32_to_bf16(bias[i])) : bias[i];
+    st = kvr_dev_put(dev, c->bias.p, to, n);
+    kvr_buf_free(&host);
+    return st;
+}
+
 static enum kvr_status upload(struct conv *c, const float *weight, const float *bias)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     struct kvr_dev *dev = c->base.room->dev;
-    const size_t n_bias = (size_t)s->out * sizeof *bias;
-    const size_t n = (size_t)n_tap(s) * (size_t)s->taps * sizeof *weight;
+    const size_t n = (size_t)(n_tap(s) / s->out * c->padded) * (size_t)s->taps * elem(c->base.room);
     struct kvr_buf host = { 0 };
     enum kvr_status st;
 
-    KVR_TRY(kvr_buf_alloc(&c->bias, dev, KVR_MEM_WEIGHTS, n_bias));
-    KVR_TRY(kvr_dev_put(dev, c->bias.p, bias, n_bias));
+    KVR_TRY(upload_bias(c, bias));
     KVR_TRY(kvr_buf_alloc(&c->w, dev, KVR_MEM_WEIGHTS, n));
     KVR_TRY(kvr_buf_alloc_raw(&host, kvr_dev_host(dev), KVR_MEM_IO, n));
-    channels_last(s, weight, host.p);
+    if (half(c->base.room))
+        taps_last(s, c->padded, weight, host.p);
+    else
+        channels_last(s, weight, host.p);
     st = kvr_dev_put(dev, c->w.p, host.p, n);
     kvr_buf_free(&host);
     return st;
@@ -146,9 +205,9 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 
 /* ---- computing ----------------------------------------------------------------------------- */
 
-static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, float *y)
+static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
-    kvr_conv_cuda_run(stream_of(c), &c->base.s, frames, c->w.p, c->bias.p, y);
+    kvr_conv_cuda_run(stream_of(c), c->base.room->type, &c->base.s, frames, c->w.p, c->bias.p, y);
 }
 
 /* y += of one tap. */
@@ -162,22 +221,59 @@ static enum kvr_status add_tap(const struct conv *c, const struct kvr_conv_frame
     if (c->band == 0)
         return kvr_conv_cudnn_run(c->plan, c->way, frame->p, w, y, r->work.p);
     for (int row = 0; row < s->height; row += c->band) {
-        kvr_frame_rows_cuda(stream_of(c), s, frame, row - border, c->band + 2 * border, r->band.p);
+        kvr_frame_rows_cuda(stream_of(c), KVR_F32, s, 1, frame, row - border, c->band + 2 * border,
+                            r->band.p);
         KVR_TRY(kvr_conv_cudnn_run(c->plan, c->way, r->band.p, w,
                                    y + (int64_t)row * s->width * s->out, r->work.p));
     }
     return KVR_OK;
 }
 
-static enum kvr_status by_library(const struct conv *c, const struct kvr_conv_frame *frames,
-                                  float *y)
+static enum kvr_status all_taps_f32(const struct conv *c, const struct kvr_conv_frame *frames,
+                                    float *y)
 {
     const struct kvr_conv_shape *s = &c->base.s;
 
-    kvr_bias_rows_cuda(stream_of(c), (int64_t)s->height * s->width, s->out, c->bias.p, y);
+    kvr_bias_rows_cuda(stream_of(c), KVR_F32, (int64_t)s->height * s->width, s->out, c->bias.p, y);
     for (int t = 0; t < s->taps; t++)
         if (frames[t].p)
             KVR_TRY(add_tap(c, &frames[t], (const float *)c->w.p + t * n_tap(s), y));
+    return KVR_OK;
+}
+
+/* Rows [row, row + rows) of y. */
+static enum kvr_status add_band(const struct conv *c, const struct kvr_conv_frame *frames, int row,
+                                int rows, kvr_bf16 *y)
+{
+    const struct kvr_conv_shape *s = &c->base.s;
+    const int64_t n_pixels = (int64_t)rows * s->width;
+    const int border = s->kernel / 2;
+    struct room *r = room_of(c);
+    kvr_bf16 *own = y + (int64_t)row * s->width * s->out,
+             *to = c->padded == s->out ? own : r->wide.p;
+    const void *x = frames[0].p;
+
+    if (c->band) {
+        kvr_frame_rows_cuda(stream_of(c), KVR_BF16, s, s->taps, frames, row - border,
+                            rows + 2 * border, r->band.p);
+        x = r->band.p;
+    }
+    kvr_bias_rows_cuda(stream_of(c), KVR_BF16, n_pixels, c->padded, c->bias.p, to);
+    KVR_TRY(kvr_conv_cudnn_run(c->plan, c->way, x, c->w.p, to, r->work.p));
+    if (to != own)
+        kvr_narrow_rows_cuda(stream_of(c), n_pixels, c->padded, s->out, to, own);
+    return KVR_OK;
+}
+
+static enum kvr_status by_library(const struct conv *c, const struct kvr_conv_frame *frames,
+                                  void *y)
+{
+    const int height = c->base.s.height, rows = c->band ? c->band : height;
+
+    if (!half(c->base.room))
+        return all_taps_f32(c, frames, y);
+    for (int row = 0; row < height; row += rows)
+        KVR_TRY(add_band(c, frames, row, rows, y));
     return KVR_OK;
 }
 
@@ -190,7 +286,7 @@ static bool apart(const struct conv *c, const struct kvr_conv_frame *frames)
     return false;
 }
 
-static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *frames, float *y)
+static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *frames, void *y)
 {
     const struct conv *c = (const struct conv *)base;
 
@@ -224,15 +320,16 @@ static enum kvr_status trial_open(struct trial *t, const struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     const int64_t n = (int64_t)(s->height / s->up) * (s->width / s->up) * s->in;
-    const size_t n_y = (size_t)s->height * (size_t)s->width * (size_t)s->out * sizeof(float);
+    const size_t n_elem = elem(c->base.room);
+    const size_t n_y = (size_t)s->height * (size_t)s->width * (size_t)s->out * n_elem;
     struct kvr_dev *dev = c->base.room->dev;
 
-    KVR_TRY(kvr_buf_alloc(&t->x, dev, KVR_MEM_SCRATCH, (size_t)n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->x, dev, KVR_MEM_SCRATCH, (size_t)n * n_elem));
     KVR_TRY(kvr_buf_alloc(&t->own, dev, KVR_MEM_SCRATCH, n_y));
     KVR_TRY(kvr_buf_alloc(&t->theirs, dev, KVR_MEM_SCRATCH, n_y));
     KVR_TRY(kvr_buf_alloc(&t->furthest, dev, KVR_MEM_SCRATCH,
                           2 * (size_t)KVR_FURTHEST * sizeof(float)));
-    kvr_any_numbers_cuda(stream_of(c), n, t->x.p);
+    kvr_any_numbers_cuda(stream_of(c), c->base.room->type, n, t->x.p);
     for (int i = 0; i < s->taps; i++)
         t->frames[i] = (struct kvr_conv_frame){ t->x.p, s->in };
     by_kernel(c, t->frames, t->own.p);
@@ -247,8 +344,9 @@ static enum kvr_status distance(const struct trial *t, const struct conv *c, dou
     float pair[KVR_FURTHEST][2], d = 0, most = 0;
 
     KVR_TRY(by_library(c, t->frames, t->theirs.p));
-    kvr_furthest_cuda(stream_of(c), (int64_t)(t->own.n_bytes / sizeof(float)), t->theirs.p,
-                      t->own.p, t->furthest.p);
+    kvr_furthest_cuda(stream_of(c), c->base.room->type,
+                      (int64_t)(t->own.n_bytes / elem(c->base.room)), t->theirs.p, t->own.p,
+                      t->furthest.p);
     KVR_TRY(kvr_dev_sync(dev));
     KVR_TRY(kvr_dev_get(dev, pair, t->furthest.p, sizeof pair));
     for (int i = 0; i < KVR_FURTHEST; i++) {
@@ -259,37 +357,60 @@ static enum kvr_status distance(const struct trial *t, const struct conv *c, dou
     return KVR_OK;
 }
 
-/* Rows of a doubled frame: bands are all as large. */
-static int band_of(const struct kvr_conv_shape *s)
+/* Whether the library reads one frame where it lies and writes y where it belongs. */
+static bool in_place(const struct conv *c)
 {
-    int rows = s->height < BAND_ROWS ? s->height : BAND_ROWS;
+    const struct kvr_conv_shape *s = &c->base.s;
 
-    if (s->up == 1)
+    return s->up == 1 && (!half(c->base.room) || (s->taps == 1 && c->padded == s->out));
+}
+
+/* Rows of a band: all bands have as many. 0: no bands. */
+static int band_of(const struct conv *c)
+{
+    const int height = c->base.s.height;
+    int rows = height < BAND_ROWS ? height : BAND_ROWS;
+
+    if (in_place(c))
         return 0;
-    while (s->height % rows)
+    while (height % rows)
         rows--;
     return rows;
+}
+
+static enum kvr_status make_bands(struct conv *c, int rows_in)
+{
+    const struct kvr_conv_shape *s = &c->base.s;
+    struct room *r = room_of(c);
+    const size_t taps = half(&r->base) ? (size_t)s->taps : 1;
+    const size_t width = (size_t)s->width * elem(&r->base);
+
+    KVR_TRY(kvr_buf_reserve(&r->band, r->base.dev, KVR_MEM_SCRATCH,
+                            (size_t)rows_in * width * taps * (size_t)s->in));
+    if (c->padded == s->out)
+        return KVR_OK;
+    return kvr_buf_reserve(&r->wide, r->base.dev, KVR_MEM_SCRATCH,
+                           (size_t)c->band * width * (size_t)c->padded);
 }
 
 static enum kvr_status plan(struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     const int border = s->kernel / 2;
-    struct kvr_conv_cudnn_shape shape = { .in = s->in,
-                                          .out = s->out,
+    struct room *r = room_of(c);
+    struct kvr_conv_cudnn_shape shape = { .type = r->base.type,
+                                          .in = half(&r->base) ? s->taps * s->in : s->in,
+                                          .out = c->padded,
                                           .kernel = s->kernel,
                                           .rows_in = s->height,
                                           .rows_out = s->height,
                                           .width = s->width };
-    struct room *r = room_of(c);
 
-    c->band = band_of(s);
+    c->band = band_of(c);
     if (c->band) {
         shape.rows_out = c->band;
         shape.rows_in = c->band + 2 * border;
-        KVR_TRY(kvr_buf_reserve(&r->band, r->base.dev, KVR_MEM_SCRATCH,
-                                (size_t)shape.rows_in * (size_t)s->width * (size_t)s->in *
-                                    sizeof(float)));
+        KVR_TRY(make_bands(c, shape.rows_in));
     }
     return kvr_conv_cudnn_plan_open(&c->plan, r->lib, &shape, WORKSPACE_BYTES);
 }
@@ -299,6 +420,7 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     struct room *r = room_of(c);
+    const double most = half(&r->base) ? agrees_bf16 : agrees;
     double off = 0;
 
     for (c->way = 0; c->way < kvr_conv_cudnn_ways(c->plan); c->way++) {
@@ -309,14 +431,14 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
             st = distance(t, c, &off);
         if (st != KVR_OK && st != KVR_EUNSUPPORTED)
             return st;
-        if (st == KVR_OK && off <= agrees)
+        if (st == KVR_OK && off <= most)
             return KVR_OK;
         if (st == KVR_OK)
             kvr_fail(KVR_EUNSUPPORTED,
                      "cuDNN: convolution of %d to %d channels, %d x %d, differs from kvreel's own "
                      "kernel by %g of "
                      "the largest output; at most %g is allowed",
-                     s->in, s->out, s->kernel, s->kernel, off, agrees);
+                     s->in, s->out, s->kernel, s->kernel, off, most);
     }
     return KVR_EUNSUPPORTED;
 }
@@ -355,6 +477,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
     if (!c)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
     c->base = (struct kvr_conv){ .room = room, .s = *s };
+    c->padded = half(room) ? (s->out + 7) / 8 * 8 : s->out;
     st = upload(c, weight, bias);
     if (st == KVR_OK)
         st = try_library(c);

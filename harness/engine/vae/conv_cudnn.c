@@ -10,7 +10,9 @@ enum {
     SUCCESS = 0,
     NHWC = 1,
     FLOATS = 0,
+    BFLOATS = 9,
     CROSS_CORRELATION = 1,
+    TENSOR_MATH = 1,
     FMA_MATH = 3,
     DETERMINISTIC = 1,
     MOST_WAYS = 8, /* algorithms that it has */
@@ -144,26 +146,28 @@ void kvr_conv_cudnn_close(struct kvr_conv_cudnn **plib)
 static enum kvr_status describe(struct kvr_conv_cudnn_plan *p, const struct kvr_conv_cudnn_shape *s)
 {
     const struct kvr_conv_cudnn *lib = p->lib;
+    const bool half = s->type == KVR_BF16;
+    const int type = half ? BFLOATS : FLOATS;
     const int border = s->kernel / 2, above = s->rows_in == s->rows_out ? border : 0;
 
     KVR_TRY(check(lib, lib->CreateTensorDescriptor(&p->x), "input"));
     KVR_TRY(check(lib, lib->CreateTensorDescriptor(&p->y), "output"));
     KVR_TRY(check(lib, lib->CreateFilterDescriptor(&p->w), "weights"));
     KVR_TRY(check(lib, lib->CreateConvolutionDescriptor(&p->v), "convolution"));
-    KVR_TRY(check(lib,
-                  lib->SetTensor4dDescriptor(p->x, NHWC, FLOATS, 1, s->in, s->rows_in, s->width),
+    KVR_TRY(check(lib, lib->SetTensor4dDescriptor(p->x, NHWC, type, 1, s->in, s->rows_in, s->width),
                   "input"));
     KVR_TRY(check(lib,
-                  lib->SetTensor4dDescriptor(p->y, NHWC, FLOATS, 1, s->out, s->rows_out, s->width),
+                  lib->SetTensor4dDescriptor(p->y, NHWC, type, 1, s->out, s->rows_out, s->width),
                   "output"));
-    KVR_TRY(check(
-        lib, lib->SetFilter4dDescriptor(p->w, FLOATS, NHWC, s->out, s->in, s->kernel, s->kernel),
-        "weights"));
+    KVR_TRY(check(lib,
+                  lib->SetFilter4dDescriptor(p->w, type, NHWC, s->out, s->in, s->kernel, s->kernel),
+                  "weights"));
     KVR_TRY(check(
         lib,
         lib->SetConvolution2dDescriptor(p->v, above, border, 1, 1, 1, 1, CROSS_CORRELATION, FLOATS),
         "convolution"));
-    return check(lib, lib->SetConvolutionMathType(p->v, FMA_MATH), "F32");
+    return check(lib, lib->SetConvolutionMathType(p->v, half ? TENSOR_MATH : FMA_MATH),
+                 half ? "BF16" : "F32");
 }
 
 /* In the order of its own guess of their speed. */
@@ -191,9 +195,10 @@ static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_co
     }
     if (p->n_ways == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "cuDNN: nothing for %d to %d channels, %d x %d, of %d x %d pixels within "
-                        "%zu bytes",
-                        s->in, s->out, s->kernel, s->kernel, s->width, s->rows_out, most_bytes);
+                        "cuDNN: nothing in %s for %d to %d channels, %d x %d, of %d x %d pixels "
+                        "within %zu bytes",
+                        kvr_dtype_name(s->type), s->in, s->out, s->kernel, s->kernel, s->width,
+                        s->rows_out, most_bytes);
     return KVR_OK;
 }
 
@@ -248,8 +253,8 @@ size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way)
     return p->way[way].bytes;
 }
 
-enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const float *x,
-                                   const float *w, float *y, void *workspace)
+enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const void *x,
+                                   const void *w, void *y, void *workspace)
 {
     const struct kvr_conv_cudnn *lib = p->lib;
     const float one = 1;

@@ -7,12 +7,13 @@
  *     kvr_conv_cudnn_plan_close(&p);
  *     kvr_conv_cudnn_close(&lib);                               after its plans
  *
- * F32 without TF32, and only in ways that give the same bytes every time. Of its interface that is
- * used which takes one convolution at a time (cuDNN's documentation of cudnnConvolutionForward);
- * the types are written out here, so that a program need not be built with it. */
+ * F32 without TF32, or BF16 with F32 sums (PSEUDO_BFLOAT16_CONFIG), and only algorithms that give the
+ * same bytes every time. It calls cuDNN's legacy interface, cudnnConvolutionForward; the types are
+ * written out here, so that a program need not be built with cuDNN. */
 #ifndef KVR_VAE_CONV_CUDNN_H
 #define KVR_VAE_CONV_CUDNN_H
 
+#include "harness/core/dtype.h"
 #include "harness/device/stream.h"
 
 struct kvr_conv_cudnn;
@@ -21,6 +22,7 @@ struct kvr_conv_cudnn_plan;
 /* x [rows_in, width, in], w [out, kernel, kernel, in], y [rows_out, width, out]: with a border of
  * zeros around x, or with the rows of it that are needed, and zeros at its sides alone. */
 struct kvr_conv_cudnn_shape {
+    enum kvr_dtype type; /* of x, w and y: KVR_F32 or KVR_BF16 */
     int in, out, kernel; /* 1 or 3 */
     int rows_in, rows_out, width;
 };
@@ -41,7 +43,7 @@ int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
 
 /* In stream order; every pointer is device memory. */
-enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const float *x,
-                                   const float *w, float *y, void *workspace);
+enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const void *x,
+                                   const void *w, void *y, void *workspace);
 
 #endif

@@ -6,13 +6,14 @@
 
 /* The functions of conv.h for one backend. `close` copes with what `open` left half done. */
 struct kvr_conv_kind {
-    enum kvr_status (*room_open)(struct kvr_conv_room **out, struct kvr_dev *dev);
+    enum kvr_status (*room_open)(struct kvr_conv_room **out, struct kvr_dev *dev,
+                                 enum kvr_dtype type);
     void (*room_close)(struct kvr_conv_room *r);
     const char *(*library)(struct kvr_conv_room *r);
     enum kvr_status (*open)(struct kvr_conv **out, struct kvr_conv_room *room,
                             const struct kvr_conv_shape *s, const float *weight, const float *bias);
     void (*close)(struct kvr_conv *c);
-    enum kvr_status (*run)(struct kvr_conv *c, const struct kvr_conv_frame *frames, float *y);
+    enum kvr_status (*run)(struct kvr_conv *c, const struct kvr_conv_frame *frames, void *y);
 };
 extern const struct kvr_conv_kind kvr_conv_cpu, kvr_conv_cuda;
 
@@ -20,6 +21,7 @@ extern const struct kvr_conv_kind kvr_conv_cpu, kvr_conv_cuda;
 struct kvr_conv_room {
     const struct kvr_conv_kind *kind;
     struct kvr_dev *dev;
+    enum kvr_dtype type; /* of frames: KVR_F32 or KVR_BF16 */
 };
 
 struct kvr_conv {

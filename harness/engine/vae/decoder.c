@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "harness/engine/gemm.h"
 #include "harness/engine/vae/tae.h"
 
 int kvr_decoder_base(int channels)
@@ -16,17 +17,21 @@ struct kvr_decoder {
 };
 
 enum kvr_status kvr_decoder_open(struct kvr_decoder **out, struct kvr_dev *dev,
-                                 enum kvr_decoder_kind kind, const char *path, int latent_h,
-                                 int latent_w)
+                                 enum kvr_decoder_kind kind, enum kvr_dtype type, const char *path,
+                                 int latent_h, int latent_w)
 {
-    struct kvr_decoder *d = calloc(1, sizeof *d);
+    struct kvr_decoder *d;
     enum kvr_status st;
 
     *out = NULL;
+    if (kind == KVR_DECODER_TAEHV && type != KVR_F32)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: decoder taehv computes in f32, not %s", path,
+                        kvr_compute_word(type));
+    d = calloc(1, sizeof *d);
     if (!d)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     st = kind == KVR_DECODER_TAEHV ? kvr_tae_open(&d->tae, dev, path, latent_h, latent_w)
-                                   : kvr_vae_open(&d->vae, dev, path, latent_h, latent_w);
+                                   : kvr_vae_open(&d->vae, dev, type, path, latent_h, latent_w);
     if (st != KVR_OK) {
         free(d);
         return st;
@@ -49,6 +54,11 @@ enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_va
                                    void *ctx)
 {
     return d->vae ? kvr_vae_decode(d->vae, z, frame, ctx) : kvr_tae_decode(d->tae, z, frame, ctx);
+}
+
+const char *kvr_decoder_library(struct kvr_decoder *d)
+{
+    return d->vae ? kvr_vae_library(d->vae) : kvr_tae_library(d->tae);
 }
 
 int kvr_decoder_channels(const struct kvr_decoder *d)

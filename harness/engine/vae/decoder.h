@@ -1,6 +1,6 @@
 /* decoder.h - what makes frames of Wan's latents, by name: the model's own decoder or a tiny one.
  *
- *     KVR_TRY(kvr_decoder_open(&d, dev, KVR_DECODER_TAEHV, "taew2_1.pth", 60, 104));
+ *     KVR_TRY(kvr_decoder_open(&d, dev, KVR_DECODER_TAEHV, KVR_F32, "taew2_1.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
  *         KVR_TRY(kvr_decoder_decode(d, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_decoder_close(&d);                         the first made 1 frame, the others 4 each
@@ -13,17 +13,18 @@
 
 struct kvr_decoder;
 
-/* As kvr_vae_open and kvr_tae_open. */
+/* As kvr_vae_open and kvr_tae_open. KVR_EUNSUPPORTED: TAEHV computes in F32 only. */
 enum kvr_status kvr_decoder_open(struct kvr_decoder **out, struct kvr_dev *dev,
-                                 enum kvr_decoder_kind kind, const char *path, int latent_h,
-                                 int latent_w);
+                                 enum kvr_decoder_kind kind, enum kvr_dtype type, const char *path,
+                                 int latent_h, int latent_w);
 void kvr_decoder_close(struct kvr_decoder **d); /* copes with NULL */
 /* kvr_vae_decode */
 enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_vae_frame_fn *frame,
                                    void *ctx);
 
-int kvr_decoder_channels(const struct kvr_decoder *d); /* of a latent frame */
-int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels of a side for one of the latents */
+const char *kvr_decoder_library(struct kvr_decoder *d); /* kvr_conv_room_library */
+int kvr_decoder_channels(const struct kvr_decoder *d);  /* of a latent frame */
+int kvr_decoder_scale(const struct kvr_decoder *d); /* pixels of a side for one of the latents */
 
 /* What one of the real widths holds and takes: the own decoder of latents of so many channels (Wan 2.1's
  * 16, 2.2's 48), and taew2_1. False: there is none. */

@@ -1,7 +1,7 @@
 /* drawn.h - a decoder's file with random weights, for models that are there for their cost.
  *
  *     KVR_TRY(kvr_decoder_draw(KVR_DECODER_VAE, 16, 0, 1, "out/vae.safetensors"));
- *     KVR_TRY(kvr_decoder_open(&d, dev, KVR_DECODER_VAE, "out/vae.safetensors", 60, 104));
+ *     KVR_TRY(kvr_decoder_open(&d, dev, KVR_DECODER_VAE, KVR_F32, "out/vae.safetensors", 60, 104));
  *
  * Tensors have the names and shapes of Wan's VAE or of taew2_1, and values of kvr_draw_tensor(); gains of
  * norms are 1. The frames show nothing; time and memory are those of the real weights. */

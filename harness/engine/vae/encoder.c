@@ -210,9 +210,10 @@ static enum kvr_status make_buffers(struct encoder *e)
     if (!kvr_dev_in_host(e->dev))
         KVR_TRY(kvr_buf_alloc(&e->host, kvr_dev_host(e->dev), KVR_MEM_IO,
                               (size_t)pixels(e, LEVELS - 1) * 2 * CHANNELS * sizeof(float)));
-    return kvr_buf_alloc(&e->scores, e->dev, KVR_MEM_SCRATCH,
-                         (size_t)e->own->score_floats(e->n_threads, pixels(e, LEVELS - 1)) *
-                             sizeof(float));
+    return kvr_buf_alloc(
+        &e->scores, e->dev, KVR_MEM_SCRATCH,
+        (size_t)e->own->score_floats(e->n_threads, pixels(e, LEVELS - 1), 4 * e->base) *
+            sizeof(float));
 }
 
 static enum kvr_status find_base(struct encoder *e)
@@ -251,7 +252,11 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
                                      int latent_w, const float *image, float *z)
 {
     struct encoder e = {
-        .dev = dev, .ops = kvr_ops_of(dev), .own = kvr_vae_ops_of(dev), .h = latent_h, .w = latent_w
+        .dev = dev,
+        .ops = kvr_ops_of(dev),
+        .own = kvr_vae_ops_of(dev, KVR_F32),
+        .h = latent_h,
+        .w = latent_w,
     };
     struct kvr_buf *const all[] = { &e.x, &e.a, &e.b, &e.enter, &e.scores, &e.gamma, &e.host };
     struct kvr_weights *file = NULL;
@@ -262,7 +267,7 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
                         latent_h);
     KVR_TRY(kvr_weights_open(&file, path));
     e.file = file;
-    st = kvr_conv_room_open(&e.room, dev);
+    st = kvr_conv_room_open(&e.room, dev, KVR_F32);
     if (st == KVR_OK)
         st = encode(&e, image, z);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

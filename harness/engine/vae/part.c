@@ -47,15 +47,30 @@ enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_ro
     return st;
 }
 
-enum kvr_status kvr_part_give(struct kvr_dev *dev, const struct kvr_buf *host, const float *rgb,
-                              kvr_vae_frame_fn *frame, void *ctx)
+size_t kvr_part_fetch_bytes(enum kvr_dtype type, int64_t n)
+{
+    return (size_t)n * (sizeof(float) + (type == KVR_F32 ? 0 : kvr_dtype_size(type)));
+}
+
+enum kvr_status kvr_part_fetch(struct kvr_dev *dev, enum kvr_dtype type, int64_t n, const void *x,
+                               void *to)
+{
+    void *from = type == KVR_F32 ? to : (float *)to + n;
+
+    KVR_TRY(kvr_dev_get(dev, from, x, (size_t)n * kvr_dtype_size(type)));
+    if (type != KVR_F32)
+        kvr_to_f32(to, from, type, (size_t)n);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_part_give(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
+                              int64_t n, const void *rgb, kvr_vae_frame_fn *frame, void *ctx)
 {
     KVR_TRY(kvr_dev_sync(dev));
     if (!frame)
         return KVR_OK;
-    if (!kvr_dev_in_host(dev)) {
-        KVR_TRY(kvr_dev_get(dev, host->p, rgb, host->n_bytes));
-        rgb = host->p;
-    }
-    return frame(ctx, rgb);
+    if (!host->p)
+        return frame(ctx, rgb);
+    KVR_TRY(kvr_part_fetch(dev, type, n, rgb, host->p));
+    return frame(ctx, host->p);
 }

@@ -17,9 +17,16 @@ enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_ro
                               struct kvr_dev *dev, const char *layer, bool flat,
                               const struct kvr_conv_shape *s, struct kvr_conv **out);
 
-/* Passes the device's frame rgb to the callback `frame` through the host buffer `host` [frame size]; `host` is
- * empty if the device's memory is the host's. `frame` NULL: does nothing. */
-enum kvr_status kvr_part_give(struct kvr_dev *dev, const struct kvr_buf *host, const float *rgb,
-                              kvr_vae_frame_fn *frame, void *ctx);
+/* n elements x of the device as floats of the host: `to` has kvr_part_fetch_bytes(type, n) bytes, and
+ * the floats are at its start. */
+enum kvr_status kvr_part_fetch(struct kvr_dev *dev, enum kvr_dtype type, int64_t n, const void *x,
+                               void *to);
+size_t kvr_part_fetch_bytes(enum kvr_dtype type, int64_t n);
+
+/* Passes the device's frame rgb [n] to the callback `frame` through the host buffer `host`
+ * [kvr_part_fetch_bytes]; `host` is empty if the frame is F32 in the host's memory. `frame` NULL: does
+ * nothing. */
+enum kvr_status kvr_part_give(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
+                              int64_t n, const void *rgb, kvr_vae_frame_fn *frame, void *ctx);
 
 #endif

@@ -288,14 +288,14 @@ enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const ch
     if (!t)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     t->dev = dev;
-    t->ops = kvr_vae_ops_of(dev);
+    t->ops = kvr_vae_ops_of(dev, KVR_F32);
     t->h = latent_h;
     t->w = latent_w;
     t->trim = TRIMMED;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
         st = kvr_fail(KVR_EINVAL, "taehv: latents of %d x %d", latent_w, latent_h);
     else
-        st = kvr_conv_room_open(&t->room, dev);
+        st = kvr_conv_room_open(&t->room, dev, KVR_F32);
     if (st == KVR_OK)
         st = open_file(t, path);
     if (st != KVR_OK) {
@@ -381,7 +381,8 @@ static enum kvr_status run_head(struct kvr_tae *t)
 
     t->ops->rectify(t->dev, pixels(t, STAGES) * t->width[STAGES], NULL, x);
     KVR_TRY(image(t->last, x, t->width[STAGES], rgb));
-    return kvr_part_give(t->dev, &t->host, rgb, t->frame, t->frame_ctx);
+    return kvr_part_give(t->dev, KVR_F32, &t->host, pixels(t, LEVELS - 1) * 3, rgb, t->frame,
+                         t->frame_ctx);
 }
 
 /* `seen`: a frame of this level came before. Frames that are not given need not be computed where

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/engine/ops.h"
 #include "harness/engine/vae/conv.h"
 #include "harness/engine/vae/part.h"
 #include "harness/engine/vae/vae_layout.h"
@@ -26,8 +25,8 @@ static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* of a latent frame that
 /* The last two inputs of a convolution over time; NULL while there were none. */
 struct state {
     struct kvr_buf buf;
-    float *slot[2]; /* the older first */
-    int n;          /* frames seen, at most 2 */
+    char *slot[2]; /* the older first */
+    int n;         /* frames seen, at most 2 */
     int64_t elems;
 };
 
@@ -48,7 +47,8 @@ struct up {
 struct kvr_vae {
     struct kvr_dev *dev;
     struct kvr_weights *file; /* while it is opened */
-    const struct kvr_ops *ops;
+    enum kvr_dtype type;      /* of frames and states: KVR_F32 or KVR_BF16 */
+    size_t elem;              /* bytes of an element */
     const struct kvr_vae_ops *own;
     const struct kvr_vae_layout *layout;
     struct kvr_conv_room *room;
@@ -79,15 +79,16 @@ static int64_t pixels(const struct kvr_vae *v, int level)
 }
 
 /* x lies where the device computes. */
-static enum kvr_status show(const struct kvr_vae *v, const char *name, const float *x, int64_t n)
+static enum kvr_status show(const struct kvr_vae *v, const char *name, const void *x, int64_t n)
 {
     struct kvr_buf host = { 0 };
     enum kvr_status st;
 
     if (!v->tap)
         return KVR_OK;
-    KVR_TRY(kvr_buf_alloc_raw(&host, kvr_dev_host(v->dev), KVR_MEM_IO, (size_t)n * sizeof *x));
-    st = kvr_dev_get(v->dev, host.p, x, (size_t)n * sizeof *x);
+    KVR_TRY(kvr_buf_alloc_raw(&host, kvr_dev_host(v->dev), KVR_MEM_IO,
+                              kvr_part_fetch_bytes(v->type, n)));
+    st = kvr_part_fetch(v->dev, v->type, n, x, host.p);
     if (st == KVR_OK)
         v->tap(v->tap_ctx, name, host.p, n);
     kvr_buf_free(&host);
@@ -143,10 +144,9 @@ static enum kvr_status make_states(struct kvr_vae *v)
     for (int i = 0; i < v->n_states; i++) {
         struct state *s = &v->state[i];
 
-        KVR_TRY(
-            kvr_buf_alloc(&s->buf, v->dev, KVR_MEM_ACT, (size_t)s->elems * 2 * sizeof *s->slot[0]));
+        KVR_TRY(kvr_buf_alloc(&s->buf, v->dev, KVR_MEM_ACT, (size_t)s->elems * 2 * v->elem));
         s->slot[0] = s->buf.p;
-        s->slot[1] = s->slot[0] + s->elems;
+        s->slot[1] = s->slot[0] + (size_t)s->elems * v->elem;
     }
     return KVR_OK;
 }
@@ -277,27 +277,27 @@ static int64_t frame_floats(const struct kvr_vae *v)
 
 static enum kvr_status make_buffers(struct kvr_vae *v)
 {
-    const size_t n = (size_t)between(v->layout, v->base, v->h, v->w) * sizeof(float);
+    const size_t n = (size_t)between(v->layout, v->base, v->h, v->w) * v->elem;
 
     for (int i = 0; i < LEVELS; i++)
-        KVR_TRY(
-            kvr_buf_alloc(&v->x[i], v->dev, KVR_MEM_ACT,
-                          (size_t)(pixels(v, i) * v->layout->widest[i] * v->base) * sizeof(float)));
+        KVR_TRY(kvr_buf_alloc(&v->x[i], v->dev, KVR_MEM_ACT,
+                              (size_t)(pixels(v, i) * v->layout->widest[i] * v->base) * v->elem));
     KVR_TRY(kvr_buf_alloc(&v->a, v->dev, KVR_MEM_ACT, n));
     KVR_TRY(kvr_buf_alloc(&v->b, v->dev, KVR_MEM_ACT, n));
     for (int i = 0; i < UPS && v->layout->around; i++)
         KVR_TRY(kvr_buf_alloc(&v->entered[i], v->dev, KVR_MEM_ACT,
-                              (size_t)(pixels(v, i) * entering(v, i)) * sizeof(float)));
+                              (size_t)(pixels(v, i) * entering(v, i)) * v->elem));
     for (int i = 0; i < UPS; i++)
         if (v->up[i].time)
             KVR_TRY(kvr_buf_alloc(&v->up[i].twins, v->dev, KVR_MEM_ACT,
-                                  (size_t)(pixels(v, i) * 2 * v->up[i].in) * sizeof(float)));
+                                  (size_t)(pixels(v, i) * 2 * v->up[i].in) * v->elem));
     v->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
-    if (!kvr_dev_in_host(v->dev))
+    if (!kvr_dev_in_host(v->dev) || v->type != KVR_F32)
         KVR_TRY(kvr_buf_alloc(&v->host, kvr_dev_host(v->dev), KVR_MEM_IO,
-                              (size_t)frame_floats(v) * sizeof(float)));
+                              kvr_part_fetch_bytes(v->type, frame_floats(v))));
     return kvr_buf_alloc(&v->scores, v->dev, KVR_MEM_SCRATCH,
-                         (size_t)v->own->score_floats(v->n_threads, pixels(v, 0)) * sizeof(float));
+                         (size_t)v->own->score_floats(v->n_threads, pixels(v, 0), 4 * v->base) *
+                             sizeof(float));
 }
 
 struct tally {
@@ -422,8 +422,8 @@ static enum kvr_status open_file(struct kvr_vae *v, const char *path)
     return st;
 }
 
-enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const char *path,
-                             int latent_h, int latent_w)
+enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr_dtype type,
+                             const char *path, int latent_h, int latent_w)
 {
     struct kvr_vae *v = calloc(1, sizeof *v);
     enum kvr_status st;
@@ -432,14 +432,15 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const ch
     if (!v)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     v->dev = dev;
-    v->ops = kvr_ops_of(dev);
-    v->own = kvr_vae_ops_of(dev);
+    v->type = type;
+    v->elem = kvr_dtype_size(type);
+    v->own = kvr_vae_ops_of(dev, type);
     v->h = latent_h;
     v->w = latent_w;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
         st = kvr_fail(KVR_EINVAL, "vae: latents of %d x %d", latent_w, latent_h);
     else
-        st = kvr_conv_room_open(&v->room, dev);
+        st = kvr_conv_room_open(&v->room, dev, type);
     if (st == KVR_OK)
         st = open_file(v, path);
     if (st != KVR_OK) {
@@ -518,15 +519,15 @@ enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], i
                               int64_t *n_elems)
 {
     const struct state *s = &v->state[i];
-    const size_t bytes = (size_t)s->elems * sizeof(float);
+    const size_t bytes = kvr_part_fetch_bytes(v->type, s->elems);
 
     *n_frames = s->n;
     *n_elems = s->elems;
     KVR_TRY(kvr_buf_reserve(&v->seen, kvr_dev_host(v->dev), KVR_MEM_IO, 2 * bytes));
     for (int k = 0; k < s->n; k++) {
-        float *to = (float *)v->seen.p + k * s->elems;
+        void *to = (char *)v->seen.p + (size_t)k * bytes;
 
-        KVR_TRY(kvr_dev_get(v->dev, to, s->slot[2 - s->n + k], bytes));
+        KVR_TRY(kvr_part_fetch(v->dev, v->type, s->elems, s->slot[2 - s->n + k], to));
         frame[k] = to;
     }
     return KVR_OK;
@@ -534,19 +535,19 @@ enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], i
 
 /* --- a frame ---------------------------------------------------------------------------- */
 
-static void push(struct kvr_vae *v, struct state *s, const float *x)
+static void push(struct kvr_vae *v, struct state *s, const void *x)
 {
-    float *oldest = s->slot[0];
+    char *oldest = s->slot[0];
 
-    kvr_dev_copy(v->dev, oldest, x, (size_t)s->elems * sizeof *x);
+    kvr_dev_copy(v->dev, oldest, x, (size_t)s->elems * v->elem);
     s->slot[0] = s->slot[1];
     s->slot[1] = oldest;
     s->n += s->n < 2;
 }
 
 /* Over the two frames before x, and x, which is then one of them. */
-static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct state *s,
-                              const float *x, int channels, float *y)
+static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct state *s, const void *x,
+                              int channels, void *y)
 {
     const struct kvr_conv_frame frames[] = { { s->n > 1 ? s->slot[0] : NULL, channels },
                                              { s->n > 0 ? s->slot[1] : NULL, channels },
@@ -557,15 +558,15 @@ static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct stat
     return KVR_OK;
 }
 
-static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, float *y)
+static enum kvr_status image(struct kvr_conv *c, const void *x, int stride, void *y)
 {
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
 /* x += y, of n pixels. */
-static void add(struct kvr_vae *v, int64_t n, int channels, const float *y, float *x)
+static void add(struct kvr_vae *v, int64_t n, int channels, const void *y, void *x)
 {
-    v->ops->add(v->dev, &(struct kvr_rows){ n, channels, 1 }, y, NULL, 0, x);
+    v->own->add(v->dev, n * channels, y, x);
 }
 
 /* x <- shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x)))))) */
@@ -574,7 +575,7 @@ static enum kvr_status run_block(struct kvr_vae *v, int i)
     const int level = v->layout->block[i].level;
     const int64_t n = pixels(v, level);
     struct block *b = &v->block[i];
-    float *x = v->x[level].p, *one = v->a.p, *two = v->b.p;
+    void *x = v->x[level].p, *one = v->a.p, *two = v->b.p;
 
     v->own->norm(v->dev, n, b->in, true, x, b->norm1, one);
     KVR_TRY(causal(v, b->conv1, &v->state[b->state], one, b->in, two));
@@ -582,7 +583,7 @@ static enum kvr_status run_block(struct kvr_vae *v, int i)
     KVR_TRY(causal(v, b->conv2, &v->state[b->state + 1], one, b->out, two));
     if (b->shortcut) {
         KVR_TRY(image(b->shortcut, x, b->in, one));
-        kvr_dev_copy(v->dev, x, one, (size_t)(n * b->out) * sizeof *x);
+        kvr_dev_copy(v->dev, x, one, (size_t)(n * b->out) * v->elem);
     }
     add(v, n, b->out, two, x);
     return show(v, v->layout->block[i].tap, x, n * b->out);
@@ -593,7 +594,7 @@ static enum kvr_status attention(struct kvr_vae *v)
 {
     const int d = 4 * v->base;
     const int64_t n = pixels(v, 0);
-    float *x = v->x[0].p, *one = v->a.p, *qkv = v->b.p;
+    void *x = v->x[0].p, *one = v->a.p, *qkv = v->b.p;
 
     v->own->norm(v->dev, n, d, false, x, v->norm_attention, one);
     KVR_TRY(image(v->qkv, one, d, qkv));
@@ -606,7 +607,7 @@ static enum kvr_status attention(struct kvr_vae *v)
 static enum kvr_status run_head(struct kvr_vae *v)
 {
     const int64_t n = pixels(v, LEVELS - 1);
-    float *one = v->a.p, *rgb = v->b.p;
+    void *one = v->a.p, *rgb = v->b.p;
 
     v->own->norm(v->dev, n, v->base, true, v->x[LEVELS - 1].p, v->norm_head, one);
     KVR_TRY(show(v, "head1", one, n * v->base));
@@ -615,14 +616,14 @@ static enum kvr_status run_head(struct kvr_vae *v)
         v->own->unpatch(v->dev, v->h << (LEVELS - 1), v->w << (LEVELS - 1), rgb, one);
         rgb = one;
     }
-    return kvr_part_give(v->dev, &v->host, rgb, v->frame, v->frame_ctx);
+    return kvr_part_give(v->dev, v->type, &v->host, frame_floats(v), rgb, v->frame, v->frame_ctx);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
 
-/* From pixels of level i, `stride` floats apart, to a frame of the next level and all that follows: of
+/* From pixels of level i, `stride` elements apart, to a frame of the next level and all that follows: of
  * two frames that level i makes of one, the earlier (0) or the later. */
-static enum kvr_status run_space(struct kvr_vae *v, int i, const float *x, int stride, int which)
+static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int stride, int which)
 {
     struct up *u = &v->up[i];
 
@@ -639,14 +640,14 @@ static enum kvr_status run_space(struct kvr_vae *v, int i, const float *x, int s
 static enum kvr_status run_up(struct kvr_vae *v, int i)
 {
     struct up *u = &v->up[i];
-    const float *x = v->x[i].p;
-    float *twins = u->twins.p;
+    const void *x = v->x[i].p;
+    char *twins = u->twins.p;
 
     if (!u->time || !v->begun)
         return run_space(v, i, x, u->in, u->time ? 1 : 0);
     KVR_TRY(causal(v, u->time, &v->state[u->state], x, u->in, twins));
     KVR_TRY(run_space(v, i, twins, 2 * u->in, 0));
-    return run_space(v, i, twins + u->in, 2 * u->in, 1);
+    return run_space(v, i, twins + (size_t)u->in * v->elem, 2 * u->in, 1);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
@@ -663,24 +664,40 @@ static enum kvr_status run_level(struct kvr_vae *v, int level)
     return level < UPS ? run_up(v, level) : run_head(v);
 }
 
+/* z [channels, n] of the host, normalised -> to [n, channels], in floats */
+static void prepare(const struct kvr_vae *v, const float *z, float *to)
+{
+    const int channels = v->layout->channels;
+    const int64_t n = pixels(v, 0);
+
+    for (int c = 0; c < channels; c++) {
+        const float inverse = 1.0f / v->layout->std[c];
+
+        for (int64_t i = 0; i < n; i++)
+            to[i * channels + c] = z[c * n + i] / inverse + v->layout->mean[c];
+    }
+}
+
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx)
 {
     const int channels = v->layout->channels;
     const int64_t n = pixels(v, 0);
-    float *one = v->a.p, *two = v->b.p, *ready = kvr_dev_in_host(v->dev) ? one : v->host.p;
+    void *one = v->a.p, *two = v->b.p, *ready = v->host.p ? v->host.p : one;
     enum kvr_status st;
 
     v->frame = frame;
     v->frame_ctx = ctx;
-    for (int c = 0; c < channels; c++) {
-        const float inverse = 1.0f / v->layout->std[c];
+    prepare(v, z, ready);
+    if (v->type == KVR_BF16) {
+        float *x = ready;
+        kvr_bf16 *rounded = (kvr_bf16 *)(x + n * channels);
 
-        for (int64_t i = 0; i < n; i++)
-            ready[i * channels + c] = z[c * n + i] / inverse + v->layout->mean[c];
+        kvr_from_f32(rounded, KVR_BF16, x, (size_t)(n * channels));
+        ready = rounded;
     }
     if (ready != one)
-        KVR_TRY(kvr_dev_put(v->dev, one, ready, (size_t)n * channels * sizeof *one));
+        KVR_TRY(kvr_dev_put(v->dev, one, ready, (size_t)(n * channels) * v->elem));
     KVR_TRY(image(v->conv2, one, channels, two));
     KVR_TRY(show(v, "conv2", two, n * channels));
     KVR_TRY(causal(v, v->conv1, &v->state[0], two, channels, v->x[0].p));

@@ -1,6 +1,6 @@
 /* vae.h - the decoders of Wan 2.1 and 2.2: latent frames to RGB, one after the other.
  *
- *     KVR_TRY(kvr_vae_open(&v, dev, "Wan2.1_VAE.pth", 60, 104));
+ *     KVR_TRY(kvr_vae_open(&v, dev, KVR_F32, "Wan2.1_VAE.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
  *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_vae_close(&v);                                 the first made 1 frame, the others 4 each
@@ -14,6 +14,9 @@
  * eight. Around each level but the last goes what entered it, repeated; and the head makes 2 x 2 pixels
  * at once. Which it is the tensors say (vae_layout.h).
  *
+ * In BF16, frames, states, weights and biases are BF16, and each operation rounds its results once.
+ * Attention's scores and probabilities, norms' factors and the latents' scaling stay F32.
+ *
  * Sums are F32; results do not depend on the number of threads. On a device they differ from the
  * CPU's by roundings. */
 #ifndef KVR_VAE_VAE_H
@@ -23,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "harness/core/dtype.h"
 #include "harness/device/mem.h"
 
 /* Of Wan 2.1's, and of the tiny one. */
@@ -31,10 +35,10 @@ enum { KVR_VAE_TIMES = 4, KVR_VAE_STATES = 32 };
 
 struct kvr_vae;
 
-/* The file may hold the encoder, too. The base width comes from the tensors. KVR_EFORMAT: one is
+/* type: KVR_F32 or KVR_BF16. The file may hold the encoder, too. The base width comes from the tensors. KVR_EFORMAT: one is
  * missing or of another shape; KVR_ENAN: one is not finite. */
-enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const char *path,
-                             int latent_h, int latent_w);
+enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr_dtype type,
+                             const char *path, int latent_h, int latent_w);
 void kvr_vae_close(struct kvr_vae **v);         /* copes with NULL */
 void kvr_vae_reset(struct kvr_vae *v);          /* the next frame is a clip's first */
 const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_room_library */
@@ -54,7 +58,8 @@ int kvr_vae_frames(int n_latent);
 /* y [n] as bytes: floor(255 (y / 2 + 1/2)), clamped; NaN is 0 and *finite false. */
 void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
 
-/* What one of these dimensions holds and takes, by the arithmetic of its layers. */
+/* What one of these dimensions holds and takes in F32, by the arithmetic of its layers. In BF16 states
+ * and frames take half. */
 struct kvr_vae_cost {
     size_t weights, states, frames; /* bytes; frames: of all resolutions, and what lies between */
     double flop_first, flop_next;   /* of the first latent frame, of each later one */

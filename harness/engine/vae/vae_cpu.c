@@ -9,28 +9,76 @@
 
 enum { QUERIES = 64 }; /* at a time */
 
-static void norm(struct kvr_dev *dev, int64_t n, int channels, bool silu, const float *x,
-                 const float *gamma, float *y)
+/* Element i of x; each function below is compiled once per type. */
+static inline float get(enum kvr_dtype type, const void *x, int64_t i)
+{
+    return type == KVR_BF16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x)[i]) : ((const float *)x)[i];
+}
+
+static inline void put(enum kvr_dtype type, void *x, int64_t i, float v)
+{
+    if (type == KVR_BF16)
+        ((kvr_bf16 *)x)[i] = kvr_f32_to_bf16(v);
+    else
+        ((float *)x)[i] = v;
+}
+
+static inline void norm_as(enum kvr_dtype type, int64_t n, int channels, bool silu, const void *x,
+                           const float *gamma, void *y)
 {
     const float root = sqrtf((float)channels);
 
-    (void)dev;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        const float *from = x + i * channels;
-        float *to = y + i * channels;
+        const int64_t at = i * channels;
         double sum = 0;
         float scale;
 
-        for (int c = 0; c < channels; c++)
-            sum += (double)from[c] * (double)from[c];
+        for (int c = 0; c < channels; c++) {
+            const double v = (double)get(type, x, at + c);
+
+            sum += v * v;
+        }
         scale = root / (float)fmax(sqrt(sum), 1e-12);
         for (int c = 0; c < channels; c++) {
-            const float u = from[c] * scale * gamma[c];
+            const float u = get(type, x, at + c) * scale * gamma[c];
 
-            to[c] = silu ? u / (1.0f + expf(-u)) : u;
+            put(type, y, at + c, silu ? u / (1.0f + expf(-u)) : u);
         }
     }
+}
+
+static void norm(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
+                 const float *gamma, void *y)
+{
+    (void)dev;
+    norm_as(KVR_F32, n, channels, silu, x, gamma, y);
+}
+
+static void norm_bf16(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
+                      const float *gamma, void *y)
+{
+    (void)dev;
+    norm_as(KVR_BF16, n, channels, silu, x, gamma, y);
+}
+
+static inline void add_as(enum kvr_dtype type, int64_t n, const void *y, void *x)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        put(type, x, i, get(type, x, i) + get(type, y, i));
+}
+
+static void add(struct kvr_dev *dev, int64_t n, const void *y, void *x)
+{
+    (void)dev;
+    add_as(KVR_F32, n, y, x);
+}
+
+static void add_bf16(struct kvr_dev *dev, int64_t n, const void *y, void *x)
+{
+    (void)dev;
+    add_as(KVR_BF16, n, y, x);
 }
 
 static void rectify(struct kvr_dev *dev, int64_t n, const float *y, float *x)
@@ -44,35 +92,62 @@ static void rectify(struct kvr_dev *dev, int64_t n, const float *y, float *x)
     }
 }
 
-static void spread(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
-                   const float *from, float *to)
+static inline void spread_as(enum kvr_dtype type, int h, int w, int in, int out, int times,
+                             int which, const void *from, void *to)
 {
     const int repeats = out * times * 4 / in;
 
-    (void)dev;
 #pragma omp parallel for schedule(static)
     for (int y = 0; y < 2 * h; y++)
         for (int x = 0; x < 2 * w; x++) {
-            const float *pixel = from + ((int64_t)(y / 2) * w + x / 2) * in;
+            const int64_t pixel = ((int64_t)(y / 2) * w + x / 2) * in;
+            const int64_t row = ((int64_t)y * 2 * w + x) * out;
             const int place = which * 4 + y % 2 * 2 + x % 2;
-            float *row = to + ((int64_t)y * 2 * w + x) * out;
 
             for (int c = 0; c < out; c++)
-                row[c] += pixel[(c * times * 4 + place) / repeats];
+                put(type, to, row + c,
+                    get(type, to, row + c) +
+                        get(type, from, pixel + (c * times * 4 + place) / repeats));
         }
 }
 
-static void unpatch(struct kvr_dev *dev, int h, int w, const float *from, float *to)
+static void spread(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
+                   const void *from, void *to)
 {
     (void)dev;
+    spread_as(KVR_F32, h, w, in, out, times, which, from, to);
+}
+
+static void spread_bf16(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
+                        const void *from, void *to)
+{
+    (void)dev;
+    spread_as(KVR_BF16, h, w, in, out, times, which, from, to);
+}
+
+static inline void unpatch_as(enum kvr_dtype type, int h, int w, const void *from, void *to)
+{
 #pragma omp parallel for schedule(static)
     for (int y = 0; y < 2 * h; y++)
         for (int x = 0; x < 2 * w; x++) {
-            const float *pixel = from + ((int64_t)(y / 2) * w + x / 2) * 12;
+            const int64_t pixel = ((int64_t)(y / 2) * w + x / 2) * 12;
 
             for (int c = 0; c < 3; c++)
-                to[((int64_t)y * 2 * w + x) * 3 + c] = pixel[(c * 2 + x % 2) * 2 + y % 2];
+                put(type, to, ((int64_t)y * 2 * w + x) * 3 + c,
+                    get(type, from, pixel + (c * 2 + x % 2) * 2 + y % 2));
         }
+}
+
+static void unpatch(struct kvr_dev *dev, int h, int w, const void *from, void *to)
+{
+    (void)dev;
+    unpatch_as(KVR_F32, h, w, from, to);
+}
+
+static void unpatch_bf16(struct kvr_dev *dev, int h, int w, const void *from, void *to)
+{
+    (void)dev;
+    unpatch_as(KVR_BF16, h, w, from, to);
 }
 
 static void patch(struct kvr_dev *dev, int h, int w, const float *from, float *to)
@@ -146,8 +221,8 @@ static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t fir
     return kvr_dnnl_sgemm('N', 'N', m, d, n, 1.0f, scores, n, qkv + 2 * d, wide, 0.0f, o, d);
 }
 
-static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
-                              float *scores, float *out)
+static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const void *qkv,
+                              float *scores, void *out)
 {
     const int64_t blocks = (n + QUERIES - 1) / QUERIES;
     int worst = dnnl_success;
@@ -156,21 +231,41 @@ static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(max : worst)
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t first = i * QUERIES, m = n - first < QUERIES ? n - first : QUERIES;
-        const int st = (int)attend_some(
-            qkv, n, d, first, m, scores + omp_get_thread_num() * QUERIES * n, out + first * d);
+        const int st =
+            (int)attend_some(qkv, n, d, first, m, scores + omp_get_thread_num() * QUERIES * n,
+                             (float *)out + first * d);
 
         worst = st > worst ? st : worst;
     }
     return kvr_onednn_done(worst, "vae", "a product");
 }
 
-static int64_t score_floats(int threads, int64_t n)
+static int64_t score_floats(int threads, int64_t n, int d)
 {
+    (void)d;
     return threads * QUERIES * n;
+}
+
+/* In F32: queries, keys and values are behind the scores, and behind them the result. */
+static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
+                                   const void *qkv, float *scores, void *out)
+{
+    float *wide = scores + score_floats(threads, n, d), *result = wide + 3 * n * d;
+
+    kvr_to_f32(wide, qkv, KVR_BF16, (size_t)(3 * n * d));
+    KVR_TRY(attend(dev, threads, n, d, wide, scores, result));
+    kvr_from_f32(out, KVR_BF16, result, (size_t)(n * d));
+    return KVR_OK;
+}
+
+static int64_t score_floats_bf16(int threads, int64_t n, int d)
+{
+    return score_floats(threads, n, d) + 4 * n * d;
 }
 
 const struct kvr_vae_ops kvr_vae_ops_cpu = {
     .norm = norm,
+    .add = add,
     .rectify = rectify,
     .spread = spread,
     .unpatch = unpatch,
@@ -181,12 +276,21 @@ const struct kvr_vae_ops kvr_vae_ops_cpu = {
     .score_floats = score_floats,
 };
 
-const struct kvr_vae_ops *kvr_vae_ops_of(const struct kvr_dev *dev)
+const struct kvr_vae_ops kvr_vae_ops_cpu_bf16 = {
+    .norm = norm_bf16,
+    .add = add_bf16,
+    .spread = spread_bf16,
+    .unpatch = unpatch_bf16,
+    .attend = attend_bf16,
+    .score_floats = score_floats_bf16,
+};
+
+const struct kvr_vae_ops *kvr_vae_ops_of(const struct kvr_dev *dev, enum kvr_dtype type)
 {
-    static const struct kvr_vae_ops *const tables[KVR_N_BACKENDS] = {
-        [KVR_CPU] = &kvr_vae_ops_cpu,
-        [KVR_CUDA] = &kvr_vae_ops_cuda,
+    static const struct kvr_vae_ops *const tables[KVR_N_BACKENDS][2] = {
+        [KVR_CPU] = { &kvr_vae_ops_cpu, &kvr_vae_ops_cpu_bf16 },
+        [KVR_CUDA] = { &kvr_vae_ops_cuda, &kvr_vae_ops_cuda_bf16 },
     };
 
-    return tables[kvr_dev_backend(dev)];
+    return tables[kvr_dev_backend(dev)][type == KVR_BF16];
 }

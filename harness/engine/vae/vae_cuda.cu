@@ -1,7 +1,9 @@
 /* vae_cuda.cu - see vae_cuda.h. */
 #include "harness/engine/vae/vae_cuda.h"
 
+#include "harness/device/vector.cuh"
 #include "harness/engine/product.cuh"
+#include "harness/engine/vae/element.cuh"
 
 /* ---- convolution: a block has 128 pixels of 32 channels, a thread 8 x 8 in squares of 4 x 4 -- */
 
@@ -20,20 +22,33 @@ struct tap {
     bool there;
 };
 
+template <class T>
 static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, const struct tap &t,
-                                              kvr_global<const float> frame, int place)
+                                              kvr_global<const T> frame, int place)
 {
     const int y = (place >> 16) + t.dy, x = (place & 0xffff) + t.dx;
 
     if (!t.there || place == NOWHERE || y < 0 || y >= c.height || x < 0 || x >= c.width)
         return 0.0f;
-    return frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel];
+    return kvr_value_of(
+        frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
 }
 
+/* Where the weight of one summand lies: F32 [taps, out, k, k, in], BF16 [out, k, k, taps, in]. */
+template <class T>
+static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape &c, int span,
+                                                    int frame, int out, int within)
+{
+    if (sizeof(T) == sizeof(float))
+        return ((int64_t)frame * c.out + out) * span + within;
+    return ((int64_t)out * span + within / c.in * c.in) * c.taps + frame * c.in + within % c.in;
+}
+
+template <class T>
 static __global__ void __launch_bounds__(CONV_THREADS, 6)
-    conv_f32(struct kvr_conv_shape c, int first, int stride0, int stride1, int stride2,
-             kvr_global<const float> f0, kvr_global<const float> f1, kvr_global<const float> f2,
-             kvr_global<const float> w, kvr_global<const float> bias, kvr_global<float> out)
+    conv_pixels(struct kvr_conv_shape c, int first, int stride0, int stride1, int stride2,
+                kvr_global<const T> f0, kvr_global<const T> f1, kvr_global<const T> f2,
+                kvr_global<const T> w, kvr_global<const float> bias, kvr_global<T> out)
 {
     KVR_SHARED(struct kvr_quad, rows, DEPTH * ROW_LINE);
     KVR_SHARED(struct kvr_quad, columns, DEPTH * COLUMN_LINE);
@@ -68,9 +83,9 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
             for (int i = 0; i < 4; i++) {
                 const int place = places[4 * q + i];
 
-                v.v[i] = frame == 0   ? pixel(c, t, f0, place)
-                         : frame == 1 ? pixel(c, t, f1, place)
-                                      : pixel(c, t, f2, place);
+                v.v[i] = frame == 0   ? pixel<T>(c, t, f0, place)
+                         : frame == 1 ? pixel<T>(c, t, f1, place)
+                                      : pixel<T>(c, t, f2, place);
             }
             rows[lane * ROW_LINE + q] = v;
         }
@@ -82,7 +97,7 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 v.v[i] = n0 + 4 * q + i < c.out && t.there
-                             ? (float)w[((int64_t)frame * c.out + n0 + 4 * q + i) * span + within]
+                             ? kvr_value_of(w[weight_at<T>(c, span, frame, n0 + 4 * q + i, within)])
                              : 0.0f;
             columns[lane * COLUMN_LINE + q] = v;
         }
@@ -98,17 +113,28 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
             const int column = n0 + 4 * tx + j / 4 * 16 + j % 4;
 
             if (p < n_pixels && column < c.out)
-                out[p * c.out + column] = sum[r][j] + (float)bias[column];
+                out[p * c.out + column] = kvr_element_of<T>(sum[r][j] + (float)bias[column]);
         }
     }
 }
 
-void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
-                       const struct kvr_conv_frame *frames, const float *w, const float *bias,
-                       float *y)
+template <class T>
+static void conv_as(struct kvr_stream *s, const struct kvr_conv_shape *c,
+                    const struct kvr_conv_frame *f, int first, const void *w, const float *bias,
+                    void *y)
 {
-    const int64_t n = (int64_t)c->height * c->width;
-    const unsigned blocks = kvr_blocks(n, PIXELS) * kvr_blocks(c->out, COLUMNS);
+    const unsigned blocks =
+        kvr_blocks((int64_t)c->height * c->width, PIXELS) * kvr_blocks(c->out, COLUMNS);
+
+    KVR_LAUNCH(conv_pixels<T>, blocks, CONV_THREADS, 0, s, *c, first, f[0].stride, f[1].stride,
+               f[2].stride, (const T *)f[0].p, (const T *)f[1].p, (const T *)f[2].p, (const T *)w,
+               bias, (T *)y);
+}
+
+void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
+                       const struct kvr_conv_frame *frames, const void *w, const float *bias,
+                       void *y)
+{
     struct kvr_conv_frame f[3] = {};
     int first = 0;
 
@@ -116,8 +142,10 @@ void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
         f[t] = frames[t];
     while (first < c->taps && !f[first].p)
         first++;
-    KVR_LAUNCH(conv_f32, blocks, CONV_THREADS, 0, s, *c, first, f[0].stride, f[1].stride,
-               f[2].stride, f[0].p, f[1].p, f[2].p, w, bias, y);
+    if (type == KVR_BF16)
+        conv_as<kvr_bf16>(s, c, f, first, w, bias, y);
+    else
+        conv_as<float>(s, c, f, first, w, bias, y);
 }
 
 /* ---- what lies between ----------------------------------------------------------------------- */
@@ -125,10 +153,10 @@ void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
 /* A warp has a pixel. */
-template <bool SILU>
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    pixel_norm(int64_t n, int channels, float root, kvr_global<const float> x,
-               kvr_global<const float> gamma, kvr_global<float> y)
+    pixel_norm(int64_t n, int channels, bool silu, float root, kvr_global<const T> x,
+               kvr_global<const float> gamma, kvr_global<T> y)
 {
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
@@ -137,7 +165,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (i >= n)
         return;
     for (int c = lane; c < channels; c += 32) {
-        const float v = x[i * channels + c];
+        const float v = kvr_value_of(x[i * channels + c]);
 
         sum = fmaf(v, v, sum);
     }
@@ -145,23 +173,93 @@ static __global__ void __launch_bounds__(THREADS)
         sum += __shfl_xor_sync(~0u, sum, h);
     scale = root / fmaxf(sqrtf(sum), 1e-12f);
     for (int c = lane; c < channels; c += 32) {
-        const float v = x[i * channels + c] * scale * gamma[c];
+        const float v = kvr_value_of(x[i * channels + c]) * scale * gamma[c];
 
-        y[i * channels + c] = SILU ? v / (1.0f + expf(-v)) : v;
+        y[i * channels + c] = kvr_element_of<T>(silu ? v / (1.0f + expf(-v)) : v);
     }
 }
 
-void kvr_pixel_norm_cuda(struct kvr_stream *s, int64_t n, int channels, bool silu, const float *x,
-                         const float *gamma, float *y)
+template <class T>
+static void norm_as(struct kvr_stream *s, int64_t n, int channels, bool silu, const void *x,
+                    const float *gamma, void *y)
 {
     const float root = sqrtf((float)channels);
 
-    if (n && silu)
-        KVR_LAUNCH(pixel_norm<true>, kvr_blocks(n, WARPS), THREADS, 0, s, n, channels, root, x,
-                   gamma, y);
-    else if (n)
-        KVR_LAUNCH(pixel_norm<false>, kvr_blocks(n, WARPS), THREADS, 0, s, n, channels, root, x,
-                   gamma, y);
+    if (n)
+        KVR_LAUNCH(pixel_norm<T>, kvr_blocks(n, WARPS), THREADS, 0, s, n, channels, silu, root,
+                   (const T *)x, gamma, (T *)y);
+}
+
+void kvr_pixel_norm_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, int channels,
+                         bool silu, const void *x, const float *gamma, void *y)
+{
+    if (type == KVR_BF16)
+        norm_as<kvr_bf16>(s, n, channels, silu, x, gamma, y);
+    else
+        norm_as<float>(s, n, channels, silu, x, gamma, y);
+}
+
+template <class T, int N>
+static __device__ __forceinline__ struct kvr_few<T, N> sum_of(const struct kvr_few<T, N> &a,
+                                                              const struct kvr_few<T, N> &b) {
+    struct kvr_few<T, N> sum;
+
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        sum.v[k] = kvr_element_of<T>(kvr_value_of(a.v[k]) + kvr_value_of(b.v[k]));
+    return sum;
+}
+
+/* FEW: kvr_few of the elements that one thread adds. */
+template <class FEW>
+static __global__ void __launch_bounds__(THREADS)
+    add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        x[i] = sum_of((FEW)x[i], (FEW)y[i]);
+}
+
+template <class T, int N>
+static void add_as(struct kvr_stream *s, int64_t n, const void *y, void *x)
+{
+    typedef struct kvr_few<T, N> few;
+
+    KVR_LAUNCH(add_pixels<few>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N, (const few *)y,
+               (few *)x);
+}
+
+void kvr_add_pixels_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *y,
+                         void *x)
+{
+    const bool wide = kvr_aligned(x, 16) && kvr_aligned(y, 16);
+
+    if (n == 0)
+        return;
+    if (type == KVR_BF16 && wide && n % 8 == 0)
+        add_as<kvr_bf16, 8>(s, n, y, x);
+    else if (type == KVR_BF16)
+        add_as<kvr_bf16, 1>(s, n, y, x);
+    else if (wide && n % 4 == 0)
+        add_as<float, 4>(s, n, y, x);
+    else
+        add_as<float, 1>(s, n, y, x);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    round_pixels(int64_t n, kvr_global<const float> from, kvr_global<kvr_bf16> to)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        to[i] = kvr_element_of<kvr_bf16>(from[i]);
+}
+
+void kvr_round_pixels_cuda(struct kvr_stream *s, int64_t n, const float *from, kvr_bf16 *to)
+{
+    if (n)
+        KVR_LAUNCH(round_pixels, kvr_blocks(n, THREADS), THREADS, 0, s, n, from, to);
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -185,30 +283,44 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
 }
 
 /* One thread per output value. */
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const float> from,
-           kvr_global<float> to)
+    spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const T> from,
+           kvr_global<T> to)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t y = i / out / (2 * w), x = i / out % (2 * w);
     const int place = (int)(i % out) * times * 4 + which * 4 + (int)(y % 2 * 2 + x % 2);
 
     if (i < n)
-        to[i] = to[i] + from[(y / 2 * w + x / 2) * in + place / (out * times * 4 / in)];
+        to[i] = kvr_element_of<T>(
+            kvr_value_of(to[i]) +
+            kvr_value_of(from[(y / 2 * w + x / 2) * in + place / (out * times * 4 / in)]));
 }
 
-void kvr_spread_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times, int which,
-                     const float *from, float *to)
+template <class T>
+static void spread_as(struct kvr_stream *s, int h, int w, int in, int out, int times, int which,
+                      const void *from, void *to)
 {
     const int64_t n = (int64_t)4 * h * w * out;
 
     if (n)
-        KVR_LAUNCH(spread, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, in, out, times, which, from,
-                   to);
+        KVR_LAUNCH(spread<T>, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, in, out, times, which,
+                   (const T *)from, (T *)to);
 }
 
+void kvr_spread_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, int in, int out,
+                     int times, int which, const void *from, void *to)
+{
+    if (type == KVR_BF16)
+        spread_as<kvr_bf16>(s, h, w, in, out, times, which, from, to);
+    else
+        spread_as<float>(s, h, w, in, out, times, which, from, to);
+}
+
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    unpatch(int64_t n, int w, kvr_global<const float> from, kvr_global<float> to)
+    unpatch(int64_t n, int w, kvr_global<const T> from, kvr_global<T> to)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t y = i / 3 / (2 * w), x = i / 3 % (2 * w);
@@ -217,12 +329,23 @@ static __global__ void __launch_bounds__(THREADS)
         to[i] = from[(y / 2 * w + x / 2) * 12 + (i % 3 * 2 + x % 2) * 2 + y % 2];
 }
 
-void kvr_unpatch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to)
+template <class T>
+static void unpatch_as(struct kvr_stream *s, int h, int w, const void *from, void *to)
 {
     const int64_t n = (int64_t)12 * h * w;
 
     if (n)
-        KVR_LAUNCH(unpatch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
+        KVR_LAUNCH(unpatch<T>, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, (const T *)from,
+                   (T *)to);
+}
+
+void kvr_unpatch_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, const void *from,
+                      void *to)
+{
+    if (type == KVR_BF16)
+        unpatch_as<kvr_bf16>(s, h, w, from, to);
+    else
+        unpatch_as<float>(s, h, w, from, to);
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -288,8 +411,9 @@ void kvr_gather_cuda(struct kvr_stream *s, int h, int w, int in, int out, int ti
         KVR_LAUNCH(gather, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, in, out, times, from, to);
 }
 
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    split_qkv(int64_t n, int d, kvr_global<const float> qkv, kvr_global<float> out)
+    split_qkv(int64_t n, int d, kvr_global<const T> qkv, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t row = i / (3 * d), column = i % (3 * d);
@@ -297,15 +421,26 @@ static __global__ void __launch_bounds__(THREADS)
     if (row >= n)
         return;
     if (column < 2 * d)
-        out[column / d * n * d + row * d + column % d] = qkv[i];
+        out[column / d * n * d + row * d + column % d] = kvr_value_of(qkv[i]);
     else
-        out[2 * n * d + (column - 2 * d) * n + row] = qkv[i];
+        out[2 * n * d + (column - 2 * d) * n + row] = kvr_value_of(qkv[i]);
 }
 
-void kvr_split_qkv_cuda(struct kvr_stream *s, int64_t n, int d, const float *qkv, float *out)
+template <class T>
+static void split_as(struct kvr_stream *s, int64_t n, int d, const void *qkv, float *out)
 {
     if (n)
-        KVR_LAUNCH(split_qkv, kvr_blocks(n * 3 * d, THREADS), THREADS, 0, s, n, d, qkv, out);
+        KVR_LAUNCH(split_qkv<T>, kvr_blocks(n * 3 * d, THREADS), THREADS, 0, s, n, d,
+                   (const T *)qkv, out);
+}
+
+void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, int d,
+                        const void *qkv, float *out)
+{
+    if (type == KVR_BF16)
+        split_as<kvr_bf16>(s, n, d, qkv, out);
+    else
+        split_as<float>(s, n, d, qkv, out);
 }
 
 /* The block's largest or sum of v, in all threads. */
