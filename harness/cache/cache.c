@@ -46,7 +46,7 @@ struct kvr_cache {
     float *past; /* destination for shares of attention; NULL: not needed */
 };
 
-const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
+const char *const kvr_path_names[] = { "staged", "fused", "dense", "decoded", NULL };
 
 const char *const kvr_attend_names[] = { "float", "int8", NULL };
 
@@ -217,7 +217,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
     const size_t chunk = (size_t)s->frames_per_chunk * frame * width;
     const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
     const size_t size = kvr_dtype_size(s->exact);
-    const bool dense = path == KVR_PATH_DENSE, study = kvr_scheme_is_study(scheme);
+    const bool dense = kvr_path_copies(path), study = kvr_scheme_is_study(scheme);
     const size_t several = (size_t)kvr_tiers_together(&scheme->tiers) * chunk;
     const size_t origin = (size_t)kvr_scheme_origin_tokens(scheme) * width;
     const size_t span = several <= chunk ? chunk : several < all ? several : all;
@@ -340,20 +340,21 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
 
     KVR_TRY(check_shape(shape));
     KVR_TRY(kvr_scheme_check(scheme, kv_heads(shape), shape->head_dim));
-    if (path == KVR_PATH_DENSE && scheme->opts.correction)
+    if (kvr_path_copies(path) && scheme->opts.correction)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: path dense does not know which keys were coded; a correction needs "
+                        "%s: path %s does not know which keys were coded; a correction needs "
                         "path staged or fused",
-                        scheme->name);
-    if (path == KVR_PATH_DENSE && attend_needs(scheme, shape, path).by_head)
+                        scheme->name, kvr_path_names[path]);
+    if (kvr_path_copies(path) && attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: each head keeps its own tokens, so there is no dense tensor; use "
                         "path staged or fused",
                         scheme->name);
-    if (shape->attend == KVR_ATTEND_INT8 && path == KVR_PATH_DENSE)
+    if (shape->attend == KVR_ATTEND_INT8 && kvr_path_copies(path))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "attend int8: path dense does not know which keys were coded; use path "
-                        "staged or fused");
+                        "attend int8: path %s does not know which keys were coded; use path "
+                        "staged or fused",
+                        kvr_path_names[path]);
     KVR_TRY(check_attention(scheme, shape, path, dev));
     c = calloc(1, sizeof *c);
     if (!c)
@@ -611,6 +612,66 @@ static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
     return n;
 }
 
+static size_t token_elems(const struct kvr_cache *c)
+{
+    return (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+}
+
+/* Tokens [from, to) of the uncompressed copy as a span. */
+static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t to)
+{
+    const size_t at = (size_t)from * token_elems(c) * kvr_dtype_size(c->shape.exact);
+
+    return (struct kvr_span){ .raw = { (char *)c->dense_k.p + at, (char *)c->dense_v.p + at,
+                                       c->shape.exact },
+                              .n = to - from };
+}
+
+/* Path decoded: the layer's whole cache, of the study's capacity or all that came before, in an uncompressed
+ * copy; spans are what the pass sees and the layer holds. */
+static enum kvr_status decoded_spans(struct kvr_cache *c, const struct kvr_layer *l,
+                                     const struct kvr_visible *seen, int *n_out)
+{
+    const int64_t all = kvr_scheme_is_study(c->scheme) ? capacity_tokens(c) : pass_begin(c);
+    const size_t elems = (size_t)all * token_elems(c);
+    const uint8_t *held = c->held.p;
+
+    kvr_phase_begin(c->phases, DENSE_DECODE);
+    kvr_layer_dense(l, 0, all, c->values_k.p, c->values_v.p, c->held.p);
+    kvr_values_from_f32(c->dev, c->dense_k.p, c->shape.exact, c->values_k.p, elems);
+    kvr_values_from_f32(c->dev, c->dense_v.p, c->shape.exact, c->values_v.p, elems);
+    kvr_phase_end(c->phases, DENSE_DECODE);
+    *n_out = 0;
+    for (int r = 0; r < seen->n; r++)
+        for (int64_t t = seen->run[r][0], end; t < seen->run[r][1]; t = end) {
+            for (end = t; end < seen->run[r][1] && held[end] == held[t];)
+                end++;
+            if (!held[t])
+                continue;
+            KVR_TRY(reserve_spans(c, *n_out + 2));
+            c->spans[(*n_out)++] = copied(c, t, end);
+        }
+    return reserve_spans(c, *n_out + 1);
+}
+
+/* Path decoded: the chunk is written into the copy, and read from there. */
+static struct kvr_span chunk_span(struct kvr_cache *c, const void *k, const void *v)
+{
+    const int64_t begin = pass_begin(c), n = pass_tokens(c);
+    const size_t bytes = (size_t)n * token_elems(c) * kvr_dtype_size(c->shape.exact);
+    struct kvr_span s = { .raw = { k, v, c->shape.exact }, .n = n };
+
+    if (c->path == KVR_PATH_DECODED) {
+        s = copied(c, begin, begin + n);
+        kvr_phase_begin(c->phases, DENSE_DECODE);
+        kvr_dev_copy(c->dev, (void *)s.raw.k, k, bytes);
+        kvr_dev_copy(c->dev, (void *)s.raw.v, v, bytes);
+        kvr_phase_end(c->phases, DENSE_DECODE);
+    }
+    s.causal = c->shape.causal;
+    return s;
+}
+
 /* Spans of layer l for this pass, before the current chunk. */
 static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out)
 {
@@ -623,6 +684,8 @@ static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l
         kvr_phase_end(c->phases, DENSE_DECODE);
         KVR_TRY(st);
     }
+    if (c->path == KVR_PATH_DECODED)
+        return decoded_spans(c, l, &seen, n_out);
     if (c->path != KVR_PATH_DENSE) {
         KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
         *n_out = kvr_layer_spans(l, &seen, c->spans);
@@ -800,7 +863,7 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
         .max = max,
     };
 
-    if (c->path == KVR_PATH_DENSE) {
+    if (kvr_path_copies(c->path)) {
         KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
         job.n_spans = kvr_layer_spans(l, &seen, c->spans);
         c->spans[job.n_spans++] = current;
@@ -850,10 +913,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
         return kvr_fail(KVR_EINTERNAL, "cache: attend to layer %d before its append", layer);
     l = &c->layer[layer];
     KVR_TRY(past_spans(c, l, &n_spans));
-    c->spans[n_spans++] =
-        (struct kvr_span){ .raw = { current_keys(c), c->current_v.p, c->shape.exact },
-                           .n = pass_tokens(c),
-                           .causal = c->shape.causal };
+    c->spans[n_spans++] = chunk_span(c, current_keys(c), c->current_v.p);
 
     const struct kvr_attend_job job = {
         .n_heads = kv_heads(&c->shape),

@@ -68,9 +68,17 @@ struct kvr_cache_shape {
 enum kvr_path {
     KVR_PATH_STAGED, /* decode a bounded piece into scratch, attend, merge */
     KVR_PATH_FUSED,  /* decode inside the attention loop, without scratch */
-    KVR_PATH_DENSE,  /* rebuild an uncompressed cache of the layer, as the study does */
+    KVR_PATH_DENSE,  /* rebuild an uncompressed cache of what the pass sees */
+    /* As the study's code does for each pass and layer: decode the whole cache of the layer to F32, convert
+     * it, write the chunk into it, each in launches of its own; attend to what the pass sees of it. */
+    KVR_PATH_DECODED,
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
+/* Whether attention reads an uncompressed copy, which does not know which keys were coded. */
+static inline bool kvr_path_copies(enum kvr_path path)
+{
+    return path == KVR_PATH_DENSE || path == KVR_PATH_DECODED;
+}
 /* False if there is no such path; *out is then unchanged. */
 bool kvr_path_find(const char *name, enum kvr_path *out);
 

@@ -57,7 +57,7 @@ static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, i
 static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_segment *s,
                          bool values)
 {
-    const bool dense = side == METHOD && x->view->path == KVR_PATH_DENSE;
+    const bool dense = side == METHOD && kvr_path_copies(x->view->path);
     const struct kvr_packed *p = values ? &s->v : &s->k;
     const int h = x->h - s->head0; /* of the segment's own */
     double row[KVR_CORRECTION_MAX_D];

@@ -247,8 +247,10 @@ static const char *const some[] = {
 START_TEST(paths_and_corrections_agree)
 {
     compare(some[_i], KVR_PATH_STAGED, 0);
-    if (!strchr(some[_i], '+'))
+    if (!strchr(some[_i], '+')) {
         compare(some[_i], KVR_PATH_DENSE, 6);
+        compare(some[_i], KVR_PATH_DECODED, 6);
+    }
 }
 END_TEST
 
@@ -364,13 +366,13 @@ START_TEST(bf16_queries)
     D = groups ? 128 : 16;
     if (groups)
         setenv("KVREEL_EMULATED_CAPABILITY", "9.0", 1);
-    for (int path = 0; path < 3; path++) {
+    for (int path = 0; path < 4; path++) {
         const char *spec = t[_i / 2].spec;
         const bool takes = path == KVR_PATH_STAGED  ? t[_i / 2].staged
                            : path == KVR_PATH_FUSED ? t[_i / 2].fused
                                                     : t[_i / 2].dense;
 
-        if (path == KVR_PATH_DENSE && strchr(spec, '+'))
+        if (kvr_path_copies(path) && strchr(spec, '+'))
             continue;
         ck_assert_msg(takes_bf16(spec, KVR_CUDA, path, KVR_BF16) == takes, "%s, %s", spec,
                       kvr_path_names[path]);

@@ -1,4 +1,4 @@
-/* test_paths.c - dense, staged and fused give the same attention, for every method. */
+/* test_paths.c - decoded, dense, staged and fused give the same attention, for every method. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -99,6 +99,9 @@ START_TEST(paths_agree)
         rollout(spec, KVR_PATH_DENSE, KVR_F32, window, other);
         dense = worst(staged, other, n);
         ck_assert_msg(dense <= 2e-5, "%s window %d: dense differs by %g", spec, window, dense);
+        rollout(spec, KVR_PATH_DECODED, KVR_F32, window, other);
+        dense = worst(staged, other, n);
+        ck_assert_msg(dense <= 2e-5, "%s window %d: decoded differs by %g", spec, window, dense);
         other[7] = NAN;
         ck_assert(!(worst(staged, other, n) <= 2e-5));
     }

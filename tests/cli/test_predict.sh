@@ -83,9 +83,10 @@ exits 0 "LongLive 1.0" predict -m BF16 -g longlive-1 --json
 json "has a window of 12" '.latent_frames == 12 and .frames == 45'
 exits 2 "no frames" predict -m RTN_INT4 -g wan-1.3b
 # shellcheck disable=SC2086
-for f in staged fused dense; do
+for f in staged fused dense decoded; do
     exits 0 "path $f" predict -m KIVI_INT4 -g nano -n 42 --path $f --json
     jq .peak_by_tag.SCRATCH "$out" >scratch.$f
 done
 check "fused takes less scratch than staged" test "$(cat scratch.fused)" -lt "$(cat scratch.staged)"
+check "decoded takes as much as dense" test "$(cat scratch.decoded)" -eq "$(cat scratch.dense)"
 check "dense takes more" test "$(cat scratch.dense)" -gt "$(cat scratch.staged)"

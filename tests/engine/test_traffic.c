@@ -357,6 +357,49 @@ START_TEST(staged_is_one_launch_over_bf16)
 }
 END_TEST
 
+/* Path decoded, in a pass that stores nothing: each layer's whole cache is filled with zeros, decoded to F32,
+ * read again and written as BF16; the chunk is copied in. The study's reading does so for the capacity, which
+ * has room for the chunk, and also where it codes again. */
+START_TEST(decoded_moves_the_whole_cache)
+{
+    static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
+    const int64_t chunk = 2 * 3 * (s.height * s.width / 4) * s.dim * s.layers; /* values, K and V */
+    const int64_t values = s.past * chunk;
+    struct kvr_traffic_line plain[MOST], lines[MOST];
+    const int n_plain = count(&s, _i, plain),
+              n = count_of(&s, _i, "RTN_INT4", KVR_PATH_DECODED, lines);
+    const struct {
+        const char *what;
+        int64_t launches, read, written; /* beyond an uncoded cache's */
+    } want[] = { { "fill", 2 * s.layers, 0, 4 * values },
+                 { "raw_to_bf16", 2 * s.layers, 4 * values, 2 * values },
+                 { "copy", 2 * s.layers, 2 * chunk, 2 * chunk } };
+
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const struct kvr_traffic_line *l = find(lines, n, want[i].what),
+                                      *was = find(plain, n_plain, want[i].what);
+
+        ck_assert_msg(l != NULL, "%s was not launched", want[i].what);
+        ck_assert_msg(l->launches - (was ? was->launches : 0) == want[i].launches &&
+                          l->read - (was ? was->read : 0) == want[i].read &&
+                          l->written - (was ? was->written : 0) == want[i].written,
+                      "%s: %lld launches, %lld bytes read and %lld written beyond an uncoded "
+                      "cache's; predicted %lld, %lld and %lld",
+                      want[i].what, (long long)(l->launches - (was ? was->launches : 0)),
+                      (long long)(l->read - (was ? was->read : 0)),
+                      (long long)(l->written - (was ? was->written : 0)),
+                      (long long)want[i].launches, (long long)want[i].read,
+                      (long long)want[i].written);
+    }
+    const struct kvr_traffic_line *decode = find(lines, n, "grid_decode");
+
+    ck_assert(decode && decode->written == 4 * values);
+    ck_assert_msg(fabs((double)decode->read - (double)values * 5 / 8) <=
+                      .1 * (double)values * 5 / 8,
+                  "%lld bytes of codes read", (long long)decode->read);
+}
+END_TEST
+
 /* What the device counts is what its kernels touch: a fill writes, a copy reads and writes. */
 START_TEST(the_account_itself)
 {
@@ -488,6 +531,10 @@ int main(void)
     tcase_add_loop_test(tc, at_wans_size, 0, 2);
     tcase_add_test(tc, the_least);
     atexit(remove_model);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("decoded");
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, decoded_moves_the_whole_cache, 0, 2);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

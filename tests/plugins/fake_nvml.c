@@ -1,7 +1,7 @@
 /* fake_nvml.c - stands in for NVIDIA's management library: one GPU, "emulated-0", whose state is in
  * the variable KVR_TEST_GPU: "MHZ CELSIUS REASONS BUSY PROCESSES", or "no driver". Of what kvreel
  * asks it has neither the highest clock nor the limit of power. KVR_TEST_GPU_MEMORY is what the calling
- * process uses in MiB, by turns: "100 300 900"; "other 5 6": of two other processes; "hidden": not told.
+ * process uses in MiB, one a call: "100 300 900"; "other 5 6": of two other processes; "hidden": not told.
  * No plug-in. */
 #include <stdio.h>
 #include <stdlib.h>
