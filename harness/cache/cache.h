@@ -69,8 +69,8 @@ enum kvr_path {
     KVR_PATH_STAGED, /* decode a bounded piece into scratch, attend, merge */
     KVR_PATH_FUSED,  /* decode inside the attention loop, without scratch */
     KVR_PATH_DENSE,  /* rebuild an uncompressed cache of what the pass sees */
-    /* As the study's code does for each pass and layer: decode the whole cache of the layer to F32, convert
-     * it, write the chunk into it, each in launches of its own; attend to what the pass sees of it. */
+    /* The study's order of launches, for each pass and layer: the whole cache to F32, to BF16, the chunk
+     * copied in. Attention reads what the pass sees of it. */
     KVR_PATH_DECODED,
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */

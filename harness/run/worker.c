@@ -809,7 +809,8 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     if (st == KVR_OK && !probe)
         st = measure_ratio(j, dev, req, scheme, &ratio);
     if (st == KVR_OK && !probe && j->set.fps)
-        st = kvr_worker_pace_run(&pace, dev, scheme, req, j->model_dir, j->out_dir, r.wall_ns);
+        st = kvr_worker_pace_run(&pace, dev, scheme, req, j->model_dir, j->out_dir,
+                                 j->set.overlap_decode && req->keep_latents ? 0 : r.wall_ns);
     if (st == KVR_OK)
         st = decode_pixels(j, dev, req, &r);
     if (st == KVR_OK)

@@ -107,7 +107,8 @@ enum kvr_status kvr_worker_pace_answer(const struct kvr_worker_pace *p, json_t *
 
     if (p->frames == 0)
         return KVR_OK;
-    KVR_TRY(add_number(metrics, "fps_transformer", "1/s", kvr_pace_fps(&alone), NULL));
+    KVR_TRY(add_number(metrics, "fps_transformer", "1/s", kvr_pace_fps(&alone),
+                       p->wall_ns ? NULL : "overlap_decode: the rollout's time contains decoding"));
     for (int k = 0; k < KVR_N_DECODERS; k++) {
         const char *missing = *p->missing[k] ? p->missing[k] : NULL;
         char name[64];

@@ -14,7 +14,7 @@
 
 struct kvr_worker_pace {
     int frames;      /* of pixels; 0: not measured */
-    int64_t wall_ns; /* of the measured rollout */
+    int64_t wall_ns; /* of the measured rollout; 0: decoding was inside (overlap_decode) */
     struct kvr_pace pace[KVR_N_DECODERS];
     char missing[KVR_N_DECODERS][512]; /* "": measured */
 };

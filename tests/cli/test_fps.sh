@@ -51,6 +51,8 @@ exits 0 "with the tiny decoder's file" run f.yaml --db g.db --out g -j 1 -q --se
 check "that one, too" test "$(t g.db "SELECT count(*) FROM metric WHERE name = 'fps_taehv' AND value > 0")" = 1
 exits 0 "a sweep without" run f.yaml --db h.db --out h -j 1 -q --set fps=false --set 'methods=[BF16]'
 check "has none, and says so" test "$(t h.db "SELECT fps_transformer_seen IS NULL, fps_missing FROM cells_wide")" = '1,not measured: fps: true'
+exits 0 "decoding beside denoising" run f.yaml --db o.db --out o -j 1 -q --set overlap_decode=true --set 'methods=[BF16]'
+check "is not the transformer alone" test "$(t o.db "SELECT count(*) FROM metric WHERE name = 'fps_transformer' AND missing LIKE 'overlap_decode: %'")" = 1
 exits 0 "and no columns" report --db h.db --table summary
 check "of that kind" bash -c "! grep -q 'frames/s' '$out'"
 

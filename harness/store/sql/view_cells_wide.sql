@@ -28,7 +28,8 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   iif(c.why = '', {c.score:fps_taehv}, NULL) AS fps_taehv,
   {c.score:fps_transformer} AS fps_transformer_seen, {c.score:fps_vae} AS fps_vae_seen,
   {c.score:fps_taehv} AS fps_taehv_seen,
-  iif(c.fps, nullif(trim(c.why || coalesce('; vae: ' || (SELECT missing FROM metric WHERE cell = c.key AND
+  iif(c.fps, nullif(trim(c.why || coalesce('; transformer: ' || (SELECT missing FROM metric WHERE cell = c.key AND
+    name = 'fps_transformer'), '') || coalesce('; vae: ' || (SELECT missing FROM metric WHERE cell = c.key AND
     name = 'fps_vae'), '') || coalesce('; taehv: ' || (SELECT missing FROM metric WHERE cell = c.key AND
     name = 'fps_taehv'), ''), '; '), ''), 'not measured: fps: true') AS fps_missing, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
