@@ -15,8 +15,7 @@
 
 enum { LINE = 512, VALUE = 80 };
 
-/* malloc'd; NULL if no cache directory is available. */
-static char *place(void)
+char *kvr_cache_file(const char *name)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char *dir = NULL, *path = NULL;
@@ -26,9 +25,14 @@ static char *place(void)
     else if (home && home[0] == '/')
         dir = kvr_path_join(home, ".cache/kvreel");
     if (dir)
-        path = kvr_path_join(dir, "remembered");
+        path = kvr_path_join(dir, name);
     free(dir);
     return path;
+}
+
+static char *place(void)
+{
+    return kvr_cache_file("remembered");
 }
 
 static bool recall(const char *what, const char *key, char value[VALUE])

@@ -31,6 +31,9 @@ enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
 /* The same if cached or the file is small; else "" and KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
+/* Path of a file of the cache folder, which need not be there; malloc'ed, NULL if there is none. */
+char *kvr_cache_file(const char *name);
+
 /* The maximum of `now` and earlier values for `key` (without line feeds). */
 double kvr_best_number(const char *what, const char *key, double now);
 

@@ -8,9 +8,11 @@
  *
  * Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both F32 (no TF32) or both
  * BF16. Bias and Y are F32, or both BF16, then optionally with a GELU epilogue if the library
- * supports it. The program does not link cuBLAS: without the library, or emulated, opening fails
- * with the reason and the engine uses its own kernels (harness/engine/linear_cuda.h). Two
- * implementations, never in one program: blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
+ * supports it. The program does not link cuBLAS: without the library opening fails with the reason and
+ * the engine uses its own kernels (harness/engine/linear_cuda.h). KVREEL_CUBLASLT names another file, or
+ * `none`. Two implementations, never in one program: blaslt_cuda.cu (nvcc), and blaslt_emu.cc, which
+ * loads only a stand-in for tests that KVREEL_CUBLASLT names and that defines
+ * kvr_on_the_emulated_device and kvr_standin_blaslt. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 
@@ -52,6 +54,12 @@ void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);
+
+/* Of the stand-in, one product by its proposal shape->choice; x [m,k], w [n,k], y [m,n]. KVR_EUNSUPPORTED:
+ * it has none, which `x` NULL asks. */
+typedef enum kvr_status kvr_standin_blaslt_fn(struct kvr_stream *s,
+                                              const struct kvr_blaslt_shape *shape, const void *x,
+                                              const void *w, const void *bias, void *y);
 
 #ifdef __cplusplus
 }

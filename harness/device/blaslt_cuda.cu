@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "harness/core/library.h"
 #include "harness/device/kernel.cuh"
@@ -73,12 +74,20 @@ static void unload(struct functions *f)
 
 static enum kvr_status load(struct functions *f)
 {
+    const char *said = getenv("KVREEL_CUBLASLT");
     kvr_status st = KVR_EUNSUPPORTED;
 
     *f = {};
-    for (const char *name : names)
-        if (st == KVR_EUNSUPPORTED)
-            st = kvr_library_open(&f->library, name, RTLD_NOW | RTLD_LOCAL);
+    if (said && !strcmp(said, "none"))
+        return kvr_fail(st, "cuBLASLt: disabled by KVREEL_CUBLASLT=none");
+    if (said && *said)
+        st = kvr_library_open(&f->library, said, RTLD_NOW | RTLD_LOCAL);
+    else
+        for (const char *name : names)
+            if (st == KVR_EUNSUPPORTED)
+                st = kvr_library_open(&f->library, name, RTLD_NOW | RTLD_LOCAL);
+    if (st == KVR_EUNSUPPORTED && said && *said)
+        return kvr_fail_prefix(st, "cuBLASLt");
     if (st == KVR_EUNSUPPORTED)
         return kvr_fail(st, "cuBLASLt: none of %s, %s, %s can be loaded", names[0], names[1],
                         names[2]);

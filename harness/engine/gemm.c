@@ -63,6 +63,16 @@ enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g)
     return g->compute;
 }
 
+enum kvr_status kvr_gemm_tune(struct kvr_gemm *g)
+{
+    return g->kind->tune ? g->kind->tune(g) : KVR_OK;
+}
+
+const char *kvr_gemm_tuned(const struct kvr_gemm *g)
+{
+    return g->kind->tuned ? g->kind->tuned(g) : "";
+}
+
 const char *kvr_gemm_library(const struct kvr_gemm *g)
 {
     return g->kind->library(g);

@@ -48,6 +48,11 @@ void kvr_gemm_close(struct kvr_gemm **g);
 enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
 /* Whether weights of layers that compute in BF16 are BF16 there (CUDA, AMX); else floats of such values. */
 bool kvr_gemm_holds_bf16(enum kvr_backend backend);
+/* From now on each product in BF16 is computed by the fastest of kvreel's kernels and cuBLASLt's proposals,
+ * measured when it is prepared, or known from an earlier run (tune.h). Nothing where there is no choice. */
+enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
+/* kvr_tune_words(), or "". */
+const char *kvr_gemm_tuned(const struct kvr_gemm *g);
 /* What computes the products: "oneDNN 2.6", "cuBLASLt 13.0", "kvreel (...why not cuBLASLt)". */
 const char *kvr_gemm_library(const struct kvr_gemm *g);
 

@@ -3,6 +3,7 @@
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/product_cuda.h"
+#include "harness/engine/tune.h"
 
 /* What NVIDIA recommends for Hopper; half of it would do for older devices. */
 enum { WORKSPACE_BYTES = 32 << 20 };
@@ -19,12 +21,15 @@ enum { WORKSPACE_BYTES = 32 << 20 };
 /* One per shape and end. `lt` NULL: the library has nothing, our own kernel serves; but for results in
  * BF16, where the library has the product in floats: these then take a pass of their own, which is
  * faster still. */
-enum { IN_FLOATS = KVR_N_LINEAR_ENDS };
+enum { IN_FLOATS = KVR_N_LINEAR_ENDS, FUSED_ENDS };
 struct shape {
     int64_t m;
     int n, k;
     bool bias;
-    int end; /* kvr_linear_end but for ADDED, or IN_FLOATS */
+    int end; /* kvr_linear_end but for ADDED, or IN_FLOATS; FUSED_ENDS + kvr_linear_end: see `apart` */
+    bool own; /* kvreel's kernel is faster, as measured */
+    bool
+        apart; /* product and passes are faster than the one launch of product_cuda.h, as measured */
     struct kvr_blaslt_plan *lt;
 };
 
@@ -35,6 +40,8 @@ struct gemm {
     struct kvr_buf rounded; /* BF16 [m, padded k]: the input of the layers that run */
     struct kvr_buf floats;  /* [m,n]: a result before it is rounded in a pass of its own */
     bool fuses;             /* products of product_cuda.h are there */
+    struct kvr_tune
+        *tune; /* NULL: the library's first proposal, and one launch where there is one */
     struct shape *shapes;
     int n_shapes, cap_shapes;
     char library[192];
@@ -64,6 +71,7 @@ static void gemm_close(struct kvr_gemm *base)
     for (int i = 0; i < g->n_shapes; i++)
         kvr_blaslt_plan_close(&g->shapes[i].lt);
     free(g->shapes);
+    kvr_tune_close(&g->tune);
     kvr_blaslt_close(&g->lt);
     kvr_buf_free(&g->workspace);
     kvr_buf_free(&g->rounded);
@@ -95,6 +103,26 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     }
     *out = &g->base;
     return KVR_OK;
+}
+
+static enum kvr_status tune(struct kvr_gemm *base)
+{
+    struct gemm *g = (struct gemm *)base;
+    struct kvr_device_info info;
+    char machine[384];
+
+    if (!g->lt || base->compute != KVR_BF16 || g->tune)
+        return KVR_OK;
+    KVR_TRY(kvr_dev_info(base->dev, &info));
+    snprintf(machine, sizeof machine, "%s; driver %d; %s", info.name, info.driver, g->library);
+    return kvr_tune_open(&g->tune, NULL, machine);
+}
+
+static const char *tuned_words(const struct kvr_gemm *base)
+{
+    const struct gemm *g = (const struct gemm *)base;
+
+    return g->tune ? kvr_tune_words(g->tune) : "";
 }
 
 static void rest(struct kvr_gemm *g)
@@ -241,9 +269,10 @@ static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int6
     return NULL;
 }
 
-static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
+static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_linear *l, int64_t m,
+                                      int end)
 {
-    const struct kvr_blaslt_shape want = {
+    return (struct kvr_blaslt_shape){
         .m = m,
         .n = l->n,
         .k = columns(&g->base, l->k),
@@ -254,23 +283,239 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
                                            : KVR_BLASLT_F32,
         .workspace_bytes = WORKSPACE_BYTES,
     };
-    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias, .end = end };
-    enum kvr_status st = KVR_OK;
+}
 
-    if (g->n_shapes == g->cap_shapes) {
-        int cap = g->cap_shapes ? 2 * g->cap_shapes : 16;
-        struct shape *grown = realloc(g->shapes, (size_t)cap * sizeof *grown);
+/* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ---------------- */
 
-        if (!grown)
-            return kvr_fail(KVR_ENOMEM, "gemm: no memory for %d shapes", cap);
-        g->shapes = grown;
-        g->cap_shapes = cap;
+/* Runs per round, and rounds, of which the fastest counts. */
+enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };
+
+/* One way to compute a layer of g->rounded into y. */
+struct trial {
+    struct gemm *g;
+    const struct kvr_linear *l;
+    int64_t m;
+    int end;
+    const struct kvr_blaslt_plan *lt; /* NULL: kvreel's kernel */
+    bool fused;                       /* in the one launch of product_cuda.h */
+    void *y;
+};
+
+static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
+                                 const struct kvr_linear_fused *how, int n_layers,
+                                 const struct kvr_linear *const *l, kvr_bf16 *const *y, bool *done);
+
+static enum kvr_status run_trial_fused(const struct trial *t)
+{
+    const struct kvr_linear_gate gate = { .tokens_per_frame = 1 };
+    const struct kvr_linear_fused how = { .in = { .columns = kvr_linear_padded(t->l->k) },
+                                          .end = (enum kvr_linear_end)t->end,
+                                          .gate = &gate };
+    kvr_bf16 *const y = t->y;
+    bool done;
+
+    KVR_TRY(run_fused(&t->g->base, t->m, &how, 1, &t->l, &y, &done));
+    return done ? KVR_OK : kvr_fail(KVR_EUNSUPPORTED, "gemm: no product in one launch");
+}
+
+static enum kvr_status run_trial(const struct trial *t)
+{
+    const struct linear *mine = (const struct linear *)t->l;
+    const int k = kvr_linear_padded(t->l->k), n = t->l->n;
+    struct gemm *g = t->g;
+    struct kvr_stream *s = kvr_dev_stream(g->base.dev);
+
+    if (t->fused)
+        return run_trial_fused(t);
+    if (t->lt)
+        return kvr_blaslt_run(g->lt, t->lt, g->rounded.p, mine->w.p,
+                              t->end == IN_FLOATS ? mine->bias.p : mine->narrow_bias.p, t->y,
+                              g->workspace.p);
+    if (t->end == IN_FLOATS)
+        kvr_linear_bf16_cuda(s, t->m, n, k, g->rounded.p, mine->w.p, mine->bias.p, t->y);
+    else if (t->end == KVR_LINEAR_GELU)
+        kvr_linear_gelu_cuda(s, t->m, n, k, g->rounded.p, mine->w.p, mine->bias.p, t->y);
+    else
+        kvr_linear_rounded_cuda(s, t->m, n, k, g->rounded.p, mine->w.p, mine->bias.p, t->y);
+    return KVR_OK;
+}
+
+typedef enum kvr_status trial_fn(const struct trial *t);
+
+/* Microseconds; INFINITY: it cannot. */
+static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
+{
+    struct kvr_stream *s = kvr_dev_stream(t->g->base.dev);
+    const int times = kvr_stream_emulated() ? 1 : TUNE_TIMES;
+    enum kvr_status st = run(t);
+
+    *us = INFINITY;
+    if (st == KVR_EUNSUPPORTED)
+        return KVR_OK;
+    KVR_TRY(st);
+    KVR_TRY(kvr_dev_sync(t->g->base.dev));
+    for (int round = 0; round < TUNE_ROUNDS; round++) {
+        const int64_t from = kvr_stream_mark(s);
+        int64_t to, ns;
+
+        for (int i = 0; i < times; i++)
+            KVR_TRY(run(t));
+        to = kvr_stream_mark(s);
+        KVR_TRY(kvr_dev_sync(t->g->base.dev));
+        KVR_TRY(kvr_stream_between(s, from, to, &ns));
+        kvr_stream_unmark(s, from);
+        kvr_stream_unmark(s, to);
+        *us = fmin(*us, 1e-3 * (double)ns / times);
     }
-    if (g->lt &&
-        (end != KVR_LINEAR_GELU || l->n == kvr_linear_padded(l->n))) /* it leaves no zeros behind */
-        st = kvr_blaslt_plan(&s.lt, g->lt, &want);
-    if (st != KVR_OK && st != KVR_EUNSUPPORTED)
+    return KVR_OK;
+}
+
+/* The input of a trial: the layer's own weights, again and again. Zeros would be multiplied faster. */
+static void fill_input(const struct trial *t)
+{
+    const struct linear *mine = (const struct linear *)t->l;
+    const size_t row = (size_t)kvr_linear_padded(t->l->k) * sizeof(kvr_bf16);
+    const int64_t n = t->l->n;
+
+    for (int64_t i = 0; i < t->m; i += n)
+        kvr_dev_copy(t->g->base.dev, (char *)t->g->rounded.p + (size_t)i * row, mine->w.p,
+                     (size_t)(t->m - i < n ? t->m - i : n) * row);
+}
+
+/* The faster of kvreel's kernel and the library's proposals. */
+static enum kvr_status measure(struct trial *t, int *choice, double *us)
+{
+    struct kvr_blaslt_shape want = wanted(t->g, t->l, t->m, t->end);
+    double now;
+
+    *choice = KVR_TUNE_OWN;
+    KVR_TRY(time_of(t, run_trial, us));
+    for (want.choice = 0; want.choice < KVR_BLASLT_CHOICES; want.choice++) {
+        struct kvr_blaslt_plan *lt;
+        enum kvr_status st = kvr_blaslt_plan(&lt, t->g->lt, &want);
+
+        if (st == KVR_EUNSUPPORTED)
+            break;
+        KVR_TRY(st);
+        t->lt = lt;
+        st = time_of(t, run_trial, &now);
+        t->lt = NULL;
+        kvr_blaslt_plan_close(&lt);
+        KVR_TRY(st);
+        if (now < *us) {
+            *us = now;
+            *choice = want.choice;
+        }
+    }
+    return KVR_OK;
+}
+
+/* y += x of BF16 [m,n] moves three times its bytes; a copy of 1.5 times as many moves as many. */
+static enum kvr_status run_pass(const struct trial *t)
+{
+    const size_t n = (size_t)t->m * (size_t)t->l->n * 3;
+
+    kvr_dev_copy(t->g->base.dev, t->y, (char *)t->y + n, n);
+    return KVR_OK;
+}
+
+/* Whether one launch (0) or product and pass apart (1). */
+static enum kvr_status measure_fused(struct trial *t, int *choice, double *us)
+{
+    double apart, pass = 0;
+    int any;
+
+    t->fused = true;
+    KVR_TRY(time_of(t, run_trial, us));
+    t->fused = false;
+    if (t->end == KVR_LINEAR_ADDED)
+        KVR_TRY(time_of(t, run_pass, &pass));
+    t->end = t->end == KVR_LINEAR_ADDED ? KVR_LINEAR_ROUNDED : t->end;
+    KVR_TRY(measure(t, &any, &apart));
+    *choice = apart + pass < *us;
+    *us = *choice ? apart + pass : *us;
+    return KVR_OK;
+}
+
+typedef enum kvr_status measure_fn(struct trial *t, int *choice, double *us);
+
+/* As the file has it, or measured now. The scratch of a measurement is no rollout's: the peak forgets it. */
+static enum kvr_status tuned(struct gemm *g, const struct kvr_linear *l, int64_t m, int end,
+                             const char *how, measure_fn *by, int *choice)
+{
+    static const char *const ends[] = { "rounded", "gelu", "added", "floats" };
+    struct trial t = { .g = g, .l = l, .m = m, .end = end };
+    struct kvr_buf y = { 0 };
+    char what[KVR_TUNE_WHAT];
+    double us = 0;
+    enum kvr_status st;
+
+    snprintf(what, sizeof what, "%lldx%dx%d bf16%s %s %s", (long long)m, l->n, l->k,
+             l->has_bias ? " bias" : "", ends[end], how);
+    if (kvr_tune_find(g->tune, what, choice))
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&y, g->base.dev, KVR_MEM_SCRATCH,
+                          (size_t)m * (size_t)kvr_linear_padded(l->n) * 6));
+    t.y = y.p;
+    kvr_dev_zero(g->base.dev, y.p, y.n_bytes);
+    fill_input(&t);
+    st = by(&t, choice, &us);
+    kvr_buf_free(&y);
+    kvr_mem_reset_peak(g->base.dev);
+    return st == KVR_OK ? kvr_tune_keep(g->tune, what, *choice, us) : st;
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+static enum kvr_status grow(struct gemm *g)
+{
+    const int cap = g->cap_shapes ? 2 * g->cap_shapes : 16;
+    struct shape *grown;
+
+    if (g->n_shapes < g->cap_shapes)
+        return KVR_OK;
+    grown = realloc(g->shapes, (size_t)cap * sizeof *grown);
+    if (!grown)
+        return kvr_fail(KVR_ENOMEM, "gemm: no memory for %d shapes", cap);
+    g->shapes = grown;
+    g->cap_shapes = cap;
+    return KVR_OK;
+}
+
+static enum kvr_status plan_of(struct gemm *g, const struct kvr_linear *l, struct shape *s)
+{
+    struct kvr_blaslt_shape want = wanted(g, l, s->m, s->end);
+    enum kvr_status st = KVR_OK;
+    int choice = 0;
+
+    if (!g->lt || (s->end == KVR_LINEAR_GELU &&
+                   l->n != kvr_linear_padded(l->n))) /* it leaves no zeros behind */
+        return KVR_OK;
+    st = kvr_blaslt_plan(&s->lt, g->lt, &want);
+    if (st != KVR_OK || !g->tune)
+        return st == KVR_EUNSUPPORTED ? KVR_OK : st;
+    st = tuned(g, l, s->m, s->end, "by", measure, &choice);
+    if (st != KVR_OK || choice != 0)
+        kvr_blaslt_plan_close(&s->lt);
+    KVR_TRY(st);
+    s->own = choice == KVR_TUNE_OWN;
+    if (s->own || choice == 0)
+        return KVR_OK;
+    want.choice = choice;
+    return kvr_blaslt_plan(&s->lt, g->lt, &want);
+}
+
+static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
+{
+    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias, .end = end };
+    enum kvr_status st;
+
+    KVR_TRY(grow(g));
+    st = plan_of(g, l, &s);
+    if (st != KVR_OK) {
+        kvr_blaslt_plan_close(&s.lt);
         return st;
+    }
     g->shapes[g->n_shapes++] = s;
     return KVR_OK;
 }
@@ -280,6 +525,22 @@ static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, int 
     struct gemm *g = gemm_of(l);
 
     return find(g, l, m, end) ? KVR_OK : add_shape(g, l, m, end);
+}
+
+/* Whether one launch or two are faster; g->rounded has room. */
+static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int end)
+{
+    struct gemm *g = gemm_of(l);
+    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias, .end = FUSED_ENDS + end };
+    int apart = 0;
+
+    if (!g->fuses || !g->tune || !g->lt || find(g, l, m, s.end))
+        return KVR_OK;
+    KVR_TRY(grow(g));
+    KVR_TRY(tuned(g, l, m, end, "apart", measure_fused, &apart));
+    s.apart = apart == 1;
+    g->shapes[g->n_shapes++] = s;
+    return KVR_OK;
 }
 
 /* Room for an input of m rows. */
@@ -293,8 +554,8 @@ static enum kvr_status input_room(struct gemm *g, int64_t m, int k)
 
 static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
 {
-    KVR_TRY(prepare_shape(l, m, IN_FLOATS));
-    return input_room(gemm_of(l), m, l->k);
+    KVR_TRY(input_room(gemm_of(l), m, l->k));
+    return prepare_shape(l, m, IN_FLOATS);
 }
 
 /* x [m,padded k], y [m,n] floats. */
@@ -358,8 +619,9 @@ static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum k
     struct gemm *g = gemm_of(l);
 
     KVR_TRY(input_room(g, m, l->k));
+    KVR_TRY(prepare_fused(l, m, end));
     KVR_TRY(prepare_shape(l, m, asked(end)));
-    if (!g->lt || find(g, l, m, asked(end))->lt)
+    if (!g->lt || find(g, l, m, asked(end))->lt || find(g, l, m, asked(end))->own)
         return KVR_OK;
     KVR_TRY(prepare_shape(l, m, IN_FLOATS));
     if (!find(g, l, m, IN_FLOATS)->lt)
@@ -371,9 +633,9 @@ static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum k
 /* Whether the library has this product, in BF16 or in floats. */
 static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
 {
-    const struct shape *floats = find(g, l, m, IN_FLOATS);
+    const struct shape *s = find(g, l, m, end), *floats = find(g, l, m, IN_FLOATS);
 
-    return find(g, l, m, end)->lt || (floats && floats->lt);
+    return s->lt || (!s->own && floats && floats->lt);
 }
 
 /* The input with columns as layers take them. */
@@ -478,12 +740,16 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
         .n_layers = n_layers,
     };
 
+    *done = false;
     if (how->in.x && how->in.columns != p.k)
         return KVR_OK;
     for (int i = 0; i < n_layers; i++) {
+        const struct shape *s = find(g, l[i], m, FUSED_ENDS + (int)how->end);
         const struct linear *mine = (const struct linear *)l[i];
         float *const squares = i ? NULL : how->squares;
 
+        if (s && s->apart)
+            return KVR_OK;
         p.layer[i] = (struct kvr_product_layer){
             .w = mine->w.p,
             .bias = mine->bias.p,
@@ -515,4 +781,6 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .fuses = fuses,
     .run_fused = run_fused,
     .library = library,
+    .tune = tune,
+    .tuned = tuned_words,
 };

@@ -38,6 +38,8 @@ struct kvr_gemm_kind {
                                  int n_layers, const struct kvr_linear *const *l,
                                  kvr_bf16 *const *y, bool *done);
     const char *(*library)(const struct kvr_gemm *g);
+    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: there is no choice */
+    const char *(*tuned)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;
 

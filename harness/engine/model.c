@@ -515,12 +515,18 @@ void kvr_model_paths_free(struct kvr_model_paths *p)
     *p = (struct kvr_model_paths){ 0 };
 }
 
+static enum kvr_status open_gemm(struct kvr_model *m, const struct kvr_model_use *use)
+{
+    KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
+    return use->tune ? kvr_gemm_tune(m->gemm) : KVR_OK;
+}
+
 static enum kvr_status load_lm(struct kvr_model *m, const struct paths *p,
                                const struct kvr_model_use *use)
 {
     char before[KVR_SHA256_HEX];
 
-    KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
+    KVR_TRY(open_gemm(m, use));
     KVR_TRY(stamp_files(m, p, before));
     KVR_TRY(kvr_lm_weights_open(&m->lm, m->dev, m->gemm, &m->config, p->weights, use->look));
     return identify(m, p, before, use);
@@ -534,7 +540,7 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
     enum kvr_status st = KVR_OK;
 
     if (!use->look)
-        KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
+        KVR_TRY(open_gemm(m, use));
     m->blocks = calloc((size_t)m->config.n_layers, sizeof *m->blocks);
     m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
     if (!m->blocks || !m->vectors)
@@ -687,6 +693,11 @@ bool kvr_model_is_lm(const struct kvr_model *m)
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m)
 {
     return kvr_gemm_compute(m->gemm);
+}
+
+const char *kvr_model_tuned(const struct kvr_model *m)
+{
+    return m->gemm ? kvr_gemm_tuned(m->gemm) : "";
 }
 
 const char *kvr_model_library(const struct kvr_model *m)

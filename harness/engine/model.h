@@ -140,6 +140,7 @@ struct kvr_model_use {
     enum kvr_dtype
         decoder_compute;        /* KVR_F32, which is 0, or KVR_BF16; TAEHV computes in F32 only */
     enum kvr_dtype compute;     /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
+    bool tune;                  /* kvr_gemm_tune */
     const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
                                    read again for their hash; NULL: they are */
 };
@@ -153,6 +154,7 @@ const struct kvr_model_config *kvr_model_config(const struct kvr_model *m);
 bool kvr_model_is_lm(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
+const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
 /* Whether there is nothing but a config, which only `plan` accepts. */
 bool kvr_model_absent(const struct kvr_model *m);

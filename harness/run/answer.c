@@ -12,6 +12,7 @@
 
 #include "harness/core/json.h"
 #include "harness/core/sha256.h"
+#include "harness/store/plan.h"
 #include "harness/store/record.h"
 
 /* Arrays borrowed by a row; freed together. */
@@ -364,6 +365,9 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
     r.reason = out->reason;
     if (st == KVR_OK && !out->disk_full)
         st = kvr_store_put(s, &r);
+    if (st == KVR_OK && json_object_get(p.root, "autotune"))
+        st = kvr_store_about(s, r.session, "autotune",
+                             text(json_object_get(p.root, "autotune"), "?"));
     /* A value reported twice violates a table constraint; the sweep continues. */
     if (st == KVR_EINTERNAL && r.measured) {
         snprintf(why, sizeof why, "the worker's answer: %.200s", kvr_error());

@@ -804,6 +804,8 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
         st = kvr_rollout_run(dev, scheme, req, NULL, NULL, &r);
     if (st == KVR_OK)
         st = answer_rollout(j, dev, &r);
+    if (st == KVR_OK && *kvr_model_tuned(req->model))
+        st = add(j, "autotune", kvr_json_words(kvr_model_tuned(req->model)));
     if (st == KVR_OK)
         st = answer_pixels(j, decode_ns);
     if (st == KVR_OK && !probe)
@@ -1051,6 +1053,7 @@ static enum kvr_status run_cell(struct job *j)
         .sampler = j->set.sampler,
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
+        .tune = j->set.autotune,
         /* Hints only: files that changed since are hashed again. */
         .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
         .sha256 = j->sha256,

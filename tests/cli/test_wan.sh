@@ -109,6 +109,18 @@ check "BF16's pixels are within 30 dB to 60 dB of F32's" test "$(paste <(values 
 exits 2 "the tiny decoder in BF16" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv --set decoder_compute=bf16
 says "is refused" 'decoder taehv computes in f32, not bf16'
 
+# With a stand-in for cuBLASLt: products are measured, then known; the session says so.
+tuned() { sql "$work/tuned-$1.db" "SELECT value FROM about WHERE name = 'autotune'"; }
+for how in first second off; do
+    flag=$([ $how = off ] && echo false || echo true)
+    KVREEL_CUBLASLT=${kvreel%/*}/tests/plugins/fake_blaslt.so XDG_CACHE_HOME=$work/tuned exits 0 "a run with products to choose, $how" \
+        run "$work/little.yaml" --db "$work/tuned-$how.db" --out "$work/o" -q --set device=emulated --set compute=bf16 --set autotune="$flag"
+done
+check "measured at first" grep -qE "^$work/tuned/kvreel/autotune-[0-9a-f]{16}.txt: 0 known, [1-9][0-9]* measured$" <(tuned first)
+check "then known" grep -qE ": [1-9][0-9]* known, 0 measured$" <(tuned second)
+check "not where it is turned off" test -z "$(tuned off)"
+check "the file names the device and the library" grep -qE '^kvreel autotune 1; emulated.*; driver .*; cuBLASLt stand-in; kvreel ' <(cat "$work"/tuned/kvreel/autotune-*.txt)
+
 # Packs are a device's: a sweep has one.
 exits 2 "devices are no axis" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set 'device=[cpu, emulated]'
 says "says so" 'device'
