@@ -1,11 +1,11 @@
-/* attend_spans_cuda.c - attention over spans on a CUDA stream.
+/* attend_spans_cuda.c - attention over spans on a CUDA stream (scratch: attend_scratch_cuda.h).
  *
  * Spans are visited in order; uncoded spans are read in place on every path.
  *
  *   staged, BF16 cache   all coded spans are dequantized into BF16 scratch (`rows`), rotation undone, and
  *                        attended to in the same launch as the uncoded spans. A smaller scratch is filled
  *                        and attended to several times; the softmax states are merged in order.
- *   staged, otherwise    an F32 cache, or a correction whose scores are F32: pieces of PIECE tokens are
+ *   staged, otherwise    an F32 cache, or a correction whose scores are F32: pieces of KVR_CUDA_PIECE tokens are
  *                        dequantized into F32 scratch, one launch each.
  *   fused                the attention kernel dequantizes (attend_mma.h, attend_wgmma.h).
  *   int8                 pieces are dequantized, requantized to bytes and attended to (attend_bytes.h).
@@ -25,24 +25,11 @@
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_mma.h"
+#include "harness/cache/attend_scratch_cuda.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/cache/rows.h"
 
 #include <stdlib.h>
-
-enum {
-    PIECE = 1024,
-    WIDE =
-        4096, /* tokens of the F32 piece on the way to BF16 scratch: 25 MB of 12 x 128, within L2 */
-    BYTE_TILES = 128, /* of coded tokens, in scratch at once */
-    PIECE_TILES = PIECE / KVR_BYTE_TILE,
-};
-
-/* What queries have come to, if anything. */
-struct sums {
-    struct kvr_attend_state state;
-    bool begun;
-};
 
 /* Queries [T,H,D] as floats, or as BF16, which may be normalised as they are loaded. */
 struct queries {
@@ -51,264 +38,9 @@ struct queries {
     struct kvr_query_norm norm;
 };
 
-/* Where things lie in the scratch. */
-struct place {
-    float *k, *v, *s2; /* [PIECE,H,D]: one piece; squared scales of its keys */
-    float *row_bias;   /* [T,H] */
-    struct sums plain, rotated_v;
-    float *q_rot; /* [T,H,D] */
-};
-
-static size_t row_floats(const struct kvr_attend_job *job)
-{
-    return (size_t)job->n_heads * (size_t)job->head_dim;
-}
-
-/* Kernels read rows 16 bytes at a time: whole rows first, then what is one number per row. */
-static struct sums sums_at(float *rows_of_d, float *numbers, size_t rows)
-{
-    return (struct sums){ .state = { .mx = numbers, .sum = numbers + rows, .acc = rows_of_d } };
-}
-
-static struct place place_of(const struct kvr_attend_job *job, const struct kvr_attend_scratch *s)
-{
-    const size_t rows = (size_t)job->n_query * (size_t)job->n_heads;
-    const size_t wide = rows * (size_t)job->head_dim;
-    float *tiles = s->tiles.p, *numbers = s->state.p, *base = numbers + (5 * rows + 3) / 4 * 4;
-
-    return (struct place){
-        .k = tiles,
-        .v = tiles + PIECE * row_floats(job),
-        .s2 = tiles + 2 * PIECE * row_floats(job),
-        .row_bias = numbers,
-        .plain = sums_at(base, numbers + rows, rows),
-        .rotated_v = sums_at(base + wide, numbers + 3 * rows, rows),
-        .q_rot = base + 2 * wide,
-    };
-}
-
-static enum kvr_status check(const struct kvr_attend_needs *n)
-{
-    if (n->int8 && (!n->staged || n->correction))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "attend int8 on a device: it decodes into scratch and corrects nothing; it "
-                        "needs path staged and no correction%s%s",
-                        n->correction ? ", here is " : "",
-                        n->correction ? n->correction->name : "");
-    if (n->int8 && n->head_dim != KVR_BYTE_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim %d, need %d",
-                        n->head_dim, KVR_BYTE_D);
-    if (n->by_head && n->exact == KVR_BF16 && n->head_dim % 2)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "retention per head on a device: head_dim %d must be even", n->head_dim);
-    if (n->causal || n->group > 1)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "no device kernels for grouped queries and causal chunks: attention with "
-                        "%d query heads on %d KV heads%s runs only on the CPU",
-                        n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads,
-                        n->causal ? ", causal," : "");
-    if (!n->staged && n->exact != KVR_BF16)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "path fused on a device needs a BF16 cache; use path staged for F32");
-    if (!n->staged && n->correction && n->correction->by_scales == KVR_BY_SCALES_EXACT)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "the correction 'exact' is for diagnosis; on a device it needs path "
-                        "staged");
-    return KVR_OK;
-}
-
-/* What multiplies floats reads queries as floats: corrections by moments, columns, single heads' rows;
- * what cannot be read in place and has squared scales. */
-static bool bf16(const struct kvr_attend_needs *n)
-{
-    const struct kvr_correction *c = n->correction;
-    const bool by_cores = n->head_dim % 16 == 0 && n->head_dim <= KVR_ATTEND_MMA_MAX_D;
-
-    return n->exact == KVR_BF16 && by_cores && !n->int8 && !n->by_head && !n->columns &&
-           (!c || (!n->staged && !c->rows_cuda && c->by_scales == KVR_BY_SCALES_TAYLOR));
-}
-
-static enum kvr_status fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
-                             const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
-                             int head_dim)
-{
-    const struct kvr_block_shape block = { KVR_ATTEND_MMA_TILE, n_heads, head_dim };
-    const struct kvr_packed pk = { .codec = k, .shape = block },
-                            pv = { .codec = v, .shape = block };
-    const struct kvr_attend_mma_span span = { .k.packed = &pk,
-                                              .v.packed = &pv,
-                                              .n = block.n_tok,
-                                              .taylor = c && c->by_scales == KVR_BY_SCALES_TAYLOR };
-    const size_t shared = kvr_stream_block_shared(kvr_dev_stream(dev));
-    const struct kvr_attend_shape shape = { 1, n_heads, head_dim };
-
-    if (kvr_attend_mma_can(shared, &shape, &span))
-        return KVR_OK;
-    if (kvr_attend_mma_can(SIZE_MAX, &shape, &span))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "attention: the fused kernel for K %s, V %s needs %zu bytes of shared memory per "
-            "block, this device has %zu; use path staged",
-            k->text, v->text, kvr_attend_mma_shared_bytes(SIZE_MAX, &shape, &span), shared);
-    return kvr_fail(KVR_EUNSUPPORTED,
-                    "attention: the fused device kernel needs head_dim a multiple of 16 up to %d "
-                    "(here %d) and does not support K %s, V %s; use path staged",
-                    KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
-}
-
-/* Are coded spans staged as BF16? */
-static bool stages_bf16(const struct kvr_attend_needs *n)
-{
-    return n->staged && n->max_staged && n->exact == KVR_BF16 && n->head_dim % 16 == 0 &&
-           n->head_dim <= KVR_ATTEND_MMA_MAX_D && !n->int8 && !n->correction;
-}
-
-/* Tokens of the BF16 scratch: all staged tokens, or whole tiles within the limit. */
-static int64_t staged_tokens(const struct kvr_attend_needs *n)
-{
-    const int64_t heads = n->by_head ? 1 : n->n_heads, all = n->max_staged;
-    const int64_t row = 2 * heads * n->head_dim * (int64_t)sizeof(kvr_bf16);
-    const int64_t most = n->staged_bytes / row / KVR_ATTEND_LIST_KEYS * KVR_ATTEND_LIST_KEYS;
-
-    if (!n->staged_bytes || all <= most)
-        return all;
-    return most > KVR_ATTEND_LIST_KEYS ? most : KVR_ATTEND_LIST_KEYS;
-}
-
-/* Floats that the lists of rows take. */
-static size_t head_lists(const struct kvr_attend_needs *n)
-{
-    return ((size_t)(n->max_query * n->n_heads) + 3) / 4 * 4;
-}
-
-/* Tiles of coded tokens: as many as there may be, each span beginning one, up to a limit. */
-static int64_t byte_tiles(const struct kvr_attend_needs *n)
-{
-    const int64_t all = n->max_coded / KVR_BYTE_TILE + 2 * PIECE_TILES;
-
-    return all < BYTE_TILES ? all : BYTE_TILES;
-}
-
-static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
-{
-    const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
-    const bool narrow = stages_bf16(n), rotated = n->rotated && (!narrow || n->wide || n->columns);
-    const size_t tiles = n->correction ? 3 : 2, wide = rotated ? 3 : n->columns ? 2 : 1;
-    const size_t row = (size_t)n->n_heads * d * sizeof(float), pieces = tiles * PIECE * row;
-    const size_t piece = narrow && n->wide ? WIDE * row : 0;
-    const struct kvr_attend_shape shape = { n->max_query, n->by_head ? 1 : n->n_heads,
-                                            n->head_dim };
-
-    return (struct kvr_attend_bytes){
-        .tiles = n->columns || (n->staged && !narrow) ? (pieces > piece ? pieces : piece) : piece,
-        .rows = narrow ? 2 * (size_t)staged_tokens(n) * (size_t)(n->by_head ? 1 : n->n_heads) * d *
-                             sizeof(kvr_bf16)
-                       : 0,
-        .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
-        .heads = n->by_head ? (head_lists(n) + 4 * (size_t)n->max_query * d) * sizeof(float) : 0,
-        .parts =
-            n->exact == KVR_BF16 || n->int8 ? kvr_attend_parts_floats(&shape) * sizeof(float) : 0,
-        .coded = n->int8 ? kvr_byte_rows_size(shape.n_heads, byte_tiles(n)) : 0,
-    };
-}
-
-static struct kvr_byte_rows byte_rows(const struct kvr_attend_scratch *s, int n_heads)
-{
-    const int64_t each = (int64_t)kvr_byte_rows_size(n_heads, 1),
-                  none = (int64_t)kvr_byte_rows_size(n_heads, 0);
-
-    return kvr_byte_rows_at(s->coded.p, n_heads,
-                            ((int64_t)s->coded.n_bytes - none) / (each - none));
-}
-
-static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
-                                   const struct kvr_attend_scratch *s)
-{
-    const struct kvr_stream *stream = kvr_dev_stream(s->dev);
-    const int heads = n->by_head ? 1 : n->n_heads, capability = kvr_stream_capability(stream);
-    const struct kvr_byte_rows rows = byte_rows(s, heads);
-
-    if (!kvr_attend_bytes_here(stream))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "attend int8 on a device: compute capability %d.%d, need 9.0 and a program built for "
-            "it",
-            capability / 10, capability % 10);
-    return kvr_attend_bytes_maps(&rows, heads)
-               ? KVR_OK
-               : kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: the driver cannot create "
-                                            "the tensor map for bulk copies");
-}
-
-/* Do a device's tensor-core kernels take rows of BF16 this wide? */
-static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_dev *dev)
-{
-    const struct kvr_attend_shape shape = { 1, n->by_head ? 1 : n->n_heads, n->head_dim };
-    const struct kvr_attend_mma_span rows = { .k = { .raw = dev, .dtype = KVR_BF16 },
-                                              .v = { .raw = dev, .dtype = KVR_BF16 },
-                                              .n = 1 };
-
-    return kvr_attend_mma_can(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, &rows);
-}
-
-/* For a device with too little shared memory for those: F32 pieces instead of BF16 rows. */
-static enum kvr_status stage_as_f32(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
-{
-    struct kvr_attend_needs f32 = *n;
-    struct kvr_attend_bytes b;
-
-    f32.exact = KVR_F32;
-    b = bytes(&f32);
-    kvr_buf_free(&s->rows);
-    KVR_TRY(kvr_buf_reserve(&s->tiles, s->dev, KVR_MEM_SCRATCH, b.tiles));
-    return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH, b.state);
-}
-
-/* Rows of head h among [T,H]: t H + h. */
-static enum kvr_status prepare(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
-{
-    const int64_t rows = n->max_query * n->n_heads;
-    enum kvr_status st;
-    int32_t *list;
-
-    if (n->int8)
-        KVR_TRY(check_bytes(n, s));
-    if (s->rows.p && !multiplies_bf16(n, s->dev))
-        KVR_TRY(stage_as_f32(n, s));
-    if (!n->by_head)
-        return KVR_OK;
-    list = malloc((size_t)rows * sizeof *list);
-    if (!list)
-        return kvr_fail(KVR_ENOMEM, "attention: no memory for %lld rows", (long long)rows);
-    for (int h = 0; h < n->n_heads; h++)
-        for (int64_t t = 0; t < n->max_query; t++)
-            list[h * n->max_query + t] = (int32_t)(t * n->n_heads + h);
-    st = kvr_dev_put(s->dev, s->heads.p, list, (size_t)rows * sizeof *list);
-    free(list);
-    s->max_query = n->max_query;
-    return st;
-}
-
-/* One head of what all share. */
-struct head_part {
-    const int32_t *list;    /* [T] */
-    float *q, *out, *k, *v; /* [T,D]; k and v of the cache's exact type */
-};
-
-static struct head_part head_part(const struct kvr_attend_job *job,
-                                  const struct kvr_attend_scratch *s, int h)
-{
-    const struct kvr_attend_needs n = { .n_heads = job->n_heads, .max_query = s->max_query };
-    const size_t each = (size_t)s->max_query * (size_t)job->head_dim;
-    float *base = (float *)s->heads.p + head_lists(&n);
-
-    return (struct head_part){ (const int32_t *)s->heads.p + h * s->max_query, base, base + each,
-                               base + 2 * each, base + 3 * each };
-}
-
 /* Of raw [n,H,D] the rows of one head. */
 static struct kvr_raw take_raw(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                               const struct kvr_span *s, const struct head_part *part)
+                               const struct kvr_span *s, const struct kvr_cuda_head *part)
 {
     const size_t width =
         (size_t)job->head_dim * kvr_dtype_size(s->raw.dtype) / sizeof(float); /* of a row */
@@ -344,7 +76,7 @@ static bool rotated(const struct kvr_packed *p, bool bf16)
 static void decode(const struct kvr_attend_job *job, struct kvr_dev *dev, const struct kvr_span *s,
                    int64_t t0, int64_t n, bool values, float *out)
 {
-    const size_t row = row_floats(job), first = (size_t)(s->t0 + t0) * row;
+    const size_t row = kvr_cuda_row_floats(job), first = (size_t)(s->t0 + t0) * row;
 
     if (!s->seg)
         kvr_values_to_f32(dev, out,
@@ -408,7 +140,7 @@ static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
 }
 
 /* What a launch is given that does not end the call. */
-static struct kvr_attend_io io_of(const struct queries *q, struct sums *into)
+static struct kvr_attend_io io_of(const struct queries *q, struct kvr_cuda_sums *into)
 {
     const struct kvr_attend_io io = {
         .q = q->f32,
@@ -423,7 +155,7 @@ static struct kvr_attend_io io_of(const struct queries *q, struct sums *into)
 }
 
 static void begin(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
-                  struct sums *sums)
+                  struct kvr_cuda_sums *sums)
 {
     if (!sums->begun)
         kvr_attend_begin_cuda(stream, shape, &sums->state);
@@ -432,9 +164,9 @@ static void begin(struct kvr_stream *stream, const struct kvr_attend_shape *shap
 
 /* Decode a piece, attend to it, and so on. */
 static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                          const struct place *at, const struct kvr_attend_shape *shape,
+                          const struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
                           const struct kvr_span *s, const struct queries *q, const float *row_bias,
-                          struct sums *into)
+                          struct kvr_cuda_sums *into)
 {
     const struct kvr_correction *c = corrects(job, s);
     struct kvr_stream *stream = kvr_dev_stream(dev);
@@ -448,7 +180,7 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
     };
 
     for (int64_t t = 0; t < s->n; t += piece.n) {
-        piece.n = s->n - t < PIECE ? s->n - t : PIECE;
+        piece.n = s->n - t < KVR_CUDA_PIECE ? s->n - t : KVR_CUDA_PIECE;
         const struct kvr_attend_mma_span plain = {
             .k = { .raw = at->k, .dtype = KVR_F32 },
             .v = { .raw = at->v, .dtype = KVR_F32 },
@@ -482,7 +214,7 @@ struct gathered {
     int n;
     struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
     struct queries q;
-    struct sums *into;
+    struct kvr_cuda_sums *into;
     const struct kvr_buf *parts;
     /* BF16 scratch [room,H,D] of staged spans; its first `used` tokens belong to the next launch. k NULL:
      * nothing is staged as BF16. A launch that another span forces leaves `used` alone. */
@@ -495,7 +227,7 @@ struct gathered {
 static void use_rows(struct gathered *list, const struct kvr_attend_job *job,
                      const struct kvr_attend_scratch *s)
 {
-    const size_t row = row_floats(job);
+    const size_t row = kvr_cuda_row_floats(job);
 
     if (!s->rows.p || job->fused || job->int8 || job->correction || !job->tensor_cores)
         return;
@@ -527,7 +259,7 @@ static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_s
 
 static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
                    const struct kvr_attend_mma_span *span, const struct queries *q,
-                   struct sums *into, struct gathered *list)
+                   struct kvr_cuda_sums *into, struct gathered *list)
 {
     const bool groups = list->groups && kvr_attend_list_can(shape, span);
 
@@ -548,7 +280,7 @@ static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
                         const struct kvr_span *s, int64_t t0, int64_t n, bool values,
                         const struct gathered *list, kvr_bf16 *out)
 {
-    const size_t row = row_floats(job);
+    const size_t row = kvr_cuda_row_floats(job);
     const struct kvr_packed *p = values ? &s->seg->v : &s->seg->k;
 
     if (s->seg->kind == KVR_SEG_ZERO) {
@@ -573,7 +305,7 @@ static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
 
 /* Does the new span continue the last one of the list, in memory and in the softmax? */
 static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span,
-                      size_t row, const struct queries *q, const struct sums *into)
+                      size_t row, const struct queries *q, const struct kvr_cuda_sums *into)
 {
     const struct kvr_attend_mma_span *last;
 
@@ -591,10 +323,10 @@ static bool continues(const struct gathered *list, const struct kvr_attend_mma_s
  * holds is attended to first. */
 static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
                   const struct kvr_attend_shape *shape, const struct kvr_span *s,
-                  const struct queries *q, struct sums *into, struct gathered *list)
+                  const struct queries *q, struct kvr_cuda_sums *into, struct gathered *list)
 {
     struct kvr_stream *stream = kvr_dev_stream(dev);
-    const size_t row = row_floats(job);
+    const size_t row = kvr_cuda_row_floats(job);
 
     for (int64_t t = 0, n; t < s->n; t += n) {
         if (list->used == list->room) {
@@ -630,7 +362,7 @@ struct as_bytes {
     int64_t n_tiles;
     struct kvr_byte_span span[KVR_ATTEND_BYTES_SPANS];
     struct queries q;
-    struct sums *into;
+    struct kvr_cuda_sums *into;
     const struct kvr_buf *parts;
 };
 
@@ -650,9 +382,9 @@ static void attend_as_bytes(struct kvr_stream *stream, const struct kvr_attend_s
 
 /* Decode a piece, code it once more, and so on. mu is of the first keys of a launch. */
 static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                           const struct place *at, const struct kvr_attend_shape *shape,
-                           const struct kvr_span *s, const struct queries *q, struct sums *into,
-                           struct as_bytes *list)
+                           const struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
+                           const struct kvr_span *s, const struct queries *q,
+                           struct kvr_cuda_sums *into, struct as_bytes *list)
 {
     struct kvr_stream *stream = kvr_dev_stream(dev);
     int64_t n;
@@ -664,8 +396,8 @@ static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev
     for (int64_t t = 0; t < s->n; t += n) {
         const bool goes_on = t && list->n;
 
-        n = s->n - t < PIECE ? s->n - t : PIECE;
-        if (list->n_tiles + PIECE_TILES > list->rows.n_tiles ||
+        n = s->n - t < KVR_CUDA_PIECE ? s->n - t : KVR_CUDA_PIECE;
+        if (list->n_tiles + KVR_CUDA_PIECE_TILES > list->rows.n_tiles ||
             (!goes_on && list->n == KVR_ATTEND_BYTES_SPANS))
             attend_as_bytes(stream, shape, list);
         kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
@@ -683,12 +415,13 @@ static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev
     }
 }
 
-static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev, struct place *at,
-                        const struct kvr_attend_shape *shape, const struct kvr_span *s,
-                        struct gathered *list, struct as_bytes *as_bytes)
+static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
+                        struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
+                        const struct kvr_span *s, struct gathered *list, struct as_bytes *as_bytes)
 {
     struct queries q = { job->q, job->q16, job->norm };
-    struct sums *into = s->seg && rotated(&s->seg->v, list->k) ? &at->rotated_v : &at->plain;
+    struct kvr_cuda_sums *into =
+        s->seg && rotated(&s->seg->v, list->k) ? &at->rotated_v : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
     const float *row_bias = NULL;
     struct kvr_attend_mma_span in_place;
@@ -778,7 +511,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
     const struct kvr_attend_shape shape = { of->n_query, of->n_heads, of->head_dim };
     struct gathered list = { .parts = &s->parts };
     const size_t n_q = (size_t)(of->n_query * of->n_heads) * (size_t)of->head_dim;
-    struct place at = place_of(of, s);
+    struct kvr_cuda_place at = kvr_cuda_place_of(of, s);
     const struct kvr_codec *k_space, *v_space;
     struct kvr_attend_io end;
     struct as_bytes as_bytes = { .parts = &s->parts };
@@ -788,7 +521,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
     const struct kvr_attend_job normed = with_norm(of, list.k, stream, &shape), *job = &normed;
 
     if (job->int8)
-        as_bytes.rows = byte_rows(s, job->n_heads);
+        as_bytes.rows = kvr_cuda_byte_rows(s, job->n_heads);
     find_spaces(job, list.k, &k_space, &v_space);
     if (k_space) {
         kvr_values_to_f32(s->dev, at.q_rot, job->q16 ? (const void *)job->q16 : job->q,
@@ -825,7 +558,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
 
 /* A head's share of the raw spans: of the current chunk, there is no other. */
 static struct kvr_raw raw_of_head(const struct kvr_attend_job *job, struct kvr_attend_scratch *s,
-                                  const struct head_part *part)
+                                  const struct kvr_cuda_head *part)
 {
     struct kvr_raw raw = { 0 };
 
@@ -844,7 +577,7 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
         return;
     }
     for (int h = 0; h < job->n_heads; h++) {
-        const struct head_part part = head_part(job, s, h);
+        const struct kvr_cuda_head part = kvr_cuda_head_part(job, s, h);
         const struct kvr_raw raw = raw_of_head(job, s, &part);
         struct kvr_attend_job one = *job;
 
@@ -864,10 +597,10 @@ struct column_walk {
     const struct kvr_column_job *job;
     const struct kvr_attend_job *attend; /* of the heads at hand, with the sampled queries */
     struct kvr_dev *dev;
-    struct place at;
+    struct kvr_cuda_place at;
     struct kvr_attend_shape shape;
     int h;      /* first head of those at hand */
-    float *out; /* [PIECE,H][2] of the host */
+    float *out; /* [KVR_CUDA_PIECE,H][2] of the host */
 };
 
 static enum kvr_status add_columns(const struct column_walk *w, const struct kvr_span *s, int64_t t,
@@ -909,7 +642,7 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
         piece.row_bias = w->at.row_bias;
     }
     for (int64_t t = 0; t < s->n; t += piece.n) {
-        piece.n = s->n - t < PIECE ? s->n - t : PIECE;
+        piece.n = s->n - t < KVR_CUDA_PIECE ? s->n - t : KVR_CUDA_PIECE;
         decode(w->attend, w->dev, s, t, piece.n, false, w->at.k);
         if (piece.by_scales != KVR_BY_SCALES_NO)
             kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, w->at.s2);
@@ -957,14 +690,14 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     float *q;
 
     if (h >= 0) {
-        const struct head_part part = head_part(job->attend, s, h);
+        const struct kvr_cuda_head part = kvr_cuda_head_part(job->attend, s, h);
 
         raw = raw_of_head(job->attend, s, &part);
     }
     one.n_heads = heads;
     one.n_query = n;
     find_spaces(&one, false, &k_space, &v_space);
-    w.at = place_of(&one, s);
+    w.at = kvr_cuda_place_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
     q = w.at.rotated_v.state.acc; /* rotated values are not asked for */
     KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.state.mx, q));
@@ -988,11 +721,12 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
 enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_attend_scratch *s)
 {
     const int heads = job->attend->n_heads;
-    float *room = malloc(2 * PIECE * (size_t)heads * sizeof *room);
+    float *room = malloc(2 * KVR_CUDA_PIECE * (size_t)heads * sizeof *room);
     enum kvr_status st = KVR_OK;
 
     if (!room)
-        return kvr_fail(KVR_ENOMEM, "attention: no memory for the weights of %d keys", PIECE);
+        return kvr_fail(KVR_ENOMEM, "attention: no memory for the weights of %d keys",
+                        KVR_CUDA_PIECE);
     if (!job->attend->by_head)
         st = columns_of(job, s, -1, room);
     for (int h = 0; h < heads && job->attend->by_head && st == KVR_OK; h++)
@@ -1002,11 +736,11 @@ enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_at
 }
 
 const struct kvr_attend_kind kvr_attend_cuda = {
-    .bytes = bytes,
-    .check = check,
-    .fuses = fuses,
-    .bf16 = bf16,
+    .bytes = kvr_cuda_scratch_bytes,
+    .check = kvr_cuda_attend_check,
+    .fuses = kvr_cuda_attend_fuses,
+    .bf16 = kvr_cuda_attends_bf16,
     .run = run,
     .columns = kvr_columns_cuda,
-    .prepare = prepare,
+    .prepare = kvr_cuda_scratch_prepare,
 };

@@ -193,28 +193,28 @@ static enum kvr_status check_shots(const struct point *p)
     return KVR_OK;
 }
 
-enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
-                                size_t n)
+/* Settings that only a rollout of a video model has, at a trace or a language model. */
+static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct point *p)
+{
+    if (p->set.abba)
+        return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
+                             "abba: %d: model %s is no video model; blocks are of rollouts",
+                             p->set.abba, p->model->name);
+    if (p->set.fps)
+        return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
+                             "fps: model %s is no video model: it has no frames", p->model->name);
+    return KVR_OK;
+}
+
+/* Chunks, schedule and sampler of a video model. */
+static enum kvr_status check_steps(const struct kvr_sweep *s, const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
     const struct kvr_setting_values *frames = &s->config->values[KVR_SET_frames];
     const struct kvr_yaml_node *at =
         frames->n ? frames->at[p->index[KVR_SET_frames]] : p->model->at;
-    struct kvr_prompt parsed;
     enum kvr_status st;
 
-    why[0] = 0;
-    if (p->set.abba && (p->model->trace || c->is_lm))
-        return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
-                             "abba: %d: model %s is no video model; blocks are of rollouts",
-                             p->set.abba, p->model->name);
-    if (p->set.fps && (p->model->trace || c->is_lm))
-        return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
-                             "fps: model %s is no video model: it has no frames", p->model->name);
-    if (p->model->trace)
-        return check_trace(s, p, why, n);
-    if (c->is_lm)
-        return check_text(p, why, n);
     if (p->set.chunk)
         return kvr_yaml_fail(at, "chunk %d: model %s has fixed chunks of %d frames", p->set.chunk,
                              p->model->name, c->frames_per_chunk);
@@ -235,9 +235,23 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
         if (st != KVR_OK)
             return kvr_yaml_fail(s->config->values[KVR_SET_sampler].at[0], "%s", kvr_error());
     }
-    st = check_shots(p);
-    if (st != KVR_OK)
-        return st;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
+                                size_t n)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    struct kvr_prompt parsed;
+    enum kvr_status st;
+
+    why[0] = 0;
+    if (p->model->trace || c->is_lm) {
+        KVR_TRY(check_no_video(s, p));
+        return p->model->trace ? check_trace(s, p, why, n) : check_text(p, why, n);
+    }
+    KVR_TRY(check_steps(s, p));
+    KVR_TRY(check_shots(p));
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
         snprintf(why, n, "no encoder for the latents of model %s: it cannot continue given frames",

@@ -513,10 +513,48 @@ static void put_panel_title(const struct kvr_curve *c, double width, const struc
             c->method[cut] ? "-0.9" : "-0.7", colour(c));
 }
 
+/* The stack of tags at the peak, as a column at the right end of the panel. */
+static void put_peak_column(const struct kvr_curves_figure *f, const struct kvr_curve *c, double x0,
+                            double x1, FILE *to)
+{
+    double base = 0.0;
+
+    for (int k = 0; k < N_STACK; k++) {
+        double v = number(f, c->from, stack[k].at_peak);
+
+        if (!(v > 0.0))
+            continue;
+        fprintf(to, "set object rect from %.9g,%.9g to %.9g,%.9g fc rgb '%s' fs solid noborder\n",
+                x0 + 1.05 * (x1 - x0), base, x0 + 1.12 * (x1 - x0), base + v,
+                tag_colour(stack[k].name));
+        base += v;
+    }
+}
+
+/* The i-th curve's stacked tags over time, and the line of its peak. */
+static void put_stack(const struct kvr_curves_figure *f, int i, FILE *to)
+{
+    const struct kvr_curve *c = &f->curve[i];
+    const double peak = number(f, c->from, "peak") - number(f, c->from, "at_weights");
+
+    fputs("plot \\\n", to);
+    for (int k = N_STACK - 1; k >= 0; k--) { /* the tallest sum first, the others over it */
+        fprintf(to, "    data index %d using %d:(", i, column_of(f, "x"));
+        for (int j = 0; j <= k; j++)
+            fprintf(to, "%s$%d", j ? "+" : "", column_of(f, stack[j].column));
+        fprintf(to, ") with filledcurves y1=0 lc rgb '%s' fs solid notitle, \\\n",
+                tag_colour(stack[k].name));
+    }
+    if (peak >= 0)
+        fprintf(to, "    %.9g", peak);
+    else /* unknown: no line, in gnuplot's spelling */
+        fputs("    NaN", to);
+    fputs(" with lines dt 2 lc rgb '#a4262c' notitle\n", to);
+}
+
 /* Panels share their axes, so that heights compare. */
 static void put_panels(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
 {
-    const int x = column_of(f, "x");
     const double wide = (at->width - 1.4 * at->em) / at->columns;
     double x0 = 0.0, x1 = 1.0, y1 = 0.0;
     int nth = 0;
@@ -536,7 +574,6 @@ static void put_panels(const struct kvr_curves_figure *f, const struct place *at
             fmax(1, pow(10, floor(log10(x1))) * (x1 / pow(10, floor(log10(x1))) > 5 ? 2.5 : 0.5)));
     for (int i = 0; i < f->n; i++) {
         const struct kvr_curve *c = &f->curve[i];
-        double base = 0.0, peak = number(f, c->from, "peak") - number(f, c->from, "at_weights");
         double left = 1.4 * at->em + nth % at->columns * wide + 3.2 * at->em;
         double right = 1.4 * at->em + (nth % at->columns + 1) * wide - 0.6 * at->em;
         double top = at->top - nth / at->columns * at->panel - 2.2 * at->em;
@@ -549,30 +586,8 @@ static void put_panels(const struct kvr_curves_figure *f, const struct place *at
         fprintf(to, "set xrange [%.9g:%.9g]\nset yrange [0:%.9g]\nset title ", x0,
                 x0 + 1.16 * (x1 - x0), 1.08 * y1);
         put_panel_title(c, right - left + 1.2 * at->em, at, to);
-        for (int k = 0; k < N_STACK; k++) {
-            double v = number(f, c->from, stack[k].at_peak);
-
-            if (!(v > 0.0))
-                continue;
-            fprintf(to,
-                    "set object rect from %.9g,%.9g to %.9g,%.9g fc rgb '%s' fs solid noborder\n",
-                    x0 + 1.05 * (x1 - x0), base, x0 + 1.12 * (x1 - x0), base + v,
-                    tag_colour(stack[k].name));
-            base += v;
-        }
-        fputs("plot \\\n", to);
-        for (int k = N_STACK - 1; k >= 0; k--) { /* the tallest sum first, the others over it */
-            fprintf(to, "    data index %d using %d:(", i, x);
-            for (int j = 0; j <= k; j++)
-                fprintf(to, "%s$%d", j ? "+" : "", column_of(f, stack[j].column));
-            fprintf(to, ") with filledcurves y1=0 lc rgb '%s' fs solid notitle, \\\n",
-                    tag_colour(stack[k].name));
-        }
-        if (peak >= 0)
-            fprintf(to, "    %.9g", peak);
-        else /* not known: no line, in gnuplot's spelling */
-            fputs("    NaN", to);
-        fputs(" with lines dt 2 lc rgb '#a4262c' notitle\n", to);
+        put_peak_column(f, c, x0, x1, to);
+        put_stack(f, i, to);
         if (nth++ == 0)
             fputs("unset label\n", to);
     }

@@ -450,6 +450,36 @@ static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, d
     return n;
 }
 
+/* Fills labels, marks, bars and the steps of the front for the n_drawn points; `px` and `py` are their pixels. */
+static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
+                      struct kvr_line *lines, struct kvr_line *bars, struct kvr_label_field *field)
+{
+    int last = -1;
+
+    for (int i = 0; i < n_drawn; i++) {
+        const struct kvr_fig_point *p = &f->point[i];
+
+        px[i] = kvr_fig_px(&f->x, p->x, f->at.left, f->at.right);
+        py[i] = kvr_fig_px(&f->y, p->y, f->at.bottom, f->at.top);
+        f->label[i] =
+            (struct kvr_label){ .x = px[i],
+                                .y = py[i],
+                                /* with room before the next name in a row */
+                                .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
+        field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
+        if (!p->corner)
+            continue;
+        if (last >= 0) { /* the two sides of the step that ends here */
+            bool down_first = f->spec->x.better > 0;
+            double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
+
+            lines[field->n_lines++] = (struct kvr_line){ px[last], py[last], cx, cy };
+            lines[field->n_lines++] = (struct kvr_line){ cx, cy, px[i], py[i] };
+        }
+        last = i;
+    }
+}
+
 static enum kvr_status place_labels(struct kvr_figure *f)
 {
     struct kvr_label_field field = { .left = f->at.left + 4,
@@ -463,7 +493,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     double *py = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *py);
     struct kvr_line *lines = calloc(2 * n, sizeof *lines), *bars = calloc(2 * n, sizeof *bars);
     struct kvr_label *labels = calloc(n, sizeof *labels);
-    int n_drawn = 0, last = -1;
+    int n_drawn = 0;
     enum kvr_status st;
 
     free(f->label);
@@ -477,28 +507,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     }
     while (n_drawn < f->n && f->point[n_drawn].drawn)
         n_drawn++;
-    for (int i = 0; i < n_drawn; i++) {
-        const struct kvr_fig_point *p = &f->point[i];
-
-        px[i] = kvr_fig_px(&f->x, p->x, f->at.left, f->at.right);
-        py[i] = kvr_fig_px(&f->y, p->y, f->at.bottom, f->at.top);
-        labels[i] =
-            (struct kvr_label){ .x = px[i],
-                                .y = py[i],
-                                /* with room before the next name in a row */
-                                .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
-        field.n_bars += add_bars(f, p, px[i], py[i], &bars[field.n_bars]);
-        if (!p->corner)
-            continue;
-        if (last >= 0) { /* the two sides of the step that ends here */
-            bool down_first = f->spec->x.better > 0;
-            double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
-
-            lines[field.n_lines++] = (struct kvr_line){ px[last], py[last], cx, cy };
-            lines[field.n_lines++] = (struct kvr_line){ cx, cy, px[i], py[i] };
-        }
-        last = i;
-    }
+    put_marks(f, n_drawn, px, py, lines, bars, &field);
     field.n_marks = n_drawn;
     field.n_points = add_floor_text(f, n_drawn, px, py);
     field.px = px;

@@ -603,6 +603,24 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
     }
 }
 
+/* The rows of `t` are repeats, those of one rollout together; x and flag have room for all. */
+static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table *t,
+                                   const struct kvr_table *ratios, double level, double *x,
+                                   bool *flag)
+{
+    for (int i = 0, n; i < t->n_rows; i += n) {
+        for (n = 1; i + n < t->n_rows &&
+                    strcmp(kvr_table_text(t, i, 0), kvr_table_text(t, i + n, 0)) == 0;)
+            n++;
+        KVR_TRY(add_timing(out, t, ratios, i, n, level, x, flag));
+    }
+    return kvr_table_note(out,
+                          "median over repeats with a distribution-free interval; fewer "
+                          "than 6 repeats show min-max; outliers are counted and kept; "
+                          "cold: the first rollout of a process; times with codes do not "
+                          "count; to BF16: over pairs of neighbouring rollouts (setting abba)");
+}
+
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o)
 {
     static const struct kvr_column columns[] = {
@@ -649,18 +667,8 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
                    : kvr_fail(KVR_ENOMEM, "stats: no memory");
     if (st == KVR_OK)
         st = kvr_ratios_read(&ratios, o->db, KVR_RATIOS_BY_UNIT);
-    for (int i = 0, n; st == KVR_OK && i < t->n_rows; i += n) {
-        for (n = 1; i + n < t->n_rows &&
-                    strcmp(kvr_table_text(t, i, 0), kvr_table_text(t, i + n, 0)) == 0;)
-            n++;
-        st = add_timing(*out, t, ratios, i, n, o->level, x, flag);
-    }
     if (st == KVR_OK)
-        st = kvr_table_note(*out,
-                            "median over repeats with a distribution-free interval; fewer "
-                            "than 6 repeats show min-max; outliers are counted and kept; "
-                            "cold: the first rollout of a process; times with codes do not "
-                            "count; to BF16: over pairs of neighbouring rollouts (setting abba)");
+        st = add_timings(*out, t, ratios, o->level, x, flag);
     if (st == KVR_OK)
         kvr_table_drop_empty(*out, of_pairs);
     if (st != KVR_OK)

@@ -150,7 +150,8 @@ later() { # name: not a step of minutes
 
 step "includes go one way" bash tools/lint/check-includes.sh
 step "tools/README.md lists every script" bash tools/lint/check-index.sh
-step "nobody asks which device it is" bash tools/lint/check-devices.sh
+step "no code branches on the device" bash tools/lint/check-devices.sh
+step "functions and files are short" bash tools/lint/check-sizes.sh
 step "text in the field's words" bash tools/lint/plain.sh
 if have shellcheck 'shell scripts'; then
     step "shell scripts" each 8 "${scripts[@]}" -- shellcheck -x -S warning -e SC2154

@@ -498,7 +498,8 @@ static enum kvr_status push_kind(struct machine *m, enum kvr_pk_kind kind)
     return push_new(m, (struct kvr_pk_node){ .kind = (uint8_t)kind });
 }
 
-static enum kvr_status step(struct machine *m, unsigned char op)
+/* Instructions that push a value of their own; any other one is refused. */
+static enum kvr_status push_value(struct machine *m, unsigned char op)
 {
     switch (op) {
     case '(':
@@ -527,6 +528,19 @@ static enum kvr_status step(struct machine *m, unsigned char op)
         return push_real(m);
     case 'X': /* BINUNICODE */
         return push_string(m);
+    case 'c':
+        return push_global(m);
+    default:
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: pickle: byte %zu: instruction 0x%02x is not one that weights need; "
+                        "nothing was run",
+                        m->where, m->op_at, op);
+    }
+}
+
+static enum kvr_status step(struct machine *m, unsigned char op)
+{
+    switch (op) {
     case 't':
         return tuple_above_mark(m);
     case 0x85:
@@ -549,8 +563,6 @@ static enum kvr_status step(struct machine *m, unsigned char op)
         return memo(m, get, 1);
     case 'j':
         return memo(m, get, 4);
-    case 'c':
-        return push_global(m);
     case 'R':
         return reduce(m);
     case 'b':
@@ -558,10 +570,7 @@ static enum kvr_status step(struct machine *m, unsigned char op)
     case 'Q': /* BINPERSID */
         return push_storage(m);
     default:
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: pickle: byte %zu: instruction 0x%02x is not one that weights need; "
-                        "nothing was run",
-                        m->where, m->op_at, op);
+        return push_value(m, op);
     }
 }
 

@@ -1,0 +1,63 @@
+/* attend_scratch_cuda.h - the scratch of attention on a CUDA stream: its size, and where each part lies.
+ *
+ *     .bytes = kvr_cuda_scratch_bytes, .prepare = kvr_cuda_scratch_prepare     (struct kvr_attend_kind)
+ *     ... struct kvr_cuda_place at = kvr_cuda_place_of(job, scratch); ...
+ *
+ * Private to attend_spans_cuda.c. */
+#ifndef KVR_CACHE_ATTEND_SCRATCH_CUDA_H
+#define KVR_CACHE_ATTEND_SCRATCH_CUDA_H
+
+#include "harness/cache/attend_cuda.h"
+#include "harness/cache/attend_impl.h"
+#include "harness/cache/byte_rows.h"
+
+enum {
+    KVR_CUDA_PIECE = 1024, /* tokens of a decoded piece */
+    KVR_CUDA_WIDE_PIECE =
+        4096, /* tokens of the F32 piece on the way to BF16: 25 MB of 12 x 128, within L2 */
+    KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
+};
+
+/* The softmax state of queries; begun: it is not empty. */
+struct kvr_cuda_sums {
+    struct kvr_attend_state state;
+    bool begun;
+};
+
+/* Where things lie in the scratch. */
+struct kvr_cuda_place {
+    float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: one piece; squared scales of its keys */
+    float *row_bias;   /* [T,H] */
+    struct kvr_cuda_sums plain, rotated_v;
+    float *q_rot; /* [T,H,D] */
+};
+
+/* The rows of one head of a job of single heads. */
+struct kvr_cuda_head {
+    const int32_t *list;    /* [T] */
+    float *q, *out, *k, *v; /* [T,D]; k and v of the cache's exact type */
+};
+
+struct kvr_cuda_place kvr_cuda_place_of(const struct kvr_attend_job *job,
+                                        const struct kvr_attend_scratch *s);
+struct kvr_cuda_head kvr_cuda_head_part(const struct kvr_attend_job *job,
+                                        const struct kvr_attend_scratch *s, int h);
+struct kvr_byte_rows kvr_cuda_byte_rows(const struct kvr_attend_scratch *s, int n_heads);
+
+/* Floats of one token's keys. */
+static inline size_t kvr_cuda_row_floats(const struct kvr_attend_job *job)
+{
+    return (size_t)job->n_heads * (size_t)job->head_dim;
+}
+
+/* Functions of kvr_attend_cuda (attend_impl.h). */
+enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n);
+bool kvr_cuda_attends_bf16(const struct kvr_attend_needs *n);
+enum kvr_status kvr_cuda_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
+                                      const struct kvr_codec *v, const struct kvr_correction *c,
+                                      int n_heads, int head_dim);
+struct kvr_attend_bytes kvr_cuda_scratch_bytes(const struct kvr_attend_needs *n);
+enum kvr_status kvr_cuda_scratch_prepare(const struct kvr_attend_needs *n,
+                                         struct kvr_attend_scratch *s);
+
+#endif
