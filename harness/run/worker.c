@@ -27,7 +27,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <omp.h>
 #include <poll.h>
@@ -37,25 +36,21 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness/core/clock.h"
 #include "harness/core/hostmem.h"
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
-#include "harness/files/media/media.h"
 #include "harness/plan/baselines.h"
 #include "harness/plan/parts.h"
 #include "harness/run/abba.h"
 #include "harness/run/run.h"
-#include "harness/run/prompt_words.h"
-#include "harness/run/score.h"
 #include "harness/run/spawn.h"
 #include "harness/run/worker_encode.h"
+#include "harness/run/worker_job.h"
 #include "harness/run/worker_probe.h"
 #include "harness/run/worker_memory.h"
 #include "harness/run/worker_pace.h"
@@ -64,44 +59,18 @@
 #include "harness/run/worker_trace.h"
 #include "harness/store/setting.h"
 #include "harness/store/record.h"
-#include "harness/engine/text/embed.h"
 #include "harness/plan/setting_values.h"
-#include "harness/workload/image.h"
 #include "harness/workload/pixels.h"
 #include "harness/workload/shots.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
-/* Decoded frames play at Wan's 16 fps; latent RGB frames at half of that, small ones enlarged to
- * this height. */
-#define LATENT_FPS 8.0
-#define DECODED_FPS 16.0
-enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64, MAX_ARTIFACTS = 3, LIFE_STACK = 256 * 1024 };
+enum { MAX_SETTINGS = 64, LIFE_STACK = 256 * 1024 };
 
-static const char where[] = "worker's request";
+static const char where[] = KVR_WORKER_REQUEST;
 
-struct job {
-    json_t *request, *spec; /* spec: borrowed */
-    const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
-    const char *scheme, *sha256, *prompt;
-    struct kvr_settings set;
-    const char *device; /* its name, if part of the key */
-    bool device_full;   /* an allocation failed on the device */
-    int64_t memory_bytes, device_bytes;
-    struct kvr_worker_memory memory; /* on the device */
-    struct kvr_truth truth;          /* {0}: none */
-    int64_t given;
-    float *first;     /* the video's first latent frame; NULL: it is generated */
-    float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the text is used */
-    int n_embeddings;
-    json_t *answer;
-    int n_artifacts;
-    struct kvr_row_artifact artifact[MAX_ARTIFACTS];
-    char sha[MAX_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* borrowed by the artifacts */
-};
-
-static enum kvr_status load_request(struct job *j, FILE *in)
+static enum kvr_status load_request(struct kvr_worker_job *j, FILE *in)
 {
     json_error_t e;
 
@@ -113,7 +82,7 @@ static enum kvr_status load_request(struct job *j, FILE *in)
     return KVR_OK;
 }
 
-static enum kvr_status read_request(struct job *j)
+static enum kvr_status read_request(struct kvr_worker_job *j)
 {
     json_t *model, *prompt;
 
@@ -135,116 +104,12 @@ static enum kvr_status read_request(struct job *j)
     return kvr_settings_read_json(&j->set, j->spec, where);
 }
 
-static bool is_probe(const struct job *j)
+static bool is_probe(const struct kvr_worker_job *j)
 {
     return strcmp(j->set.kind, "probe") == 0;
 }
 
-/* Exactly the file that the plan hashed for the cell's key. */
-static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *c)
-{
-    const struct kvr_frames *f = &j->truth.frames;
-    const char *file, *tensor, *sha256;
-    json_t *place, *said;
-
-    if (!json_object_get(j->spec, "truth"))
-        return KVR_OK;
-    KVR_TRY(kvr_json_object(j->spec, where, "truth", &said));
-    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
-    KVR_TRY(kvr_json_int(said, where, "given", &j->given));
-    KVR_TRY(kvr_json_object(j->request, where, "truth", &place));
-    KVR_TRY(kvr_json_string(place, where, "file", &file));
-    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
-    KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
-    if (strcmp(j->truth.sha256, sha256) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
-                        tensor);
-    if (j->given < j->set.frames && j->set.frames <= f->n && f->height == c->latent_h &&
-        f->width == c->latent_w)
-        return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %d of %dx%d, %lld given", where, f->n,
-                    f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
-                    (long long)j->given);
-}
-
-/* Exactly the image that the plan hashed for the cell's key, encoded on a device of its own: neither
- * its memory nor its time is the cell's. */
-static enum kvr_status encode_image(struct job *j, const struct kvr_dev *dev,
-                                    const struct kvr_model *model)
-{
-    const struct kvr_model_config *c = kvr_model_config(model);
-    const char *file, *sha256;
-    struct kvr_dev *own = NULL;
-    struct kvr_image image;
-    json_t *said;
-    enum kvr_status st;
-
-    if (!json_object_get(j->spec, "image"))
-        return KVR_OK;
-    KVR_TRY(kvr_json_object(j->spec, where, "image", &said));
-    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
-    KVR_TRY(kvr_json_string(j->request, where, "image", &file));
-    KVR_TRY(kvr_image_open(&image, file));
-    j->first = malloc((size_t)kvr_model_frame_elems(model) * sizeof *j->first);
-    st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
-                  : kvr_fail(KVR_ENOMEM, "worker: no memory");
-    if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: the image has changed since the plan was made", file);
-    if (st == KVR_OK)
-        st = kvr_dev_open(&own, kvr_dev_backend(dev));
-    if (st == KVR_OK)
-        st = kvr_image_latent(&image, own, j->model_dir, c, j->first);
-    kvr_dev_close(&own);
-    kvr_image_close(&image);
-    return st;
-}
-
-/* One embedding, at P [text_len, text_dim]. `said`: the plan's hash of it; NULL: of no suite. */
-static enum kvr_status read_embedding(const json_t *place, const char *said,
-                                      const struct kvr_model_config *c, float *P)
-{
-    struct kvr_embedding e;
-    const char *file, *tensor;
-    enum kvr_status st;
-
-    KVR_TRY(kvr_json_string(place, where, "file", &file));
-    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
-    KVR_TRY(kvr_embedding_open(&e, file, tensor));
-    if (said && strcmp(said, e.sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
-                      tensor);
-    else
-        st = kvr_embedding_fill(&e, c->text_len, c->text_dim, P);
-    kvr_embedding_close(&e);
-    return st;
-}
-
-/* Of a prompt of several shots there is one for each. */
-static enum kvr_status open_embedding(struct job *j, const struct kvr_model_config *c)
-{
-    const json_t *said = json_object_get(j->spec, "embedding");
-    const json_t *place = json_object_get(j->request, "embedding");
-    const size_t n_each = (size_t)c->text_len * (size_t)c->text_dim;
-    const size_t n = json_is_array(place) ? json_array_size(place) : json_is_object(place);
-
-    if (!n || n > KVR_MAX_SHOTS)
-        return n ? kvr_fail(KVR_EINVAL, "%s: %zu embeddings, at most %d", where, n, KVR_MAX_SHOTS)
-                 : KVR_OK;
-    j->embedding = malloc(n * n_each * sizeof *j->embedding);
-    if (!j->embedding)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
-    for (size_t i = 0; i < n; i++) {
-        const json_t *own = json_is_array(said) ? json_array_get(said, i) : said;
-
-        KVR_TRY(read_embedding(json_is_array(place) ? json_array_get(place, i) : place,
-                               json_string_value(json_object_get(own, "sha256")), c,
-                               j->embedding + i * n_each));
-    }
-    j->n_embeddings = (int)n;
-    return KVR_OK;
-}
-
-static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **scheme)
+static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_scheme **scheme)
 {
     struct kvr_setting s[MAX_SETTINGS];
     json_t *options, *value;
@@ -264,7 +129,7 @@ static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **sche
 
 /* Files read by the method (layer budgets, head maps, levels) must have the content hashed by the
  * plan. */
-static enum kvr_status check_files(const struct job *j, const struct kvr_scheme *scheme)
+static enum kvr_status check_files(const struct kvr_worker_job *j, const struct kvr_scheme *scheme)
 {
     json_t *said = json_object_get(j->spec, "parts"), *now = kvr_parts_json(scheme), *value;
     enum kvr_status st = KVR_OK;
@@ -339,7 +204,7 @@ static json_t *samples_json(const struct kvr_rollout_result *r)
     return o;
 }
 
-static enum kvr_status add(struct job *j, const char *key, json_t *value)
+enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value)
 {
     return json_object_set_new(j->answer, key, value)
                ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
@@ -347,18 +212,18 @@ static enum kvr_status add(struct job *j, const char *key, json_t *value)
 }
 
 /* Device memory of the rollout, queried before a decoder uses more. */
-static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
+static enum kvr_status answer_device(struct kvr_worker_job *j, struct kvr_dev *dev)
 {
     struct kvr_device_info info;
 
     if (kvr_dev_in_host(dev)) /* its memory is host memory, reported elsewhere */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
-    KVR_TRY(add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
+    KVR_TRY(kvr_worker_add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
     return kvr_worker_memory_end(&j->memory, dev, "rollout");
 }
 
-static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
+static enum kvr_status answer_rollout(struct kvr_worker_job *j, struct kvr_dev *dev,
                                       const struct kvr_rollout_result *r)
 {
     size_t max_nominal = r->bytes.nominal, max_resident = r->bytes.resident;
@@ -389,201 +254,14 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
                             .live_end_bytes = (int64_t)r->live_at_end,
                             .host_peak_bytes = kvr_host_peak_bytes() };
     KVR_TRY(kvr_record_write(KVR_RECORD_measured, &row, j->answer));
-    KVR_TRY(add(j, "passes", passes_json(r, is_probe(j))));
-    KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
+    KVR_TRY(kvr_worker_add(j, "passes", passes_json(r, is_probe(j))));
+    KVR_TRY(kvr_worker_add(j, "mem", mem_json(&r->mem, &end)));
     KVR_TRY(answer_device(j, dev));
-    return add(j, "samples", samples_json(r));
-}
-
-/* --- frames ----------------------------------------------------------------------------- */
-
-/* `relative` is borrowed while the job lives. */
-static enum kvr_status add_artifact(struct job *j, const char *kind, const char *relative)
-{
-    char *path = kvr_path_join(j->out_dir, relative), *sha = j->sha[j->n_artifacts];
-    struct stat s;
-    enum kvr_status st = KVR_OK;
-
-    if (!path)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
-    if (stat(path, &s) != 0)
-        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
-    if (st == KVR_OK)
-        st = kvr_sha256_file(path, sha);
-    free(path);
-    KVR_TRY(st);
-    j->artifact[j->n_artifacts++] =
-        (struct kvr_row_artifact){ kind, relative, (int64_t)s.st_size, sha };
-    return add(j, "artifacts", kvr_records_json(KVR_RECORD_artifact, j->artifact, j->n_artifacts));
-}
-
-/* A copy of the truth, so that the out folder has all inputs of later metrics. */
-static enum kvr_status write_truth(struct job *j)
-{
-    char *name = j->truth_name, *path;
-    enum kvr_status st = KVR_OK;
-
-    if (!j->truth.file)
-        return KVR_OK;
-    snprintf(name, sizeof j->truth_name, "frames/truth-%.32s.safetensors", j->truth.sha256);
-    path = kvr_path_join(j->out_dir, name);
-    if (!path)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
-    if (!kvr_path_exists(path))
-        st = kvr_frames_write(path, &j->truth.frames, LATENT_FPS);
-    free(path);
-    return st == KVR_OK ? add_artifact(j, "truth", name) : st;
-}
-
-static double fps_of(const struct job *j, const struct kvr_frames *f)
-{
-    return f->n > j->set.frames ? DECODED_FPS : LATENT_FPS;
-}
-
-static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
-{
-    char *frames = kvr_path_join(j->out_dir, j->frames);
-    enum kvr_status st = frames ? kvr_frames_write(frames, f, fps_of(j, f))
-                                : kvr_fail(KVR_ENOMEM, "worker: no memory");
-
-    if (st == KVR_OK)
-        st = add_artifact(j, "frames", j->frames);
-    if (st == KVR_OK)
-        st = write_truth(j);
-    free(frames);
-    return st;
-}
-
-/* Its time is a separate sample, excluded from the cell's. */
-static enum kvr_status write_video(struct job *j, const struct kvr_frames *f)
-{
-    const int scale = VIDEO_HEIGHT / f->height;
-    const int64_t start = kvr_now_ns();
-    char *video = kvr_path_join(j->out_dir, j->video);
-    enum kvr_status st;
-
-    if (video)
-        st = kvr_mp4_write(video, f, fps_of(j, f), scale > 1 ? scale : 1);
-    else
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
-    if (st == KVR_OK)
-        st = add_artifact(j, "video", j->video);
-    if (st == KVR_OK && json_object_set_new(json_object_get(j->answer, "samples"), "video",
-                                            json_integer(kvr_now_ns() - start)))
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
-    free(video);
-    return st;
-}
-
-/* Whether an external program gets the video. */
-static bool video_is_scored(const struct job *j)
-{
-    const json_t *commands = json_object_get(j->spec, "commands"), *c;
-    size_t i;
-
-    json_array_foreach(commands, i, c)
-    {
-        const char *text = json_string_value(json_object_get(c, "command"));
-
-        if (text && strstr(text, "{video}"))
-            return true;
-    }
-    return false;
-}
-
-static enum kvr_status compare(struct job *j, const struct kvr_model_config *c,
-                               const struct kvr_frames *ref, const struct kvr_frames *test)
-{
-    const int n_latent = j->set.frames, stride = (test->n + n_latent - 1) / n_latent;
-    char *frames = kvr_path_join(j->out_dir, j->frames);
-    char *video = j->video ? kvr_path_join(j->out_dir, j->video) : NULL;
-    struct kvr_score_input in = {
-        .commands = json_object_get(j->spec, "commands"),
-        .ref = ref,
-        .test = test,
-        .truth = j->truth.file ? &j->truth.frames : NULL,
-        .given = (int)j->given,
-        .chunk = c->frames_per_chunk * stride,
-        .lead = n_latent * stride - test->n,
-        .prefix_step = kvr_score_prefix_step(test->n, n_latent, c->frames_per_chunk),
-        .video = video,
-        .frames = frames,
-        .reference = j->reference ? j->reference : frames,
-    };
-    struct kvr_prompt_words said = { 0 };
-    json_t *wanted, *list;
-    enum kvr_status st = frames && (video || !j->video)
-                             ? kvr_json_object(j->spec, where, "metrics", &wanted)
-                             : kvr_fail(KVR_ENOMEM, "worker: no memory");
-
-    if (st == KVR_OK)
-        st = kvr_prompt_words_open(&said, j->model_dir, c, j->prompt,
-                                   n_latent / c->frames_per_chunk);
-    if (st == KVR_OK) {
-        in.prompt = said.prompt.n_chunks ? &said.prompt : NULL;
-        in.metrics = wanted;
-        st = kvr_score(&in, &list);
-    }
-    kvr_prompt_words_close(&said);
-    if (st == KVR_OK)
-        st = add(j, "metrics", list);
-    free(frames);
-    free(video);
-    return st;
-}
-
-static enum kvr_status compare_with_reference(struct job *j, const struct kvr_model_config *c,
-                                              const struct kvr_frames *f)
-{
-    struct kvr_video ref = { 0 };
-    char hex[KVR_SHA256_HEX];
-    enum kvr_status st;
-
-    if (!j->reference)
-        return compare(j, c, f, f);
-    KVR_TRY(kvr_sha256_file(j->reference, hex));
-    if (j->reference_sha256 && strcmp(hex, j->reference_sha256) != 0)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: not the measured baseline frames: sha256 %.12s, the database has "
-                        "%.12s",
-                        j->reference, hex, j->reference_sha256);
-    KVR_TRY(kvr_video_read(&ref, j->reference));
-    st = compare(j, c, &ref.frames, f);
-    kvr_video_free(&ref);
-    return st;
-}
-
-/* Only cost is measured: every metric is reported as unknown. */
-static enum kvr_status tell_no_frames(struct job *j, const char *why)
-{
-    struct kvr_score_input in = { .commands = json_object_get(j->spec, "commands") };
-    json_t *wanted, *list;
-
-    KVR_TRY(kvr_json_object(j->spec, where, "metrics", &wanted));
-    in.metrics = wanted;
-    KVR_TRY(kvr_score_nothing(&in, why, &list));
-    KVR_TRY(add(j, "metrics", list));
-    return add(j, "no_frames", json_string(why));
-}
-
-static enum kvr_status answer_frames(struct job *j, const struct kvr_model_config *c,
-                                     const struct kvr_rollout_result *r)
-{
-    const struct kvr_frames f = { r->n, r->height, r->width, r->rgb };
-
-    if (!r->rgb)
-        return tell_no_frames(j, "no decoder for this model's latents");
-    KVR_TRY(write_frames(j, &f));
-    if (j->video && video_is_scored(j)) {
-        KVR_TRY(write_video(j, &f));
-        return compare_with_reference(j, c, &f);
-    }
-    KVR_TRY(compare_with_reference(j, c, &f));
-    return j->video ? write_video(j, &f) : KVR_OK;
+    return kvr_worker_add(j, "samples", samples_json(r));
 }
 
 /* A measurement of the rollout itself, in addition to frame metrics. */
-static enum kvr_status add_own(struct job *j, const char *name, int n, double value,
+static enum kvr_status add_own(struct kvr_worker_job *j, const char *name, int n, double value,
                                const double *series, int n_series)
 {
     const struct kvr_row_metric m = { .name = name,
@@ -601,7 +279,7 @@ static enum kvr_status add_own(struct job *j, const char *name, int n, double va
 
 /* For a method that skips denoising steps: skipped and skippable steps. With teacher forcing:
  * distance of the latents from the teacher, overall and per chunk. */
-static enum kvr_status add_measured(struct job *j, const struct kvr_rollout_result *r)
+static enum kvr_status add_measured(struct kvr_worker_job *j, const struct kvr_rollout_result *r)
 {
     if (r->reuse.compared)
         KVR_TRY(
@@ -642,7 +320,8 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
 
 /* A rollout from other noise, discarded: it warms caches and page tables, and data-dependent state
  * of the method does not help the measured run. Its times are stored separately. */
-static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_scheme *scheme,
+static enum kvr_status warm_up(struct kvr_worker_job *j, struct kvr_dev *dev,
+                               const struct kvr_scheme *scheme,
                                const struct kvr_rollout_request *req)
 {
     struct kvr_rollout_request other = *req;
@@ -661,7 +340,7 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
         json_array_append_new(list, json_integer(r.wall_ns));
         kvr_rollout_result_free(&r);
     }
-    return add(j, "warmup_ns", list);
+    return kvr_worker_add(j, "warmup_ns", list);
 }
 
 /* One rollout of the method or of BF16 in a block A B B A. */
@@ -693,7 +372,7 @@ static json_t *times_json(const int64_t *ns, int n)
 
 /* After the measured rollout, whose memory is in the books by then. *t stays empty for BF16, which has no
  * pairs with itself. */
-static enum kvr_status measure_ratio(const struct job *j, struct kvr_dev *dev,
+static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      const struct kvr_scheme *scheme, struct kvr_abba *t)
 {
@@ -717,16 +396,16 @@ static enum kvr_status measure_ratio(const struct job *j, struct kvr_dev *dev,
     return st;
 }
 
-static enum kvr_status answer_ratio(struct job *j, const struct kvr_abba *t)
+static enum kvr_status answer_ratio(struct kvr_worker_job *j, const struct kvr_abba *t)
 {
     if (t->n_pairs == 0)
         return KVR_OK;
-    KVR_TRY(add(j, "abba_method_ns", times_json(t->method_ns, t->n_pairs)));
-    KVR_TRY(add(j, "abba_reference_ns", times_json(t->reference_ns, t->n_pairs)));
+    KVR_TRY(kvr_worker_add(j, "abba_method_ns", times_json(t->method_ns, t->n_pairs)));
+    KVR_TRY(kvr_worker_add(j, "abba_reference_ns", times_json(t->reference_ns, t->n_pairs)));
     return add_own(j, "runtime_ratio", t->n_pairs, t->ratio, t->pair, t->n_pairs);
 }
 
-static enum kvr_status answer_pixels(struct job *j, int64_t ns)
+static enum kvr_status answer_pixels(struct kvr_worker_job *j, int64_t ns)
 {
     return ns == 0 || json_object_set_new(json_object_get(j->answer, "samples"), "pixels",
                                           json_integer(ns)) == 0
@@ -736,7 +415,7 @@ static enum kvr_status answer_pixels(struct job *j, int64_t ns)
 
 /* The network is freed first, and the decoder has its own memory accounting: it is not part of the
  * cell's memory. */
-static enum kvr_status decode_pixels(struct job *j, struct kvr_dev *dev,
+static enum kvr_status decode_pixels(struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      struct kvr_rollout_result *r)
 {
@@ -758,7 +437,7 @@ static enum kvr_status decode_pixels(struct job *j, struct kvr_dev *dev,
 }
 
 /* Decodes each chunk while the next one is denoised. *decode_ns: what is not part of the rollout's time. */
-static enum kvr_status roll_and_decode(struct job *j, struct kvr_dev *dev,
+static enum kvr_status roll_and_decode(struct kvr_worker_job *j, struct kvr_dev *dev,
                                        const struct kvr_rollout_request *req,
                                        const struct kvr_scheme *scheme,
                                        struct kvr_rollout_result *r, int64_t *decode_ns)
@@ -781,7 +460,7 @@ static enum kvr_status roll_and_decode(struct job *j, struct kvr_dev *dev,
 }
 
 /* `req` is complete: warm up, measure, answer. */
-static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
+static enum kvr_status measure_as(struct kvr_worker_job *j, struct kvr_dev *dev,
                                   struct kvr_rollout_request *req, const struct kvr_scheme *scheme,
                                   struct kvr_probe *probe)
 {
@@ -816,7 +495,7 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     if (st == KVR_OK)
         st = decode_pixels(j, dev, req, &r);
     if (st == KVR_OK)
-        st = answer_frames(j, kvr_model_config(req->model), &r);
+        st = kvr_worker_answer_frames(j, kvr_model_config(req->model), &r);
     if (st == KVR_OK)
         st = add_measured(j, &r);
     if (st == KVR_OK)
@@ -830,8 +509,9 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     return st;
 }
 
-static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                               const struct kvr_scheme *scheme, struct kvr_probe *probe)
+static enum kvr_status measure(struct kvr_worker_job *j, struct kvr_dev *dev,
+                               struct kvr_model *model, const struct kvr_scheme *scheme,
+                               struct kvr_probe *probe)
 {
     struct kvr_rollout_request req = {
         .model = model,
@@ -875,8 +555,8 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
 }
 
 /* A language model: the same answer without frames. */
-static enum kvr_status measure_text(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                                    const struct kvr_scheme *scheme)
+static enum kvr_status measure_text(struct kvr_worker_job *j, struct kvr_dev *dev,
+                                    struct kvr_model *model, const struct kvr_scheme *scheme)
 {
     struct kvr_text_request req = { .model = model };
     struct kvr_worker_text text = {
@@ -897,7 +577,7 @@ static enum kvr_status measure_text(struct job *j, struct kvr_dev *dev, struct k
     if (st == KVR_OK) {
         st = answer_rollout(j, dev, &r.cost);
         if (st == KVR_OK)
-            st = tell_no_frames(j, "a language model has no frames");
+            st = kvr_worker_answer_no_frames(j, "a language model has no frames");
         if (st == KVR_OK)
             st = kvr_worker_text_answer(&r, j->answer);
         kvr_text_result_free(&r);
@@ -906,8 +586,8 @@ static enum kvr_status measure_text(struct job *j, struct kvr_dev *dev, struct k
     return st;
 }
 
-static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                                      const struct kvr_scheme *scheme)
+static enum kvr_status measure_probed(struct kvr_worker_job *j, struct kvr_dev *dev,
+                                      struct kvr_model *model, const struct kvr_scheme *scheme)
 {
     const struct kvr_probe_opts opts = { .n_passes = kvr_model_config(model)->n_steps + 1,
                                          .every = j->set.probe_every,
@@ -922,7 +602,7 @@ static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct
 }
 
 /* A trace: the same answer without frames. */
-static enum kvr_status measure_replayed(struct job *j, struct kvr_dev *dev,
+static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev *dev,
                                         struct kvr_replay_request *req,
                                         const struct kvr_scheme *scheme, struct kvr_probe *probe)
 {
@@ -938,7 +618,7 @@ static enum kvr_status measure_replayed(struct job *j, struct kvr_dev *dev,
     KVR_TRY(kvr_replay_run(dev, scheme, req, NULL, NULL, &r));
     st = answer_rollout(j, dev, &r.cost);
     if (st == KVR_OK)
-        st = tell_no_frames(j, "a trace has no frames");
+        st = kvr_worker_answer_no_frames(j, "a trace has no frames");
     if (st == KVR_OK)
         st = kvr_worker_trace_answer(req, &r, j->answer);
     if (st == KVR_OK && probe)
@@ -947,7 +627,7 @@ static enum kvr_status measure_replayed(struct job *j, struct kvr_dev *dev,
     return st;
 }
 
-static enum kvr_status measure_trace(struct job *j, struct kvr_dev *dev,
+static enum kvr_status measure_trace(struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_scheme *scheme)
 {
     struct kvr_replay_request req = { 0 };
@@ -986,7 +666,7 @@ static enum kvr_status check_plugin(const char *name, const char *sha256)
     return kvr_fail(KVR_ENOTFOUND, "%s: no plug-in '%s' among those to load", where, name);
 }
 
-static enum kvr_status load_plugins(const struct job *j)
+static enum kvr_status load_plugins(const struct kvr_worker_job *j)
 {
     json_t *paths = json_object_get(j->request, "plugins"), *path, *sha256;
     const char *name;
@@ -1004,7 +684,7 @@ static enum kvr_status load_plugins(const struct job *j)
 }
 
 /* Only the device named in the plan. */
-static enum kvr_status open_device(struct job *j, struct kvr_dev **dev)
+static enum kvr_status open_device(struct kvr_worker_job *j, struct kvr_dev **dev)
 {
     struct kvr_device_words d;
 
@@ -1019,7 +699,7 @@ static enum kvr_status open_device(struct job *j, struct kvr_dev **dev)
 }
 
 /* The model hashed by the plan, and the prompt's inputs. */
-static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
+static enum kvr_status open_model(struct kvr_worker_job *j, struct kvr_dev *dev,
                                   const struct kvr_model_use *use, struct kvr_model **model)
 {
     KVR_TRY(kvr_model_open_as(model, dev, j->model_dir, use));
@@ -1027,13 +707,13 @@ static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
         return kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
                         j->model_dir);
     KVR_TRY(kvr_worker_memory_end(&j->memory, dev, "weights"));
-    KVR_TRY(open_truth(j, kvr_model_config(*model)));
-    KVR_TRY(encode_image(j, dev, *model));
-    return open_embedding(j, kvr_model_config(*model));
+    KVR_TRY(kvr_worker_open_truth(j, kvr_model_config(*model)));
+    KVR_TRY(kvr_worker_encode_image(j, dev, *model));
+    return kvr_worker_open_embedding(j, kvr_model_config(*model));
 }
 
-static enum kvr_status measure_model(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                                     const struct kvr_scheme *scheme)
+static enum kvr_status measure_model(struct kvr_worker_job *j, struct kvr_dev *dev,
+                                     struct kvr_model *model, const struct kvr_scheme *scheme)
 {
     if (kvr_model_is_lm(model))
         return measure_text(j, dev, model, scheme);
@@ -1041,7 +721,7 @@ static enum kvr_status measure_model(struct job *j, struct kvr_dev *dev, struct 
                        : measure(j, dev, model, scheme, NULL);
 }
 
-static enum kvr_status run_cell(struct job *j)
+static enum kvr_status run_cell(struct kvr_worker_job *j)
 {
     const char *workload = json_string_value(json_object_get(j->spec, "workload"));
     const bool trace = workload && strcmp(workload, "trace") == 0;
@@ -1090,7 +770,7 @@ static enum kvr_status run_cell(struct job *j)
     return st;
 }
 
-static const char *outcome_of(const struct job *j, enum kvr_status st)
+static const char *outcome_of(const struct kvr_worker_job *j, enum kvr_status st)
 {
     switch (st) {
     case KVR_OK:
@@ -1154,7 +834,7 @@ static enum kvr_status settle_in(void)
 
 /* Exceeding the limit makes an allocation fail, which becomes an outcome. Not with a GPU: its
  * driver reserves far more address space than it uses. */
-static void limit_memory(const struct job *j)
+static void limit_memory(const struct kvr_worker_job *j)
 {
     const struct rlimit most = { (rlim_t)j->memory_bytes, (rlim_t)j->memory_bytes };
 
@@ -1162,7 +842,7 @@ static void limit_memory(const struct job *j)
         setrlimit(RLIMIT_AS, &most);
 }
 
-static enum kvr_status answer_cell(struct job *j)
+static enum kvr_status answer_cell(struct kvr_worker_job *j)
 {
     KVR_TRY(read_request(j));
     limit_memory(j);
@@ -1183,7 +863,7 @@ static bool send_answer(json_t *answer, FILE *out)
 
 int kvr_worker_main(FILE *in, FILE *out)
 {
-    struct job j = { .answer = json_object() };
+    struct kvr_worker_job j = { .answer = json_object() };
     enum kvr_status st;
     bool sent;
 

@@ -1,0 +1,113 @@
+/* worker_inputs.c - a cell's ground truth, first frame and embedding, as hashed by the plan. */
+#include "harness/run/worker_job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/json.h"
+#include "harness/engine/text/embed.h"
+#include "harness/workload/image.h"
+#include "harness/workload/shots.h"
+
+static const char where[] = KVR_WORKER_REQUEST;
+
+enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c)
+{
+    const struct kvr_frames *f = &j->truth.frames;
+    const char *file, *tensor, *sha256;
+    json_t *place, *said;
+
+    if (!json_object_get(j->spec, "truth"))
+        return KVR_OK;
+    KVR_TRY(kvr_json_object(j->spec, where, "truth", &said));
+    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_int(said, where, "given", &j->given));
+    KVR_TRY(kvr_json_object(j->request, where, "truth", &place));
+    KVR_TRY(kvr_json_string(place, where, "file", &file));
+    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
+    if (strcmp(j->truth.sha256, sha256) != 0)
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+                        tensor);
+    if (j->given < j->set.frames && j->set.frames <= f->n && f->height == c->latent_h &&
+        f->width == c->latent_w)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %d of %dx%d, %lld given", where, f->n,
+                    f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
+                    (long long)j->given);
+}
+
+enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
+                                        const struct kvr_model *model)
+{
+    const struct kvr_model_config *c = kvr_model_config(model);
+    const char *file, *sha256;
+    struct kvr_dev *own = NULL;
+    struct kvr_image image;
+    json_t *said;
+    enum kvr_status st;
+
+    if (!json_object_get(j->spec, "image"))
+        return KVR_OK;
+    KVR_TRY(kvr_json_object(j->spec, where, "image", &said));
+    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_string(j->request, where, "image", &file));
+    KVR_TRY(kvr_image_open(&image, file));
+    j->first = malloc((size_t)kvr_model_frame_elems(model) * sizeof *j->first);
+    st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
+                  : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
+        st = kvr_fail(KVR_EFORMAT, "%s: the image has changed since the plan was made", file);
+    if (st == KVR_OK)
+        st = kvr_dev_open(&own, kvr_dev_backend(dev));
+    if (st == KVR_OK)
+        st = kvr_image_latent(&image, own, j->model_dir, c, j->first);
+    kvr_dev_close(&own);
+    kvr_image_close(&image);
+    return st;
+}
+
+/* Reads one embedding into P [text_len, text_dim]. said: the plan's hash; NULL: not from a suite. */
+static enum kvr_status read_embedding(const json_t *place, const char *said,
+                                      const struct kvr_model_config *c, float *P)
+{
+    struct kvr_embedding e;
+    const char *file, *tensor;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_json_string(place, where, "file", &file));
+    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_embedding_open(&e, file, tensor));
+    if (said && strcmp(said, e.sha256) != 0)
+        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+                      tensor);
+    else
+        st = kvr_embedding_fill(&e, c->text_len, c->text_dim, P);
+    kvr_embedding_close(&e);
+    return st;
+}
+
+enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
+                                          const struct kvr_model_config *c)
+{
+    const json_t *said = json_object_get(j->spec, "embedding");
+    const json_t *place = json_object_get(j->request, "embedding");
+    const size_t n_each = (size_t)c->text_len * (size_t)c->text_dim;
+    const size_t n = json_is_array(place) ? json_array_size(place) : json_is_object(place);
+
+    if (!n || n > KVR_MAX_SHOTS)
+        return n ? kvr_fail(KVR_EINVAL, "%s: %zu embeddings, at most %d", where, n, KVR_MAX_SHOTS)
+                 : KVR_OK;
+    j->embedding = malloc(n * n_each * sizeof *j->embedding);
+    if (!j->embedding)
+        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *own = json_is_array(said) ? json_array_get(said, i) : said;
+
+        KVR_TRY(read_embedding(json_is_array(place) ? json_array_get(place, i) : place,
+                               json_string_value(json_object_get(own, "sha256")), c,
+                               j->embedding + i * n_each));
+    }
+    j->n_embeddings = (int)n;
+    return KVR_OK;
+}
