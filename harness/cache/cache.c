@@ -4,104 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/cache/attend.h"
-#include "harness/cache/layer.h"
+#include "harness/cache/cache_impl.h"
 #include "harness/cache/mirror.h"
-#include "harness/cache/moments.h"
 #include "harness/cache/rows.h"
 #include "harness/core/clock.h"
 #include "harness/core/isa.h"
 #include "methods/codecs/mean/demean.h"
-
-/* Timed phases besides attention's own; STORE includes STORE_DECODE. */
-enum { STORE = KVR_ATTEND_PHASES, STORE_DECODE, DENSE_DECODE, PHASES };
-
-struct kvr_cache {
-    struct kvr_dev *dev;
-    const struct kvr_scheme *scheme;
-    struct kvr_cache_shape shape;
-    enum kvr_path path;
-
-    struct kvr_layer *layer; /* [L] */
-    struct kvr_layer_scratch layer_scratch;
-    struct kvr_span *spans;
-    int spans_cap;
-
-    bool in_pass;
-    struct kvr_pass pass;
-    int appended; /* layer whose k, v are in `current`; -1: none */
-
-    struct kvr_buf current_k, current_v; /* [T,H,D] in shape.exact */
-    struct kvr_buf
-        demeaned; /* [T,H,D] in shape.exact: keys, if the method demeans the current chunk's */
-    struct kvr_buf values_k, values_v; /* F32: [T,H,D], or [capacity,H,D] in the study reading */
-    struct kvr_buf dense_k, dense_v;   /* path dense: [capacity,H,D] in shape.exact */
-    struct kvr_buf held;               /* path dense: [capacity] */
-    struct kvr_buf columns;            /* [capacity,H] sums, then maxima; host memory */
-    struct kvr_attend_scratch attend;
-    struct kvr_phases *phases;
-    int64_t watch_ns;
-    kvr_cache_watch_fn *watch;
-    void *watch_ctx;
-    float *past; /* destination for shares of attention; NULL: not needed */
-};
-
-const char *const kvr_path_names[] = { "staged", "fused", "dense", "decoded", NULL };
-
-const char *const kvr_attend_names[] = { "float", "int8", NULL };
-
-/* Index of a name in a NULL-terminated list; -1: absent. */
-static int find_name(const char *const *names, const char *name)
-{
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -1;
-}
-
-bool kvr_attend_find(const char *name, enum kvr_attend_as *out)
-{
-    const int i = find_name(kvr_attend_names, name);
-
-    if (i >= 0)
-        *out = (enum kvr_attend_as)i;
-    return i >= 0;
-}
-
-bool kvr_path_find(const char *name, enum kvr_path *out)
-{
-    const int i = find_name(kvr_path_names, name);
-
-    if (i >= 0)
-        *out = (enum kvr_path)i;
-    return i >= 0;
-}
-
-/* Number of stored (KV) heads. */
-static int kv_heads(const struct kvr_cache_shape *s)
-{
-    return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
-}
-
-static int64_t chunk_tokens(const struct kvr_cache *c)
-{
-    return (int64_t)c->shape.frames_per_chunk * c->shape.tokens_per_frame;
-}
-
-static int64_t capacity_tokens(const struct kvr_cache *c)
-{
-    return (int64_t)c->shape.capacity_frames * c->shape.tokens_per_frame;
-}
-
-static int64_t pass_begin(const struct kvr_cache *c)
-{
-    return (int64_t)c->pass.frame0 * c->shape.tokens_per_frame;
-}
-
-static int64_t pass_tokens(const struct kvr_cache *c)
-{
-    return (int64_t)c->pass.n_frames * c->shape.tokens_per_frame;
-}
 
 /* The study never evicts; its buffer covers the whole rollout. */
 static bool evicts(const struct kvr_cache *c)
@@ -114,7 +22,7 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
     if (s->n_layers < 1 || s->n_heads < 1 || s->head_dim < 1 || s->tokens_per_frame < 1 ||
         s->frames_per_chunk < 1 || s->capacity_frames < 1)
         return kvr_fail(KVR_EINVAL, "cache: every extent must be at least 1");
-    if (s->n_kv_heads < 0 || s->n_heads % kv_heads(s) != 0)
+    if (s->n_kv_heads < 0 || s->n_heads % kvr_cache_kv_heads(s) != 0)
         return kvr_fail(KVR_EINVAL, "cache: %d query heads must be a multiple of %d KV heads",
                         s->n_heads, s->n_kv_heads);
     if (s->window_frames < 0 || s->sink_frames < 0)
@@ -130,149 +38,12 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
     return KVR_OK;
 }
 
-static bool any_rotated(const struct kvr_scheme *p)
-{
-    for (int t = 0; t < p->n_tiers; t++)
-        if (kvr_codec_rotated(p->k[t]) || kvr_codec_rotated(p->v[t]))
-            return true;
-    return false;
-}
-
-/* True if some tier needs F32 scratch: it is neither BF16 rows nor decoded to BF16 in one kernel. */
-static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool by_head)
-{
-    const int heads = by_head ? 1 : n_heads;
-
-    for (int t = 0; t < p->n_tiers; t++)
-        for (int v = 0; v < 2; v++) {
-            const struct kvr_codec *c = v ? p->v[t] : p->k[t];
-
-            if (!kvr_codec_is_bf16(c) && !kvr_codec_decodes_bf16(c, heads, head_dim))
-                return true;
-        }
-    return false;
-}
-
-/* Sizes of the working memory allocated by open. */
-struct buffer_sizes {
-    size_t demeaned; /* keys of the current chunk without their means */
-    size_t current, values, dense,
-        held;                       /* `current`, `values`, `dense`: once for K and once for V */
-    size_t map, work, gather, back; /* for coding, so that passes do not allocate */
-    size_t keep, rows, pick, told, all_keys, all_values; /* for thinning, see layer.h */
-    size_t weights;                                      /* thinning: multiplicities of tokens */
-    size_t columns;                                      /* struct kvr_columns: sums, then maxima */
-    struct kvr_attend_bytes attend;
-};
-
-/* Coded tokens that one call can see: those of the window, unless the method bounds what it keeps. */
-static int64_t max_staged(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
-{
-    const bool cut = s->window_frames && s->window_frames < s->capacity_frames;
-    struct kvr_thin_needs thin;
-    bool coded = p->retention.part != NULL;
-
-    for (int t = 0; t < p->n_tiers; t++)
-        coded = coded || !kvr_codec_is_bf16(p->k[t]) || !kvr_codec_is_bf16(p->v[t]);
-    if (!coded)
-        return 0;
-    if (kvr_retention_thins(&p->retention, &thin) && thin.beyond_window)
-        return (int64_t)s->capacity_frames * s->tokens_per_frame;
-    return (int64_t)(cut ? s->window_frames : s->capacity_frames) * s->tokens_per_frame;
-}
-
-static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
-                                            const struct kvr_cache_shape *s, enum kvr_path path)
-{
-    struct kvr_thin_needs thin;
-
-    kvr_retention_thins(&scheme->retention, &thin);
-    return (struct kvr_attend_needs){
-        .n_heads = kv_heads(s),
-        .head_dim = s->head_dim,
-        .group = s->n_heads / kv_heads(s),
-        .max_query =
-            (int64_t)s->frames_per_chunk * s->tokens_per_frame * (s->n_heads / kv_heads(s)),
-        .causal = s->causal,
-        .exact = s->exact,
-        .staged = path != KVR_PATH_FUSED,
-        .rotated = any_rotated(scheme),
-        .wide = any_wide(scheme, kv_heads(s), s->head_dim, thin.by_head),
-        .correction = kvr_correction_at(scheme->opts.correction),
-        .int8 = s->attend == KVR_ATTEND_INT8,
-        .max_coded = (int64_t)s->capacity_frames * s->tokens_per_frame,
-        .staged_bytes = s->staged_bytes,
-        .max_staged = path == KVR_PATH_STAGED ? max_staged(scheme, s) : 0,
-        .by_head = thin.by_head,
-        .columns = thin.columns,
-    };
-}
-
-static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
-                                    const struct kvr_cache_shape *s, enum kvr_path path,
-                                    enum kvr_backend backend)
-{
-    const size_t width = (size_t)kv_heads(s) * (size_t)s->head_dim;
-    const size_t frame = (size_t)s->tokens_per_frame;
-    const size_t chunk = (size_t)s->frames_per_chunk * frame * width;
-    const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
-    const size_t size = kvr_dtype_size(s->exact);
-    const bool dense = kvr_path_copies(path), study = kvr_scheme_is_study(scheme);
-    const size_t several = (size_t)kvr_tiers_together(&scheme->tiers) * chunk;
-    const size_t origin = (size_t)kvr_scheme_origin_tokens(scheme) * width;
-    const size_t span = several <= chunk ? chunk : several < all ? several : all;
-    const size_t coded = study ? all : origin ? chunk + origin - width : span;
-    const struct kvr_attend_needs needs = attend_needs(scheme, s, path);
-    const struct kvr_correction *c = kvr_correction_at(scheme->opts.correction);
-    struct kvr_thin_needs thin;
-    const bool thins = kvr_retention_thins(&scheme->retention, &thin);
-    const size_t heads = (size_t)kv_heads(s), sets = thin.by_head ? heads : 1;
-    const size_t keys = thin.key_frames ? chunk + (size_t)thin.key_frames * frame * width : all;
-    const size_t picked = thins ? chunk / (size_t)s->head_dim * sizeof(int32_t) : 0;
-
-    return (struct buffer_sizes){
-        .demeaned = scheme->opts.current == KVR_CURRENT_DEMEAN ? chunk * size : 0,
-        .current = chunk * size,
-        .values = (dense || study ? all : chunk) * sizeof(float),
-        .dense = dense ? all * size : 0,
-        .held = dense ? capacity : 0,
-        .map = capacity,
-        .work = coded * sizeof(float),
-        .gather =
-            scheme->tiers.part || scheme->retention.part || origin ? 2 * coded * sizeof(float) : 0,
-        .back = kvr_moments_back_bytes(c, coded, backend),
-        .keep = thins ? capacity * sets : 0,
-        .rows = thins ? 2 * chunk * sizeof(float) : 0,
-        .pick = picked,
-        .told = kvr_backend_in_host(backend) ? 0 : picked,
-        .all_keys = !thin.all_keys ? 0
-                    : keys < all   ? keys * sizeof(float)
-                                   : all * sizeof(float),
-        .all_values = thin.all_values ? all * sizeof(float) : 0,
-        .weights = thin.weights ? capacity * sets * sizeof(int32_t) : 0,
-        .columns = thin.columns ? 2 * capacity * heads * sizeof(float) : 0,
-        .attend = kvr_attend_scratch_bytes(&needs, backend),
-    };
-}
-
-size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
-                               enum kvr_path path, enum kvr_backend backend)
-{
-    const struct buffer_sizes b = sizes_of(scheme, shape, path, backend);
-    const size_t beside =
-        b.held + b.map + b.keep + b.weights + b.columns; /* the device, but for a CPU */
-
-    return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
-           b.demeaned + b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
-           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded +
-           b.attend.rows;
-}
-
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
 {
     const struct kvr_cache_shape *s = &c->shape;
-    const struct buffer_sizes b = sizes_of(c->scheme, s, c->path, kvr_dev_backend(c->dev));
-    const struct kvr_attend_needs needs = attend_needs(c->scheme, s, c->path);
+    const struct kvr_cache_sizes b =
+        kvr_cache_sizes_of(c->scheme, s, c->path, kvr_dev_backend(c->dev));
+    const struct kvr_attend_needs needs = kvr_cache_attend_needs(c->scheme, s, c->path);
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
@@ -310,7 +81,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
 static enum kvr_status check_attention(const struct kvr_scheme *p, const struct kvr_cache_shape *s,
                                        enum kvr_path path, const struct kvr_dev *dev)
 {
-    const struct kvr_attend_needs needs = attend_needs(p, s, path);
+    const struct kvr_attend_needs needs = kvr_cache_attend_needs(p, s, path);
     enum kvr_status st = kvr_attend_check(&needs, kvr_dev_backend(dev));
     struct kvr_thin_needs thin;
 
@@ -327,7 +98,8 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
                                 p->name, p->k[t]->stage[i].stage->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
-        st = kvr_attend_fuses(dev, p->k[t], p->v[t], needs.correction, kv_heads(s), s->head_dim);
+        st = kvr_attend_fuses(dev, p->k[t], p->v[t], needs.correction, kvr_cache_kv_heads(s),
+                              s->head_dim);
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", p->name);
 }
 
@@ -339,13 +111,13 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(check_shape(shape));
-    KVR_TRY(kvr_scheme_check(scheme, kv_heads(shape), shape->head_dim));
+    KVR_TRY(kvr_scheme_check(scheme, kvr_cache_kv_heads(shape), shape->head_dim));
     if (kvr_path_copies(path) && scheme->opts.correction)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: path %s does not know which keys were coded; a correction needs "
                         "path staged or fused",
                         scheme->name, kvr_path_names[path]);
-    if (kvr_path_copies(path) && attend_needs(scheme, shape, path).by_head)
+    if (kvr_path_copies(path) && kvr_cache_attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: each head keeps its own tokens, so there is no dense tensor; use "
                         "path staged or fused",
@@ -371,18 +143,18 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
         const struct kvr_layer_geometry geo = {
             .layer = i,
             .n_layers = shape->n_layers,
-            .n_heads = kv_heads(shape),
+            .n_heads = kvr_cache_kv_heads(shape),
             .head_dim = shape->head_dim,
             .tokens_per_frame = shape->tokens_per_frame,
             .frames_per_chunk = shape->frames_per_chunk,
-            .capacity = capacity_tokens(c),
+            .capacity = kvr_cache_capacity_tokens(c),
         };
         st = kvr_layer_open(&c->layer[i], dev, scheme, &geo, &c->layer_scratch, false);
     }
     if (st == KVR_OK)
         st = alloc_buffers(c);
     if (st == KVR_OK)
-        st = kvr_phases_open(&c->phases, dev, PHASES);
+        st = kvr_phases_open(&c->phases, dev, KVR_CACHE_PHASES);
     if (st != KVR_OK) {
         kvr_cache_close(&c);
         return st;
@@ -460,8 +232,7 @@ static struct kvr_visible in_window(const struct kvr_cache *c, int64_t end)
     return seen;
 }
 
-/* Tokens before `end` visible to the current pass, if stored. */
-static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
+struct kvr_visible kvr_cache_visible(const struct kvr_cache *c, int64_t end)
 {
     if (!beyond_window(c))
         return in_window(c, end);
@@ -529,7 +300,7 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
         c->layer[i].cut = pass->cut;
     c->appended = -1;
     if (evicts(c)) {
-        const struct kvr_visible seen = visible(c, capacity_tokens(c));
+        const struct kvr_visible seen = kvr_cache_visible(c, kvr_cache_capacity_tokens(c));
 
         for (int i = 0; i < c->shape.n_layers; i++)
             kvr_layer_evict(&c->layer[i], &seen);
@@ -539,7 +310,8 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
 
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v)
 {
-    const size_t n = (size_t)(pass_tokens(c) * kv_heads(&c->shape) * c->shape.head_dim);
+    const size_t n =
+        (size_t)(kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape) * c->shape.head_dim);
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
         return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d outside a pass", layer);
@@ -558,158 +330,11 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v)
     return c->in_pass && c->shape.exact == KVR_BF16;
 }
 
-static enum kvr_status reserve_spans(struct kvr_cache *c, int n)
-{
-    struct kvr_span *p;
-
-    if (n <= c->spans_cap)
-        return KVR_OK;
-    p = realloc(c->spans, (size_t)n * 2 * sizeof *p);
-    if (!p)
-        return kvr_fail(KVR_ENOMEM, "cache: no memory for %d spans", n);
-    c->spans = p;
-    c->spans_cap = n * 2;
-    return KVR_OK;
-}
-
-/* Moves n rows of x from `from` to the earlier `to`, in non-overlapping steps. */
-static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, int64_t from,
-                      int64_t n)
-{
-    const int64_t gap = from - to;
-
-    for (int64_t i = 0, m; gap && i < n; i += m) {
-        m = n - i < gap ? n - i : gap;
-        kvr_dev_copy(dev, x + (size_t)(to + i) * width, x + (size_t)(from + i) * width,
-                     (size_t)m * width * sizeof *x);
-    }
-}
-
-/* Packs the visible stored tokens into values_k, values_v as F32. */
-static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
-                            const struct kvr_visible *seen)
-{
-    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
-    float *k = c->values_k.p, *v = c->values_v.p;
-    int64_t n = 0;
-
-    for (int r = 0; r < seen->n; r++) {
-        const int64_t begin = seen->run[r][0], m = seen->run[r][1] - begin, n0 = n;
-        const uint8_t *held = c->held.p;
-
-        kvr_layer_dense(l, begin, begin + m, k + (size_t)n0 * width, v + (size_t)n0 * width,
-                        c->held.p);
-        for (int64_t t = 0, end; t < m; t = end) {
-            for (end = t; end < m && held[end] == held[t];)
-                end++;
-            if (!held[t])
-                continue;
-            move_rows(c->dev, k, width, n, n0 + t, end - t);
-            move_rows(c->dev, v, width, n, n0 + t, end - t);
-            n += end - t;
-        }
-    }
-    return n;
-}
-
-static size_t token_elems(const struct kvr_cache *c)
-{
-    return (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
-}
-
-/* Tokens [from, to) of the uncompressed copy as a span. */
-static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t to)
-{
-    const size_t at = (size_t)from * token_elems(c) * kvr_dtype_size(c->shape.exact);
-
-    return (struct kvr_span){ .raw = { (char *)c->dense_k.p + at, (char *)c->dense_v.p + at,
-                                       c->shape.exact },
-                              .n = to - from };
-}
-
-/* Path decoded: the layer's whole cache, of the study's capacity or all that came before, in an uncompressed
- * copy; spans are what the pass sees and the layer holds. */
-static enum kvr_status decoded_spans(struct kvr_cache *c, const struct kvr_layer *l,
-                                     const struct kvr_visible *seen, int *n_out)
-{
-    const int64_t all = kvr_scheme_is_study(c->scheme) ? capacity_tokens(c) : pass_begin(c);
-    const size_t elems = (size_t)all * token_elems(c);
-    const uint8_t *held = c->held.p;
-
-    kvr_phase_begin(c->phases, DENSE_DECODE);
-    kvr_layer_dense(l, 0, all, c->values_k.p, c->values_v.p, c->held.p);
-    kvr_values_from_f32(c->dev, c->dense_k.p, c->shape.exact, c->values_k.p, elems);
-    kvr_values_from_f32(c->dev, c->dense_v.p, c->shape.exact, c->values_v.p, elems);
-    kvr_phase_end(c->phases, DENSE_DECODE);
-    *n_out = 0;
-    for (int r = 0; r < seen->n; r++)
-        for (int64_t t = seen->run[r][0], end; t < seen->run[r][1]; t = end) {
-            for (end = t; end < seen->run[r][1] && held[end] == held[t];)
-                end++;
-            if (!held[t])
-                continue;
-            KVR_TRY(reserve_spans(c, *n_out + 2));
-            c->spans[(*n_out)++] = copied(c, t, end);
-        }
-    return reserve_spans(c, *n_out + 1);
-}
-
-/* Path decoded: the chunk is written into the copy, and read from there. */
-static struct kvr_span chunk_span(struct kvr_cache *c, const void *k, const void *v)
-{
-    const int64_t begin = pass_begin(c), n = pass_tokens(c);
-    const size_t bytes = (size_t)n * token_elems(c) * kvr_dtype_size(c->shape.exact);
-    struct kvr_span s = { .raw = { k, v, c->shape.exact }, .n = n };
-
-    if (c->path == KVR_PATH_DECODED) {
-        s = copied(c, begin, begin + n);
-        kvr_phase_begin(c->phases, DENSE_DECODE);
-        kvr_dev_copy(c->dev, (void *)s.raw.k, k, bytes);
-        kvr_dev_copy(c->dev, (void *)s.raw.v, v, bytes);
-        kvr_phase_end(c->phases, DENSE_DECODE);
-    }
-    s.causal = c->shape.causal;
-    return s;
-}
-
-/* Spans of layer l for this pass, before the current chunk. */
-static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out)
-{
-    const struct kvr_visible seen = visible(c, pass_begin(c));
-    enum kvr_status st;
-
-    if (kvr_codec_joint(c->scheme->k[0])) {
-        kvr_phase_begin(c->phases, DENSE_DECODE);
-        st = kvr_layer_read_joint(l, &seen);
-        kvr_phase_end(c->phases, DENSE_DECODE);
-        KVR_TRY(st);
-    }
-    if (c->path == KVR_PATH_DECODED)
-        return decoded_spans(c, l, &seen, n_out);
-    if (c->path != KVR_PATH_DENSE) {
-        KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
-        *n_out = kvr_layer_spans(l, &seen, c->spans);
-        return KVR_OK;
-    }
-    KVR_TRY(reserve_spans(c, 2));
-    kvr_phase_begin(c->phases, DENSE_DECODE);
-    const int64_t n = gather_dense(c, l, &seen);
-    const size_t elems = (size_t)(n * kv_heads(&c->shape) * c->shape.head_dim);
-
-    kvr_values_from_f32(c->dev, c->dense_k.p, c->shape.exact, c->values_k.p, elems);
-    kvr_values_from_f32(c->dev, c->dense_v.p, c->shape.exact, c->values_v.p, elems);
-    c->spans[0] =
-        (struct kvr_span){ .raw = { c->dense_k.p, c->dense_v.p, c->shape.exact }, .n = n };
-    *n_out = 1;
-    kvr_phase_end(c->phases, DENSE_DECODE);
-    return KVR_OK;
-}
-
 /* Converts the chunk's keys and values to F32, at token `at` of values. */
 static void current_values(struct kvr_cache *c, int64_t at)
 {
-    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
-    const size_t n = (size_t)pass_tokens(c) * width;
+    const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+    const size_t n = (size_t)kvr_cache_pass_tokens(c) * width;
 
     kvr_values_to_f32(c->dev, (float *)c->values_k.p + (size_t)at * width, c->current_k.p,
                       c->shape.exact, n);
@@ -720,15 +345,16 @@ static void current_values(struct kvr_cache *c, int64_t at)
 /* Study: decode everything, insert the chunk, code everything again. */
 static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 {
-    const int64_t end = pass_begin(c) + pass_tokens(c);
-    const size_t n = (size_t)(capacity_tokens(c) * kv_heads(&c->shape) * c->shape.head_dim);
+    const int64_t end = kvr_cache_pass_begin(c) + kvr_cache_pass_tokens(c);
+    const size_t n =
+        (size_t)(kvr_cache_capacity_tokens(c) * kvr_cache_kv_heads(&c->shape) * c->shape.head_dim);
 
-    kvr_phase_begin(c->phases, STORE_DECODE);
-    kvr_layer_dense(l, 0, capacity_tokens(c), c->values_k.p, c->values_v.p, NULL);
+    kvr_phase_begin(c->phases, KVR_CACHE_STORE_DECODE);
+    kvr_layer_dense(l, 0, kvr_cache_capacity_tokens(c), c->values_k.p, c->values_v.p, NULL);
     kvr_values_round(c->dev, c->shape.exact, c->values_k.p, n);
     kvr_values_round(c->dev, c->shape.exact, c->values_v.p, n);
-    kvr_phase_end(c->phases, STORE_DECODE);
-    current_values(c, pass_begin(c));
+    kvr_phase_end(c->phases, KVR_CACHE_STORE_DECODE);
+    current_values(c, kvr_cache_pass_begin(c));
     return kvr_layer_recode(l, c->values_k.p, c->values_v.p, end > l->n_active ? end : l->n_active);
 }
 
@@ -746,7 +372,7 @@ bool kvr_cache_only_reads(const struct kvr_cache *c)
 void kvr_cache_foretell(struct kvr_cache *c, const float *table)
 {
     for (int i = 0; i < c->shape.n_layers; i++)
-        c->layer[i].foretold = table ? table + i * capacity_tokens(c) : NULL;
+        c->layer[i].foretold = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
 }
 
 /* All layers keep what the last layer selected. */
@@ -772,27 +398,28 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
                         "traces provide",
                         c->scheme->name);
     if (kvr_scheme_is_study(c->scheme)) {
-        kvr_phase_begin(c->phases, STORE);
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE);
         st = recode(c, l);
     } else {
-        kvr_phase_begin(c->phases, STORE);
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE);
         if (c->shape.exact == KVR_BF16 && kvr_layer_only_codes(l)) {
-            st = kvr_layer_commit_bf16(l, c->current_k.p, c->current_v.p, pass_begin(c),
-                                       pass_tokens(c));
+            st = kvr_layer_commit_bf16(l, c->current_k.p, c->current_v.p, kvr_cache_pass_begin(c),
+                                       kvr_cache_pass_tokens(c));
         } else {
             current_values(c, 0);
-            st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c));
+            st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, kvr_cache_pass_begin(c),
+                                  kvr_cache_pass_tokens(c));
         }
         if (st == KVR_OK)
             st = follow(c, l);
     }
-    kvr_phase_end(c->phases, STORE);
+    kvr_phase_end(c->phases, KVR_CACHE_STORE);
     return st;
 }
 
 static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, const float *out)
 {
-    const struct kvr_visible seen = visible(c, pass_begin(c));
+    const struct kvr_visible seen = kvr_cache_visible(c, kvr_cache_pass_begin(c));
     const int64_t t0 = kvr_now_ns();
     const struct kvr_cache_view view = {
         .scheme = c->scheme,
@@ -802,7 +429,7 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
         .layer = layer,
         .past = &c->layer[layer],
         .seen = &seen,
-        .n_tok = pass_tokens(c),
+        .n_tok = kvr_cache_pass_tokens(c),
         .k = c->current_k.p,
         .v = c->current_v.p,
         .q = q,
@@ -847,8 +474,9 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
                                const struct kvr_attend_job *attended,
                                const struct kvr_thin_needs *needs, struct kvr_columns *out)
 {
-    const struct kvr_visible seen = visible(c, pass_begin(c));
-    const size_t n = (size_t)((pass_begin(c) + pass_tokens(c)) * kv_heads(&c->shape));
+    const struct kvr_visible seen = kvr_cache_visible(c, kvr_cache_pass_begin(c));
+    const size_t n = (size_t)((kvr_cache_pass_begin(c) + kvr_cache_pass_tokens(c)) *
+                              kvr_cache_kv_heads(&c->shape));
     const struct kvr_span current = c->spans[attended->n_spans - 1];
     struct kvr_attend_job job = *attended;
     float *sum = c->columns.p, *max = sum + n;
@@ -858,13 +486,13 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
                    : needs->pick == KVR_QUERY_CHUNK ? 0
                                                     : needs->queries,
         .newest = needs->pick != KVR_QUERY_SPREAD,
-        .current0 = pass_begin(c),
+        .current0 = kvr_cache_pass_begin(c),
         .sum = sum,
         .max = max,
     };
 
     if (kvr_path_copies(c->path)) {
-        KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
+        KVR_TRY(kvr_cache_reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
         job.n_spans = kvr_layer_spans(l, &seen, c->spans);
         c->spans[job.n_spans++] = current;
         job.spans = c->spans;
@@ -877,7 +505,7 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     return KVR_OK;
 }
 
-/* Queries and output in F32 or, if those are NULL, in BF16. */
+/* Queries and output of a call: F32, or BF16 if those are NULL. */
 struct seen_by {
     const float *q;
     float *out;
@@ -889,7 +517,7 @@ struct seen_by {
 /* Keys of the current chunk as attention reads them. Storing and the watcher read them as appended. */
 static const void *current_keys(struct kvr_cache *c)
 {
-    const int64_t rows = pass_tokens(c) * kv_heads(&c->shape);
+    const int64_t rows = kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape);
     const size_t n = (size_t)(rows * c->shape.head_dim);
 
     if (c->scheme->opts.current != KVR_CURRENT_DEMEAN)
@@ -912,14 +540,14 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (layer < 0 || c->appended != layer)
         return kvr_fail(KVR_EINTERNAL, "cache: attend to layer %d before its append", layer);
     l = &c->layer[layer];
-    KVR_TRY(past_spans(c, l, &n_spans));
-    c->spans[n_spans++] = chunk_span(c, current_keys(c), c->current_v.p);
+    KVR_TRY(kvr_cache_past_spans(c, l, &n_spans));
+    c->spans[n_spans++] = kvr_cache_chunk_span(c, current_keys(c), c->current_v.p);
 
     const struct kvr_attend_job job = {
-        .n_heads = kv_heads(&c->shape),
-        .group = c->shape.n_heads / kv_heads(&c->shape),
+        .n_heads = kvr_cache_kv_heads(&c->shape),
+        .group = c->shape.n_heads / kvr_cache_kv_heads(&c->shape),
         .head_dim = c->shape.head_dim,
-        .n_query = pass_tokens(c),
+        .n_query = kvr_cache_pass_tokens(c),
         .q = by->q,
         .out = by->out,
         .q16 = by->q16,
@@ -934,17 +562,18 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
         .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
         .by_head = thin.by_head,
-        .past = c->past ? c->past + layer * pass_tokens(c) * c->shape.n_heads : NULL,
+        .past = c->past ? c->past + layer * kvr_cache_pass_tokens(c) * c->shape.n_heads : NULL,
     };
     kvr_attend(&job, &c->attend);
     c->appended = -1;
     if (c->watch)
         KVR_TRY(show(c, layer, by->q, by->out));
-    if (stores(c) && kvr_retention_observes(&c->scheme->retention, &l->state[1], pass_begin(c)) &&
+    if (stores(c) &&
+        kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
         (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, STORE); /* the cost of selection counts as storing */
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* the cost of selection counts as storing */
         st = observe(c, l, &job, &thin, &columns);
-        kvr_phase_end(c->phases, STORE);
+        kvr_phase_end(c->phases, KVR_CACHE_STORE);
         KVR_TRY(st);
     }
     l->q = by->q;
@@ -963,7 +592,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
 
 bool kvr_cache_attends_bf16(const struct kvr_cache *c)
 {
-    const struct kvr_attend_needs needs = attend_needs(c->scheme, &c->shape, c->path);
+    const struct kvr_attend_needs needs = kvr_cache_attend_needs(c->scheme, &c->shape, c->path);
     struct kvr_thin_needs thin;
 
     kvr_retention_thins(&c->scheme->retention, &thin);
@@ -996,12 +625,12 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
 /* Tokens that an uncompressed cache of this shape would hold now. */
 static int64_t reference_tokens(const struct kvr_cache *c)
 {
-    const int64_t active = c->layer[0].n_active, chunk = chunk_tokens(c);
-    const struct kvr_visible seen = in_window(c, capacity_tokens(c));
+    const int64_t active = c->layer[0].n_active, chunk = kvr_cache_chunk_tokens(c);
+    const struct kvr_visible seen = in_window(c, kvr_cache_capacity_tokens(c));
     int64_t n = 0;
 
     if (kvr_scheme_is_study(c->scheme))
-        return active ? capacity_tokens(c) : 0;
+        return active ? kvr_cache_capacity_tokens(c) : 0;
     if (!evicts(c))
         return active;
     for (int64_t t = 0; t < active; t += chunk) { /* whole chunks are evicted at once */
@@ -1017,7 +646,7 @@ static int64_t reference_tokens(const struct kvr_cache *c)
 
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 {
-    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
 
     *out = (struct kvr_cache_bytes){ .tokens = reference_tokens(c) };
     out->bf16 = 2 * (size_t)out->tokens * width * sizeof(kvr_bf16) * (size_t)c->shape.n_layers;
@@ -1037,7 +666,7 @@ enum { READ_BLOCK = 512 }; /* tokens */
 static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, int64_t a, int64_t b,
                      float *to)
 {
-    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
 
     return kvr_dev_get(c->dev, to, (const float *)values->p + (size_t)a * width,
                        (size_t)(b - a) * width * sizeof *to) == KVR_OK;
@@ -1049,7 +678,7 @@ static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, in
 static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
                           int64_t end, float *k, float *v)
 {
-    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     const int64_t m = end - begin;
     uint8_t held[READ_BLOCK];
     int64_t n = 0;
@@ -1070,12 +699,13 @@ static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, 
 
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 {
-    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     const struct kvr_layer *l = &c->layer[layer];
-    const struct kvr_visible seen =
-        visible(c, l->n_active < capacity_tokens(c) ? l->n_active : capacity_tokens(c));
+    const struct kvr_visible seen = kvr_cache_visible(
+        c, l->n_active < kvr_cache_capacity_tokens(c) ? l->n_active : kvr_cache_capacity_tokens(c));
     /* Capacity of the values' buffers. */
-    const int64_t step = chunk_tokens(c) < READ_BLOCK ? chunk_tokens(c) : READ_BLOCK;
+    const int64_t step =
+        kvr_cache_chunk_tokens(c) < READ_BLOCK ? kvr_cache_chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;
 
     if ((k || v) && kvr_layer_read_joint(l, &seen) != KVR_OK)
@@ -1099,12 +729,13 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out)
 {
-    int64_t ns[PHASES];
+    int64_t ns[KVR_CACHE_PHASES];
 
     KVR_TRY(kvr_phases_read(c->phases, ns));
     *out = (struct kvr_cache_times){
-        .encode_ns = ns[STORE] - ns[STORE_DECODE],
-        .decode_ns = ns[KVR_ATTEND_DECODE] + ns[STORE_DECODE] + ns[DENSE_DECODE],
+        .encode_ns = ns[KVR_CACHE_STORE] - ns[KVR_CACHE_STORE_DECODE],
+        .decode_ns =
+            ns[KVR_ATTEND_DECODE] + ns[KVR_CACHE_STORE_DECODE] + ns[KVR_CACHE_DENSE_DECODE],
         .attend_ns = ns[KVR_ATTEND_PHASE] - ns[KVR_ATTEND_DECODE],
         .watch_ns = c->watch_ns,
     };

@@ -1,0 +1,35 @@
+/* cache_names.c - names of attention paths and arithmetic. */
+#include <string.h>
+
+#include "harness/cache/cache.h"
+
+const char *const kvr_path_names[] = { "staged", "fused", "dense", "decoded", NULL };
+
+const char *const kvr_attend_names[] = { "float", "int8", NULL };
+
+/* Index of a name in a NULL-terminated list; -1: absent. */
+static int find_name(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+bool kvr_attend_find(const char *name, enum kvr_attend_as *out)
+{
+    const int i = find_name(kvr_attend_names, name);
+
+    if (i >= 0)
+        *out = (enum kvr_attend_as)i;
+    return i >= 0;
+}
+
+bool kvr_path_find(const char *name, enum kvr_path *out)
+{
+    const int i = find_name(kvr_path_names, name);
+
+    if (i >= 0)
+        *out = (enum kvr_path)i;
+    return i >= 0;
+}
