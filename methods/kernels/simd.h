@@ -72,6 +72,21 @@ typedef __m256i vh;
 #define h_of_ints(i) _mm512_cvtepi32_epi16(i) /* 0..65535 */
 #define h_store(p, h) _mm256_storeu_si256((__m256i *)(p), h)
 
+/* 2 VL 16-bit integers: BF16 values, compared by their bits. */
+#define w_max(a, b) _mm512_max_epi16(a, b)
+#define w_min(a, b) _mm512_min_epi16(a, b)
+#define w_max_bits(a, b) _mm512_max_epu16(a, b)
+#define w_min_bits(a, b) _mm512_min_epu16(a, b)
+#define w_sign(a) _mm512_srai_epi16(a, 15)
+#define w_all_signs(a) (_mm512_movepi16_mask(a) == 0xffffffffu)
+#define w_twice(a) _mm512_add_epi16(a, a)
+#define w_sub(a, b) _mm512_sub_epi16(a, b)
+#define w_set(x) _mm512_set1_epi16(x)
+#define w_none_over_bits(a, b) (_mm512_cmpgt_epu16_mask(a, b) == 0) /* as unsigned integers */
+#define i_none_over(a, b) (_mm512_cmpgt_epi32_mask(a, b) == 0)
+/* Low halves of VL integers. */
+#define i_store_low(p, i) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi32_epi16(i))
+
 /* VL / 2 doubles. */
 typedef __m512d vd;
 #define d_set(x) _mm512_set1_pd(x)
@@ -142,6 +157,27 @@ typedef __m128i vh;
 #define h_ints(h) _mm256_cvtepu16_epi32(h)
 #define h_of_ints(i) _mm_packus_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1))
 #define h_store(p, h) _mm_storeu_si128((__m128i *)(p), h)
+
+#define w_max(a, b) _mm256_max_epi16(a, b)
+#define w_min(a, b) _mm256_min_epi16(a, b)
+#define w_max_bits(a, b) _mm256_max_epu16(a, b)
+#define w_min_bits(a, b) _mm256_min_epu16(a, b)
+#define w_sign(a) _mm256_srai_epi16(a, 15)
+#define w_all_signs(a) (((unsigned)_mm256_movemask_epi8(a) & 0xaaaaaaaau) == 0xaaaaaaaau)
+#define w_twice(a) _mm256_add_epi16(a, a)
+#define w_sub(a, b) _mm256_sub_epi16(a, b)
+#define w_set(x) _mm256_set1_epi16(x)
+#define w_none_over_bits(a, b)                                                                     \
+    (_mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_max_epu16(a, b), b)) == -1)
+#define i_none_over(a, b) (_mm256_testz_si256(i_over(a, b), i_over(a, b)) != 0)
+
+static inline void i_store_low(void *p, vi i)
+{
+    const vi low = _mm256_and_si256(i, _mm256_set1_epi32(0xffff));
+    const vi both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(both));
+}
 
 typedef __m256d vd;
 #define d_set(x) _mm256_set1_pd(x)

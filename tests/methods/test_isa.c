@@ -429,6 +429,15 @@ static const char *const tiled[] = {
     "outliers(sigma=2,left=clamp) | asym(bits=2)",
     "outliers(sigma=2,left=keep) | sym(bits=4)",
     "outliers(sigma=1) | hadamard | sym(bits=4)",
+    "sym(bits=2)",
+    "sym(bits=8)",
+    "asym(bits=8)",
+    "sym(bits=4,axis=token)",
+    "sym(bits=8,axis=token)",
+    "hadamard | asym(bits=8)",
+    "sym(bits=4) + sym(bits=4)",
+    "sym(bits=4) + sym(bits=2)",
+    "sym(bits=2) + sym(bits=2)",
     "raw",
 };
 

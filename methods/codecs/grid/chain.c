@@ -6,7 +6,7 @@
 
 #include "harness/core/dtype_kernels.h"
 #include "methods/codecs/hadamard/fwht_kernels.h"
-#include "methods/codecs/grid/grid_kernels.h"
+#include "methods/codecs/grid/grid_narrow_kernels.h"
 
 enum { MAX_TILE_TOKENS = 64 };
 
@@ -23,6 +23,7 @@ struct chain {
     const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
+    const struct kvr_grid_narrow *narrow; /* NULL: not for these values and grids */
     kvr_widen_fn *widen;
     const struct kvr_values *x;
     const struct kvr_instead *instead;
@@ -171,7 +172,79 @@ static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, b
     }
 }
 
-static void encode_tile(const struct chain *k, const struct tile *w, const struct tile *next,
+/* Whether grid_narrow_kernels.h has the kernels for this chain. */
+static bool is_narrow(const struct chain *k)
+{
+    const struct kvr_grid_block *b = &k->block[0];
+    const int d = k->c->job[0].shape.head_dim, span = kvr_grid_narrow()->span;
+    const bool along = b->grid.axis == KVR_AXIS_TOKEN;
+
+    if (!k->x->bf16 || !span || k->tile.width % span || b->channels % span)
+        return false;
+    for (int i = 0; i < k->c->n; i++)
+        if (!kvr_grid_is_narrow(&k->block[i]) || (along && k->c->n > 1))
+            return false;
+    return !k->c->rotate ||
+           (!along && k->c->rotate_compute == KVR_COMPUTE_F32 && (d == 64 || d == 128));
+}
+
+/* The tile's BF16 values, a copy in `spare` if some are replaced. False if a replacement is no
+ * BF16 number. */
+static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *spare,
+                        struct kvr_narrow_rows *out)
+{
+    const struct kvr_instead *instead = k->instead;
+    const size_t width = (size_t)w->width;
+    int64_t i = 0;
+
+    *out = (struct kvr_narrow_rows){ .x = (const kvr_bf16 *)(const void *)given_at(k, w->t0, w->c0),
+                                     .stride = k->block[0].channels,
+                                     .t0 = w->t0,
+                                     .c0 = w->c0 };
+    if (!instead->n)
+        return true;
+    for (int64_t t = w->t0; t < w->end; t++) {
+        const int64_t first = t * k->block[0].channels + w->c0;
+        kvr_bf16 *row = spare + (t - w->t0) * w->width;
+
+        memcpy(row, given_at(k, t, w->c0), width * sizeof *row);
+        i = first_from(instead, i, first);
+        for (; i < instead->n && instead->at[i] < first + w->width; i++) {
+            const uint32_t bits = kvr_f32_bits(instead->value[i]);
+
+            if (bits & 0xffffu)
+                return false;
+            row[instead->at[i] - first] = (kvr_bf16)(bits >> 16);
+        }
+    }
+    out->x = spare;
+    out->stride = w->width;
+    return true;
+}
+
+/* Encodes channels of the tile from the left, straight from BF16; returns how many. */
+static int64_t encode_narrow(const struct chain *k, const struct tile *w, const struct tile *next,
+                             kvr_bf16 *spare)
+{
+    const struct kvr_grid_block *b = &k->block[0], *second = k->c->n > 1 ? &k->block[1] : NULL;
+    const bool along = b->grid.axis == KVR_AXIS_TOKEN;
+    const struct tile *then = next ? next : w;
+    const struct kvr_grid_soon soon = { given_at(k, then->t0, then->c0),
+                                        b->channels * (int64_t)sizeof(kvr_bf16), sizeof(kvr_bf16) };
+    const int n = (int)(w->end - w->t0), m = (int)w->width, d = k->c->job[0].shape.head_dim;
+    struct kvr_narrow_rows rows;
+
+    if (w->end > b->n_tok || (along ? n % (8 / b->grid.bits) : n != KVR_NARROW_TOKENS) ||
+        !narrow_tile(k, w, spare, &rows))
+        return 0;
+    rows.soon = &soon;
+    if (along)
+        return k->narrow->rows(b, &rows, n) ? m : 0;
+    return k->c->rotate ? k->narrow->walsh(b, &rows, m, d) : k->narrow->tokens(b, second, &rows, m);
+}
+
+/* Encodes a tile through F32 rows; `next`: as above. */
+static void encode_wide(const struct chain *k, const struct tile *w, const struct tile *next,
                         float *tile)
 {
     const struct kvr_grid_block *first = &k->block[0], *second = &k->block[1];
@@ -191,6 +264,32 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
     if (!leave)
         k->decode->part(&k->left, w->t0, given, w->c0, w->width, KVR_DECODE_SUB, tile, w->width);
     encode_grid(k, second, w, NULL, tile, w->width, NULL);
+}
+
+static void encode_tile(const struct chain *k, const struct tile *w, const struct tile *next,
+                        float *tile)
+{
+    struct tile rest = *w;
+    /* What a narrow kernel leaves is coded in spans, or heads, by the general ones. */
+    const int64_t d = k->c->job[0].shape.head_dim, span = k->c->rotate ? d : KVR_GRID_STRIP / 8;
+
+    while (k->narrow && rest.width > 0) {
+        const int64_t done = encode_narrow(k, &rest, next, (kvr_bf16 *)(void *)tile);
+        struct tile piece;
+
+        rest.c0 += done;
+        rest.width -= done;
+        piece = rest;
+        if (!rest.width)
+            return;
+        if (k->block[0].grid.axis == KVR_AXIS_TOKENS && piece.width > span)
+            piece.width = span;
+        encode_wide(k, &piece, NULL, tile);
+        rest.c0 += piece.width;
+        rest.width -= piece.width;
+    }
+    if (rest.width > 0)
+        encode_wide(k, &rest, next, tile);
 }
 
 static int threads_of(void)
@@ -233,6 +332,7 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
     down = (k.block[0].stored + k.tile.tokens - 1) / k.tile.tokens;
     across = (k.block[0].channels + k.tile.width - 1) / k.tile.width;
     tile = k.tile.tokens * k.tile.width;
+    k.narrow = is_narrow(&k) ? kvr_grid_narrow() : NULL;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < down * across; i++) {
         const struct tile w = tile_at(&k, i), next = tile_at(&k, i + 1);

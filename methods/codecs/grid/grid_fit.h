@@ -198,34 +198,45 @@ static inline vf v_float_of(vi order)
     return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
 }
 
+/* One vector of fitted groups, intended reading. */
+struct v_fitted {
+    vf s, m;
+    vi step, zero; /* FP16, as stored */
+};
+
+static inline struct v_fitted v_fit(const struct kvr_grid *g, vi low, vi high)
+{
+    const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
+    const vi above = i_over(high, i_set(infinity - 1));
+    const vi bad = i_pick(above, above, i_over(i_set(minus_infinity + 1), low));
+    vi zero = i_set(0), step, none;
+    vf s, m = v_set(0);
+
+    if (g->asym) {
+        zero = v_f16_down(v_float_of(low));
+        m = h_floats(h_of_ints(zero));
+        step = v_f16_up(v_quotient(v_sub(v_float_of(high), m), (float)((1 << g->bits) - 1)));
+    } else {
+        step = v_fit_sym(g->bits, low, high);
+    }
+    s = h_floats(h_of_ints(step));
+    none = i_over(i_set(1), i_and(step, i_set(0x7fff)));
+    s = v_of_bits(i_pick(bad, v_bits(v_set(NAN)), i_pick(none, v_bits(v_set(1)), v_bits(s))));
+    return (struct v_fitted){ s, m, i_pick(bad, i_set(0x7e00), step), i_pick(bad, i_set(0), zero) };
+}
+
 /* Vector version of fit() for n groups, intended reading; n is a multiple of VL. lo and hi are not
  * written. */
 static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
-    const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
-
     for (int i = 0; i < n; i += VL) {
-        const vi low = i_load(r->low + i), high = i_load(r->high + i);
-        const vi above = i_over(high, i_set(infinity - 1));
-        const vi bad = i_pick(above, above, i_over(i_set(minus_infinity + 1), low));
-        vi zero = i_set(0), step, none;
-        vf s, m = v_set(0);
+        const struct v_fitted f = v_fit(g, i_load(r->low + i), i_load(r->high + i));
 
-        if (g->asym) {
-            zero = v_f16_down(v_float_of(low));
-            m = h_floats(h_of_ints(zero));
-            step = v_f16_up(v_quotient(v_sub(v_float_of(high), m), (float)((1 << g->bits) - 1)));
-        } else {
-            step = v_fit_sym(g->bits, low, high);
-        }
-        s = h_floats(h_of_ints(step));
-        none = i_over(i_set(1), i_and(step, i_set(0x7fff)));
-        i_store(r->s + i,
-                i_pick(bad, v_bits(v_set(NAN)), i_pick(none, v_bits(v_set(1)), v_bits(s))));
-        v_store(r->m + i, m);
+        v_store(r->s + i, f.s);
+        v_store(r->m + i, f.m);
         v_store(r->pre + i, v_set(0));
-        h_store(r->step + i, h_of_ints(i_pick(bad, i_set(0x7e00), step)));
-        h_store(r->zero + i, h_of_ints(i_pick(bad, i_set(0), zero)));
+        h_store(r->step + i, h_of_ints(f.step));
+        h_store(r->zero + i, h_of_ints(f.zero));
     }
 }
 #endif

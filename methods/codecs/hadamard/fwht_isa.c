@@ -3,91 +3,16 @@
 #include <string.h>
 
 #include "methods/codecs/hadamard/fwht_kernels.h"
-#include "methods/kernels/simd.h"
+#include "methods/codecs/hadamard/fwht_lanes.h"
 
-/* One vector register. */
-#if defined(KVR_ISA_AVX512)
-enum { LANES = 16 };
-#elif defined(KVR_ISA_AVX2)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
-
-/* Rounds to the nearest BF16, ties to even; NaN stays NaN. */
-#define ROUND_BF16(v)                                                                              \
-    do {                                                                                           \
-        const uvec u_ = (uvec)(v), nan_ = (uvec)((v) != (v));                                      \
-        const uvec r_ = (u_ + 0x7fffu + ((u_ >> 16) & 1u)) >> 16;                                  \
-        (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
-    } while (0)
-
-/* Which NaN a sum of two NaNs returns depends on the instruction, so every variant returns this
- * one. */
-#define ONE_NAN 0x7fc00000u
-#define MAKE_ONE_NAN(v)                                                                            \
-    do {                                                                                           \
-        const uvec nan_ = (uvec)((v) != (v));                                                      \
-        (v) = (vec)((nan_ & ONE_NAN) | (~nan_ & (uvec)(v)));                                       \
-    } while (0)
-
-/* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign is a factor,
- * which is exact. */
-#ifdef KVR_SIMD
-#define SIGN(h, j) ((j) & (h) ? -1.0f : 1.0f)
-#define SIGNS_TYPE vec
-#define SIGNED_SUM(v, signs, other) (vec) v_mul_add((vf)(v), (vf)(signs), (vf)(other))
-#else
-#define SIGN(h, j) ((j) & (h) ? 0x80000000u : 0u)
-#define SIGNS_TYPE uvec
-#define SIGNED_SUM(v, signs, other) ((other) + (vec)((uvec)(v) ^ (signs)))
-#endif
-#if defined(KVR_ISA_AVX512)
-#define SIGNS(h)                                                                                   \
-    (SIGNS_TYPE)                                                                                   \
-    {                                                                                              \
-        SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3), SIGN(h, 4), SIGN(h, 5), SIGN(h, 6),        \
-            SIGN(h, 7), SIGN(h, 8), SIGN(h, 9), SIGN(h, 10), SIGN(h, 11), SIGN(h, 12),             \
-            SIGN(h, 13), SIGN(h, 14), SIGN(h, 15)                                                  \
-    }
-#define SWAP(v, h)                                                                                 \
-    __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h, 4 ^ h, 5 ^ h, 6 ^ h, 7 ^ h, 8 ^ h,   \
-                            9 ^ h, 10 ^ h, 11 ^ h, 12 ^ h, 13 ^ h, 14 ^ h, 15 ^ h)
-#elif defined(KVR_ISA_AVX2)
-#define SIGNS(h)                                                                                   \
-    (SIGNS_TYPE)                                                                                   \
-    {                                                                                              \
-        SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3), SIGN(h, 4), SIGN(h, 5), SIGN(h, 6),        \
-            SIGN(h, 7)                                                                             \
-    }
-#define SWAP(v, h)                                                                                 \
-    __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h, 4 ^ h, 5 ^ h, 6 ^ h, 7 ^ h)
-#else
-#define SIGNS(h)                                                                                   \
-    (SIGNS_TYPE)                                                                                   \
-    {                                                                                              \
-        SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3)                                             \
-    }
-#define SWAP(v, h) __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h)
-#endif
-#define STRIDE(h)                                                                                  \
-    _Pragma("GCC unroll 32") for (int i = 0; i < n; i++)                                           \
-    {                                                                                              \
-        r[i] = SIGNED_SUM(r[i], SIGNS(h), SWAP(r[i], h));                                          \
-        if (bf16)                                                                                  \
-            ROUND_BF16(r[i]);                                                                      \
-    }
-
-/* r / norm, rounded like a division. With FMA: q0 = r y, where y is the rounded 1/norm, and q0 + (r
- * - q0 norm) y is the rounded quotient unless something underflows, overflows or is 0; such rows
- * are divided. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of [1, 2) matter, and
+/* r / norm, rounded like a division. With FMA: fma(r, y, fl(r l)), where y is the rounded 1/norm and
+ * l what it lacks, is the rounded quotient unless something underflows, overflows or is 0; such
+ * rows are divided. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of [1, 2) matter, and
  * tests/methods/test_isa.c checks them all. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
 #ifdef KVR_SIMD
-    const vf y = v_set(1 / norm), by = v_set(norm);
+    const vf y = v_set(1 / norm), l = v_set(__builtin_fmaf(-(1 / norm), norm, 1) * (1 / norm));
     const vi least = i_set((int)(kvr_f32_bits(0x1p-90f) << 1));
     const uint32_t span = (kvr_f32_bits(0x1p120f) - kvr_f32_bits(0x1p-90f)) << 1;
     vi worst = i_set(0);
@@ -98,11 +23,8 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
         worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
     if (i_most_bits(worst) <= span) {
 #pragma GCC unroll 32
-        for (int i = 0; i < n; i++) {
-            const vf q0 = v_mul((vf)r[i], y);
-
-            r[i] = (vec)v_mul_add(v_minus_mul(q0, by, (vf)r[i]), y, q0);
-        }
+        for (int i = 0; i < n; i++)
+            r[i] = (vec)v_mul_add((vf)r[i], y, v_mul((vf)r[i], l));
         return;
     }
 #endif
