@@ -11,6 +11,7 @@
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
 #include "harness/report/prefill.h"
+#include "harness/report/scaled.h"
 #include "harness/report/stat_tables.h"
 #include "harness/report/variance.h"
 #include "harness/store/statement.h"
@@ -212,6 +213,11 @@ const struct kvr_report kvr_reports[] = {
           "figures",
       .make = kvr_report_cost,
       .fold = settings },
+    { .name = "scaled",
+      .title = "Time and peak memory of whole models, scaled from parts of their layers",
+      .make = kvr_report_scaled,
+      .empty = "no model was measured in parts (model_layers)",
+      .fold = no_settings },
     { .name = "table2",
       .title = "The study's Table 2: all suites, its columns, with 95 % intervals",
       .sql = kvr_statement_table_study,

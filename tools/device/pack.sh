@@ -56,8 +56,8 @@ ldd "$place/bin/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
     esac
 done
 git ls-files -z 'harness/*.cu' 'methods/*.cu' | xargs -0 cp --parents -t "$place"
-cp --parents configs/cost-wan.yaml configs/cost-card.yaml configs/tiny.yaml \
-    models/wan-1.3b-random/config.json tools/device/run.sh tools/device/sdpa.py tools/device/model.tsv "$place/"
+cp --parents configs/cost-wan.yaml configs/cost-card.yaml configs/cost-cut.yaml configs/tiny.yaml \
+    models/wan-1.3b-random/config.json models/wan-1.3b-1080p-random/config.json models/wan-14b-random/config.json tools/device/run.sh tools/device/sdpa.py tools/device/model.tsv "$place/"
 [ -z "${DATA:-}" ] || cp -r --parents tests/fixtures/wan_tiny models/nano "$place/"
 {
     echo "backend=$backend"

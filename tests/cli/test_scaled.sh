@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Whole models from parts: a line through two numbers of layers; planted times come out exactly, and peaks of a model
+# that is measured both ways. What cannot be scaled is NULL with the reason.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+cd "$work" || exit 1
+mkdir -p models/small
+jq '.dim = 256 | .ffn_dim = 384 | .text_dim = 64 | .text_len = 16 | .num_heads = 2 | .num_layers = 8 |
+    .latent_height = 16 | .latent_width = 24' "$root/models/wan-1.3b-random/config.json" >models/small/config.json
+cat >c.yaml <<'Y'
+model: small
+prompts: [{id: one, text: a large red disc}]
+frames: 6
+baselines: none
+control: 0
+videos: false
+seed: 1
+timing: true
+model_steps: 1
+methods: [BF16, RTN_INT4, RTN_INT4@study]
+Y
+part() { exits 0 "with $1 layers (0: all)" run c.yaml --db s.db --out s -j 1 -q --set "model_layers=$1"; }
+part 2
+exits 0 "one part" report --db s.db --table scaled --format json
+json "cannot be scaled, and says why" 'length == 3 and all(.[]; .scaled_runtime_s == null and .scaled_seen_s == null and
+    .scaled_peak_bytes == null and (.missing | test("another model_layers")))'
+part 4
+part 0
+# Planted: 1 s of what does not grow, .5 s a layer for BF16 and .75 s for others; twice the layers of a part.
+changed s.db "UPDATE cell SET time_codes = NULL, verdict_codes = '', verdict = 'VALID', wall_ns = 1000000000 +
+    (CASE coalesce(json_extract(spec, '\$.model.layers'), 0) WHEN 0 THEN 8 ELSE json_extract(spec, '\$.model.layers') END) *
+    iif(method = 'BF16', 500000000, 750000000)"
+exits 0 "two parts and the whole" report --db s.db --table scaled --format json
+json "a row a method, of how many layers" 'length == 3 and all(.[]; .measured_layers == "2, 4" and .layers == 8 and .missing == null)'
+json "planted times come out" 'map({(.method): .}) | add | (.BF16.scaled_runtime_s - 5 | fabs) < 1e-9 and
+    (.RTN_INT4.scaled_runtime_s - 7 | fabs) < 1e-9 and (.RTN_INT4.scaled_ratio - 1.4 | fabs) < 1e-9 and
+    (.RTN_INT4.error_seen | fabs) < 1e-9'
+json "peaks are a line to 1 %" 'all(.[]; (.error_peak | fabs) <= 0.01 and .whole_peak_bytes > 0)'
+exits 0 "for people" report --db s.db --table scaled
+prints "says what cannot be scaled" 'fidelity cannot be scaled'
+changed s.db "UPDATE cell SET time_codes = 'LOAD' WHERE json_extract(spec, '\$.model.layers') = 4"
+exits 0 "a time that does not count" report --db s.db --table scaled --format json
+json "gives none" 'all(.[]; .scaled_runtime_s == null and .scaled_seen_s > 0 and .time_codes == "LOAD")'
+changed s.db "UPDATE cell SET wall_ns = 1000000000"
+exits 0 "time that does not grow" report --db s.db --table scaled --format json
+json "is no line" 'all(.[]; .scaled_seen_s == null and .missing == "time does not grow with layers" and .scaled_peak_bytes > 0)'
+
+exits 0 "1080p and 14B are planned" run "$root/configs/cost-cut.yaml" --dry-run --json
+json "two models, nothing refused" 'all(.methods[]; .unsupported == 0 and .to_run == 2)'
+exits 0 "predict for 1080p" predict -m BF16 -g wan-1.3b-1080p-random --frames 81 --json
+json "has 8160 tokens a frame" '.tokens == 21 * 8160 and .layers == 30 and .bf16_bytes == 30 * 2 * 2 * 21 * 8160 * 1536'
+exits 0 "predict for 14B" predict -m BF16 -g wan-14b-random --frames 81 --json
+json "has 40 layers of 5120" '.tokens == 21 * 1560 and .bf16_bytes == 40 * 2 * 2 * 21 * 1560 * 5120'
