@@ -122,7 +122,7 @@ endif
 .SECONDARY:
 .PHONY: all lib peers wheel run-tests run-tests-build test-honesty model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint lint-all format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
+	uninstall deb dist reproducible fuzz-seeds fuzz-corpus fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -442,28 +442,35 @@ endif
 $(BUILD)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(BUILD)/libkvreel.a $(EMU_OBJ)
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -Wl,--whole-archive $(BUILD)/libkvreel.a \
-		-Wl,--no-whole-archive $(EMU_OBJ) $(LDFLAGS) $(LDLIBS)
+	$(Q)$(CC) $(TEST_LD) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(WHOLE) $(LDFLAGS) $(LDLIBS)
 
 FUZZ_TARGETS := answer config filter gguf model prompt safetensors settings shards spec suite tokens torch trace vbench
-SEEDS_answer      := $(wildcard tests/fuzz/corpus/answer/*)
-SEEDS_config      := $(wildcard configs/*.yaml tests/fuzz/corpus/config/*)
-SEEDS_filter      := $(wildcard tests/fuzz/corpus/filter/*)
-SEEDS_gguf        := $(wildcard tests/fixtures/gguf/*)
-SEEDS_model       := $(wildcard models/*/config.json tests/fixtures/*/config.json)
-SEEDS_prompt      := $(wildcard tests/fuzz/corpus/prompt/*)
-SEEDS_safetensors := $(wildcard models/*/*.safetensors tests/fixtures/*/*.safetensors)
-SEEDS_settings    := $(wildcard tests/fuzz/corpus/settings/*)
-SEEDS_shards      := $(wildcard tests/fuzz/corpus/shards/*)
-SEEDS_spec        := $(wildcard tests/fuzz/corpus/spec/*)
-SEEDS_suite       := $(wildcard configs/suites/*.yaml)
-SEEDS_tokens      := $(wildcard tests/fuzz/corpus/tokens/*)
-SEEDS_trace       := $(wildcard tests/fuzz/corpus/trace/*)
-SEEDS_torch       := $(wildcard tests/fixtures/pt/*.pt)
-SEEDS_vbench      := $(wildcard tests/fuzz/corpus/vbench/*)
+# Patterns of the committed seeds. One that matches nothing fails: see fuzz-corpus.
+SEEDS_answer      := tests/fuzz/corpus/answer/*
+SEEDS_config      := configs/*.yaml tests/fuzz/corpus/config/*
+SEEDS_filter      := tests/fuzz/corpus/filter/*
+SEEDS_gguf        := tests/fixtures/gguf/*
+SEEDS_model       := models/*/config.json tests/fixtures/*/config.json
+SEEDS_prompt      := tests/fuzz/corpus/prompt/*
+SEEDS_safetensors := models/*/*.safetensors tests/fixtures/*/*.safetensors
+SEEDS_settings    := tests/fuzz/corpus/settings/*
+SEEDS_shards      := tests/fuzz/corpus/shards/*
+SEEDS_spec        := tests/fuzz/corpus/spec/*
+SEEDS_suite       := configs/suites/*.yaml
+SEEDS_tokens      := tests/fuzz/corpus/tokens/*
+SEEDS_trace       := tests/fuzz/corpus/trace/*
+SEEDS_torch       := tests/fixtures/pt/*.pt
+SEEDS_vbench      := tests/fuzz/corpus/vbench/*
+seeds = $(wildcard $(SEEDS_$(1)))
+seedless = $(foreach p,$(or $(SEEDS_$(1)),SEEDS_$(1)),$(if $(wildcard $p),,$p))
 ## fuzz-seeds: give every fuzz target its committed seeds
-fuzz-seeds: $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
-	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(SEEDS_$t) || exit 1;)
+fuzz-seeds: fuzz-corpus $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
+	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(call seeds,$t) || exit 1;)
+# Without its seeds a target would report success on no input.
+fuzz-corpus:
+	@$(foreach t,$(FUZZ_TARGETS),$(foreach p,$(call seedless,$t),\
+		echo 'fuzz: target $t has no seeds: no file matches "$p" (SEEDS_$t in the Makefile lists the patterns)' >&2; lacks=1;)) \
+		test -z "$$lacks"
 
 # The same with libFuzzer: the files that a target is for are compiled again by clang, which counts
 # what of them is reached and looks at every access; the rest is that of the ordinary build.
@@ -522,14 +529,14 @@ ifneq ($(origin SECONDS),command line)
 SECONDS := 60
 endif
 ## fuzz: give every fuzz target new inputs for SECONDS=60 each (FUZZ='filter spec': those); needs clang
-fuzz: $(FUZZ:%=$(BUILD)/fuzz/%)
-	@bash tools/test/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
+fuzz: fuzz-corpus $(FUZZ:%=$(BUILD)/fuzz/%)
+	@bash tools/test/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(call seeds,$t)) $(call seeds,$t))
 ## fuzz-planted: do the fuzz targets find a fault that is planted in their parsers, in SECONDS=60?
-fuzz-planted: $(PLANTED:%=$(BUILD)/fuzz/planted/%)
-	@bash tools/test/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
+fuzz-planted: fuzz-corpus $(PLANTED:%=$(BUILD)/fuzz/planted/%)
+	@bash tools/test/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(call seeds,$t)) $(call seeds,$t))
 fuzz-build: $(FUZZ:%=$(BUILD)/fuzz/%)
 fuzz-list:
-	@echo $(foreach t,$(FUZZ),$(SEEDS_$t))
+	@echo $(foreach t,$(FUZZ),$(call seeds,$t))
 
 ## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:

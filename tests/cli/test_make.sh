@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# One goal runs as many jobs as there are cores, or as many as -j says; several goals keep their order.
+# One goal runs as many jobs as there are cores, or as many as -j says; several goals keep their order. Fuzz targets
+# without seeds are an error.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -22,3 +23,16 @@ check "one goal: as many jobs as cores" jobs_are "$one" flags
 check "with -j3: three" jobs_are "flags -j3" -j3 flags
 check "with -j1: one" jobs_are "flags -j1" -j1 flags
 check "two goals: one after the other" jobs_are $'flags \ntwo ' flags two
+
+# With -j1 the goal ends at the missing seeds, before it builds anything.
+goal() { env -u MAKELEVEL -u MAKEFLAGS -u MFLAGS make -s -j1 -C "$root" "$@" >"$out" 2>"$err"; }
+check "every fuzz target has seeds" goal fuzz-corpus
+for g in fuzz-seeds fuzz fuzz-planted; do
+    goal "$g" SEEDS_filter='tests/fuzz/corpus/none/*'
+    check "make $g fails without the seeds of one target" test $? -ne 0
+    says "and names the target and the pattern" '^fuzz: target filter has no seeds: .*"tests/fuzz/corpus/none/\*"'
+done
+goal fuzz-seeds SEEDS_config='configs/*.yaml tests/fuzz/corpus/none/*'
+says "one of two patterns matches nothing" '^fuzz: target config has no seeds: .*corpus/none'
+goal fuzz-seeds SEEDS_spec=
+says "a target without patterns" '^fuzz: target spec has no seeds: .*SEEDS_spec'

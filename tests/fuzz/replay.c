@@ -34,6 +34,10 @@ static uint8_t *read_file(const char *path, size_t *n)
 
 int main(int argc, char **argv)
 {
+    if (argc < 2) {
+        fprintf(stderr, "%s: no input file was given\n", argv[0]);
+        return EXIT_FAILURE;
+    }
     for (int i = 1; i < argc; i++) {
         size_t n;
         uint8_t *bytes = read_file(argv[i], &n);
