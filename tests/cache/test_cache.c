@@ -4,12 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
+#include "tests/threads.h"
 
 enum { S = 15, FRAMES = 3, H = 2, CHUNK = S * FRAMES };
 
@@ -218,9 +215,7 @@ START_TEST(same_bytes_for_any_thread_count)
     for (int threads = 1; threads <= 3; threads++) {
         struct kit k;
 
-#ifdef _OPENMP
-        omp_set_num_threads(threads);
-#endif
+        set_threads(threads);
         kit_open(&k, "RTN_INT4", d, 0, 0, false);
         for (int c = 0; c < 4; c++)
             run_pass(&k, c, 0, true, out);

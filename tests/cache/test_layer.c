@@ -11,6 +11,7 @@
 #include "harness/cache/layer.h"
 #include "tests/cache/compare.h"
 #include "tests/normals.h"
+#include "tests/threads.h"
 
 /* 8 chunks of 3 frames of 10 tokens, and a cut short ninth. */
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, FULL = 8 * CHUNK };
@@ -337,7 +338,7 @@ START_TEST(same_input_same_bytes)
     if (!has_reading(_i))
         return;
     run_all(&a, kvr_methods[_i / 2]->name, _i % 2);
-    omp_set_num_threads(3);
+    set_threads(3);
     run_all(&b, kvr_methods[_i / 2]->name, _i % 2);
     omp_set_num_threads(1);
     x = dense(&a, NULL);

@@ -89,6 +89,12 @@ prints() { check "$1" grep -qE -- "$2" "$out"; }
 json() { check "$1" holds_true "${@:2}"; }
 holds_true() { [ -s "$out" ] && jq -e "$@" "$out"; }
 
+# three_threads: for what compares numbers of threads. OMP_THREAD_LIMIT would make it compare one with itself.
+three_threads() {
+    export OMP_NUM_THREADS=3
+    check "OpenMP may start three threads" test "${OMP_THREAD_LIMIT:-3}" -ge 3
+}
+
 # sql FILE STATEMENT: one value, for checks of the database behind kvreel's back.
 sql() { sqlite3 -readonly "$1" "$2"; }
 

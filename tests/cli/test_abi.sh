@@ -42,11 +42,12 @@ gomp=$(printf '%s\n' "${needed[@]}" | grep '/libgomp\.so\.1$')
 case $library in
 */build-*) skip "the library opened late" "the library was built with sanitizers" ;;
 *)
-    check "it opens where no static TLS is left, closes and opens again" env OMP_NUM_THREADS=4 "$work/late" "$library" \
+    three_threads
+    check "it opens where no static TLS is left, closes and opens again" "$work/late" "$library" \
         "$work" "$eaters" "${needed[@]}"
     if [ -n "$gomp" ]; then
         LC_ALL=C sed 's/libgomp\.so\.1/libgomq.so.1/g' "$gomp" >"$work/libgomq.so.1"
-        check "and beside another OpenMP runtime" env OMP_NUM_THREADS=4 "$work/late" "$library" "$work" "$eaters" \
+        check "and beside another OpenMP runtime" "$work/late" "$library" "$work" "$eaters" \
             "${needed[@]}" -- "$work/libgomq.so.1"
     else
         skip "beside another OpenMP runtime" "the library was not built with GNU's OpenMP"

@@ -2,6 +2,7 @@
 # codec: K and V from file to file through every method, and what hostile files get.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
+three_threads
 
 # tensors FILE TOKENS HEADS DIM [DTYPE [V_TOKENS [POISON]]]: k and v as a safetensors file, made of
 # the bits of 1.x numbers; POISON replaces the first four bytes of v.

@@ -2,6 +2,7 @@
 # generate: a prompt becomes a video, a contact sheet and raw frames.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
+three_threads
 prompt='a large red disc drifts right over a plain blue background'
 
 exits 0 "generate" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g --reference --json

@@ -67,7 +67,7 @@ exits 0 "--help" --help
 exits 0 "--version" --version
 prints "the version names SQLite" 'sqlite +[0-9]'
 exits 0 "version --json" version --json
-json "the version has a git hash" '.git | length > 0'
+json "the version names its commit" '.git | length > 0'
 json "the version says how the kernels were built" '.kernels | test("^(emulated|nvcc [0-9]+[.][0-9]+ for)")'
 exits 0 "doctor" doctor
 exits 0 "doctor --json" doctor --json

@@ -2,6 +2,7 @@
 # profile: layer budgets from BF16 rollouts, as a file that layer_budget takes.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
+three_threads
 
 exits 0 "profile" profile --prompts 1 --frames 6 -o budget.txt --json -q
 json "a budget and a score for every layer" \

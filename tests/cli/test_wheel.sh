@@ -48,8 +48,9 @@ for name in 'libdnnl', 'libgomp', 'libjansson':
 
 if python_has torch "the wheel beside torch"; then
     "$python" -m pip install -q --no-index --no-deps --disable-pip-version-check --target "$work/beside" "$wheel"
+    three_threads
     for order in "torch, kvreel" "kvreel, torch"; do
-        check "import $order" env PYTHONPATH="$work/beside" OMP_NUM_THREADS=4 "$python" -c "
+        check "import $order" env PYTHONPATH="$work/beside" "$python" -c "
 import $order
 assert kvreel.__file__.startswith('$work/beside'), kvreel.__file__
 torch.manual_seed(0)

@@ -14,6 +14,7 @@
 #include "harness/engine/dit.h"
 #include "harness/workload/workload.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 static const int64_t wide[2] = { 300, 500 };
 enum { WIDE = 300 * 500, STEPS = 4 };
@@ -82,7 +83,7 @@ START_TEST(threads_and_names)
 
     omp_set_num_threads(1);
     kvr_draw_tensor(1, "a.weight", 2, wide, a);
-    omp_set_num_threads(3);
+    set_threads(3);
     kvr_draw_tensor(1, "a.weight", 2, wide, b);
     omp_set_num_threads(before);
     ck_assert_mem_eq(a, b, WIDE * sizeof *a);

@@ -14,6 +14,7 @@
 #include "tests/built.h"
 #include "tests/engine/film.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 #define FOLDER "tests/fixtures/wan_real/"
 
@@ -129,7 +130,7 @@ START_TEST(the_same_bytes)
     struct rig r;
 
     for (int i = 0; i < 2; i++) {
-        omp_set_num_threads(i ? 3 : 1);
+        set_threads(i ? 3 : 1);
         rig_open(&r, KVR_CPU, "a");
         f[i] = decode(&r, 3);
         rig_close(&r);

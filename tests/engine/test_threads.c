@@ -11,6 +11,7 @@
 #include "harness/engine/sampler.h"
 #include "tests/tiny_model.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 enum { MAX_TEAM = 3 };
 
@@ -107,7 +108,7 @@ START_TEST(operations)
     for (int team = 1; team <= MAX_TEAM; team++) {
         float *x = fresh(N, 1);
 
-        omp_set_num_threads(team);
+        set_threads(team);
         table[_i].run(x);
         if (team == 1) {
             first = x;
@@ -151,14 +152,14 @@ START_TEST(linear_layers)
         struct kvr_gemm *g;
         struct kvr_linear *l;
 
-        omp_set_num_threads(packed);
+        set_threads(packed);
         ck_assert_int_eq(kvr_gemm_open(&g, dev), KVR_OK);
         ck_assert_int_eq(kvr_linear_open(&l, g, c->n, c->k, w, b), KVR_OK);
         for (int team = 1; team <= MAX_TEAM; team++) {
             const struct kvr_linear *const two[2] = { l, l };
             float *const to[2] = { y, z };
 
-            omp_set_num_threads(team);
+            set_threads(team);
             ck_assert_int_eq(kvr_linear_run(g, c->m, x, 2, two, to), KVR_OK);
             ck_assert_int_eq(omp_get_max_threads(), team); /* left as it was */
             ck_assert(memcmp(y, z, bytes) == 0);
@@ -213,7 +214,7 @@ static void rollout(const char *dir, const char *method, int team, float latents
     struct kvr_scheme *scheme;
     struct kvr_cache *cache;
 
-    omp_set_num_threads(team);
+    set_threads(team);
     kvr_normal(P, 5 * 10, 3, KVR_RNG_TEST, 0, 0, 0);
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_model_open(&m, dev, dir) == KVR_OK, "%s", kvr_error());

@@ -12,6 +12,7 @@
 #include "harness/core/json.h"
 #include "harness/core/safetensors.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 #define FOLDER "tests/fixtures/wan_real/"
 
@@ -207,7 +208,7 @@ START_TEST(alone_and_in_company)
     ck_assert_int_eq(kvr_umt5_encode(e, texts, 1, alone), KVR_OK);
     ck_assert_int_eq(kvr_umt5_encode(e, texts, 2, out), KVR_OK);
     ck_assert(apart(out, alone, 7 * 64) <= 1e-6);
-    omp_set_num_threads(3);
+    set_threads(3);
     ck_assert_int_eq(kvr_umt5_encode(e, texts, 1, out), KVR_OK);
     omp_set_num_threads(1);
     ck_assert(memcmp(out, alone, sizeof alone) == 0);

@@ -12,6 +12,7 @@
 #include "harness/core/safetensors.h"
 #include "tests/engine/film.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 #define FOLDER "tests/fixtures/wan_real/"
 
@@ -307,7 +308,7 @@ START_TEST(the_same_bytes)
     struct rig r;
 
     get("c.z", &z);
-    omp_set_num_threads(3);
+    set_threads(3);
     rig_open(&r, KVR_CPU, 5, 3);
     f[0] = decode(&r, &z, 2);
     kvr_vae_reset(r.v);

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include "methods/kernels/pack.h"
+#include "tests/threads.h"
 
 static const char *const pipelines[] = {
     "raw",
@@ -286,7 +287,7 @@ START_TEST(threads_change_nothing)
 
     fill_block(x, &s, FILL_OUTLIER_CHANNEL, 3);
     for (int i = 0; i < 2; i++) {
-        omp_set_num_threads(i ? 3 : 1);
+        set_threads(i ? 3 : 1);
         encode(c, dev, x, &s, &p[i]);
         kvr_codec_decode(&p[i], 0, s.n_tok, 0, s.n_heads, y[i]);
     }

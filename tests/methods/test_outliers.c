@@ -1,6 +1,7 @@
 /* test_outliers.c - which elements are stored exactly, and their replacement for the grid. */
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 #include <omp.h>
 
@@ -288,7 +289,7 @@ START_TEST(same_bytes_for_any_thread_count)
 
     fill_block(x, &s, FILL_OUTLIER_CHANNEL, 13);
     for (int i = 0; i < 3; i++) {
-        omp_set_num_threads((int[]){ 1, 2, 5 }[i]);
+        set_threads((int[]){ 1, 2, 5 }[i]);
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p[i]), KVR_OK);
     }
     omp_set_num_threads(before);

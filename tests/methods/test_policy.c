@@ -4,10 +4,10 @@
 #include "methods/kernels/topk.h"
 #include "methods/policy.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 #include <check.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,7 +234,7 @@ START_TEST(spatial_is_the_formula)
         want[best] = 1;
     }
     for (int threads = 1; threads <= 4; threads += 3) {
-        omp_set_num_threads(threads);
+        set_threads(threads);
         const uint8_t *map = assign("spatial(mode=topk)", &c);
 
         for (int t = 0; t < F * S; t++)

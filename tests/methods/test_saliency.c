@@ -2,10 +2,10 @@
 #include "harness/core/rng.h"
 #include "methods/kernels/saliency.h"
 #include "methods/policy.h"
+#include "tests/threads.h"
 
 #include <check.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -755,7 +755,7 @@ START_TEST(threads_change_nothing)
             struct kvr_policy_ctx ctx = small(study, 1, F_);
             struct kvr_saliency s;
 
-            omp_set_num_threads(threads);
+            set_threads(threads);
             ctx.k = k;
             ctx.v = v;
             ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);

@@ -16,6 +16,7 @@
 #include "metrics/derived.h"
 #include "tests/metrics/cases.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 enum { CHUNK = 2 };
 
@@ -186,7 +187,7 @@ START_TEST(same_bytes_for_any_thread_count)
 
         omp_set_num_threads(1);
         one = measure(kvr_metrics[i]->name, &p, 3);
-        omp_set_num_threads(3);
+        set_threads(3);
         three = measure(kvr_metrics[i]->name, &p, 3);
         ck_assert_msg(one.missing[0] || (one.value == three.value &&
                                          memcmp(one.series, three.series,

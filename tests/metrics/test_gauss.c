@@ -15,6 +15,7 @@
 
 #include "tests/metrics/cases.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 static const struct recorded {
     const char *metric;
@@ -163,7 +164,7 @@ START_TEST(same_bytes_for_any_thread_count)
 
     omp_set_num_threads(1);
     one = measure(names[_i], &p);
-    omp_set_num_threads(3);
+    set_threads(3);
     three = measure(names[_i], &p);
     omp_set_num_threads(threads);
     ck_assert(one.value == three.value);

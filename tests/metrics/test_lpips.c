@@ -14,6 +14,7 @@
 #include "harness/core/safetensors.h"
 #include "tests/metrics/cases.h"
 #include "tests/metrics/drawn.h"
+#include "tests/threads.h"
 
 enum { LAYERS = 5, N_TENSORS = 3 * LAYERS };
 
@@ -182,7 +183,7 @@ START_TEST(same_bytes_for_any_thread_count)
 
     omp_set_num_threads(1);
     ck_assert_int_eq(measure(&p, path, &one), KVR_OK);
-    omp_set_num_threads(3);
+    set_threads(3);
     ck_assert_int_eq(measure(&p, path, &three), KVR_OK);
     omp_set_num_threads(threads);
     ck_assert(one.value == three.value);

@@ -15,6 +15,7 @@
 #include "harness/core/rng.h"
 #include "harness/workload/probe.h"
 #include "tests/suite.h"
+#include "tests/threads.h"
 
 enum {
     L = 2,
@@ -731,7 +732,7 @@ START_TEST(a_subsample_is_reproducible)
     kvr_probe_rows(p, collect, a);
     kvr_probe_rows(p, keep, &w);
     kvr_probe_close(&p);
-    omp_set_num_threads(3);
+    set_threads(3);
     p = probed("KIVI_INT2+taylor", 5);
     kvr_probe_rows(p, collect, b);
     kvr_probe_close(&p);

@@ -184,12 +184,12 @@ for folder in models/nano results/golden results/published configs/suites; do
     settle
 done
 
-for variable in KVREEL_CPU=portable OMP_NUM_THREADS=1; do
+for variable in KVREEL_CPU=portable OMP_THREAD_LIMIT=1; do
     wanted "variable $variable" || continue
     fresh
     case $variable in
     KVREEL_CPU*) tests='tests/methods/test_isa tests/cli/test_cpu.sh tests/bench/test_kernel_cases' ;;
-    *) tests=$(naming 'omp_get_max_threads|omp_set_num_threads|OMP_NUM_THREADS') ;;
+    *) tests=$(naming '\bset_threads\(|^ *three_threads') ;; # those that need several threads
     esac
     for t in $tests; do try "variable $variable" "$t" "$variable"; done
     settle
