@@ -1,6 +1,7 @@
 /* clip_probe.c - see clip_probe.h. */
 #include "metrics/clip_probe.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,6 +188,7 @@ void kvr_clip_probe_read(const struct kvr_clip_probe *p, const float *seen, int 
     const struct kvr_clip_head *head = &p->head[h];
     float places[MOST_FRAMES * LOOK], in[PATH] = { 0 }, top = -INFINITY, sum = 0;
 
+    assert(p->window > 0 && p->window <= MOST_FRAMES);
     if (head->moves) {
         for (int f = 0; f < p->window; f++)
             memcpy(places + f * LOOK, seen + f * KVR_CLIP_SEEN + LOOK, LOOK * sizeof *places);

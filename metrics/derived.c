@@ -48,7 +48,7 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
     int first;
 
     name_it(d, s, "drift");
-    if (n_chunks == 0) {
+    if (n_chunks <= 0) {
         snprintf(d->missing, sizeof d->missing, "the number of frames in a chunk is not known");
         return KVR_OK;
     }

@@ -69,7 +69,8 @@ uint8_t kvr_f32_to_e5m2(float x)
     return f32_to_e5m2(x);
 }
 
-void kvr_to_f32(float *dst, const void *src, enum kvr_dtype t, size_t n)
+/* Parentheses: tools/lint/analyzer.h has a macro of this name. */
+void(kvr_to_f32)(float *dst, const void *src, enum kvr_dtype t, size_t n)
 {
     kvr_widen_fn *widen = kvr_dtype_kernels()->widen[t];
 

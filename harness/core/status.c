@@ -9,7 +9,8 @@
 enum { MESSAGE_MAX = 960 };
 static _Thread_local char message[MESSAGE_MAX];
 
-enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
+/* Parentheses: tools/lint/analyzer.h has macros of these names. */
+enum kvr_status(kvr_fail)(enum kvr_status st, const char *fmt, ...)
 {
     char text[MESSAGE_MAX]; /* the arguments may point into `message` */
     va_list ap;
@@ -21,7 +22,7 @@ enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
     return st;
 }
 
-enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
+enum kvr_status(kvr_fail_prefix)(enum kvr_status st, const char *fmt, ...)
 {
     char old[MESSAGE_MAX];
     va_list ap;

@@ -1,6 +1,7 @@
 /* config.c - the keys of a sweep. Reading is all or nothing: on failure nothing is kept. */
 #include "harness/plan/config.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -418,6 +419,7 @@ static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_con
     int digit[MAX_OPTIONS] = { 0 }, size[MAX_OPTIONS], n = options->n, i;
     bool several = false;
 
+    assert(n >= 0 && n <= MAX_OPTIONS);
     for (i = 0; i < n; i++) {
         KVR_TRY(list_length(options->item[i], &size[i]));
         several = several || size[i] > 1;
@@ -688,9 +690,11 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
 
 static bool has_metric(const struct kvr_config *c, const char *name)
 {
-    for (int i = 0; i < c->n_metrics; i++)
+    for (int i = 0; i < c->n_metrics; i++) {
+        assert(c->metric[i]); /* require_metric() */
         if (strcmp(c->metric[i]->name, name) == 0)
             return true;
+    }
     return strcmp(name, "nll") == 0; /* of language models, which always have it */
 }
 

@@ -75,6 +75,7 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
     const char *text, *near;
     char list[256];
 
+    assert(words[id]); /* settings.def: a WORD has words */
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = find_word(words[id], text);
     if (*out >= 0 || (spelt[id] && spelt[id](text))) /* find_word says -1: as said */

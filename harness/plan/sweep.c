@@ -11,11 +11,6 @@
 #include "harness/plan/key_options.h"
 #include "harness/plan/sweep.h"
 
-enum kvr_status kvr_sweep_no_memory(void)
-{
-    return kvr_fail(KVR_ENOMEM, "plan: no memory");
-}
-
 bool kvr_point_has_frames(const struct kvr_model_facts *f)
 {
     return f->config->latent_is_rgb || f->decodes;

@@ -52,7 +52,10 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
 
 enum kvr_status kvr_sweep_check_size(const struct kvr_sweep *s);
 
-enum kvr_status kvr_sweep_no_memory(void);
+static inline enum kvr_status kvr_sweep_no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "plan: no memory");
+}
 
 bool kvr_point_has_frames(const struct kvr_model_facts *f);
 

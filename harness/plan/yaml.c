@@ -61,7 +61,8 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "yaml: no memory");
 }
 
-enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
+/* Parentheses: tools/lint/analyzer.h has a macro of this name. */
+enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, ...)
 {
     char text[768];
     va_list ap;

@@ -1,6 +1,7 @@
 /* plot.c - from rows to figures: groups of settings, points, labels, files, gnuplot. */
 #include "harness/report/plot.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -544,9 +545,11 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     f->point = calloc((size_t)f->rows->n_rows, sizeof *f->point);
     if (!f->point)
         return no_memory();
-    for (int r = 0; r < f->rows->n_rows; r++)
+    for (int r = 0; r < f->rows->n_rows; r++) {
+        assert(row_settings[r]);
         if (strcmp(row_settings[r], settings) == 0)
             KVR_TRY(add_point(f, r));
+    }
     qsort(f->point, (size_t)f->n, sizeof *f->point, by_place);
     if (!f->point[0].drawn)
         return KVR_OK;
@@ -596,6 +599,7 @@ static enum kvr_status draw_groups(const struct kvr_plot_spec *spec, const struc
         bool seen = false;
         enum kvr_status st;
 
+        assert(row_settings[r]);
         for (int i = 0; i < r && !seen; i++)
             seen = strcmp(row_settings[i], row_settings[r]) == 0;
         if (seen)

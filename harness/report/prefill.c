@@ -1,6 +1,7 @@
 /* prefill.c - see prefill.h. */
 #include "harness/report/prefill.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,7 @@ void kvr_prefill_free(struct kvr_prefill *p)
 
 bool kvr_prefill_same_place(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b)
 {
+    assert(a->settings && b->settings); /* describe() */
     return a->chunk == b->chunk && a->prefix == b->prefix && strcmp(a->settings, b->settings) == 0;
 }
 
@@ -101,6 +103,7 @@ const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at)
 {
+    assert(at->method && at->carrier); /* describe() */
     return strcmp(at->method, at->carrier) == 0 ? NULL : kvr_prefill_find(p, at, at->carrier);
 }
 

@@ -1,5 +1,6 @@
 /* sensitivity.c - which of a table's verdicts survive another choice of seeds, prompts, forcing or
  * reading. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,8 +142,11 @@ static bool other_reading(const char *a, const char *b)
 static void find_methods(struct work *w)
 {
     for (int i = 0; i < w->t->n_rows; i++) {
-        if (w->n == 0 || strcmp(w->m[w->n - 1].name, kvr_table_text(w->t, i, METHOD)) != 0)
-            w->m[w->n++] = (struct method){ .name = kvr_table_text(w->t, i, METHOD), .from = i };
+        const char *name = kvr_table_text(w->t, i, METHOD), *last = w->n ? w->m[w->n - 1].name : "";
+
+        assert(name && last);
+        if (w->n == 0 || strcmp(last, name) != 0)
+            w->m[w->n++] = (struct method){ .name = name, .from = i };
         w->m[w->n - 1].to = i + 1;
     }
     for (int i = 0; i < w->n; i++) {

@@ -97,7 +97,7 @@ static bool next_word(const char **p, char *word, bool *open_quote)
 static enum kvr_status split(const struct kvr_external *e, struct words *w)
 {
     const char *p = e->command;
-    char *word = malloc(strlen(p) + 1);
+    char *word = calloc(1, strlen(p) + 1);
     enum kvr_status st = word ? KVR_OK : kvr_fail(KVR_ENOMEM, "external: no memory");
     bool open_quote;
 

@@ -256,6 +256,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     in->reference = at->reference;
     if (st == KVR_OK)
         st = kvr_score(in, list);
+    in->prompt = NULL; /* it was in `said` */
     kvr_prompt_words_close(&said);
     kvr_model_config_free(&config);
     return st;

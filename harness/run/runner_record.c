@@ -28,6 +28,8 @@ void kvr_runner_timestamp(char out[32])
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j, struct kvr_attempt *a,
                                          struct kvr_verdict *v)
 {
+    const char *started = a->started;
+    enum kvr_status st;
     char now[32];
 
     kvr_runner_timestamp(now);
@@ -37,7 +39,10 @@ enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j, st
     a->finished = now;
     if (!a->started)
         a->started = now;
-    return kvr_attempt_store(r->store, a, v);
+    st = kvr_attempt_store(r->store, a, v);
+    a->started = started; /* `now` ends with this call */
+    a->finished = NULL;
+    return st;
 }
 
 enum kvr_status kvr_runner_store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,

@@ -1,6 +1,7 @@
 /* probe_head.c - one head of what attention read, in double: by the method, and from BF16. */
 #include "harness/workload/probe_impl.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
 
     if (s->kind == KVR_SEG_ZERO || !kvr_segment_has_head(s, x->h))
         return;
+    assert(s->kind == KVR_SEG_POOLED || s->kind == KVR_SEG_CODED);
     if (s->kind == KVR_SEG_POOLED)
         decode(x, p, h, dense, 0, row);
     for (int64_t i = 0; i < s->n_tok; i++) {

@@ -159,18 +159,17 @@ static double half_kl(double p, double m)
     return p > 0 ? 0.5 * p * log(p / m) : 0;
 }
 
-/* The least of the KVR_PROBE_TOP_KEYS greatest of w [n]; of fewer the least of all. A heap whose
+/* The least of the KVR_PROBE_TOP_KEYS greatest of w [n]; of fewer the least of all; of none 0. A heap whose
  * root is its least. */
 static double least_of_top(const double *w, int64_t n)
 {
-    double heap[KVR_PROBE_TOP_KEYS];
+    double heap[KVR_PROBE_TOP_KEYS] = { 0 };
     int size = 0;
 
     for (int64_t j = 0; j < n; j++) {
         int i = 0;
 
         if (size < KVR_PROBE_TOP_KEYS) {
-            // cppcheck-suppress uninitvar ; size of them are set
             for (i = size++; i > 0 && heap[(i - 1) / 2] > w[j]; i = (i - 1) / 2)
                 heap[i] = heap[(i - 1) / 2];
         } else if (w[j] > heap[0]) {

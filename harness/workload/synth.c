@@ -1,6 +1,7 @@
 /* synth.c - draws and writes, frame after frame. */
 #include "harness/workload/synth.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames
     const size_t dim = (size_t)d->l->head_dim, heads = (size_t)d->l->n_heads;
     const size_t group = heads / (size_t)d->l->n_kv_heads, n = frame_elems(d, KVR_SYNTH_Q);
 
+    assert(n_frames > 0);
     for (int f = 0; f < n_frames; f++)
         for (int side = 0; side < KVR_SYNTH_SIDES; side++) {
             float *state = d->state + state_of(d, layer, side);

@@ -452,7 +452,7 @@ static enum kvr_status thin_together(const struct work *w)
 {
     const size_t most = (size_t)w->n * (size_t)w->sets + 1;
     struct kvr_ranked *rank = malloc(most * sizeof *rank);
-    struct candidate *all = malloc(most * sizeof *all);
+    struct candidate *all = calloc(most, sizeof *all);
     int64_t left, n;
     enum kvr_status st = KVR_OK;
 

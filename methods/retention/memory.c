@@ -24,6 +24,7 @@
  * vectors per head; in F32, or rounded to BF16 as in the original, where every product and sum is
  * rounded and an average of rate .001 hardly moves. A chunk that is stored again finds its frames
  * already evicted. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +268,7 @@ static void learn_frames(const struct work *w)
 
     if (begin >= w->end)
         return;
+    assert(row > 0); /* kvr_frame_row() */
     memset(w->sums, 0, 2 * (size_t)(H * d) * sizeof *w->sums);
     for (int64_t t = begin * S; t < w->end * S; t++) {
         set_place(&w->angles, t / S, (int)(t % S) / row, (int)(t % S) % row);
@@ -305,6 +307,7 @@ static void set_places(const struct work *w, double *places)
 {
     const int S = w->ctx->tokens_per_frame, row = w->row;
 
+    assert(row > 0);
     for (int i = 0; i < 2 * S; i++) {
         const struct angles a = place(w, places, i);
 

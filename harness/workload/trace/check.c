@@ -1,6 +1,7 @@
 /* check.c - see check.h. */
 #include "harness/workload/trace/check.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -92,6 +93,7 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
         memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;
     }
+    assert(s->position); /* no chunk has the number -1 */
     if (memcmp(s->position, c->position.data, bytes) == 0)
         return KVR_OK;
     return kvr_fail(KVR_EFORMAT,

@@ -321,7 +321,6 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
                        .widen = kvr_dtype_kernels()->widen[KVR_BF16],
                        .x = x,
                        .instead = instead };
-    const int threads = threads_of();
     int64_t down, across, tile;
 
     tile_of(c, &k.tile);
@@ -333,7 +332,7 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
     across = (k.block[0].channels + k.tile.width - 1) / k.tile.width;
     tile = k.tile.tokens * k.tile.width;
     k.narrow = is_narrow(&k) ? kvr_grid_narrow() : NULL;
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(static) num_threads(threads_of())
     for (int64_t i = 0; i < down * across; i++) {
         const struct tile w = tile_at(&k, i), next = tile_at(&k, i + 1);
 

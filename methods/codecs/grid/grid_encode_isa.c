@@ -12,6 +12,7 @@
  * nonzero since m s has at least 25 bits and v has 24, so v/s is at least 2^-12 ulp away. If r
  * underflows, |v/s| is far below 1/2 and the code is that of 0. q0 cannot overflow, since a group
  * beyond FP16 has the scale 65504. */
+#include <assert.h>
 #include <string.h>
 
 #include "methods/codecs/grid/grid_fit.h"
@@ -531,6 +532,7 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
 #endif
     const void *inv = NULL;
 
+    assert(b->grid.group > 0 && m > 0);
     range_across(&r, have ? x : padding, stride, have ? have : 1, m, soon);
     for (int c = 0; c < m && have < n; c++) {
         r.low[c] = r.low[c] < 0 ? r.low[c] : 0;
@@ -566,6 +568,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
         const int64_t last = channels - first < span ? channels : first + span;
         const int k = (int)((last - first) / width); /* groups per token */
 
+        assert(k > 0);
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < k; j++)
                 range_along(&r, i * k + j,

@@ -3,6 +3,7 @@
 #ifndef KVR_METHODS_GRID_FIT_H
 #define KVR_METHODS_GRID_FIT_H
 
+#include <assert.h>
 #include <math.h>
 
 #include "methods/codecs/grid/grid_kernels.h"
@@ -245,6 +246,7 @@ static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
 {
     const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
 
+    assert(n > 0);
 #ifdef KVR_SIMD
     if (!b->study && n % VL == 0) {
         fit_vectors(&b->grid, r, n);

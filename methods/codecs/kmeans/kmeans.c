@@ -16,6 +16,7 @@
  *
  * left=bf16 rounds the residual to BF16 before the next stage or the grid, as in Quant VideoGen's
  * code. That code stops early when few labels change; here all iterations run. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "methods/codecs/kmeans/kmeans_cuda.h"
@@ -130,6 +131,7 @@ static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint
     const int64_t step = (int64_t)m->n_heads * m->d;
     uint32_t word;
 
+    assert(m->k > 0 && m->d > 0);
     for (int k = 0; k < m->k; k++) {
         const float *from = x + KVR_KMEANS_TOKEN(m, stage, h, k, word) * step;
 

@@ -9,6 +9,8 @@
  * an unpublished score file; here they are the heads whose frames differ most. */
 #include "methods/codecs/trq/trq.h"
 
+#include <assert.h>
+
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"
 
@@ -186,6 +188,7 @@ static void decode_group(const struct trq *g, const struct kvr_stage_data *in, i
     const kvr_bf16 *scale = in->meta.p;
     const uint8_t *zero = (const uint8_t *)(scale + g->n_tok * groups), *codes = in->codes.p;
 
+    assert(token >= 0);
     for (int64_t t = token % g->unit; t <= token; t += g->unit) {
         const bool anchor = t < g->unit;
         const int bits = trq_bits(g, anchor, at);

@@ -6,6 +6,7 @@
  * decodes a sign as 0 or s: balanced=false. Device blocks are encoded on the host. */
 #include "methods/codecs/vidkv/vidkv.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,6 +194,7 @@ static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, 
     const int each = 2 * g->easy;
     uint8_t q[MAX_GROUP];
 
+    assert(g->easy > 0 && n > 0);
     for (int64_t r = 0; r < n; r++)
         transform(g, x + (i * g->group + r) * width + (int64_t)h * g->head_dim, easy,
                   room + r * each);
