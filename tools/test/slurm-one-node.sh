@@ -2,8 +2,10 @@
 # slurm-one-node.sh - a Slurm of one node on this machine, for tests. As root, on a machine that is
 # to be thrown away (a container): it writes /etc/slurm/slurm.conf.
 #
-#     tools/test/slurm-one-node.sh start     munged, slurmctld, slurmd; waits until the node is idle
-#     tools/test/slurm-one-node.sh stop
+#     tools/test/slurm-one-node.sh start     munged, slurmctld, slurmd, without jobs of an earlier run; waits until
+#                                            the node is idle
+#     tools/test/slurm-one-node.sh logs      state of nodes and jobs, ends of the daemons' logs
+#     tools/test/slurm-one-node.sh stop      and waits until they have ended
 set -eu
 
 start() {
@@ -25,6 +27,7 @@ ClusterName=kvreel
 SlurmctldHost=$host
 SlurmUser=root
 AuthType=auth/munge
+AuthInfo=cred_expire=30
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
 SlurmctldPidFile=/run/slurmctld.pid
@@ -45,31 +48,64 @@ SlurmdParameters=config_overrides
 NodeName=$host CPUs=$(nproc) RealMemory=$memory State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
-    pgrep -x munged >/dev/null || runuser -u munge -- munged
-    sleep 1
-    slurmctld
+    if ! pgrep -x munged >/dev/null; then
+        runuser -u munge -- munged
+        touch /run/munge/kvreel
+    fi
+    within 30 "munged does not answer" answers munge -n
+    : >/var/log/slurm/slurmctld.log
+    : >/var/log/slurm/slurmd.log
+    slurmctld -c # without the jobs of a run that was killed
+    within 60 "slurmctld does not answer" answers scontrol ping
     slurmd
-    for _ in $(seq 60); do
-        sinfo -h -o %t 2>/dev/null | grep -q idle && return
-        sleep 1
+    within 120 "the node does not become idle" idle
+}
+
+answers() { timeout 10 "$@" >/dev/null 2>&1; }
+# "idle*" is a node that does not answer.
+idle() { timeout 10 sinfo -h -o %t 2>/dev/null | grep -qx idle; }
+
+within() { # seconds message command...
+    local end=$((SECONDS + $1)) message=$2
+    shift 2
+    until "$@"; do
+        if [ "$SECONDS" -ge "$end" ]; then
+            echo "slurm-one-node: $message" >&2
+            logs >&2
+            exit 1
+        fi
+        sleep 0.5
     done
-    echo "slurm-one-node: the node does not become idle" >&2
-    tail -n 5 /var/log/slurm/*.log >&2
-    exit 1
+}
+
+logs() {
+    timeout 10 sinfo -N -l 2>&1 || true
+    timeout 10 squeue 2>&1 || true
+    tail -n 25 /var/log/slurm/slurmctld.log /var/log/slurm/slurmd.log 2>&1 || true
 }
 
 # Only the daemons that this script started, by their pid files.
 stop() {
-    for f in /run/slurmd.pid /run/slurmctld.pid /run/munge/munged.pid; do
-        [ -r "$f" ] && kill "$(cat "$f")" 2>/dev/null
+    local files=(/run/slurmd.pid /run/slurmctld.pid)
+    grep -qs '^ClusterName=kvreel$' /etc/slurm/slurm.conf || return 0
+    [ ! -e /run/munge/kvreel ] || files+=(/run/munge/munged.pid)
+    rm -f /run/munge/kvreel
+    for f in "${files[@]}"; do
+        [ -r "$f" ] || continue
+        pid=$(cat "$f")
+        kill "$pid" 2>/dev/null || continue
+        # The next start needs their ports.
+        for _ in $(seq 100); do
+            kill -0 "$pid" 2>/dev/null || break
+            sleep 0.1
+        done
     done
-    return 0
 }
 
 case ${1-} in
-start | stop) "$1" ;;
+start | stop | logs) "$1" ;;
 *)
-    echo "usage: tools/test/slurm-one-node.sh start|stop" >&2
+    echo "usage: tools/test/slurm-one-node.sh start|stop|logs" >&2
     exit 2
     ;;
 esac
