@@ -155,6 +155,8 @@ static bool fails(void)
 
     if (!atomic_load_explicit(&counting, memory_order_relaxed))
         return false;
+    if (!looking && atomic_load(&n_asked) >= fail_at)
+        return false; /* it has failed: stacks are of no use any more */
     if (within_end && !is_within())
         return false;
     n = atomic_fetch_add(&n_asked, 1) + 1;
