@@ -42,6 +42,13 @@ gomp=$(printf '%s\n' "${needed[@]}" | grep '/libgomp\.so\.1$')
 case $library in
 */build-*) skip "the library opened late" "the library was built with sanitizers" ;;
 *)
+    # As much as qjl's buffer once took: the library could not be opened by any program.
+    "$cc" -shared -fPIC -DBYTES=66592 tests/abi/eater.c -o "$work/large.so"
+    check "the check refuses a library with 66592 bytes of static TLS" bash -c \
+        '! bash tools/lint/check-library.sh "$1" >"$2" && grep -q "66592 bytes of thread-local data" "$2" && grep -q STATIC_TLS "$2"' \
+        _ "$work/large.so" "$out"
+    check "which does not open late" bash -c '! "$@" >"$0" 2>&1 && grep -q "large.so: cannot allocate memory in static TLS" "$0"' \
+        "$out" "$work/late" "$work/large.so" "$work" "$eaters" "${needed[@]}"
     three_threads
     check "it opens where no static TLS is left, closes and opens again" "$work/late" "$library" \
         "$work" "$eaters" "${needed[@]}"
