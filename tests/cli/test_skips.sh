@@ -36,3 +36,8 @@ script a 'echo "FAIL - one"'
 check "and one that says so" fails
 # What pip or apt could bring is no reason of hardware.
 check "tests/hardware.txt lists no package" bash -c '! grep -v "^#" "$1/tests/hardware.txt" | grep -iE "python|package|module|not installed"' - "$root"
+rm tests/cli/test_a.sh
+for i in $(seq 20); do script "t$i" 'echo "ok - one"'; done
+check "twenty tests pass" runs
+prints "those that took the most processor time are listed" '^most processor time:$'
+check "twenty of them" test "$(grep -cE '^  [0-9]+\.[0-9] s CPU, [0-9]+ s, tests/cli/test_t' "$out")" -eq 20

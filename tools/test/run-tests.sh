@@ -4,7 +4,8 @@
 #     tools/test/run-tests.sh BUILD [TEST ...]
 #
 # BUILD holds kvreel and receives the logs. KVREEL_UNIT_ONLY=1 leaves the command line tests
-# out. The last line is "N passed, M failed": Check's checks and the command line's together.
+# out. The twenty tests that took the most processor time are listed. The last line is
+# "N passed, M failed": Check's checks and the command line's together.
 # As many run at a time as there are cores, up to 4 (KVREEL_TEST_JOBS says another number); what
 # they say is printed in their order. One whose source has a line that begins with "alone:", with
 # the reason, runs after all others with nothing beside it; one with a line that begins with "long:"
@@ -235,6 +236,12 @@ if [ -s "$skips" ]; then
     done < <(cut -f 1 "$skips" | sort | uniq -c | sort -rn | sed -E 's/^ *([0-9]+) /\1\t/')
 fi
 [ ${#broken[@]} -gt 0 ] && echo "failing: ${broken[*]} (logs in $logs)"
+if [ ${#tests[@]} -ge 20 ]; then
+    echo "most processor time:"
+    for i in "${!tests[@]}"; do
+        printf '%d.%d s CPU, %d s, %s\n' $((cpu_ms[i] / 1000)) $((cpu_ms[i] % 1000 / 100)) "${took[i]}" "$(name_of "${tests[i]}")"
+    done | sort -rn | head -n 20 | sed 's/^/  /'
+fi
 printf '%d s, %d s CPU\n' "$SECONDS" $((all_ms / 1000))
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
