@@ -291,12 +291,15 @@ static enum kvr_status settle(struct kvr_scheme *p)
         }
     }
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
-        return kvr_fail(KVR_EINVAL,
-                        "%s: commit last_step: the study's sampler always made a clean pass",
-                        p->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: commit last_step: not in the study's reading, whose sampler has a clean pass",
+            p->name);
     if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
-        return kvr_fail(KVR_EINVAL, "%s: commit every_pass: the study has a cadence of its own",
-                        p->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: commit every_pass: not in the study's reading, which recodes at its own times",
+            p->name);
     if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL, "%s: current demean: the study attends to what it has coded",
                         p->name);

@@ -23,7 +23,8 @@ enum kvr_status kvr_bf16_products_open(struct kvr_bf16_products **out, int64_t m
                                        int64_t ld, int n_threads);
 /* Accepts NULL. */
 void kvr_bf16_products_close(struct kvr_bf16_products **p);
-/* One head; each thread of a team has its own number. */
+/* Computes one head. `thread` selects the scratch: calls that run at the same time need different numbers below
+ * n_threads. */
 int kvr_bf16_products_run(struct kvr_bf16_products *p, int thread, const kvr_bf16 *q,
                           const kvr_bf16 *k, const kvr_bf16 *v, kvr_bf16 *s, float *out);
 

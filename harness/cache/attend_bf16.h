@@ -13,7 +13,7 @@
  *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
  *
  * at most, and an output by (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|, where w is
- * online_softmax's relative error. A BF16 cache is exact: one factor (1 + u) less in each.
+ * online_softmax's relative error. Over a BF16 cache keys and values are exact, so both bounds lose one factor (1 + u).
  *
  * Panels of keys are [d pairs][PAD tokens][2 channels], of values [n pairs][PAD channels][2 tokens]:
  * the second factor of a tile product. n counts tokens, padded to a multiple of KVR_BF16_STEP with

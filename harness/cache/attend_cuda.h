@@ -94,7 +94,7 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
-/* The same as the end of a call: `into` is io's state and is unchanged. */
+/* Merges `from` with io's state, which is unchanged, and writes the normalized output. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
 /* Floats needed for `parts` with any number of keys and up to this many queries; 0: heads of this

@@ -30,7 +30,7 @@ struct tile_grid {
     int shift;    /* log2 of the group; for whole-token groups a shift that makes any channel 0 */
     int per;      /* groups per token and head; TOKENS: 0 */
     int of_token; /* groups per token over all heads: 1 for whole-token groups */
-    int lines;    /* TOKENS: rows of scales */
+    int lines;    /* groups over tokens: scale rows, one per group of tokens */
     int scales;   /* maximum number of scales per tile */
     bool asym;
     /* Masks for zero point and minimum, duplicated in both halves of a word: zero-point bits, minimum

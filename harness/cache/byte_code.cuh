@@ -1,4 +1,4 @@
-/* byte_code.cuh - a number of F32 as a signed byte, as attend_dot.c rounds it with codes up to 127. */
+/* byte_code.cuh - quantizes F32 to INT8 (-127..127) with the rounding of attend_dot.c. */
 #ifndef KVR_CACHE_BYTE_CODE_CUH
 #define KVR_CACHE_BYTE_CODE_CUH
 

@@ -50,8 +50,10 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
                                               .sandbox = o->no_sandbox ? "none" : NULL };
 
         if (kvr_metric_find(o->name) || strpbrk(o->name, ". \n"))
-            return kvr_fail(KVR_EINVAL, "score: --name %s: a built-in metric, or not a plain word",
-                            o->name);
+            return kvr_fail(
+                KVR_EINVAL,
+                "score: --name %s: must be one word without dots, and not a built-in metric's name",
+                o->name);
         *commands = kvr_config_commands_json(&c, 1);
     }
     if (call->n_words == 0 && !o->command)

@@ -72,12 +72,12 @@ struct context {
     size_t size;
 };
 
-/* When a thread made an access. One word, since each cell has three:
+/* When a thread made an access, packed into 64 bits because each shadow cell has three:
  *     63     36     23        12      2       1       0
  *     | serial | epoch | warp epoch | thread | atomic | coming |
- * serial: of the block, over all launches; 0: never; 1: the host. epoch: number of __syncthreads;
- * warp epoch: number of __syncwarp since. In a block with vector clocks the two fields hold the thread's
- * clock. coming: an asynchronous copy in flight. */
+ * serial: number of the block over all launches; 0: no access, 1: the host. epoch: number of __syncthreads so
+ * far; warp epoch: number of __syncwarp since the last one. In a block with vector clocks these two fields hold
+ * the thread's clock. coming: an asynchronous copy is in flight. */
 typedef uint64_t stamp;
 enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
 static const uint32_t MAX_SERIAL = (1u << 28) - 1;

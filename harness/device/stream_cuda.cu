@@ -46,7 +46,8 @@ struct kvr_stream {
     cudaEvent_t *marks; /* [max_marks], created once, indexed by ticket */
     int64_t max_marks;
     struct kvr_capture capture;
-    struct launches count, before; /* now; at the start of the capture */
+    struct launches count;  /* launches of each kernel so far */
+    struct launches before; /* count at the start of the capture */
 };
 
 struct kvr_graph {
@@ -530,7 +531,7 @@ static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
     for (int i = 0; i < s->before.n_kernels; i++)
-        out->of[i].n -= s->before.of[i].n; /* kernels keep their indices */
+        out->of[i].n -= s->before.of[i].n; /* counting never reorders the kernels of s->count */
     s->count = s->before;
 }
 

@@ -1,14 +1,13 @@
-/* flow.h - what lies between the linear layers of a network's blocks, and the steps there.
+/* flow.h - activations between the linear layers of a transformer block: norms, residual adds, GELU, rotation.
  *
  *     kvr_flow_open(&f, dev, gemm, eps);
  *     in = kvr_flow_norm(&f, &rows, &norm, false);                  half a block begins: a norm of x
  *     KVR_TRY(kvr_flow_layers(&f, &rows, in, 3, qkv, to));          and layers over it,
  *     KVR_TRY(kvr_flow_add(&f, &rows, from, out, gate, stride, false));    and ends: x += gate * out(from)
  *
- * Where layers compute in F32 all of it are floats. Where they compute in BF16, what a layer leaves, a
- * norm, a rotation, GELU, and x after each sum is rounded to BF16; sums and whatever goes on within one
- * of these is F32. Such numbers are BF16 in memory on a device whose layers take them, floats
- * of the same values on the CPU; the two differ where sums are taken in another order. */
+ * With layers in F32 every activation is F32. With layers in BF16 the results of a layer, norm, rotation, GELU and
+ * residual add are rounded to BF16 once; arithmetic inside each of them is F32. A device stores such results as
+ * BF16, the CPU as floats of the same values. The two differ only by the order of sums. */
 #ifndef KVR_ENGINE_FLOW_H
 #define KVR_ENGINE_FLOW_H
 
@@ -20,22 +19,22 @@ struct kvr_flow {
     const struct kvr_ops *ops;
     struct kvr_gemm *gemm;
     double eps;
-    bool rounds;              /* to BF16 */
-    bool narrow;              /* and it lies as BF16 */
-    void *x;                  /* [N,d]: what blocks add to */
-    void *y;                  /* [N,d]: a norm of it, or what is to be added */
-    struct kvr_residual left; /* still to be added to x; narrow alone */
+    bool rounds;              /* activations are rounded to BF16 */
+    bool narrow;              /* and stored as BF16 */
+    void *x;                  /* [N,d]: the residual stream */
+    void *y;                  /* [N,d]: a norm of x, or a term to be added to x */
+    struct kvr_residual left; /* a term not yet added to x; only if narrow */
     bool fuses; /* a layer's epilogue adds to x, and leaves sums of squares, in one launch */
     float
         *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers, */
     bool squared; /* if it left them */
 };
 
-/* The norm that half a block begins with: * (1 + factor) + shift of the row's frame, frames so many floats
- * apart, or * factor + shift. */
+/* Norm and modulation at the start of half a block. stride > 0: y = norm(x) (1 + factor) + shift, with factor and
+ * shift of the row's frame, `stride` floats apart. stride 0: y = norm(x) factor + shift. */
 struct kvr_flow_norm {
     const float *factor, *shift;
-    int64_t stride; /* 0: the latter */
+    int64_t stride; /* floats between frames */
 };
 
 /* Input rows of a layer and their columns; x NULL: they are in the gemm's own input buffer. */
@@ -52,35 +51,36 @@ struct kvr_flow_angles {
 
 void kvr_flow_open(struct kvr_flow *f, struct kvr_dev *dev, struct kvr_gemm *gemm, double eps);
 
-/* Bytes of a number between layers. */
+/* Bytes of an activation element. */
 size_t kvr_flow_size(const struct kvr_flow *f);
-/* m rows of such a layer, ending so (KVR_LINEAR_ROUNDED: kvr_flow_layers), allocate nothing. */
+/* Reserves memory, so that m rows of this layer with this epilogue allocate nothing later (KVR_LINEAR_ROUNDED:
+ * kvr_flow_layers). */
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 
-/* Of x, after what was left to be added to it; shown: in y for sure. */
+/* Norm of x, after the pending term was added to x. shown: the result is written to y in any case. */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
-/* Floats as a layer takes them. */
+/* Converts floats to a layer's input. */
 struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const float *x);
-/* y[i] [N,n] of layers that share k. */
+/* y[i] [N,n]: results of n layers over the same input. */
 enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                                 int n, const struct kvr_linear *const *l, void *const *y);
-/* y [N, kvr_gemm_columns(n)]: GELU of a layer; *out says how the next one takes it. */
+/* y [N, kvr_gemm_columns(n)]: GELU of a layer's result; *out is the next layer's input. */
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
-/* y [N,n] in floats, whatever lies between layers. Of what kvr_flow_floats gave, or a norm not shown. */
+/* y [N,n] in F32, whatever the type of activations. `in`: from kvr_flow_floats, or a norm without `shown`. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
-/* x += gate * l(in), gate per frame (NULL: 1), now or before the next norm; shown: y has l(in). */
+/* x += gate * l(in), now or before the next norm; gate per frame (NULL: 1). shown: y gets l(in). */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);
-/* Add to x what is left. */
+/* Adds the pending term to x. */
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r);
 
-/* RMS norm of x over all d; and rotation of the heads, of queries and keys, each with its w, from x to y.
- * Where all are floats y is x. Else of one alone where x[1] is NULL. */
+/* RMS norm of x over all d, in place. kvr_flow_rms_rope also rotates the heads: queries x[0] to y[0] with weights
+ * w[0], and keys x[1] to y[1] with w[1] (x[1] NULL: queries only). In F32 y must be x. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
 void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
                        const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);

@@ -287,7 +287,7 @@ static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_lin
 
 /* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ---------------- */
 
-/* Runs per round, and rounds, of which the fastest counts. */
+/* Runs per round, and rounds; the fastest round counts. */
 enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };
 
 /* One way to compute a layer of g->rounded into y. */

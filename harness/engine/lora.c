@@ -130,7 +130,7 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
 
         assert(p->half[A] || p->half[B]); /* with which it was added */
         if (!p->half[A] || !p->half[B])
-            return kvr_fail(KVR_EFORMAT, "%s: '%s' has no %s beside it", path,
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' needs its %s", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");
         if (!rank)
             rank = (int)p->half[A]->shape[0];

@@ -73,7 +73,7 @@ struct kvr_model_config {
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
     char *gguf;  /* the file of weights in its folder */
-    char *fetch; /* what brings that file, for messages; NULL: not known */
+    char *fetch; /* command that fetches the file, for messages; NULL: unknown */
 };
 
 /* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */

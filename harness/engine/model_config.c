@@ -262,8 +262,10 @@ static enum kvr_status read_weights(const struct reader *r, struct kvr_model_con
         return kvr_fail(KVR_EFORMAT, "%s: weights: need {\"random\": {\"seed\": 0 or more}}",
                         r->path);
     if (c->n_vocabulary)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: random weights and a vocabulary: prompts are drawn, too", r->path);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: random weights draw their prompts; remove the vocabulary, or give weights",
+            r->path);
     c->random_weights = true;
     c->weights_seed = (uint64_t)seed;
     return KVR_OK;
@@ -309,7 +311,7 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
     if (!file)
         return KVR_OK;
     if (strchr(file, '/') || !file[0])
-        return kvr_fail(KVR_EFORMAT, "%s: lora.file '%s': a file of the same folder", r->path,
+        return kvr_fail(KVR_EFORMAT, "%s: lora.file '%s': must be a file in this folder", r->path,
                         file);
     if (c->random_weights)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: lora.file: weights are drawn, which no adapter fits",

@@ -1,8 +1,8 @@
-/* flops.h - the arithmetic of a rollout, for what is planned and not yet measured.
+/* flops.h - predicts the FLOPs of a rollout.
  *
  *     double flop = kvr_rollout_flop(config, 42, 0);     2.97e15 for Wan 1.3B
  *
- * Of the network alone: no decoder, and nothing that a method adds. */
+ * Counts the network alone, without the decoder and without the arithmetic of the cache method. */
 #ifndef KVR_PLAN_FLOPS_H
 #define KVR_PLAN_FLOPS_H
 

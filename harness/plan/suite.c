@@ -268,7 +268,7 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
         KVR_TRY(kvr_yaml_int(chunks, 1, 100000, &x));
     *n_chunks = (int)x;
     if (!(*text)[0] || strchr(*text, ';') || strchr(*text, '|'))
-        return kvr_yaml_fail(at, "the text of a shot is neither empty nor has it ';' or '|'");
+        return kvr_yaml_fail(at, "the text of a shot must not be empty or contain ';' or '|'");
     return KVR_OK;
 }
 

@@ -185,8 +185,8 @@ static enum kvr_status check_shots(const struct point *p)
         kvr_shot_line_free(&shots);
         return kvr_yaml_fail(
             p->prompt->at,
-            "prompt '%s': %d shots, and one embedding: shots go through the model's "
-            "text encoder",
+            "prompt '%s': %d shots need an embedding each, or none (the model's text encoder then "
+            "encodes them); one is given",
             p->prompt->id, shots.n);
     }
     kvr_shot_line_free(&shots);
@@ -197,9 +197,10 @@ static enum kvr_status check_shots(const struct point *p)
 static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct point *p)
 {
     if (p->set.abba)
-        return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
-                             "abba: %d: model %s is no video model; blocks are of rollouts",
-                             p->set.abba, p->model->name);
+        return kvr_yaml_fail(
+            s->config->values[KVR_SET_abba].at[0],
+            "abba: %d: only rollouts of video models are timed in blocks, model %s is none",
+            p->set.abba, p->model->name);
     if (p->set.fps)
         return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
                              "fps: model %s is no video model: it has no frames", p->model->name);

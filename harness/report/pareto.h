@@ -1,4 +1,4 @@
-/* pareto.h - who is on the front of several objectives, and who dominates the rest.
+/* pareto.h - the Pareto front of methods over several objectives, and which method dominates each other one.
  *
  *     struct kvr_table *t;
  *     struct kvr_pareto_options o = { .db_path = "out/study33.db",

@@ -112,7 +112,7 @@ enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const c
         size_t len = strcspn(text, ",");
 
         if (*n == KVR_OBJECTIVES_MAX)
-            return kvr_fail(KVR_EINVAL, "objectives: more than %d", KVR_OBJECTIVES_MAX);
+            return kvr_fail(KVR_EINVAL, "objectives: at most %d are allowed", KVR_OBJECTIVES_MAX);
         KVR_TRY(parse_one(&list[*n], text, len, names, n_names));
         list[*n].column = *n;
         ++*n;
@@ -150,7 +150,7 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
         size_t len = strcspn(text, ",");
 
         if (*n == KVR_BOUNDS_MAX)
-            return kvr_fail(KVR_EINVAL, "bounds: more than %d", KVR_BOUNDS_MAX);
+            return kvr_fail(KVR_EINVAL, "bounds: at most %d are allowed", KVR_BOUNDS_MAX);
         KVR_TRY(parse_bound(&list[(*n)++], text, len, names, n_names));
         text += len + (text[len] == ',');
     }

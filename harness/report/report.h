@@ -15,13 +15,14 @@
 struct kvr_report {
     const char *name, *title;
     const char *sql;         /* a statement of sql/ */
-    const char *const *with; /* its places (statement.h); NULL: it has none */
-    enum kvr_status (*make)(struct kvr_table **out,
-                            const char *db_path); /* where SQL does not do */
-    const struct kvr_column *columns;             /* ends with name NULL */
-    const char *const *fold;                      /* ends with NULL */
-    bool intervals;    /* with the ends that the table `intervals` has for the same methods */
-    bool chaos;        /* of means that chaos moves: the note says how far (chaos.h) */
+    const char *const *with; /* texts for the placeholders of sql (statement.h); NULL: none */
+    enum kvr_status (*make)(
+        struct kvr_table **out,
+        const char *db_path);         /* instead of sql, for tables that SQL cannot compute */
+    const struct kvr_column *columns; /* ends with name NULL */
+    const char *const *fold;          /* ends with NULL */
+    bool intervals;                   /* add the confidence intervals of the table `intervals` */
+    bool chaos;                       /* the note has the chaos floor (chaos.h) */
     const char *empty; /* why there may be no rows; NULL: the database has no cells of its kind */
 };
 

@@ -23,7 +23,7 @@ struct kvr_repro_row {
 };
 enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
 
-/* Is this quantity asked for? */
+/* Whether --quantity selects this one. */
 bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
 
 enum kvr_status kvr_reproduce_study33(struct kvr_repro *r);

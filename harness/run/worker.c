@@ -484,7 +484,7 @@ static enum kvr_status measure_as(struct kvr_worker_job *j, struct kvr_dev *dev,
     if (st == KVR_OK)
         st = answer_rollout(j, dev, &r);
     if (st == KVR_OK && *kvr_model_tuned(req->model))
-        st= kvr_worker_add(j, "autotune", kvr_json_words(kvr_model_tuned(req->model)));
+        st = kvr_worker_add(j, "autotune", kvr_json_words(kvr_model_tuned(req->model)));
     if (st == KVR_OK)
         st = answer_pixels(j, decode_ns);
     if (st == KVR_OK && !probe)

@@ -30,10 +30,10 @@ struct kvr_settle_options {
     const char *ledger;     /* NULL: results/claims.yaml */
     const char *db, *out;   /* database; folder of the rounds' sweeps and frames */
     const char *const *ids; /* claims, ends with NULL; NULL: all */
-    int budget_s;           /* > 0: start nothing that would not be through by then */
+    int budget_s; /* seconds; a cell that would not finish in time is not started; 0: no limit */
     int jobs;
-    int most;      /* prompts beyond which a claim is futile; 0: as many as there are */
-    int elsewhere; /* > 0: then so many prompts of each suite in other readings and forcings */
+    int most; /* prompts beyond which a claim is futile; 0: as many as there are */
+    int elsewhere; /* prompts of each suite to measure at the end in other readings and forcings; 0: none */
     const struct kvr_preferences *preferences;
     FILE *progress; /* NULL: quiet */
     int argc;

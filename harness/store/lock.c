@@ -40,12 +40,13 @@ static enum kvr_status name_lock(const char *db_path, char **out)
 
     *out = NULL;
     if (!real && lstat(db_path, &sb) == 0)
-        return kvr_fail(KVR_EIO, "run: %s: a link to nothing", db_path);
+        return kvr_fail(KVR_EIO, "run: %s: a symbolic link without a target", db_path);
     if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1)
-        return kvr_fail(KVR_EIO,
-                        "run: %s: the file has %ld names (hard links), need 1: its journal "
-                        "goes by the name",
-                        db_path, (long)sb.st_nlink);
+        return kvr_fail(
+            KVR_EIO,
+            "run: %s: the file has %ld hard links; SQLite's journal is found by name, so use a "
+            "file with one",
+            db_path, (long)sb.st_nlink);
     if (real) {
         n = asprintf(out, "%s.lock", real);
     } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* does not exist yet */

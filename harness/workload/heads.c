@@ -189,8 +189,8 @@ enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view)
 
     if (view->layer >= p->n_layers || view->shape->n_heads != p->n_heads ||
         (view->shape->n_kv_heads && view->shape->n_kv_heads != p->n_heads))
-        return kvr_fail(KVR_EINTERNAL, "heads: layer %d of %d, %d heads of %d", view->layer,
-                        p->n_layers, view->shape->n_heads, p->n_heads);
+        return kvr_fail(KVR_EINTERNAL, "heads: layer %d, need below %d; %d heads, need %d",
+                        view->layer, p->n_layers, view->shape->n_heads, p->n_heads);
     if (!view->q || !view->pass->clean || view->pass->frame0 == 0)
         return KVR_OK;
     KVR_TRY(read_keys(p, view, &s));

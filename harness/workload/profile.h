@@ -24,7 +24,7 @@ enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_h
                                  int tokens_per_frame, int max_frames);
 void kvr_profile_close(struct kvr_profile **p);
 
-/* A new video: what was seen is forgotten, the scores go on. */
+/* Begins a new video: drops the frame summaries, and keeps accumulating the scores. */
 void kvr_profile_begin(struct kvr_profile *p);
 
 /* One forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
@@ -34,7 +34,7 @@ enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pa
 enum kvr_status kvr_profile_watch(void *ctx, const struct kvr_cache_view *view);
 
 /* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), half way when all scores are
- * equal. KVR_EINVAL when nothing was seen, KVR_ENAN when a score is no number. */
+ * equal. KVR_EINVAL without a forward, KVR_ENAN if a score is NaN. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
                                     double *score, double *beta);
 

@@ -428,7 +428,9 @@ static enum kvr_status read_act(struct reader *r, int *chunk)
 static enum kvr_status place_acts(struct kvr_prompt *p, int n_chunks)
 {
     if (p->n_acts > n_chunks)
-        return kvr_fail(KVR_EINVAL, "prompt: %d acts in a video of %d chunks", p->n_acts, n_chunks);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: %d acts, but the video has %d chunks; each act needs a chunk",
+                        p->n_acts, n_chunks);
     for (int i = 0; i < p->n_acts; i++) {
         int *from = &p->act[i].from_chunk;
 

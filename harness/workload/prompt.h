@@ -5,7 +5,7 @@
  *                              14, &p));
  *     ... p.act[kvr_prompt_act_at(&p, chunk)].ids ...
  *
- * A prompt is one or more acts, parted by ";" or "|" ("; then" reads the same):
+ * A prompt is one or more acts, separated by ";" or "|" ("; then" is equivalent):
  *
  *     act        = ["@" chunk ":"] object ["in front of" object]
  *                  [("over" | "on" | "against") background] ["," camera]
@@ -14,8 +14,8 @@
  *     camera     = "static camera" | "camera" ("static" | "pans" direction)
  *
  * The words are those of the model's vocabulary ("color:red" is read as "red"); a motion may
- * stand in its other forms (bounce, bouncing); articles and the like are skipped. What an act
- * leaves out keeps its value from the act before. In the first act it is: large, red, solid,
+ * stand in its other forms (bounce, bouncing); articles and the like are skipped. A property
+ * that an act omits keeps its value from the previous act. The defaults of the first act are: large, red, solid,
  * disc, still, no second object, a plain background, blue (white behind a blue object), a static
  * camera; a second object: large, white, solid, disc, still. A drift without a direction goes
  * right; the other motions have none.

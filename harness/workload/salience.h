@@ -21,8 +21,8 @@
 
 struct kvr_salience;
 
-/* Of the shape's layers, or of the last alone: then the others' rows are 0. queries 0: all.
- * KVR_ENOMEM. */
+/* Collects salience of all layers, or of the last one only (rows of the others are then 0). queries: sampled per
+ * chunk; 0: all. KVR_ENOMEM. */
 enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_cache_shape *shape,
                                   bool last_only, int queries);
 void kvr_salience_close(struct kvr_salience **s);

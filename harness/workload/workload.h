@@ -33,13 +33,13 @@ struct kvr_rollout_request {
     struct kvr_model *model;
     const char *prompt; /* text, parsed with the model's vocabulary; of a model with random
                            weights, any text: its embedding is drawn, too */
-    /* In place of what the prompt's text would give: [n_embeddings][text_len, text_dim], zeros behind its
-     * last token; of a text with several shots (shots.h) one for each. NULL: the text counts. */
+    /* Embeddings used instead of the prompt's text, one per shot (shots.h): [n_embeddings][text_len, text_dim],
+     * zeros after the last token. NULL: the text is encoded. */
     const float *embedding;
     int n_embeddings;             /* 0: 1 */
     enum kvr_on_switch on_switch; /* what a cut does to the cache: KVR_SWITCH_KEEP */
     double shot_offset;           /* frames that each cut adds to time positions */
-    bool keep_latents;            /* where they are not RGB: for a decoder (pixels.h) */
+    bool keep_latents;            /* if they are not RGB, for a decoder (pixels.h) */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */

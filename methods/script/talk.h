@@ -32,14 +32,14 @@ struct kvr_message {
     size_t n[KVR_TALK_PARTS];
 };
 
-/* What takes an answer's parts. */
+/* Receives the parts of an answer: into `own`, or into `exactly` if its pointers are not NULL. */
 struct kvr_told {
-    int64_t form;                     /* of what was coded */
-    size_t most;                      /* bytes that may be told in all */
-    size_t n[KVR_TALK_PARTS];         /* as told */
-    struct kvr_buf own;               /* all parts, one behind the other; the caller's */
-    void *exactly[KVR_TALK_PARTS];    /* not NULL: each part goes here, and must have */
-    size_t n_exactly[KVR_TALK_PARTS]; /* so many bytes */
+    int64_t form;                     /* of the coded data */
+    size_t most;                      /* limit of all parts, bytes */
+    size_t n[KVR_TALK_PARTS];         /* received bytes of each part */
+    struct kvr_buf own;               /* all parts, concatenated; owned by the caller */
+    void *exactly[KVR_TALK_PARTS];    /* destination of each part */
+    size_t n_exactly[KVR_TALK_PARTS]; /* required size of each part */
 };
 
 /* `described` (may be NULL): what the file says of itself, as JSON, to be freed. Waits for it 60 s.

@@ -475,7 +475,7 @@ static const struct {
     int rank_b, rank;
     const char *says;
 } broken[] = {
-    { "x.lora_A.weight", "y.lora_B.weight", 2, 0, "no lora_B beside it" },
+    { "x.lora_A.weight", "y.lora_B.weight", 2, 0, "needs its lora_B" },
     { "x.lora_A.weight", "x.lora_B.weight", 1, 0, "rank" },
     { "x.lora_A.weight", "x.lora_B.weight", 2, 4, "not 4" },
     { "x.lora_A.weight", "x.bias", 2, 0, "'x.bias' is no part of an adapter" },

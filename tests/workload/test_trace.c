@@ -261,9 +261,9 @@ START_TEST(refuses_damaged_calls)
     refused("tensor 'v': I16, need F32, F16 or BF16");
     call = fill(&c, 1, 1, F, F);
     put_call(1, 1, &call, "more");
-    refused("6 tensors, known are q, k, v, position and out");
+    refused("6 tensors, allowed are q, k, v, position and out");
     put_call(0, 0, &call, NULL);
-    refused("5 tensors, known are k, v and position");
+    refused("5 tensors, allowed are k, v and position");
     remove_dir();
 }
 END_TEST

@@ -364,8 +364,8 @@ static enum kvr_status find(const struct kvr_gguf *g, const char *key, bool arra
     if (!v)
         return kvr_fail(KVR_ENOTFOUND, "%s: GGUF: no key %s", g->where, key);
     if ((v->type == ARRAY) != array)
-        return kvr_fail(KVR_EFORMAT, "%s: GGUF: %s is %s array", g->where, key,
-                        array ? "not an" : "an");
+        return kvr_fail(KVR_EFORMAT, "%s: GGUF: key %s must %sbe an array", g->where, key,
+                        array ? "" : "not ");
     *out = v;
     return KVR_OK;
 }

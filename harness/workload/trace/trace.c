@@ -123,7 +123,7 @@ enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *fil
         known++;
     }
     if (kvr_st_count(file) != known)
-        return kvr_fail(KVR_EFORMAT, "%s: %d tensors, known are %s", kvr_st_path(file),
+        return kvr_fail(KVR_EFORMAT, "%s: %d tensors, allowed are %s", kvr_st_path(file),
                         kvr_st_count(file),
                         p->queries ? "q, k, v, position and out" : "k, v and position");
     x.file = file;

@@ -44,13 +44,13 @@ struct kvr_trace_layout {
     int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads key head
                                                     h / (H / Hkv) */
     int tokens_per_frame, frames_per_chunk;
-    bool causal; /* a query sees nothing of its own chunk that comes after it */
+    bool causal; /* causal within the chunk: a query does not see later tokens of it */
 };
 
 /* RoPE of the recorded keys and queries, as information; attention does not use it.
  */
 struct kvr_trace_rope {
-    bool turned;     /* false: no rotary embedding, the rest means nothing */
+    bool turned;     /* false: no rotary embedding; the other fields are unused */
     bool halves;     /* pairs are (i, i + n/2) of an axis; else adjacent, (2i, 2i + 1) */
     int channels[3]; /* of a head, by axis t, h, w; together at most D */
     double base;
@@ -67,9 +67,10 @@ struct kvr_trace_pass {
 
 struct kvr_trace_info {
     const char *model, *licence; /* of the model; licence: SPDX name or words, never empty */
-    const char *source, *text;   /* where from; what was asked for: "" when not said */
+    const char *source, *text;   /* origin of the model; the prompt; "": unknown */
     uint64_t seed;
-    int window_frames, sink_frames; /* that the recorded attention saw; 0: all, none */
+    int window_frames,
+        sink_frames; /* of the recorded attention; window 0: all frames, sink 0: none */
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;

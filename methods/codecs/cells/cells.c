@@ -264,8 +264,7 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
     if (o->pick == CELLS_FLOOR && o->scale != CELLS_E8M0)
         return kvr_fail(KVR_EINVAL, "pick floor needs scale e8m0, not %s", scale_names[o->scale]);
     if (o->pick == CELLS_BEST && (o->scale != CELLS_E4M3 || o->format != 4))
-        return kvr_fail(KVR_EINVAL,
-                        "pick best is between 6 and 4 of format e2m1 with scale e4m3 (%s, %s)",
+        return kvr_fail(KVR_EINVAL, "pick best needs format e2m1 and scale e4m3, not %s and %s",
                         format_names[o->format], scale_names[o->scale]);
     return check_group(o->group, job->shape.head_dim);
 }

@@ -328,7 +328,8 @@ CELLS float cells_value(const struct cells *c, const struct cells_fit *f, unsign
     }
 }
 
-/* A group's numbers as decoded. `most` is the block's largest magnitude. */
+/* Reads a group's scale and minimum (or zero point) as the decoder uses them. `most`: the block's largest
+ * magnitude. */
 CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float most,
                       struct cells_fit *f)
 {
