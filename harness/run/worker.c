@@ -447,8 +447,8 @@ static enum kvr_status roll_and_decode(struct kvr_worker_job *j, struct kvr_dev 
     struct kvr_pixels *p;
     enum kvr_status st;
 
-    KVR_TRY(
-        kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, req->latent_frames, j->set.threads));
+    KVR_TRY(kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, NULL, req->latent_frames,
+                             j->set.threads));
     both.keep_latents = false;
     both.chunk = kvr_pixels_give;
     both.chunk_ctx = p;
@@ -491,6 +491,7 @@ static enum kvr_status measure_as(struct kvr_worker_job *j, struct kvr_dev *dev,
         st = measure_ratio(j, dev, req, scheme, &ratio);
     if (st == KVR_OK && !probe && j->set.fps)
         st = kvr_worker_pace_run(&pace, dev, scheme, req, j->model_dir, j->out_dir,
+                                 j->set.overlap_decode ? j->set.threads : 0,
                                  j->set.overlap_decode && req->keep_latents ? 0 : r.wall_ns);
     if (st == KVR_OK)
         st = decode_pixels(j, dev, req, &r);

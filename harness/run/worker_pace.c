@@ -53,7 +53,7 @@ static enum kvr_status find_file(char **path, char *missing, size_t size,
 static enum kvr_status run_with(struct kvr_worker_pace *p, enum kvr_decoder_kind kind,
                                 struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, const char *model_dir,
-                                const char *out_dir)
+                                const char *out_dir, int overlap_threads)
 {
     const struct kvr_model_config *c = kvr_model_config(req->model);
     char *path, *missing = p->missing[kind];
@@ -61,7 +61,7 @@ static enum kvr_status run_with(struct kvr_worker_pace *p, enum kvr_decoder_kind
         find_file(&path, missing, sizeof p->missing[kind], kind, c, model_dir, out_dir);
 
     if (st == KVR_OK && path)
-        st = kvr_pace_run(dev, scheme, req, kind, path, &p->pace[kind]);
+        st = kvr_pace_run(dev, scheme, req, kind, path, overlap_threads, &p->pace[kind]);
     if (st == KVR_ENOMEM) {
         snprintf(missing, sizeof p->missing[kind], "%.500s", kvr_error());
         st = KVR_OK;
@@ -73,14 +73,15 @@ static enum kvr_status run_with(struct kvr_worker_pace *p, enum kvr_decoder_kind
 enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
                                     const struct kvr_scheme *scheme,
                                     const struct kvr_rollout_request *req, const char *model_dir,
-                                    const char *out_dir, int64_t wall_ns)
+                                    const char *out_dir, int overlap_threads, int64_t wall_ns)
 {
     const struct kvr_model_config *c = kvr_model_config(req->model);
 
     *p = (struct kvr_worker_pace){ .wall_ns = wall_ns,
                                    .frames = kvr_pace_frames(c, req->latent_frames) };
     for (int k = 0; k < KVR_N_DECODERS; k++)
-        KVR_TRY(run_with(p, (enum kvr_decoder_kind)k, dev, scheme, req, model_dir, out_dir));
+        KVR_TRY(run_with(p, (enum kvr_decoder_kind)k, dev, scheme, req, model_dir, out_dir,
+                         overlap_threads));
     return KVR_OK;
 }
 

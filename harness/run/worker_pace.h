@@ -1,6 +1,6 @@
 /* worker_pace.h - a cell's frames per second (setting `fps`): the transformer alone, and with each decoder.
  *
- *     KVR_TRY(kvr_worker_pace_run(&p, dev, scheme, &req, model_dir, out_dir, r.wall_ns));
+ *     KVR_TRY(kvr_worker_pace_run(&p, dev, scheme, &req, model_dir, out_dir, 0, r.wall_ns));
  *     KVR_TRY(kvr_worker_pace_answer(&p, answer));     once the answer has metrics and samples
  *
  * Metrics fps_transformer, fps_vae, fps_taehv; peak_vae_bytes and peak_taehv_bytes; samples paced_* (wall time
@@ -20,11 +20,11 @@ struct kvr_worker_pace {
 };
 
 /* One more rollout for each decoder. A model with random weights and no decoder's file gets a random one in
- * out_dir/drawn. A decoder that the device has no memory for is missing; other errors are the cell's. */
+ * out_dir/drawn. overlap_threads: see kvr_pace_run. A decoder that the device has no memory for is missing; other errors are the cell's. */
 enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
                                     const struct kvr_scheme *scheme,
                                     const struct kvr_rollout_request *req, const char *model_dir,
-                                    const char *out_dir, int64_t wall_ns);
+                                    const char *out_dir, int overlap_threads, int64_t wall_ns);
 enum kvr_status kvr_worker_pace_answer(const struct kvr_worker_pace *p, json_t *answer);
 
 #endif

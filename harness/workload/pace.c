@@ -6,6 +6,7 @@
 #include "harness/core/clock.h"
 #include "harness/engine/vae/decoder.h"
 #include "harness/engine/vae/drawn.h"
+#include "harness/workload/pixels.h"
 
 struct film {
     struct kvr_decoder *v;
@@ -63,9 +64,39 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
     return KVR_OK;
 }
 
+/* Frames are kept until the end, as a rollout's are. */
+static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                                      const struct kvr_rollout_request *req,
+                                      const struct kvr_pixels_file *file, int threads,
+                                      struct kvr_pace *out)
+{
+    struct kvr_rollout_request own = *req;
+    struct kvr_rollout_result r;
+    struct kvr_pixels_done done;
+    struct kvr_pixels *p;
+    enum kvr_status st;
+
+    KVR_TRY(
+        kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, file, req->latent_frames, threads));
+    own.chunk = kvr_pixels_give;
+    own.chunk_ctx = p;
+    own.keep_latents = false;
+    own.watch = NULL;
+    own.phases = false;
+    st = kvr_rollout_run(dev, scheme, &own, NULL, NULL, &r);
+    st = kvr_pixels_finish(&p, st, &r, &done);
+    if (st == KVR_OK)
+        *out = (struct kvr_pace){ .frames = r.n,
+                                  .wall_ns = r.wall_ns + done.tail_ns,
+                                  .decode_ns = done.tail_ns,
+                                  .peak_bytes = r.mem.peak_total + done.peak_bytes };
+    kvr_rollout_result_free(&r);
+    return st;
+}
+
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
-                             const char *path, struct kvr_pace *out)
+                             const char *path, int overlap_threads, struct kvr_pace *out)
 {
     const struct kvr_model_config *c = kvr_model_config(req->model);
     const enum kvr_dtype type =
@@ -74,6 +105,9 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
     enum kvr_status st;
 
     *out = (struct kvr_pace){ 0 };
+    if (overlap_threads)
+        return run_overlapped(dev, scheme, req, &(struct kvr_pixels_file){ kind, type, path },
+                              overlap_threads, out);
     KVR_TRY(kvr_decoder_open(&f.v, dev, kind, type, path, c->latent_h, c->latent_w));
     st = c->in_dim == kvr_decoder_channels(f.v)
              ? run(&f, dev, scheme, req)

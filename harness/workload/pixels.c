@@ -19,17 +19,23 @@ struct film {
     bool finite;
 };
 
+static struct kvr_pixels_file own_file(const struct kvr_model *m)
+{
+    return (struct kvr_pixels_file){ kvr_model_decoder(m), kvr_model_decoder_compute(m),
+                                     kvr_model_vae(m) };
+}
+
 static enum kvr_status film_open(struct film *f, struct kvr_dev *dev, const struct kvr_model *m,
-                                 int latent_frames)
+                                 const struct kvr_pixels_file *file, int latent_frames)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
 
     *f = (struct film){ .n_latent = kvr_model_frame_elems(m), .finite = true };
-    KVR_TRY(kvr_decoder_open(&f->v, dev, kvr_model_decoder(m), kvr_model_decoder_compute(m),
-                             kvr_model_vae(m), c->latent_h, c->latent_w));
+    KVR_TRY(
+        kvr_decoder_open(&f->v, dev, file->kind, file->type, file->path, c->latent_h, c->latent_w));
     if (c->in_dim != kvr_decoder_channels(f->v))
         return kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d",
-                        kvr_model_vae(m), kvr_decoder_channels(f->v), c->in_dim);
+                        file->path, kvr_decoder_channels(f->v), c->in_dim);
     f->n = kvr_vae_frames(latent_frames);
     f->height = kvr_decoder_scale(f->v) * c->latent_h;
     f->width = kvr_decoder_scale(f->v) * c->latent_w;
@@ -77,14 +83,15 @@ static enum kvr_status film_decode(struct film *f, const float *latents)
 enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *m,
                                    int latent_frames, struct kvr_rollout_result *r, int64_t *ns)
 {
+    const struct kvr_pixels_file file = own_file(m);
     const int64_t start = kvr_now_ns();
     struct film f;
     enum kvr_status st;
 
     *ns = 0;
-    if (!r->latents || !kvr_model_vae(m))
+    if (!r->latents || !file.path)
         return KVR_OK;
-    st = film_open(&f, dev, m, latent_frames);
+    st = film_open(&f, dev, m, &file, latent_frames);
     for (int i = 0; st == KVR_OK && i < latent_frames; i++)
         st = film_decode(&f, r->latents + i * f.n_latent);
     if (f.rgb)
@@ -98,6 +105,7 @@ enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *
 
 struct kvr_pixels {
     const struct kvr_model *m;
+    struct kvr_pixels_file file;
     enum kvr_backend backend;
     int latent_frames, n_threads;
     struct film film;
@@ -109,6 +117,7 @@ struct kvr_pixels {
     float *latents; /* [latent_frames, n_latent] */
     int n_given;    /* frames of them */
     bool ready, stop, device_full;
+    size_t peak_bytes;
     enum kvr_status st; /* of the thread, with its message */
     char message[512];
 };
@@ -147,13 +156,14 @@ static void *decode_frames(void *ctx)
 {
     struct kvr_pixels *p = ctx;
     const int64_t start = kvr_now_ns();
+    struct kvr_mem_stats mem = { 0 };
     struct kvr_dev *dev = NULL;
     enum kvr_status st;
 
     omp_set_num_threads(p->n_threads);
     st = kvr_dev_open(&dev, p->backend);
     if (st == KVR_OK)
-        st = film_open(&p->film, dev, p->m, p->latent_frames);
+        st = film_open(&p->film, dev, p->m, &p->file, p->latent_frames);
     p->open_ns = kvr_now_ns() - start;
     tell_ready(p, st);
     for (int i = 0; st == KVR_OK && i < p->latent_frames && wait_for(p, i); i++)
@@ -162,6 +172,9 @@ static void *decode_frames(void *ctx)
     pthread_mutex_lock(&p->lock);
     keep_status(p, st);
     p->device_full = dev && kvr_dev_was_full(dev);
+    if (dev)
+        kvr_mem_stats(dev, &mem);
+    p->peak_bytes = mem.peak_total;
     pthread_mutex_unlock(&p->lock);
     kvr_dev_close(&dev);
     return NULL;
@@ -183,7 +196,8 @@ static enum kvr_status join(struct kvr_pixels *p)
 }
 
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
-                                 const struct kvr_model *m, int latent_frames, int n_threads)
+                                 const struct kvr_model *m, const struct kvr_pixels_file *file,
+                                 int latent_frames, int n_threads)
 {
     struct kvr_pixels *p = calloc(1, sizeof *p);
     enum kvr_status st;
@@ -192,6 +206,7 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
     if (!p)
         return kvr_fail(KVR_ENOMEM, "decoder: no memory");
     *p = (struct kvr_pixels){ .m = m,
+                              .file = file ? *file : own_file(m),
                               .backend = backend,
                               .latent_frames = latent_frames,
                               .n_threads = n_threads,
@@ -248,7 +263,10 @@ enum kvr_status kvr_pixels_finish(struct kvr_pixels **pp, enum kvr_status rollou
         pthread_join(p->thread, NULL); /* the rollout's message stays */
         st = rollout;
     }
-    *done = (struct kvr_pixels_done){ p->open_ns + kvr_now_ns() - start, p->device_full };
+    *done = (struct kvr_pixels_done){ .tail_ns = kvr_now_ns() - start,
+                                      .peak_bytes = p->peak_bytes,
+                                      .device_full = p->device_full };
+    done->ns = p->open_ns + done->tail_ns;
     if (rollout == KVR_OK && p->film.rgb)
         film_hand_over(&p->film, r);
     destroy(p);

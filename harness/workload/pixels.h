@@ -5,7 +5,7 @@
  *     kvr_model_shed(model);                                      the network goes first
  *     KVR_TRY(kvr_rollout_pixels(dev2, model, req.latent_frames, &r, &decode_ns));
  *
- *     KVR_TRY(kvr_pixels_start(&p, KVR_CUDA, model, req.latent_frames, n_threads));
+ *     KVR_TRY(kvr_pixels_start(&p, KVR_CUDA, model, NULL, req.latent_frames, n_threads));
  *     req.chunk = kvr_pixels_give;
  *     req.chunk_ctx = p;
  *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
@@ -28,14 +28,23 @@ enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *
 struct kvr_pixels;
 
 struct kvr_pixels_done {
-    int64_t ns;       /* to open the decoder, and from the rollout's end to the last frame */
-    bool device_full; /* kvr_dev_was_full */
+    int64_t ns;        /* to open the decoder, and from the rollout's end to the last frame */
+    int64_t tail_ns;   /* of that, the latter */
+    size_t peak_bytes; /* of the decoder's device, all tags */
+    bool device_full;  /* kvr_dev_was_full */
 };
 
-/* Returns when the decoder is ready for latent_frames frames. The model has a decoder, and must stay
- * until the end. n_threads: of the decoder, on the CPU. */
+/* A decoder other than the model's own. */
+struct kvr_pixels_file {
+    enum kvr_decoder_kind kind;
+    enum kvr_dtype type;
+    const char *path;
+};
+/* Returns when the decoder is ready for latent_frames frames: the model's, which has one, or `file`'s.
+ * Model and file stay until the end. n_threads: of the decoder, on the CPU. */
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
-                                 const struct kvr_model *m, int latent_frames, int n_threads);
+                                 const struct kvr_model *m, const struct kvr_pixels_file *file,
+                                 int latent_frames, int n_threads);
 /* kvr_chunk_fn; ctx: struct kvr_pixels *. Copies the latents. */
 enum kvr_status kvr_pixels_give(void *ctx, int frame0, int n_frames, const float *latents);
 /* Waits for the last frame. `rollout` is the rollout's status: if it failed, the decoder stops at the

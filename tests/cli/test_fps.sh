@@ -53,6 +53,9 @@ exits 0 "a sweep without" run f.yaml --db h.db --out h -j 1 -q --set fps=false -
 check "has none, and says so" test "$(t h.db "SELECT fps_transformer_seen IS NULL, fps_missing FROM cells_wide")" = '1,not measured: fps: true'
 exits 0 "decoding beside denoising" run f.yaml --db o.db --out o -j 1 -q --set overlap_decode=true --set 'methods=[BF16]'
 check "is not the transformer alone" test "$(t o.db "SELECT count(*) FROM metric WHERE name = 'fps_transformer' AND missing LIKE 'overlap_decode: %'")" = 1
+check "the pace with the VAE is overlapped, too" test "$(t o.db "SELECT count(*) FROM metric m JOIN sample p ON p.cell = m.cell
+    JOIN sample d ON d.cell = m.cell WHERE m.name = 'fps_vae' AND abs(m.value * p.ns / 21e9 - 1) < 1e-9 AND p.kind = 'paced_vae'
+    AND d.kind = 'decoded_vae' AND d.ns > 0 AND d.ns < p.ns")" = 1
 exits 0 "and no columns" report --db h.db --table summary
 check "of that kind" bash -c "! grep -q 'frames/s' '$out'"
 

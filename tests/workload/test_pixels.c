@@ -61,7 +61,7 @@ START_TEST(the_same_frames)
 
     rig_open(&r, (enum kvr_backend)_i);
     want = all_at_once(&r);
-    ck_assert_msg(kvr_pixels_start(&p, (enum kvr_backend)_i, r.m, FRAMES, 2) == KVR_OK, "%s",
+    ck_assert_msg(kvr_pixels_start(&p, (enum kvr_backend)_i, r.m, NULL, FRAMES, 2) == KVR_OK, "%s",
                   kvr_error());
     copy = malloc((size_t)(2 * r.n) * sizeof *copy);
     for (int f = 0; f < FRAMES; f += 2) {
@@ -92,7 +92,7 @@ START_TEST(a_bad_latent)
 
     rig_open(&r, KVR_CPU);
     r.latents[2 * r.n + 5] = NAN;
-    ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, FRAMES, 1), KVR_OK);
+    ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, NULL, FRAMES, 1), KVR_OK);
     ck_assert_int_eq(kvr_pixels_give(p, 0, FRAMES, r.latents), KVR_OK);
     ck_assert_int_eq(kvr_pixels_finish(&p, KVR_OK, &out, &done), KVR_ENAN);
     ck_assert_str_eq(kvr_error(), "decoder: frame 5: a pixel is not finite");
@@ -111,7 +111,7 @@ START_TEST(a_failed_rollout)
     struct rig r;
 
     rig_open(&r, KVR_CPU);
-    ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, FRAMES, 1), KVR_OK);
+    ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, NULL, FRAMES, 1), KVR_OK);
     ck_assert_int_eq(kvr_pixels_give(p, 0, 2, r.latents), KVR_OK);
     kvr_fail(KVR_EDIVERGED, "rollout: chunk 1: far off");
     ck_assert_int_eq(kvr_pixels_finish(&p, KVR_EDIVERGED, &out, &done), KVR_EDIVERGED);
@@ -129,7 +129,7 @@ START_TEST(no_device)
 
     rig_open(&r, KVR_CPU);
     setenv("KVREEL_EMULATED_BYTES", "100000", 1);
-    ck_assert_int_eq(kvr_pixels_start(&p, KVR_CUDA, r.m, FRAMES, 1), KVR_ENOMEM);
+    ck_assert_int_eq(kvr_pixels_start(&p, KVR_CUDA, r.m, NULL, FRAMES, 1), KVR_ENOMEM);
     ck_assert_ptr_null(p);
     unsetenv("KVREEL_EMULATED_BYTES");
     rig_close(&r);
