@@ -32,3 +32,13 @@ json "has three methods, with bytes that arithmetic predicts" \
      all(.[]; .runtime_s > 0 and .peak_bytes > 0 and .predicted_bytes > 0)'
 exits 0 "the plot" plot cost --db all.db -o figures -f svg
 check "has a point for each" test "$(grep -c . figures/cost.tsv)" -ge 4
+
+# The study's order of launches beside ours, and frames per second with a decoder, on the small Wan that has one.
+cp -r "$root/tests/fixtures/wan_folder" little
+jq '.latent_height = 2 | .latent_width = 2' "$root/tests/fixtures/wan_folder/config.json" >little/config.json
+exits 0 "both paths, with frames per second" run "$root/configs/cost-card.yaml" --set model=little --set device=emulated --set frames=3 \
+    --set 'methods=[BF16, RTN_INT4@study]' --set 'path=[staged,decoded]' --set fps=true --db c.db --out c -j 1 -q
+exits 0 "their table" report --db c.db --table cost --format json
+json "has each method on both paths" 'length == 4 and all(.[]; .fps_vae_seen > 0 and .fps_transformer_seen > .fps_vae_seen and .fps_vae == null)'
+check "the same frames from both paths, but for roundings" test "$(sql c.db "SELECT min(value) > 40 FROM metric JOIN cell ON cell = key
+    WHERE metric.name = 'psnr' AND method = 'BF16'")" = 1

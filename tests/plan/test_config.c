@@ -94,7 +94,7 @@ static const struct {
     { GOOD "frames: []\n", "a.yaml:4:9: expected 1..1000 entries, got 0" },
     { GOOD "window: wide\n", "a.yaml:4:9: expected a whole number, got 'wide'" },
     { GOOD "evict: 1\n", "a.yaml:4:8: expected true or false, got '1'" },
-    { GOOD "path: fast\n", "a.yaml:4:7: no path 'fast', need staged, fused or dense" },
+    { GOOD "path: fast\n", "a.yaml:4:7: no path 'fast', need staged, fused, dense or decoded" },
     { GOOD "metrics: [psnr, sssim]\n",
       "a.yaml:4:17: unknown metric 'sssim'; did you mean 'ssim'?" },
     { GOOD "metrics: [psnr, psnr]\n", "a.yaml:4:17: metric 'psnr' is listed twice" },
