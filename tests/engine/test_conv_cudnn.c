@@ -47,6 +47,9 @@ static const struct job jobs[] = {
     /* vectors of 8 channels, and as many of the output as tensor cores want */
     { { .in = 8, .out = 16, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 8 },
     { { .in = 8, .out = 8, .taps = 1, .kernel = 1, .height = 3, .width = 4, .up = 1 }, 1, 8 },
+    /* wide ones: on the CPU by oneDNN */
+    { { .in = 50, .out = 4, .taps = 2, .kernel = 1, .height = 4, .width = 3, .up = 1 }, 2, 50 },
+    { { .in = 5, .out = 52, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 3, 5 },
 };
 enum { N_JOBS = sizeof jobs / sizeof *jobs };
 

@@ -1,4 +1,4 @@
-/* conv.h - convolutions over frames [height, width, channels]: on the CPU by oneDNN, a strip of
+/* conv.h - convolutions over frames [height, width, channels]: on the CPU by oneDNN, narrow layers in F32 by F64 sums, a strip of
  * rows at a time, on a GPU by cuDNN or an own kernel.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
