@@ -602,6 +602,26 @@ START_TEST(the_recorded_network_agrees)
 }
 END_TEST
 
+/* A sink of 3 frames, chunks of 4: the window keeps part of the first chunk. No shots are pinned. */
+START_TEST(a_sink_of_part_of_a_chunk)
+{
+    static const char *const parts[] = { "plain.latents",        "plain.cache_k_last",
+                                         "shots_nosink.latents", "shots_nosink.cache_k_last",
+                                         "image.latents",        "image.cache_k_last" };
+    const struct kvr_check_how how = { .device = device_of(_i) };
+    struct kvr_check_report r;
+
+    ck_assert_msg(kvr_engine_check(&r, "tests/fixtures/wan22_sink", &how) == KVR_OK, "%s",
+                  kvr_error());
+    for (int i = 0; i < r.n; i++)
+        ck_assert_msg(r.entries[i].status == KVR_CHECK_OK && r.entries[i].rel_l2 <= 1e-5,
+                      "%s: %g %s", r.entries[i].name, r.entries[i].rel_l2, r.entries[i].note);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(has(&r, parts[i]), "no %s", parts[i]);
+    kvr_check_report_free(&r);
+}
+END_TEST
+
 /* Decoder; of the own folder the encoder, too. */
 START_TEST(the_recorded_vae_agrees)
 {
@@ -682,6 +702,7 @@ int main(void)
     tcase_add_test(tc, an_adapter_is_part_of_the_hash);
     tcase_add_test(tc, a_first_frame_is_kept);
     tcase_add_loop_test(tc, the_recorded_network_agrees, 0, 3); /* emulated: the small one */
+    tcase_add_loop_test(tc, a_sink_of_part_of_a_chunk, 0, 2);
     tcase_add_loop_test(tc, the_recorded_vae_agrees, 0, 4);
     suite_add_tcase(s, tc);
     return run_suite(s);
