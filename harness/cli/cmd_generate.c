@@ -4,18 +4,20 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/generate_wan.h"
 #include "harness/core/path.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/files/media/media.h"
 #include "harness/plan/find.h"
 #include "harness/workload/learnt.h"
+#include "harness/workload/pixels.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 
 struct generate_opts {
     const char *method, *prompt, *model, *out, *truth, *tensor, *device, *compute, *schedule;
-    const char *sampler, *lora, *on_switch;
+    const char *sampler, *lora, *on_switch, *image, *embedding, *name;
     uint64_t seed;
     int frames, window, fps, scale, columns, given;
     bool reference, json, quiet;
@@ -24,7 +26,17 @@ struct generate_opts {
 
 enum { MAX_PATH = 1024 };
 
-/* One rollout with what it was asked for. */
+/* What all rollouts of a call share. */
+struct studio {
+    struct kvr_dev *dev;
+    struct kvr_model *model;
+    const char *dir;
+    struct kvr_truth truth;   /* {0}: none */
+    struct kvr_wan_input wan; /* {0}: RGB latents */
+    int fps, scale;
+};
+
+/* One rollout and its scheme. */
 struct clip {
     struct kvr_scheme *scheme;
     struct kvr_rollout_result r;
@@ -75,20 +87,33 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
     return kvr_fail(KVR_EINVAL, "--on-switch %s: need keep, recache or reset", name);
 }
 
-static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_model *model,
-                            const struct generate_opts *o, const struct kvr_truth *t,
+/* The model's sink, where the window has room for it. */
+static int sink_of(const struct kvr_model_config *c, int window)
+{
+    const int room = window - c->frames_per_chunk;
+
+    return window == 0 || c->sink_frames < room ? c->sink_frames : room;
+}
+
+static enum kvr_status roll(struct clip *c, const struct studio *s, const struct generate_opts *o,
                             const char *method, const struct kvr_setting *set, int n_set)
 {
-    const struct kvr_model_config *config = kvr_model_config(model);
+    const struct kvr_model_config *config = kvr_model_config(s->model);
+    const int window = o->window >= 0 ? o->window : config->window_frames;
     struct kvr_rollout_request req = {
-        .model = model,
+        .model = s->model,
         .prompt = o->prompt,
+        .embedding = s->wan.embedding,
+        .n_embeddings = s->wan.n_embeddings,
+        .first = s->wan.first,
+        .keep_latents = kvr_model_vae(s->model) != NULL,
         .seed = o->seed,
         .latent_frames = o->frames,
-        .window_frames = o->window >= 0 ? o->window : config->window_frames,
+        .window_frames = window,
+        .sink_frames = sink_of(config, window),
         .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
-        .given = t->frames.rgb,
+        .given = s->truth.frames.rgb,
         .n_given = o->given,
         .shot_offset = config->shot_offset,
     };
@@ -97,11 +122,26 @@ static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_mode
 
     KVR_TRY(kvr_scheme_open(&c->scheme, method, set, n_set));
     KVR_TRY(kvr_scheme_check(c->scheme, config->n_heads, config->dim / config->n_heads));
-    KVR_TRY(
-        kvr_rollout_run(dev, c->scheme, &req, progress, o->quiet ? NULL : c->scheme->name, &c->r));
+    KVR_TRY(kvr_rollout_run(s->dev, c->scheme, &req, progress, o->quiet ? NULL : c->scheme->name,
+                            &c->r));
     if (!c->r.finite)
         return kvr_fail(KVR_ENAN, "generate: %s: a latent is not finite", c->scheme->name);
     return KVR_OK;
+}
+
+/* Decodes after the last rollout, which needs the network; the decoder has a device of its own. */
+static enum kvr_status decode(struct clip *c, const struct studio *s, const struct generate_opts *o)
+{
+    struct kvr_dev *own;
+    int64_t ns;
+    enum kvr_status st;
+
+    if (!c->r.latents)
+        return KVR_OK;
+    KVR_TRY(kvr_dev_open(&own, kvr_dev_backend(s->dev)));
+    st = kvr_rollout_pixels(own, s->model, o->frames, &c->r, &ns);
+    kvr_dev_close(&own);
+    return st;
 }
 
 static void clip_free(struct clip *c)
@@ -144,26 +184,27 @@ static enum kvr_status tell(json_t *doc, const char *key, const char *path)
 }
 
 /* Frames and video of one rollout. */
-static enum kvr_status write_clip(json_t *doc, const struct generate_opts *o,
-                                  const struct clip *clip, const char *frames_key,
-                                  const char *video_key)
+static enum kvr_status write_clip(json_t *doc, const struct studio *s,
+                                  const struct generate_opts *o, const struct clip *clip,
+                                  const char *frames_key, const char *video_key)
 {
     const struct kvr_frames f = frames_of(clip);
     char base[MAX_PATH], path[MAX_PATH + 16];
 
     stem(base, sizeof base, o, clip->scheme);
     snprintf(path, sizeof path, "%s.safetensors", base);
-    KVR_TRY(kvr_frames_write(path, &f, o->fps));
+    KVR_TRY(kvr_frames_write(path, &f, s->fps));
     KVR_TRY(tell(doc, frames_key, path));
     snprintf(path, sizeof path, "%s.mp4", base);
-    KVR_TRY(kvr_mp4_write(path, &f, o->fps, o->scale));
+    KVR_TRY(kvr_mp4_write(path, &f, s->fps, s->scale));
     return tell(doc, video_key, path);
 }
 
 /* Frames, videos and contact sheet; their paths go into `doc`. The reference cost as much as the
  * rollout itself, and `compare` and `sheet` can go on with it: it is kept likewise. */
-static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
-                                   const struct clip *ref, const struct clip *clip)
+static enum kvr_status write_files(json_t *doc, const struct studio *s,
+                                   const struct generate_opts *o, const struct clip *ref,
+                                   const struct clip *clip)
 {
     struct kvr_sheet_row rows[2];
     struct kvr_frames f = frames_of(clip);
@@ -172,9 +213,9 @@ static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
 
     KVR_TRY(kvr_mkdirs(o->out));
     stem(base, sizeof base, o, clip->scheme);
-    KVR_TRY(write_clip(doc, o, clip, "frames_file", "video"));
+    KVR_TRY(write_clip(doc, s, o, clip, "frames_file", "video"));
     if (ref && strcmp(ref->scheme->name, clip->scheme->name) != 0)
-        KVR_TRY(write_clip(doc, o, ref, "reference_frames_file", "reference_video"));
+        KVR_TRY(write_clip(doc, s, o, ref, "reference_frames_file", "reference_video"));
     if (ref)
         rows[n++] = (struct kvr_sheet_row){ .label = ref->scheme->name, .frames = frames_of(ref) };
     rows[n++] = (struct kvr_sheet_row){ .label = clip->scheme->name, .frames = f };
@@ -241,30 +282,36 @@ static json_t *describe(const struct generate_opts *o, const struct clip *c)
     return doc;
 }
 
-static enum kvr_status generate(json_t **doc, const struct generate_opts *o, struct kvr_dev *dev,
-                                struct kvr_model *model)
+/* Rollouts, then pixels. */
+static enum kvr_status roll_all(struct clip *ref, struct clip *clip, const struct studio *s,
+                                const struct generate_opts *o)
 {
     struct kvr_setting set[KVR_ARG_LIST_MAX];
     char buf[4096];
-    struct clip clip = { 0 }, ref = { 0 };
-    struct kvr_truth truth = { 0 };
-    enum kvr_status st = kvr_cli_settings(&o->set, set, buf, sizeof buf);
 
-    if (st == KVR_OK)
-        st = open_truth(&truth, o, kvr_model_config(model));
-    if (st == KVR_OK && o->reference)
-        st = roll(&ref, dev, model, o, &truth, "BF16", NULL, 0);
-    if (st == KVR_OK)
-        st = roll(&clip, dev, model, o, &truth, o->method, set, o->set.n);
+    KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
+    if (o->reference)
+        KVR_TRY(roll(ref, s, o, "BF16", NULL, 0));
+    KVR_TRY(roll(clip, s, o, o->method, set, o->set.n));
+    if (clip->r.latents)
+        kvr_model_shed(s->model);
+    KVR_TRY(decode(ref, s, o));
+    return decode(clip, s, o);
+}
+
+static enum kvr_status generate(json_t **doc, const struct generate_opts *o, struct studio *s)
+{
+    struct clip clip = { 0 }, ref = { 0 };
+    enum kvr_status st = roll_all(&ref, &clip, s, o);
+
     if (st == KVR_OK) {
         *doc = describe(o, &clip);
-        st = write_files(*doc, o, o->reference ? &ref : NULL, &clip);
+        st = write_files(*doc, s, o, o->reference ? &ref : NULL, &clip);
     }
     if (st == KVR_OK)
-        st = score_all(*doc, &ref, &clip, &truth, o->given);
+        st = score_all(*doc, &ref, &clip, &s->truth, o->given);
     clip_free(&ref);
     clip_free(&clip);
-    kvr_truth_close(&truth);
     return st;
 }
 
@@ -292,25 +339,47 @@ static void print_text(const json_t *doc)
                json_string_value(json_object_get(doc, "reference_frames_file")));
 }
 
-/* Refused before gigabytes of weights are read or drawn. */
-static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, const char *dir,
-                                  const struct generate_opts *o)
+static enum kvr_status check_counts(const struct generate_opts *o, const struct kvr_model_config *c)
+{
+    const int chunk = c->frames_per_chunk;
+
+    KVR_TRY(kvr_cli_whole_chunks("generate", "--frames", o->frames, chunk));
+    KVR_TRY(kvr_cli_whole_chunks("generate", "--given", o->given, chunk));
+    if (o->given >= o->frames)
+        return kvr_fail(KVR_EINVAL, "generate: --given %d: must be less than --frames %d", o->given,
+                        o->frames);
+    return kvr_cli_window("generate", o->window, chunk);
+}
+
+/* Options are checked against the config before gigabytes of weights are read. */
+static enum kvr_status check_model(const struct generate_opts *o, const struct kvr_model_config *c,
+                                   const char *dir)
+{
+    KVR_TRY(kvr_wan_check(c, dir, o->image));
+    if ((o->truth || o->given) && !c->latent_is_rgb)
+        return kvr_fail(KVR_EUNSUPPORTED, "generate: --truth, --given: only models of RGB latents "
+                                          "continue frames; --image gives a "
+                                          "first frame");
+    if (o->embedding && c->latent_is_rgb)
+        return kvr_fail(KVR_EINVAL, "generate: --embedding %s: this model reads the prompt's words",
+                        o->embedding);
+    return check_counts(o, c);
+}
+
+static enum kvr_status open_model(struct studio *s, const struct generate_opts *o)
 {
     struct kvr_model_use use = { .schedule = o->schedule, .sampler = o->sampler, .lora = o->lora };
     struct kvr_model_config c;
     char path[MAX_PATH + 16];
-    bool seen;
+    enum kvr_status st;
 
     KVR_TRY(kvr_compute_parse(o->compute, &use.compute));
-    snprintf(path, sizeof path, "%s/config.json", dir);
+    snprintf(path, sizeof path, "%s/config.json", s->dir);
     KVR_TRY(kvr_model_config_read(&c, path));
-    seen = c.latent_is_rgb;
+    st = check_model(o, &c, s->dir);
     kvr_model_config_free(&c);
-    return seen ? kvr_model_open_as(m, dev, dir, &use)
-                : kvr_fail(KVR_EUNSUPPORTED,
-                           "generate: %s: its latents are not RGB and need a decoder; use `kvreel "
-                           "run`, which measures cost and decodes if a decoder is present",
-                           dir);
+    KVR_TRY(st);
+    return kvr_model_open_as(&s->model, s->dev, s->dir, &use);
 }
 
 /* A word that the grammar takes and the model has never seen gives a picture of nothing much: that
@@ -334,24 +403,31 @@ static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const ch
     return KVR_OK;
 }
 
-static enum kvr_status check_counts(const struct generate_opts *o, const struct kvr_model_config *c)
+/* What the rollouts begin with: words and frames, or embeddings and a first frame. */
+static enum kvr_status open_input(struct studio *s, const struct generate_opts *o)
 {
-    const int chunk = c->frames_per_chunk;
+    const struct kvr_model_config *c = kvr_model_config(s->model);
+    const struct kvr_wan_source from = { .prompt = o->prompt,
+                                         .embedding = o->embedding,
+                                         .name = o->name,
+                                         .image = o->image,
+                                         .device = o->device,
+                                         .out = o->out,
+                                         .n_chunks = o->frames / c->frames_per_chunk };
 
-    KVR_TRY(kvr_cli_whole_chunks("generate", "--frames", o->frames, chunk));
-    KVR_TRY(kvr_cli_whole_chunks("generate", "--given", o->given, chunk));
-    if (o->given >= o->frames)
-        return kvr_fail(KVR_EINVAL, "generate: --given %d: must be less than --frames %d", o->given,
-                        o->frames);
-    return kvr_cli_window("generate", o->window, chunk);
+    s->fps = o->fps ? o->fps : c->latent_is_rgb ? 8 : 16;
+    s->scale = o->scale ? o->scale : c->latent_is_rgb ? 6 : 1;
+    if (!c->latent_is_rgb)
+        return kvr_wan_input_open(&s->wan, &from, s->dev, s->model, s->dir);
+    KVR_TRY(look_at_prompt(c, s->dir, o->prompt, o->frames));
+    return open_truth(&s->truth, o, c);
 }
 
 static int run(const struct kvr_call *call)
 {
     const struct generate_opts *o = call->opts;
-    struct kvr_dev *dev = NULL;
-    struct kvr_model *model = NULL;
     char dir[MAX_PATH];
+    struct studio s = { .dir = dir };
     json_t *doc = NULL;
     enum kvr_status st = KVR_OK;
     int code;
@@ -361,22 +437,24 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
     if (st == KVR_OK)
-        st = kvr_dev_open_named(&dev, o->device);
+        st = kvr_dev_open_named(&s.dev, o->device);
     if (st == KVR_OK)
-        st = open_model(&model, dev, dir, o);
+        st = open_model(&s, o);
     if (st == KVR_OK)
-        st = check_counts(o, kvr_model_config(model));
+        st = open_input(&s, o);
     if (st == KVR_OK)
-        st = look_at_prompt(kvr_model_config(model), dir, o->prompt, o->frames);
+        st = generate(&doc, o, &s);
     if (st == KVR_OK)
-        st = generate(&doc, o, dev, model);
-    if (st == KVR_OK)
-        json_object_set_new(doc, "device", json_string(kvr_dev_name(dev)));
+        json_object_set_new(doc, "device", json_string(kvr_dev_name(s.dev)));
     if (st == KVR_OK)
         json_object_set_new(doc, "compute", json_string(o->compute));
+    if (st == KVR_OK && o->image)
+        json_object_set_new(doc, "image", json_string(o->image));
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
-    kvr_model_close(&model);
-    kvr_dev_close(&dev);
+    kvr_truth_close(&s.truth);
+    kvr_wan_input_close(&s.wan);
+    kvr_model_close(&s.model);
+    kvr_dev_close(&s.dev);
     if (st == KVR_OK && o->json)
         return kvr_cli_json(doc, code);
     if (st == KVR_OK)
@@ -416,10 +494,16 @@ static const struct kvr_arg args[] = {
                  "tensor in that file"),
     KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
                 "given latent frames, whole chunks; the rest is the truth"),
-    KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "8", 1, 240,
-                "frames per second of the MP4"),
-    KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "6", 1, 64,
-                "integer upscaling of the MP4"),
+    KVR_ARG_TEXT(struct generate_opts, image, "image", 0, "FILE", NULL,
+                 "first frame, of the video's size (models of Wan 2.2's latents)"),
+    KVR_ARG_TEXT(struct generate_opts, embedding, "embedding", 0, "FILE", NULL,
+                 "embedding of the prompt (`kvreel embed`), in place of the model's text encoder"),
+    KVR_ARG_TEXT(struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
+                 "tensor in that file; NAME.1, NAME.2, ... for the shots of a prompt"),
+    KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "0", 0, 240,
+                "frames per second of the MP4; 0: 8, of decoded latents 16"),
+    KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "0", 0, 64,
+                "integer upscaling of the MP4; 0: 6, of decoded latents 1"),
     KVR_ARG_INT(struct generate_opts, columns, "columns", 0, "N", "8", 1, 64,
                 "frames per row of the contact sheet"),
     KVR_ARG_FLAG(struct generate_opts, json, "json", 0, "print JSON"),
@@ -436,7 +520,9 @@ const struct kvr_command kvr_command_generate = {
         "  kvreel generate -m RTN_INT2 --reference -p 'a large green square drifts left'\n"
         "  kvreel generate -m RTN_INT4 -O group=32 --seed 7 -p 'a large white ring orbits'\n"
         "  kvreel generate --truth models/nano/truth.safetensors --tensor ct03 --given 6 -p 'a "
-        "large cyan ring orbits over a checkered red background'\n",
+        "large cyan ring orbits over a checkered red background'\n"
+        "  kvreel generate --model longlive-2 -n 32 --image dog.png -p 'the dog runs across the "
+        "grass'\n",
     .args = args,
     .opts_size = sizeof(struct generate_opts),
     .max_words = 0,

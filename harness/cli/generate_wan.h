@@ -1,0 +1,40 @@
+/* generate_wan.h - what `kvreel generate` reads for a model of Wan's latents: prompt embeddings and a first frame.
+ *
+ *     struct kvr_wan_input in;
+ *     KVR_TRY(kvr_wan_input_open(&in, &from, dev, model, dir));
+ *     req.embedding = in.embedding; req.n_embeddings = in.n_embeddings; req.first = in.first;
+ *     ... kvr_rollout_run(...) ...
+ *     kvr_wan_input_close(&in); */
+#ifndef KVR_CLI_GENERATE_WAN_H
+#define KVR_CLI_GENERATE_WAN_H
+
+#include "harness/engine/model.h"
+
+struct kvr_wan_source {
+    const char *prompt;    /* one text, or shots (workload/shots.h) */
+    const char *embedding; /* a pack; NULL: the folder's text encoder reads the prompt */
+    const char *name;      /* tensor in the pack; NAME.1, NAME.2, ... of several shots */
+    const char *image;     /* the first frame; NULL: it is generated */
+    const char *device;    /* of the text encoder, by name */
+    const char *out;       /* folder that gets prompt.safetensors, the encoded prompt */
+    int n_chunks;
+};
+
+struct kvr_wan_input {
+    float *embedding; /* [n_embeddings, text_len, text_dim] */
+    int n_embeddings;
+    float *first; /* [frame_elems]; NULL: no image */
+};
+
+/* KVR_ENOTFOUND: neither a pack nor a text encoder. The image is encoded on a device of its own, freed before
+ * the return. On failure there is nothing to close. */
+enum kvr_status kvr_wan_input_open(struct kvr_wan_input *in, const struct kvr_wan_source *from,
+                                   const struct kvr_dev *dev, const struct kvr_model *model,
+                                   const char *dir);
+void kvr_wan_input_close(struct kvr_wan_input *in); /* accepts {0} */
+
+/* KVR_EUNSUPPORTED: latents that are not RGB, and no decoder in `dir`; KVR_EINVAL: an image of another size.
+ * `image` may be NULL. Reads no weights. */
+enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir, const char *image);
+
+#endif
