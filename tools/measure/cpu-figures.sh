@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # cpu-figures.sh - the tables of docs/cpu-figures.md, from runs of this build on this machine.
 #
-#     tools/measure/cpu-figures.sh BUILD/kvreel >docs/cpu-figures.md
+#     tools/measure/cpu-figures.sh BUILD/kvreel [docs/cpu-figures.md]
 #     VARIANTS='avx2' THREADS='1' ROUNDS=9 SHAPE=768x9984x12x128 tools/measure/cpu-figures.sh ...
+#
+# Without a page the tables go to standard output. Sections of the page that this script does not
+# write, such as those of other machines, stay at its end.
 #
 # Every figure is a same-run ratio with the reference named above its table; the machine should have
 # nothing else to do (the load stands above each table). About ten minutes on two cores.
 set -euo pipefail
 
-kvreel=$1
+kvreel=$1 page=${2:-}
 best=$("$kvreel" version --json | sed -n 's/.*"variant": *"\([a-z0-9_]*\)".*/\1/p')
 variants=${VARIANTS:-avx2 ${best:-vnni}}
 threads=${THREADS:-1 2}
@@ -17,6 +20,7 @@ shape=${SHAPE:-1560x14040x4x128}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export OMP_WAIT_POLICY=passive
+[ -z "$page" ] || exec >"$dir/page"
 
 # One run: NAME VARIANT THREADS words...; rows "name|reference<TAB>ratio (median unit)".
 measure() {
@@ -135,3 +139,15 @@ grep INT4 "$dir/codec.all" | awk -F'\t' '
             print line
         }
     }'
+
+# A section is a heading of level two and what follows it.
+if [ -n "$page" ]; then
+    if [ -e "$page" ]; then
+        awk 'FNR == NR { if (/^## /) written[$0] = 1; next }
+             /^## / { keep = !($0 in written); if (keep) print "" }
+             keep && (!/^$/ || held) { print }
+             { held = keep }' "$dir/page" "$page" | cat -s >"$dir/kept"
+        cat "$dir/kept" >>"$dir/page"
+    fi
+    cp "$dir/page" "$page"
+fi

@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "methods/codecs/grid/grid.h"
+#include "methods/codecs/grid/grid_kernels.h"
 #include "methods/codecs/outliers/outlier_kernels.h"
 #include "methods/codecs/outliers/outliers_cuda.h"
 
@@ -189,6 +189,16 @@ static struct found none_found(struct run r, float bound, float *scratch)
                            .all = true };
 }
 
+/* Prefetches the span after the one at e; the widening that follows does nothing but wait. */
+static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
+{
+    const size_t size = x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
+    const int64_t next = e + SPAN, n = end - next < SPAN ? end - next : SPAN;
+
+    if (n > 0)
+        kvr_grid_fetch((const char *)x->p + (size_t)next * size, (size_t)n * size);
+}
+
 /* Reads a piece once for its moments and for candidates: elements beyond half of the bound
  * estimated from its first span. */
 static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
@@ -200,8 +210,10 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
 
     for (int64_t e = r.begin; e < r.end; e += SPAN) {
         const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
-        const float *some = some_values(x, e, m, spare);
+        const float *some;
 
+        fetch_next(x, e, r.end);
+        some = some_values(x, e, m, spare);
         merge(part, k->moments(some, m));
         if (e == r.begin)
             *f = none_found(r, (float)(o->sigma / 2 * sqrt(part->m2 / part->n)), scratch);
