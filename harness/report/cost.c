@@ -42,6 +42,7 @@ enum {
     LINEAR,
     CROSS,
     OTHER,
+    NOISE,
     FPS,
     FPS_MISSING = FPS + 6,
     SETTINGS,
@@ -82,6 +83,7 @@ static const struct kvr_column columns[] = {
     { .name = "linear_s", .head = "linear", .unit = "(s)", .digits = 2 },
     { .name = "cross_s", .head = "cross", .unit = "(s)", .digits = 2 },
     { .name = "other_s", .head = "other", .unit = "(s)", .digits = 2 },
+    { .name = "noise_s", .head = "noise", .unit = "(s)", .digits = 2 },
     { .name = "fps_transformer", .head = "transformer alone", .unit = "(frames/s)", .digits = 2 },
     { .name = "fps_vae", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
     { .name = "fps_taehv", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
@@ -210,7 +212,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
 {
     static const char bf16[] = "BF16", runtime[] = "runtime_s", suite[] = "moviegen";
     static const int plain[] = { KV, META, SCRATCH, WEIGHTS, ACT, IO };
-    static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER };
+    static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER, NOISE };
     const struct kvr_table *t = c->t;
     const int at = middle(t, from, to);
     const char *name = as_published(kvr_table_text(t, at, METHOD), kvr_table_text(t, at, NAME))

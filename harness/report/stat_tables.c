@@ -656,7 +656,7 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         "coalesce(nullif(max(time_codes) OVER (PARTITION BY rollout, machine, code, method), ''), "
         "'counts'), runtime_seen_s, (SELECT sum(s.ns) FROM "
         "sample s WHERE s.cell = key AND s.kind IN ('encode', 'decode', 'attend', "
-        "'linear', 'cross', 'other', 'graph')) / 1e9 / runtime_seen_s, "
+        "'linear', 'cross', 'other', 'graph', 'noise')) / 1e9 / runtime_seen_s, "
         "(SELECT max(s.ns) / 1e9 FROM sample s WHERE s.cell = key AND s.kind = 'warmup' AND "
         "s.round = 0) FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND (%s) "
         "ORDER BY is_baseline DESC, method, prompt_id, unit, repeat",

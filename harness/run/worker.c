@@ -199,6 +199,8 @@ static json_t *samples_json(const struct kvr_rollout_result *r)
                           "linear", (json_int_t)r->dit.linear_ns, "cross",
                           (json_int_t)r->dit.cross_ns, "other", (json_int_t)r->dit.other_ns);
 
+    if (o && r->noise_ns)
+        json_object_set_new(o, "noise", json_integer(r->noise_ns));
     if (o && r->dit.graph_ns)
         json_object_set_new(o, "graph", json_integer(r->dit.graph_ns));
     return o;

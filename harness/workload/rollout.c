@@ -380,6 +380,24 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     return open_cache(r, scheme);
 }
 
+/* The sampler's noise, drawn by the host while the device waits, and the time that it takes. */
+struct drawn_noise {
+    struct kvr_noise noise;
+    int64_t ns;
+};
+
+static enum kvr_status draw_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
+                                  int64_t frame_elems, float *dst)
+{
+    struct drawn_noise *d = ctx;
+    const int64_t start = kvr_now_ns();
+    const enum kvr_status st =
+        kvr_noise_moved(&d->noise, chunk, step, frame0, n_frames, frame_elems, dst);
+
+    d->ns += kvr_now_ns() - start;
+    return st;
+}
+
 static enum kvr_status generate(struct rollout *r)
 {
     struct kvr_sample_hooks hooks = {
@@ -396,13 +414,15 @@ static enum kvr_status generate(struct rollout *r)
         .last_step = r->last_step,
     };
     struct kvr_rollout_result *out = r->out;
-    struct kvr_noise noise = { r->req->seed, r->req->jitter_draw, r->req->jitter_magnitude };
+    struct drawn_noise drawn = { .noise = { r->req->seed, r->req->jitter_draw,
+                                            r->req->jitter_magnitude } };
     enum kvr_status st;
 
     r->t0_ns = kvr_now_ns();
-    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_moved, &noise, &hooks,
+    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, draw_noise, &drawn, &hooks,
                     out->latents);
     out->wall_ns = kvr_now_ns() - r->t0_ns;
+    out->noise_ns = drawn.ns;
     kvr_dit_graph_counts(r->dit, &out->graphs);
     kvr_dit_reuse_counts(r->dit, &out->reuse);
     kvr_cache_bytes(r->cache, &out->bytes);

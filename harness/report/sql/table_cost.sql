@@ -14,7 +14,8 @@ s AS (SELECT cell,
     max(ns) FILTER (WHERE kind = 'attend') / 1e9 AS attend,
     max(ns) FILTER (WHERE kind = 'linear') / 1e9 AS linear,
     max(ns) FILTER (WHERE kind = 'cross') / 1e9 AS "cross",
-    max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other
+    max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other,
+    max(ns) FILTER (WHERE kind = 'noise') / 1e9 AS noise
   FROM sample WHERE round = 0 GROUP BY cell)
 SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
   w.device_bytes, w.nvml_bytes, w.context_bytes, w.beyond_bytes,
@@ -23,7 +24,7 @@ SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
     ELSE printf('%.1f %% of NVML is in neither: modules, workspaces of libraries', 100.0 * w.beyond_bytes / w.nvml_bytes) END,
   m.kv, m.meta, m.scratch, m.weights, m.act, m.io,
   w.runtime_s, iif(w.runtime_s IS NULL, w.runtime_seen_s, NULL), w.time_codes,
-  s.encode, s.decode, s.attend, s.linear, s."cross", s.other,
+  s.encode, s.decode, s.attend, s.linear, s."cross", s.other, s.noise,
   w.fps_transformer, w.fps_vae, w.fps_taehv,
   iif(w.fps_transformer IS NULL, w.fps_transformer_seen, NULL),
   iif(w.fps_vae IS NULL, w.fps_vae_seen, NULL), iif(w.fps_taehv IS NULL, w.fps_taehv_seen, NULL),
