@@ -188,13 +188,21 @@ static bool is_narrow(const struct chain *k)
            (!along && k->c->rotate_compute == KVR_COMPUTE_F32 && (d == 64 || d == 128));
 }
 
+/* Where the replaced elements of each row of the last tile ended: tiles follow one another along
+ * the rows, so the next one continues there. One per thread. */
+struct ends {
+    int64_t t0, c;
+    int64_t at[MAX_TILE_TOKENS];
+};
+
 /* The tile's BF16 values, a copy in `spare` if some are replaced. False if a replacement is no
  * BF16 number. */
 static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *spare,
-                        struct kvr_narrow_rows *out)
+                        struct ends *ends, struct kvr_narrow_rows *out)
 {
     const struct kvr_instead *instead = k->instead;
     const size_t width = (size_t)w->width;
+    const bool follows = ends->t0 == w->t0 && ends->c <= w->c0;
     int64_t i = 0;
 
     *out = (struct kvr_narrow_rows){ .x = (const kvr_bf16 *)(const void *)given_at(k, w->t0, w->c0),
@@ -203,12 +211,13 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *s
                                      .c0 = w->c0 };
     if (!instead->n)
         return true;
+    ends->t0 = -1; /* unless all rows are done */
     for (int64_t t = w->t0; t < w->end; t++) {
         const int64_t first = t * k->block[0].channels + w->c0;
         kvr_bf16 *row = spare + (t - w->t0) * w->width;
 
         memcpy(row, given_at(k, t, w->c0), width * sizeof *row);
-        i = first_from(instead, i, first);
+        i = first_from(instead, follows ? ends->at[t - w->t0] : i, first);
         for (; i < instead->n && instead->at[i] < first + w->width; i++) {
             const uint32_t bits = kvr_f32_bits(instead->value[i]);
 
@@ -216,7 +225,10 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *s
                 return false;
             row[instead->at[i] - first] = (kvr_bf16)(bits >> 16);
         }
+        ends->at[t - w->t0] = i;
     }
+    ends->t0 = w->t0;
+    ends->c = w->c0 + w->width;
     out->x = spare;
     out->stride = w->width;
     return true;
@@ -224,7 +236,7 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *s
 
 /* Encodes channels of the tile from the left, straight from BF16; returns how many. */
 static int64_t encode_narrow(const struct chain *k, const struct tile *w, const struct tile *next,
-                             kvr_bf16 *spare)
+                             kvr_bf16 *spare, struct ends *ends)
 {
     const struct kvr_grid_block *b = &k->block[0], *second = k->c->n > 1 ? &k->block[1] : NULL;
     const bool along = b->grid.axis == KVR_AXIS_TOKEN;
@@ -235,7 +247,7 @@ static int64_t encode_narrow(const struct chain *k, const struct tile *w, const 
     struct kvr_narrow_rows rows;
 
     if (w->end > b->n_tok || (along ? n % (8 / b->grid.bits) : n != KVR_NARROW_TOKENS) ||
-        !narrow_tile(k, w, spare, &rows))
+        !narrow_tile(k, w, spare, ends, &rows))
         return 0;
     rows.soon = &soon;
     if (along)
@@ -267,14 +279,14 @@ static void encode_wide(const struct chain *k, const struct tile *w, const struc
 }
 
 static void encode_tile(const struct chain *k, const struct tile *w, const struct tile *next,
-                        float *tile)
+                        float *tile, struct ends *ends)
 {
     struct tile rest = *w;
     /* What a narrow kernel leaves is coded in spans, or heads, by the general ones. */
     const int64_t d = k->c->job[0].shape.head_dim, span = k->c->rotate ? d : KVR_GRID_STRIP / 8;
 
     while (k->narrow && rest.width > 0) {
-        const int64_t done = encode_narrow(k, &rest, next, (kvr_bf16 *)(void *)tile);
+        const int64_t done = encode_narrow(k, &rest, next, (kvr_bf16 *)(void *)tile, ends);
         struct tile piece;
 
         rest.c0 += done;
@@ -332,11 +344,16 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
     across = (k.block[0].channels + k.tile.width - 1) / k.tile.width;
     tile = k.tile.tokens * k.tile.width;
     k.narrow = is_narrow(&k) ? kvr_grid_narrow() : NULL;
-#pragma omp parallel for schedule(static) num_threads(threads_of())
-    for (int64_t i = 0; i < down * across; i++) {
-        const struct tile w = tile_at(&k, i), next = tile_at(&k, i + 1);
+#pragma omp parallel num_threads(threads_of())
+    {
+        struct ends ends = { .t0 = -1 };
 
-        encode_tile(&k, &w, i + 1 < down * across ? &next : NULL,
-                    work + omp_get_thread_num() * tile);
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < down * across; i++) {
+            const struct tile w = tile_at(&k, i), next = tile_at(&k, i + 1);
+
+            encode_tile(&k, &w, i + 1 < down * across ? &next : NULL,
+                        work + omp_get_thread_num() * tile, &ends);
+        }
     }
 }
