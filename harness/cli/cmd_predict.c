@@ -6,6 +6,7 @@
 #include "harness/core/infile.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
+#include "harness/engine/vae/encoder.h"
 #include "harness/plan/find.h"
 #include "harness/plan/geometry.h"
 #include "harness/plan/resources.h"
@@ -13,7 +14,7 @@
 struct predict_opts {
     const char *method, *geometry, *path, *as_stored, *device, *compute, *size, *decoder;
     int frames, layers, window;
-    bool json;
+    bool json, image;
     struct kvr_arg_list set;
 };
 
@@ -159,6 +160,28 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
     return KVR_OK;
 }
 
+enum { ENCODER_THREADS = 16 }; /* of a CPU: scores of some queries each */
+
+/* The encoder of a first frame, into the phases. */
+static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c)
+{
+    struct kvr_vae_encoder_cost cost;
+
+    if (!c || c->latent_is_rgb || c->is_lm ||
+        !kvr_vae_encoder_cost(c->in_dim, c->latent_h, c->latent_w, ENCODER_THREADS, &cost))
+        return kvr_fail(KVR_EUNSUPPORTED, "predict: --image: only models of Wan 2.2's latents (48 "
+                                          "channels, as wan-5b) take a first "
+                                          "frame from an image");
+    return json_object_set_new(json_object_get(doc, "phases"), "image",
+                               json_pack("{s:o, s:o, s:o, s:f}", "activation_bytes",
+                                         bytes_json(cost.frames + cost.scores), "layer_bytes",
+                                         bytes_json(cost.layer), "memory_bytes",
+                                         bytes_json(cost.frames + cost.scores + cost.layer), "flop",
+                                         cost.flop))
+               ? kvr_fail(KVR_ENOMEM, "predict: no memory")
+               : KVR_OK;
+}
+
 static double number(const json_t *doc, const char *key)
 {
     return json_number_value(json_object_get(doc, key));
@@ -195,6 +218,7 @@ static void print_phases(const json_t *phases)
     const json_t *text_part = json_object_get(phases, "text");
     const json_t *network = json_object_get(phases, "network");
     const json_t *decoder = json_object_get(phases, "decoder");
+    const json_t *image = json_object_get(phases, "image");
 
     printf("\n"
            "from prompt to %.0f frames of %.0fx%.0f, phases run one after another\n",
@@ -203,6 +227,11 @@ static void print_phases(const json_t *phases)
         printf("  text encoder  %8.4f GiB, file %.4f; %.3g TFLOP per prompt, once\n",
                number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
                number(text_part, "flop") * 1e-12);
+    if (image)
+        printf("  image encoder %8.4f GiB, %.4f of them weights of its largest layer; %.3g TFLOP, "
+               "once\n",
+               number(image, "memory_bytes") / GiB, number(image, "layer_bytes") / GiB,
+               number(image, "flop") * 1e-12);
     printf("  network       %8.4f GiB with %.4f of activations; %.4g TFLOP, window %.0f\n",
            number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
            number(network, "flop") * 1e-12, number(network, "window"));
@@ -329,6 +358,8 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
         *doc = prediction_json(*scheme, &geo, o, &p);
         st = *doc ? add_phases(*doc, known ? &config : NULL, &p, o)
                   : kvr_fail(KVR_ENOMEM, "predict: no memory");
+        if (st == KVR_OK && o->image)
+            st = add_image(*doc, known ? &config : NULL);
     }
     if (known)
         kvr_model_config_free(&config);
@@ -365,6 +396,8 @@ static const struct kvr_arg args[] = {
                 "newest latent frames attention sees (affects FLOPs); 0: all"),
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
                  "decoder of Wan's latents: vae, or the tiny taehv"),
+    KVR_ARG_FLAG(struct predict_opts, image, "image", 0,
+                 "a first frame from an image: its encoder, too"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
                 "first N layers only; 0: all"),
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),

@@ -90,3 +90,9 @@ done
 check "fused takes less scratch than staged" test "$(cat scratch.fused)" -lt "$(cat scratch.staged)"
 check "decoded takes as much as dense" test "$(cat scratch.decoded)" -eq "$(cat scratch.dense)"
 check "dense takes more" test "$(cat scratch.dense)" -gt "$(cat scratch.staged)"
+
+exits 0 "a first frame from an image" predict -m BF16 --geometry wan-5b --image --json
+json "adds its encoder: frames of 352x640x160 and the largest layer" \
+    '.phases.image | .activation_bytes > 576716800 and .layer_bytes == 44236800 and .memory_bytes == .activation_bytes + .layer_bytes'
+exits 2 "a model without that encoder" predict -m BF16 --geometry wan-1.3b --frames 21 --image
+says "is told which have one" "only models of Wan 2.2's latents"

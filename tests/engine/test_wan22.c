@@ -14,6 +14,7 @@
 #include "harness/engine/sampler.h"
 #include "harness/engine/unipc.h"
 #include "harness/engine/vae/check_vae.h"
+#include "harness/engine/vae/encoder.h"
 #include "tests/suite.h"
 #include "tests/tiny_model.h"
 
@@ -642,6 +643,31 @@ END_TEST
 
 /* ---- a first frame ------------------------------------------------------------------------- */
 
+/* The encoder's frames are those predicted, to the byte; of Wan's own size by its layers' shapes: 640 x 640 x 27
+ * weights, and the frame of 352 x 640 x 160. */
+START_TEST(memory_of_the_encoder)
+{
+    struct kvr_vae_encoder_cost cost;
+    struct kvr_mem_stats mem;
+    struct kvr_dev *dev;
+    float *x = calloc(48 * 80 * 3, sizeof *x), z[48 * 3 * 5];
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_vae_encode_frame(dev, "tests/fixtures/wan22/Wan2.2_VAE.pth", 3, 5, x, z) ==
+                      KVR_OK,
+                  "%s", kvr_error());
+    kvr_mem_stats(dev, &mem);
+    kvr_vae_encoder_cost_of(3, 3, 5, 1, &cost);
+    ck_assert_uint_eq(mem.tag_peak[KVR_MEM_ACT], cost.frames);
+    kvr_dev_close(&dev);
+    free(x);
+    ck_assert(!kvr_vae_encoder_cost(16, 60, 104, 1, &cost));
+    ck_assert(kvr_vae_encoder_cost(48, 44, 80, 1, &cost));
+    ck_assert_uint_eq(cost.layer, (size_t)640 * 640 * 27 * sizeof(float));
+    ck_assert_uint_eq(cost.frames, (size_t)4 * 352 * 640 * 160 * sizeof(float));
+}
+END_TEST
+
 struct first {
     float frame[CHUNK / 2];
     float seen[2]; /* largest difference from it of x0's frame 0, of frame 1 */
@@ -702,6 +728,7 @@ int main(void)
     tcase_add_test(tc, an_adapter_is_part_of_the_hash);
     tcase_add_test(tc, a_first_frame_is_kept);
     tcase_add_loop_test(tc, the_recorded_network_agrees, 0, 3); /* emulated: the small one */
+    tcase_add_test(tc, memory_of_the_encoder);
     tcase_add_loop_test(tc, a_sink_of_part_of_a_chunk, 0, 2);
     tcase_add_loop_test(tc, the_recorded_vae_agrees, 0, 4);
     suite_add_tcase(s, tc);

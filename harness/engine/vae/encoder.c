@@ -12,7 +12,15 @@
 #include "harness/engine/vae/vae_layout.h"
 #include "harness/engine/vae/vae_ops.h"
 
-enum { LEVELS = 4, CHANNELS = 48, PIXELS = 12, SCALE = 16, NAME_LEN = 80, MAX_THREADS = 64 };
+enum {
+    LEVELS = 4,
+    BASE = 160,
+    CHANNELS = 48,
+    PIXELS = 12,
+    SCALE = 16,
+    NAME_LEN = 80,
+    MAX_THREADS = 64
+};
 
 /* Channels in units of the base width. */
 static const struct level {
@@ -214,6 +222,54 @@ static enum kvr_status make_buffers(struct encoder *e)
         &e->scores, e->dev, KVR_MEM_SCRATCH,
         (size_t)e->own->score_floats(e->n_threads, pixels(e, LEVELS - 1), 4 * e->base) *
             sizeof(float));
+}
+
+static double layer_flop(const struct encoder *e, int level, int in, int out, int kernel)
+{
+    return 2.0 * (double)pixels(e, level) * in * out * kernel * kernel;
+}
+
+static double block_flop(const struct encoder *e, int level, int in, int out)
+{
+    const double both = layer_flop(e, level, in, out, 3) + layer_flop(e, level, out, out, 3);
+
+    return both + (in == out ? 0 : layer_flop(e, level, in, out, 1));
+}
+
+void kvr_vae_encoder_cost_of(int base, int latent_h, int latent_w, int n_threads,
+                             struct kvr_vae_encoder_cost *out)
+{
+    const struct encoder e = { .base = base, .h = latent_h, .w = latent_w };
+    const int top = 4 * base, last = LEVELS - 1;
+    const int64_t n = pixels(&e, last);
+    const int64_t scores = kvr_vae_ops_cpu.score_floats(n_threads, n, top);
+    const size_t square = (size_t)(top > 2 * CHANNELS ? top : 2 * CHANNELS) * (size_t)top * 27;
+    double flop = layer_flop(&e, 0, PIXELS, base, 3);
+
+    for (int i = 0; i < LEVELS; i++) {
+        const int in = levels[i].in * base, wide = levels[i].out * base;
+
+        flop += block_flop(&e, i, in, wide) + block_flop(&e, i, wide, wide);
+        flop += i < last ? layer_flop(&e, i, wide, wide, 3) : 0;
+    }
+    flop += 2 * block_flop(&e, last, top, top) + layer_flop(&e, last, top, 4 * top, 1);
+    flop += 4.0 * (double)n * (double)n * top;
+    flop += layer_flop(&e, last, top, 2 * CHANNELS, 3) +
+            layer_flop(&e, last, 2 * CHANNELS, 2 * CHANNELS, 1);
+    *out = (struct kvr_vae_encoder_cost){ .frames = (size_t)(4 * most_floats(&e)) * sizeof(float),
+                                          .scores = (size_t)scores * sizeof(float),
+                                          .layer = square * sizeof(float),
+                                          .flop = flop };
+}
+
+bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_threads,
+                          struct kvr_vae_encoder_cost *out)
+{
+    *out = (struct kvr_vae_encoder_cost){ 0 };
+    if (channels != CHANNELS)
+        return false;
+    kvr_vae_encoder_cost_of(BASE, latent_h, latent_w, n_threads, out);
+    return true;
 }
 
 static enum kvr_status find_base(struct encoder *e)

@@ -20,6 +20,19 @@
 enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int latent_h,
                                      int latent_w, const float *image, float *z);
 
+/* What one image takes with the base width of Wan's own file (160). Layers' weights are held one at a time. */
+struct kvr_vae_encoder_cost {
+    size_t frames, scores; /* activations; the attention's scores of n_threads */
+    size_t layer;          /* weights of the largest layer */
+    double flop;           /* products with frames before the first, all zeros, are not counted */
+};
+/* false: latents of so many channels have no encoder here. */
+bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_threads,
+                          struct kvr_vae_encoder_cost *out);
+/* Of another base width. */
+void kvr_vae_encoder_cost_of(int base, int latent_h, int latent_w, int n_threads,
+                             struct kvr_vae_encoder_cost *out);
+
 /* Pixels of a side that one latent covers; 0: latents of so many channels have no encoder here. */
 int kvr_vae_encoder_scale(int channels);
 
