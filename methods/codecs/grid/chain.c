@@ -304,9 +304,13 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
         encode_wide(k, &rest, next, tile);
 }
 
-static int threads_of(void)
+/* A small block is coded before a second thread has woken up. */
+static int threads_of(const struct kvr_grid_chain *c)
 {
-    return omp_in_parallel() ? 1 : omp_get_max_threads();
+    const struct kvr_block_shape *s = &c->job[0].shape;
+    const bool alone = s->n_tok * s->n_heads * s->head_dim < KVR_CODE_ALONE;
+
+    return alone || omp_in_parallel() ? 1 : omp_get_max_threads();
 }
 
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c)
@@ -317,7 +321,7 @@ int64_t kvr_chain_scratch(const struct kvr_grid_chain *c)
 
     if (!tile_of(c, &tile))
         return 0;
-    const int64_t n = threads_of() * tile.tokens * tile.width;
+    const int64_t n = threads_of(c) * tile.tokens * tile.width;
 
     return n <= s->n_tok * channels ? n : 0;
 }
@@ -344,7 +348,7 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
     across = (k.block[0].channels + k.tile.width - 1) / k.tile.width;
     tile = k.tile.tokens * k.tile.width;
     k.narrow = is_narrow(&k) ? kvr_grid_narrow() : NULL;
-#pragma omp parallel num_threads(threads_of())
+#pragma omp parallel num_threads(threads_of(c))
     {
         struct ends ends = { .t0 = -1 };
 

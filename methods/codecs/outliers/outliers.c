@@ -460,7 +460,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
 
     *instead = (struct kvr_instead){ 0 };
     KVR_TRY(check_size(n));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= KVR_CODE_ALONE)
     for (int i = 0; i < PIECES; i++)
         look_at_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
     bound = bound_of(job, part);
