@@ -147,41 +147,6 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struc
     return KVR_OK;
 }
 
-/* The i-th shipped reading of all methods; NULL behind the last. */
-static const struct kvr_shipped *shipped_at(int i, const struct kvr_method **m)
-{
-    for (int k = 0; (*m = kvr_method_at(k)) != NULL; k++)
-        for (int r = 0; r < KVR_MAX_SHIPPED && (*m)->shipped[r].project; r++)
-            if (i-- == 0)
-                return &(*m)->shipped[r];
-    return NULL;
-}
-
-/* "* `A@project`, `B@project` (source): text", once for the readings that share it. */
-static void put_shipped(FILE *to, int i)
-{
-    const struct kvr_method *m;
-    const struct kvr_shipped *wanted = shipped_at(i, &m), *s;
-    int n = 0;
-
-    for (int j = 0; (s = shipped_at(j, &m)) != NULL; j++)
-        if (strcmp(s->differs, wanted->differs) == 0 && strcmp(s->source, wanted->source) == 0) {
-            if (j < i)
-                return;
-            fprintf(to, "%s`%s@%s`", n++ ? ", " : "* ", m->name, s->project);
-        }
-    fprintf(to, " (%s): %s\n", wanted->source, wanted->differs);
-}
-
-static void put_readings(FILE *to)
-{
-    const struct kvr_method *m;
-
-    fprintf(to, "\nWhat each project's reading changes:\n\n");
-    for (int i = 0; shipped_at(i, &m); i++)
-        put_shipped(to, i);
-}
-
 /* The rows of the study, or all others. */
 static enum kvr_status put_table(FILE *to, bool study, const struct pieces *all)
 {
@@ -205,6 +170,5 @@ enum kvr_status kvr_catalogue_write(FILE *to)
     for (int i = 0; i < all.n; i++)
         fprintf(to, "* %c: %.*s\n", 'a' + i, (int)all.piece[i].n, all.piece[i].text);
     KVR_TRY(put_table(to, false, &all));
-    put_readings(to);
     return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
 }
