@@ -277,7 +277,7 @@ static bool same_bytes(const struct kvr_buf *a, const struct kvr_buf *b)
 /* Large enough that several threads have something to do, decoding included. */
 START_TEST(threads_change_nothing)
 {
-    const struct kvr_block_shape s = { 700, 4, 64 };
+    const struct kvr_block_shape s = { 1100, 4, 64 };
     const size_t n = elements(&s);
     const int before = omp_get_max_threads();
     struct kvr_dev *dev = open_dev();

@@ -278,7 +278,7 @@ END_TEST
 
 START_TEST(same_bytes_for_any_thread_count)
 {
-    const struct kvr_block_shape s = { 333, 3, 64 };
+    const struct kvr_block_shape s = { 1400, 3, 64 };
     const size_t n = elements(&s);
     const int before = omp_get_max_threads();
     struct kvr_dev *dev = open_dev();
