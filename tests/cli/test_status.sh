@@ -43,6 +43,16 @@ check "needs no note" bash -c "! grep -q 'NOT ALL' '$out'"
 exits 0 "and has nothing open" status --db a.db --json
 json "in its status" '.sweeps[0] | .ok == 5 and .open == 0 and .excluded == 1 and .narrowed == ""'
 
+# A sweep whose cells another one has measured is listed, too.
+for m in '[BF16, RTN_INT4]' '[BF16]'; do
+    printf '%s\n' 'question: q' 'model: nano' "methods: $m" 'frames: 6' 'baselines: none' 'control: 0' \
+        'prompts: [{id: p, text: a large red disc drifts right}]' >shared.yaml
+    exits 0 "a sweep of $m" run shared.yaml --db shared.db -o out --json
+done
+json "has nothing left to run" '.ok == 0 and .done_before == 1'
+exits 0 "its status" status --db shared.db --json
+json "is that of the last run" '[.sweeps[] | select(.cells == 1 and .ok == 1 and .open == 0)] | length == 1'
+
 # Runs of one second: the later one tells, whatever their names.
 cp a.db second.db
 sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
