@@ -419,7 +419,7 @@ START_TEST(predicted_is_measured)
         for (int path = 0; kvr_path_names[path]; path++) {
             if (reading && !kvr_methods[_i]->study)
                 continue;
-            if (path == KVR_PATH_DENSE && keeps_by_head(kvr_methods[_i]->name))
+            if (kvr_path_copies((enum kvr_path)path) && keeps_by_head(kvr_methods[_i]->name))
                 continue;
             struct kvr_scheme *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
 
