@@ -264,6 +264,14 @@ static void put_list(FILE *to, const char *table, bool group, unsigned without)
     }
 }
 
+/* What a column holds where the spec omits the setting; JSON's true is 1. */
+static const char *column_default(const struct kvr_setting_row *r)
+{
+    if (r->type != KVR_SET_FLAG)
+        return r->def;
+    return strcmp(r->def, "true") == 0 ? "1" : "0";
+}
+
 /* Rarely used settings are named only if set, so that other texts stay short. */
 static void put_text(FILE *to, const char *table, unsigned without)
 {
@@ -278,7 +286,7 @@ static void put_text(FILE *to, const char *table, unsigned without)
             fprintf(to, " || ', %s ' || %s%s", r->name, table, r->column);
         else
             fprintf(to, " || iif(%s%s = %s%s%s, '', ', %s ' || %s%s)", table, r->column, quote,
-                    r->type == KVR_SET_FLAG ? "0" : r->def, quote, r->name, table, r->column);
+                    column_default(r), quote, r->name, table, r->column);
     }
 }
 
@@ -298,7 +306,7 @@ static void put_declarations(FILE *to)
             fprintf(to, "json_extract(spec, '$.%s')", r->key);
         else
             fprintf(to, "coalesce(json_extract(spec, '$.%s'), %s%s%s)", r->key, quote,
-                    r->type == KVR_SET_FLAG ? "0" : r->def, quote);
+                    column_default(r), quote);
         fprintf(to, ") STORED,\n");
     }
 }
@@ -319,7 +327,7 @@ bool kvr_setting_unsaid(const char *column, const char *text)
         const struct kvr_setting_row *r = &kvr_setting_rows[i];
 
         if (r->column && r->when != KVR_KEY_ALWAYS && strcmp(r->column, column) == 0)
-            return strcmp(text, r->type == KVR_SET_FLAG ? "0" : r->def) == 0;
+            return strcmp(text, column_default(r)) == 0;
     }
     return false;
 }

@@ -520,6 +520,14 @@ START_TEST(a_label_is_not_a_method)
 }
 END_TEST
 
+/* Another value than the setting has. */
+static long long other_number(const struct kvr_setting_row *row, const struct kvr_settings *set)
+{
+    const long long now = kvr_setting_number(set, (enum kvr_setting_id)(row - kvr_setting_rows));
+
+    return row->type == KVR_SET_FLAG ? !now : now + 1;
+}
+
 /* No mean over cells that differ in a setting, whichever row of settings.def it is. */
 START_TEST(settings_do_not_meet)
 {
@@ -537,8 +545,7 @@ START_TEST(settings_do_not_meet)
         struct kvr_row_probe probe = { "delta_a", 0, 0, -1, -1, -1, i, 1 };
 
         if (i)
-            kvr_setting_put(&set, (enum kvr_setting_id)_i,
-                            kvr_setting_number(&set, (enum kvr_setting_id)_i) + 1, "other");
+            kvr_setting_put(&set, (enum kvr_setting_id)_i, other_number(row, &set), "other");
         r.spec = make_spec(&set, "{}");
         r.nominal_bytes = 250 << i;
         r.n_probes = 1, r.probe = &probe;
@@ -814,7 +821,7 @@ START_TEST(the_lock_is_of_the_file)
     kvr_store_unlock(&fd);
     ck_assert_int_eq(link(db, hard), 0);
     ck_assert_int_eq(kvr_store_lock(&other, hard), KVR_EIO);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "2 names"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "2 hard links"));
     ck_assert_int_eq(unlink(hard), 0);
 
     f = fopen(victim, "w");
