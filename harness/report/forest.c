@@ -75,22 +75,36 @@ static enum kvr_status choose(struct forest *f)
     return KVR_OK;
 }
 
+/* "+0.031 ssim, n 16", at the right of a row. */
+static void figure_text(const struct kvr_claim *c, char *text, size_t n)
+{
+    snprintf(text, n, "%+.3g %.20s, n %d", c->figure, c->metric, c->s.n);
+}
+
+static double figure_font(const struct forest *f)
+{
+    return fmax(6.5, 0.85 * f->label);
+}
+
 /* As wide as the farthest estimate, ten margins at least and ten thousand at most. */
 static void lay_out(struct forest *f, const struct kvr_plot_style *style)
 {
     const double row = 1.25;
-    double names = 0, far = 10;
+    double names = 0, figures = 0, far = 10;
+    char text[96];
 
     f->width = 96 * (style->width_in > 0 ? style->width_in : 1000.0 / 96);
     f->font = style->font_pt > 0 ? style->font_pt : style->width_in > 0 ? 8 : 10;
     f->label = fmax(7, 0.8 * f->font);
     for (int i = 0; i < f->n; i++) {
         names = fmax(names, kvr_fig_ems(f->claim[i]->id));
+        figure_text(f->claim[i], text, sizeof text);
+        figures = fmax(figures, kvr_fig_ems(text));
         far = fmax(far, fmin(1e4, 1.3 * fabs(f->claim[i]->figure / f->claim[i]->margin)));
     }
     f->reach = place(far);
     f->left = (names + 1) * f->label * 96 / 72;
-    f->right = 14 * f->label * 96 / 72;
+    f->right = (figures + 2) * figure_font(f) * 96 / 72;
     f->top = 4.2 * f->font * 96 / 72;
     f->bottom = 4.5 * f->font * 96 / 72;
     f->height = f->top + f->bottom + f->n * row * f->label * 96 / 72;
@@ -132,19 +146,18 @@ static void put_ticks(const struct forest *f, FILE *to)
     fputs(")\n", to);
 }
 
-/* "+0.031 ssim  n 16" at the right of each row. */
 static void put_figures(const struct forest *f, FILE *to)
 {
     for (int i = 0; i < f->n; i++) {
         const struct kvr_claim *c = f->claim[i];
         char text[96];
 
-        snprintf(text, sizeof text, "%+.3g %.20s, n %d", c->figure, c->metric, c->s.n);
+        figure_text(c, text, sizeof text);
         fprintf(to, "set label %d ", i + 1);
         kvr_escape_gnuplot(to, text);
         fprintf(to,
                 " at graph 1.01, first %d left font 'sans-serif,%.3g' textcolor rgb '#666666'\n",
-                i + 1, fmax(6.5, 0.85 * f->label));
+                i + 1, figure_font(f));
     }
 }
 
