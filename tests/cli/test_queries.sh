@@ -21,7 +21,7 @@ done
 
 "$kvreel" report --list >"$work/tables"
 while read -r name _; do
-    case $name in probe* | truth | prefill | replay | variance) continue ;; esac # of probed cells, clips, texts, traces, teacher forcing
+    case $name in probe* | truth | prefill | replay | variance | scaled) continue ;; esac # of probed cells, clips, texts, traces, teacher forcing, layers
     exits 0 "table $name" report --db "$work/q.db" -t "$name" -f csv
     if [ "$name" = sensitivity ]; then # three prompts make no verdict that could be sensitive
         says "table $name is empty and says why" 'no rows: .*no two methods are separable'
