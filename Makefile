@@ -444,10 +444,11 @@ $(BUILD)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(BUILD)/l
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_LD) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(WHOLE) $(LDFLAGS) $(LDLIBS)
 
-FUZZ_TARGETS := answer config filter gguf model prompt safetensors settings shards spec suite tokens torch trace vbench
+FUZZ_TARGETS := answer config crop filter gguf model prompt safetensors settings shards spec suite tokens torch trace vbench
 # Patterns of the committed seeds. One that matches nothing fails: see fuzz-corpus.
 SEEDS_answer      := tests/fuzz/corpus/answer/*
 SEEDS_config      := configs/*.yaml tests/fuzz/corpus/config/*
+SEEDS_crop        := tests/fuzz/corpus/crop/*
 SEEDS_filter      := tests/fuzz/corpus/filter/*
 SEEDS_gguf        := tests/fixtures/gguf/*
 SEEDS_model       := models/*/config.json tests/fixtures/*/config.json
@@ -477,6 +478,7 @@ fuzz-corpus:
 PARSER_answer      := harness/run/answer.c harness/store/record.c harness/store/put.c harness/core/json.c
 PARSER_config      := harness/plan/config.c harness/plan/yaml.c harness/plan/commands.c harness/plan/rules.c \
 	harness/plan/setting_values.c harness/plan/range.c harness/plan/parts.c harness/plan/suite.c harness/core/regex.c
+PARSER_crop        := harness/files/media/crop.c
 PARSER_filter      := harness/plan/filter.c harness/core/regex.c
 PARSER_gguf        := harness/files/weights/gguf.c harness/files/weights/weight.c harness/files/weights/blocks.c
 PARSER_model       := harness/engine/model_config.c harness/engine/schedule.c harness/core/json.c

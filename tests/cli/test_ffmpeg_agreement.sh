@@ -94,3 +94,59 @@ PY
 else
     skip "display matrices" "this ffmpeg has no libx264"
 fi
+
+# --- a Matroska file's crop --------------------------------------------------------------------
+
+# crop FILE NTH TOP BOTTOM LEFT RIGHT: in place of the NTH track's colour, which is as long.
+crop() {
+    python3 - "$@" <<'PY'
+import sys
+path, nth, *sides = sys.argv[1], *map(int, sys.argv[2:])
+data = bytearray(open(path, "rb").read())
+at = data.index(bytes.fromhex("1654ae6b"))
+for _ in range(nth + 1):
+    at = data.index(bytes.fromhex("55b090"), at + 1)
+ids = 0x54BB, 0x54AA, 0x54CC, 0x54DD
+new = b"".join(i.to_bytes(2, "big") + bytes([0x81, n]) for i, n in zip(ids, sides))
+data[at:at + 19] = new + b"\xec\x81\0"
+open(path, "wb").write(data)
+PY
+}
+colour="-color_primaries bt709 -color_trc bt709 -colorspace bt709 -color_range tv -write_crc32 0"
+source="-v error -f lavfi -i testsrc2=size=64x48:rate=12 -frames:v 6"
+# shellcheck disable=SC2086
+ffmpeg $source $colour -c:v ffv1 -pix_fmt yuv444p -y tagged.mkv
+cp tagged.mkv whole.mkv
+crop whole.mkv 0 0 0 0 0
+for sides in "4 0 0 0" "0 6 0 0" "0 0 3 0" "0 0 0 8" "4 2 6 1"; do
+    read -r top bottom left right <<<"$sides"
+    cp tagged.mkv cropped.mkv
+    crop cropped.mkv 0 "$top" "$bottom" "$left" "$right"
+    ffmpeg -v error -i whole.mkv -vf "crop=$((64 - left - right)):$((48 - top - bottom)):$left:$top" -c:v ffv1 -y shown.mkv
+    exits 0 "cropped by $sides" compare shown.mkv cropped.mkv --json
+    json "is compared as it is shown" '.psnr_db == 100'
+    exits 2 "and not" compare whole.mkv cropped.mkv
+    says "with pixels that are not shown" "64x48.*test 6 of $((64 - left - right))x$((48 - top - bottom))"
+done
+cp tagged.mkv cropped.mkv
+crop cropped.mkv 0 24 24 0 0
+exits 2 "a crop that leaves nothing" compare whole.mkv cropped.mkv
+says "is refused with the file and the sides" 'cropped.mkv: its crop .24 top, 24 bottom, 0 left, 0 right. leaves nothing of 64x48'
+# A segment of unknown size, and the second of two tracks.
+# shellcheck disable=SC2086
+ffmpeg $source $colour -c:v ffv1 -pix_fmt yuv444p -f matroska - >stream.mkv
+crop stream.mkv 0 4 2 6 1
+ffmpeg -v error -i whole.mkv -vf crop=57:42:6:4 -c:v ffv1 -y shown.mkv
+exits 0 "a stream of unknown length" compare shown.mkv stream.mkv --json
+json "is compared as it is shown" '.psnr_db == 100'
+# shellcheck disable=SC2086
+ffmpeg -v error -f lavfi -i testsrc2=size=16x16:rate=12:duration=0.5 -i whole.mkv -map 0 -map 1 $colour -c:v ffv1 -pix_fmt yuv444p \
+    -disposition:v:0 0 -disposition:v:1 default -y both.mkv
+crop both.mkv 1 4 2 6 1
+exits 0 "the second track's crop" compare shown.mkv both.mkv --json
+json "is the second track's" '.psnr_db == 100'
+# The display size is that of the cropped picture.
+ffmpeg -v error -i tagged.mkv -c copy -aspect 16:9 -write_crc32 0 -y wide.mkv
+crop wide.mkv 0 0 0 32 0
+exits 2 "pixels of another shape after a crop" compare whole.mkv wide.mkv
+says "are refused with the shapes" 'wide.mkv of (8:3|85:32)'

@@ -3,6 +3,7 @@
 
 #include "harness/core/infile.h"
 #include "harness/files/media/av.h"
+#include "harness/files/media/crop.h"
 #include "harness/files/media/display.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct reader {
     AVPacket *pkt;
     struct kvr_video *out;
     struct kvr_display shown;
+    struct kvr_crop crop;
     int capacity; /* frames that out->pixels has room for */
     int n_packets;
 };
@@ -43,6 +45,27 @@ static enum kvr_status open_file(struct reader *r)
     if (err < 0)
         return kvr_av_fail(r->path, "cannot read as a video", err);
     return KVR_OK;
+}
+
+/* Of the stream that is decoded; zeros in containers other than Matroska. */
+static enum kvr_status read_crop(struct reader *r)
+{
+    int nth = 0;
+    enum kvr_status st;
+    FILE *f;
+
+    if (!strstr(r->demux->iformat->name, "matroska"))
+        return KVR_OK;
+    for (int i = 0; i < r->stream->index; i++) {
+        const AVStream *s = r->demux->streams[i];
+
+        nth += s->codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
+               !(s->disposition & AV_DISPOSITION_ATTACHED_PIC);
+    }
+    KVR_TRY(kvr_infile_open(&f, r->path));
+    st = kvr_crop_read(&r->crop, f, nth, r->path);
+    fclose(f);
+    return st;
 }
 
 static enum kvr_status open_decoder(struct reader *r)
@@ -199,7 +222,11 @@ enum kvr_status kvr_decode(struct kvr_video *out, const char *path)
     if (st == KVR_OK)
         st = open_decoder(&r);
     if (st == KVR_OK)
+        st = read_crop(&r);
+    if (st == KVR_OK)
         st = read_all(&r);
+    if (st == KVR_OK)
+        st = kvr_crop_apply(&r.crop, out, path);
     if (st == KVR_OK)
         st = kvr_display_apply(&r.shown, out);
     if (st == KVR_OK) {

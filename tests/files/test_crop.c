@@ -1,0 +1,127 @@
+/* test_crop.c - the crop of a Matroska header: of the track asked for, wherever the tracks are, and
+ * refused when the header is cut; the pixels and their aspect ratio after it. */
+#include <check.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/files/media/crop.h"
+#include "tests/files/files.h"
+#include "tests/suite.h"
+
+#define SEEDS "tests/fuzz/corpus/crop/"
+
+static enum kvr_status read_bytes(struct kvr_crop *c, const void *bytes, size_t n, int nth)
+{
+    FILE *f = fmemopen((void *)bytes, n, "rb");
+    enum kvr_status st;
+
+    ck_assert_ptr_nonnull(f);
+    st = kvr_crop_read(c, f, nth, "name.mkv");
+    fclose(f);
+    return st;
+}
+
+static const struct read_case {
+    const char *file;
+    int nth;
+    struct kvr_crop want;
+} reads[] = {
+    { "cropped", 0, { 4, 2, 6, 1, 85, 48, 0 } }, /* an audio track before it */
+    { "second", 0, { 0 } },
+    { "second", 1, { 4, 2, 6, 1, 0, 0, 0 } }, /* a segment of unknown size */
+    { "late", 0, { 4, 2, 6, 1, 0, 0, 0 } },   /* the tracks follow clusters */
+};
+
+START_TEST(crop_of_the_track_is_read)
+{
+    const struct read_case *r = &reads[_i];
+    struct kvr_crop c;
+    char path[64];
+    size_t n;
+    unsigned char *bytes;
+
+    snprintf(path, sizeof path, SEEDS "%s", r->file);
+    bytes = read_file(path, &n);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_msg(read_bytes(&c, bytes, n, r->nth) == KVR_OK, "%s: %s", path, kvr_error());
+    ck_assert_mem_eq(&c, &r->want, sizeof c);
+    ck_assert_int_eq(read_bytes(&c, bytes, n, 2), KVR_EFORMAT);
+    ck_assert_msg(strstr(kvr_error(), "name.mkv: its Matroska header") != NULL, "%s", kvr_error());
+    free(bytes);
+}
+END_TEST
+
+START_TEST(cut_headers_are_refused)
+{
+    struct kvr_crop c;
+    size_t n;
+    unsigned char *bytes;
+    char path[64];
+
+    snprintf(path, sizeof path, SEEDS "%s", reads[_i].file);
+    bytes = read_file(path, &n);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t cut = 1; cut < n; cut++)
+        if (read_bytes(&c, bytes, cut, reads[_i].nth) == KVR_OK)
+            /* Complete tracks may be followed by a cut one. */
+            ck_assert_mem_eq(&c, &reads[_i].want, sizeof c);
+    ck_assert_int_eq(read_bytes(&c, bytes, n - 8, 1), KVR_EFORMAT);
+    ck_assert_int_eq(c.top, 0);
+    free(bytes);
+}
+END_TEST
+
+static const struct apply_case {
+    struct kvr_crop crop;
+    int width, height, first; /* of 6x4 pixels numbered by rows */
+    struct kvr_ratio pixel;
+    enum kvr_status st;
+} applied[] = {
+    { { 0 }, 6, 4, 0, { 3, 2 }, KVR_OK }, /* left as the decoder gave it */
+    { { 1, 0, 0, 0, 0, 0, 0 }, 6, 3, 6, { 1, 1 }, KVR_OK },
+    { { 0, 1, 2, 0, 0, 0, 0 }, 4, 3, 2, { 1, 1 }, KVR_OK },
+    { { 1, 2, 2, 3, 7, 2, 0 }, 1, 1, 8, { 7, 2 }, KVR_OK },
+    { { 0, 0, 0, 3, 6, 4, 3 }, 3, 4, 0, { 2, 1 }, KVR_OK },
+    { { 2, 0, 0, 0, 6, 4, 4 }, 6, 2, 12, { 3, 2 }, KVR_OK }, /* an unknown unit */
+    { { 1, 0, 0, 0, INT_MAX, 1, 0 }, 6, 3, 6, { INT_MAX, 2 }, KVR_OK },
+    { { 0, 0, 0, 5, INT_MAX, 1, 0 }, 1, 4, 0, { INT_MAX, 1 }, KVR_OK }, /* 4 times that */
+    { { 2, 2, 0, 0, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },
+    { { 0, 0, INT_MAX, INT_MAX, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },
+};
+
+START_TEST(crop_is_applied_to_every_frame)
+{
+    const struct apply_case *a = &applied[_i];
+    uint8_t pixels[3][4][6][3];
+    struct kvr_video v = { .frames = { 3, 4, 6, &pixels[0][0][0][0] },
+                           .pixels = &pixels[0][0][0][0],
+                           .pixel = { 3, 2 } };
+
+    for (int i = 0; i < 3 * 4 * 6 * 3; i++)
+        v.pixels[i] = (uint8_t)i;
+    ck_assert_int_eq(kvr_crop_apply(&a->crop, &v, "name.mkv"), a->st);
+    if (a->st != KVR_OK)
+        ck_assert_msg(strstr(kvr_error(), "leaves nothing of 6x4") != NULL, "%s", kvr_error());
+    ck_assert_int_eq(v.frames.width, a->width);
+    ck_assert_int_eq(v.frames.height, a->height);
+    ck_assert_int_eq(v.pixel.num, a->pixel.num);
+    ck_assert_int_eq(v.pixel.den, a->pixel.den);
+    for (int i = 0, at = 0; i < 3; i++)
+        for (int y = 0; y < a->height; y++)
+            for (int x = 0; x < a->width * 3; x++, at++)
+                ck_assert_int_eq(v.pixels[at], (uint8_t)(3 * (24 * i + a->first + 6 * y) + x));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("crop");
+    TCase *tc = tcase_create("crop");
+
+    tcase_add_loop_test(tc, crop_of_the_track_is_read, 0, sizeof reads / sizeof reads[0]);
+    tcase_add_loop_test(tc, cut_headers_are_refused, 0, sizeof reads / sizeof reads[0]);
+    tcase_add_loop_test(tc, crop_is_applied_to_every_frame, 0, sizeof applied / sizeof applied[0]);
+    suite_add_tcase(s, tc);
+    return run_suite_forked(s);
+}
