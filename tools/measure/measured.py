@@ -108,6 +108,8 @@ GROUPS = [
     ("Rollouts", r"^rollout\."),
 ]
 
+UNITS = {"Attention": ", TFLOP/s (of dense BF16)", "Rollouts": " on path `staged`"}
+
 
 def round4(x):
     x = float(x)
@@ -120,12 +122,38 @@ def rate_table(rows, sessions, usual):
     """Rates in TFLOP/s beside their reference; a clock other than the usual one is named."""
     out = ["| row | TFLOP/s | of the reference | run |", "|---|---:|---|---|"]
     for r in rows:
-        value = float(r["value"]) / (1000 if r["unit"] == "GFLOP/s" else 1)
-        clock = clock_of(r, sessions)
         beside = f"{float(r['ratio']):.3g}, {r['reference']}" if r["ratio"] else ""
-        beside += f" at {clock} MHz" if clock != usual else ""
-        out.append(f"| `{r['name']}` | {round4(value)} | {beside} | {sessions[r['session']]['mark']} |")
+        beside += at_clock(r, sessions, usual)
+        out.append(f"| `{r['name']}` | {round4(tflops(r))} | {beside} | {sessions[r['session']]['mark']} |")
     return out
+
+
+PATHS = ["dense", "staged", "fused", "int8"]
+
+
+def attention_table(rows, sessions, usual):
+    """A line for each method, shape and session, with a column for each path. PyTorch's cuDNN is a method."""
+    lines = {}
+    for r in rows:
+        kind, path, method, shape = r["name"].split(".", 3)
+        if kind == "pytorch" and path != "cuDNN":
+            continue
+        method, path = ("PyTorch's cuDNN", "dense") if kind == "pytorch" else (method, path)
+        cell = round4(tflops(r)) + (f" ({float(r['ratio']):.2f})" if r["ratio"] else "")
+        lines.setdefault((shape, method, sessions[r["session"]]["mark"]), {})[path] = cell + at_clock(r, sessions, usual)
+    out = ["| queries x keys | method | dense | staged | fused | int8 | run |", "|---|---|---|---|---|---|---|"]
+    for (shape, method, mark), cells in sorted(lines.items(), key=lambda x: (int(x[0][0].split("x")[1]), x[0])):
+        out.append(f"| {shape} | {method} | " + " | ".join(cells.get(p, "") for p in PATHS) + f" | {mark} |")
+    return out
+
+
+def tflops(r):
+    return float(r["value"]) / (1000 if r["unit"] == "GFLOP/s" else 1)
+
+
+def at_clock(r, sessions, usual):
+    clock = clock_of(r, sessions)
+    return f" at {clock} MHz" if clock != usual else ""
 
 
 def clock_of(r, sessions):
@@ -133,10 +161,10 @@ def clock_of(r, sessions):
 
 
 def rollout_table(rows, sessions):
-    """A rollout's seconds and its peak on one line."""
+    """Seconds and peak of a rollout on path staged."""
     out = ["| rollout | s | peak, GiB | run |", "|---|---:|---:|---|"]
     for name, r in rows.items():
-        if name.startswith("rollout.") and ":" not in name:
+        if name.startswith("rollout.") and ":" not in name and ".staged." in name:
             peak = rows.get(name + ":peak")
             mark = sessions[r["session"]]["mark"]
             other = peak and peak["session"] != r["session"]
@@ -160,15 +188,21 @@ def codec_table(rows, sessions):
 
 
 def forward_table(rows, sessions):
-    """A forward and its phases on one line."""
-    phases = ("linear", "attention", "cross", "other")
-    out = ["| forward | ms | linear | attention | cross | other | run |", "|---|---|---|---|---|---|---|"]
+    """A forward and its two longest phases on one line."""
+    phases = ("linear", "attention")
+    out = ["| forward | ms | linear | attention | run |", "|---|---|---|---|---|"]
     for name, r in rows.items():
         if name.startswith("forward.") and ":" not in name:
             parts = [rows[f"{name}:{p}"]["value"] if f"{name}:{p}" in rows else "" for p in phases]
             cells = [round4(x) if x else "" for x in [r["value"], *parts]]
-            out.append(f"| `{name}` | {' | '.join(cells)} | {sessions[r['session']]['mark']} |")
+            out.append(f"| `{name.split('.', 1)[1]}` | {' | '.join(cells)} | {sessions[r['session']]['mark']} |")
     return out
+
+
+def one_run(lines):
+    """", run X" where the last column of all rows has X, else nothing."""
+    runs = {line.rsplit("|", 2)[1].strip() for line in lines[2:]}
+    return f", run {runs.pop()}" if len(runs) == 1 else ""
 
 
 def table(gpu):
@@ -180,24 +214,31 @@ def table(gpu):
         sessions[s]["mark"] = chr(ord("a") + i)
     clocks = [clock_of(r, sessions) for r in rows.values()]
     usual = max(sorted(set(clocks)), key=clocks.count)
-    out = ["", f"SM clock {usual} MHz unless a row names another."]
+    names = ", ".join(sorted({f"{sessions[u]['card']}, driver {sessions[u]['driver']}" for u in used}))
+    out = ["", f"{names}, SM clock {usual} MHz unless a row names another. `results/measured/{gpu}/rows.csv` has all rows."]
     for title, pattern in GROUPS:
         chosen = [r for n, r in rows.items() if re.search(pattern, n)]
         if not chosen:
             continue
-        out += ["", f"{title}:", ""]
-        if title == "Codecs":
-            out += codec_table(rows, sessions)
+        if title == "Attention":
+            lines = attention_table(chosen, sessions, usual)
+        elif title == "Codecs":
+            lines = codec_table(rows, sessions)
         elif title == "One forward":
-            out += forward_table(rows, sessions)
+            lines = forward_table(rows, sessions)
         elif title == "Rollouts":
-            out += rollout_table(rows, sessions)
+            lines = rollout_table(rows, sessions)
         else:
-            out += rate_table(chosen, sessions, usual)
-    out += ["", "| run | date | card | driver | commit | what was patched |", "|---|---|---|---|---|---|"]
+            lines = rate_table(chosen, sessions, usual)
+        run = one_run(lines)
+        if run:
+            lines = [line.rsplit("|", 2)[0] + "|" for line in lines]
+        out += ["", f"{title}{UNITS.get(title, '')}{run}:", "", *lines]
+    cards = len({sessions[u]["card"] for u in used}) > 1
+    out += ["", "| run | date | commit | patched |" + (" card |" if cards else ""), "|---|---|---|---|" + ("---|" if cards else "")]
     for s in (sessions[u] for u in used):
-        patched = s["patched"] or ("uncommitted changes" if s["changes"] == "true" else "nothing")
-        out.append(f"| {s['mark']} | {s['date'][:10]} | {s['card']} | {s['driver']} | {s['commit'][:12]} | {patched} |")
+        patched = s["patched"] or ("uncommitted changes" if s["changes"] == "true" else "no")
+        out.append(f"| {s['mark']} | {s['date'][:10]} | {s['commit'][:12]} | {patched} |" + (f" {s['card']} |" if cards else ""))
     return "\n".join(out[1:]) + "\n"
 
 
