@@ -14,14 +14,19 @@ def id: "`\(.id)`";
 def row($cells): "| " + ($cells | join(" | ")) + " |";
 def columns($names): row($names), "|" + ($names | map("---|") | add);
 
-# f of each claim, below a row that names the source and the place in it.
-def placed(f): group_by(.source)[] | row(["**\(.[0].source)**"]), (.[] | f);
-
 def short: if . == "cannot be told here" then "open" else . end;
 def decided: .verdict != "cannot be told here";
 def arithmetic: .why // "" | startswith("arithmetic");
 def paper: .source | split(", ")[0];
+def statement: .says | sub(" has more SSIM than "; " > ") | sub(" has less SSIM than "; " < ") | cell;
+# f of each claim, below a row that names the paper.
+def papers(f): group_by(paper)[] | row(["**\(.[0] | paper)**"]), (.[] | f);
 def ids: map(id) | join(", ");
+def futile: .verdict == "futile";
+# `why` of a ratio of one card's times is "a ratio of one card's times: CARD, REMARK". One sentence for each card.
+def card_times: map(select(.why // "" | startswith("a ratio of one card's times: ")) |
+        . + (.why | capture("times: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
+    "Ratios of times on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
 def needs: .why | capture("^needs (?<n>.*?); ").n;
@@ -37,22 +42,26 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     columns(["claim", "printed", "computed"]),
     (.[] | row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),
-(map(select(decided and (arithmetic | not))) | if length > 0 then
-    "", "## Decided by measurement", "",
-    (map(.why // empty | select(startswith("a ratio of one card's times: ")) |
-         sub("^a ratio of one card's times: "; "")) | unique |
-        if length > 0 then "A row without `n` is a ratio of times on \(join(", or on ")).", "" else empty end),
-    columns(["claim", "statement", "verdict", "difference", "n"]),
-    placed(row([id, (.says | cell), .verdict, figure, (.n | number)]))
+(map(select(decided and (arithmetic or futile | not))) | if length > 0 then
+    "", "## Decided by measurement", "", (card_times | ., ""),
+    "Rows `se-` are of the study's StoryEval prompts, `lm-` of a language model; `>` and `<` compare SSIM.", "",
+    (("holds", "does not hold", "equal") as $verdict | map(select(.verdict == $verdict)) | if length > 0 then
+        "## \($verdict[:1] | ascii_upcase)\($verdict[1:])", "", columns(["claim", "statement", "difference", "n"]),
+        papers(row([id, statement, figure, (.n | number)])), "" else empty end)
+    else empty end),
+(map(select(futile)) | if length > 0 then
+    "", "## Futile", "",
+    "A verdict needs more prompts than there are. `kvreel claims` prints the differences so far.", "",
+    columns(["claim", "statement", "needed"]), papers(row([id, statement, (.n_needed | number)]))
     else empty end),
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
     columns(["claim", "verdict", "elsewhere"]), (.[] | row([id, .verdict, (.where_else | cell)]))
     else empty end),
 (map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) |
-    {was: (.verdict | short), now: ($now.verdict | short), id: .id}) | if length > 0 then
-    "", "### Changed since the test of a fixed number of prompts", "",
-    "An interval of a fixed n compared with 0 gave the earlier verdicts (`results/claims-fixed-n.json`).", "",
+    {was: (.verdict | short), now: ($now.verdict | short), id: .id}) | map(select(.was != "open")) | if length > 0 then
+    "", "### Verdicts that an interval of a fixed n gave otherwise", "",
+    "`results/claims-fixed-n.json` has them.", "",
     (group_by([.was, .now])[] | "* \(.[0].was), now \(.[0].now): \(ids)")
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then

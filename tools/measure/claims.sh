@@ -18,23 +18,28 @@ of_db=()
 note=$("$kvreel" claims "${of_db[@]}" --format md | tail -n 1)
 verdicts() { jq "map(select(.verdict == \"$1\")) | length" "$work/claims.json"; }
 said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the table
+worst_five() { # LIST: the prompts that the note names, with their distances
+    local list
+    mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
+    echo "${#list[@]} prompts have two possible videos and are left out of SSIM and PSNR. The worst: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
+}
 {
     cat <<'END'
 # Claims of papers, tested
 
-The verdicts of `kvreel claims` on the claims in [results/claims.yaml](../results/claims.yaml). For example:
+The verdicts of `kvreel claims` on [results/claims.yaml](../results/claims.yaml). For example:
 
 ```
-kvreel claims --db kvreel.db --format csv   # also metric, settings, cost and the other readings of each claim
+kvreel claims --db kvreel.db --format csv   # also place, metric, margin, settings, cost and the other readings of each claim
 ```
 
 Tests are of the printed order, on the bundled model: they are no measurement of the paper's model.
 [Report](report.md#claims) defines the verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are
-means over prompts, positive as the claim says, with anytime-valid intervals (e-BH at 5 %); `kvreel claims` has the margins.
+means over prompts, positive as the claim says, with anytime-valid intervals (e-BH at 5 %).
 Figures in parentheses are the paper's.
 
 `kvreel settle all --elsewhere 6` measures, times come from `configs/claims-time.yaml --jobs 1` on a quiet machine, claims of
-language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `kvreel merge` joins them; `tools/measure/claims.sh` writes this page.
+language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)
 
@@ -48,7 +53,7 @@ END
                 ' seeds, ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
             tail -n 1 | tr -d '\r"'); $(said 'the verdicts took [0-9.]+ hours of one core')."
         two=$(said 'prompts with two possible videos, left out of SSIM and PSNR: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
-        [ -z "$two" ] || echo "${two%, }." | sed 's/^p/P/'
+        [ -z "$two" ] || worst_five "${two#*: }"
     fi
     jq -r --slurpfile fixed results/claims-fixed-n.json -f "$here/claims.jq" "$work/claims.json"
     echo
