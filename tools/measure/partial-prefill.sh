@@ -21,7 +21,7 @@ number='def at($n): . as $x | if $x == null then "-" else
 # One row for a claim and a layout, a column for each size of chunks.
 "$kvreel" reproduce jensen-llm --db "$db" --format json | jq -r "$number"'
     def what: { d_nll: "INT2 worsens the likelihood", gain: "Taylor improves on INT2",
-        below_bf16: "sometimes below BF16", mass_shift: "the coded prefix takes attention",
+        mass_shift: "the coded prefix takes attention",
         mass_shift_left: "Taylor brings that back" }[.quantity];
     map(select(what)) | map(. + { what: what, layout: (.method | sub("\\+.*"; "")) })
     | (map(.suite) | unique_by(ltrimstr("chunks of ") | tonumber)) as $suites
@@ -32,7 +32,6 @@ number='def at($n): . as $x | if $x == null then "-" else
        | "| \($key[0]) | \($key[1]) | " + ($suites | map(. as $suite | $all
            | map(select(.suite == $suite and .layout == $key[0] and .what == $key[1]))[0]
            | if . == null then "-"
-             elif .quantity == "below_bf16" then "\(.verdict): \(.measured | round) of \(.basis | capture("prefixes: (?<n>[0-9]+)").n)"
              else "\(.verdict | sub("cannot be told here"; "open")): \(.measured | at(3))\(.basis | (capture("95 %: (?<ci>.*)") | .ci
                     | split(" .. ") | " [\(.[0] | tonumber | at(3)), \(.[1] | tonumber | at(3))]") // "")" end)
            | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
