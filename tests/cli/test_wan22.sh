@@ -84,23 +84,23 @@ exits 0 "on an emulated device" run i.yaml --db e.db --out e --json --set frames
 json "too" '.ok == 1'
 
 # `generate` makes the same video of the same image, seed and embedding.
-drawn() { echo "generate --model $folder -n 6 -p first --embedding $folder/golden.safetensors --embedding-tensor prompt_a"; }
+drawn=(generate --model "$folder" -n 6 -p first --embedding "$folder/golden.safetensors" --embedding-tensor prompt_a)
 film() { sql i.db "SELECT a.path FROM cell c JOIN artifact a ON a.cell = c.key WHERE c.method = 'BF16' AND a.kind = 'frames' AND c.spec LIKE '%$1%'"; }
 seed=$(sql i.db "SELECT seed FROM cell LIMIT 1")
 pixels=$(tail -c $((64 * 32 * 3)) one.ppm | sha256sum | cut -c1-64)
-exits 0 "generate from an image" $(drawn) --image one.ppm --seed "$seed" -o g -m NVFP4_4OVER6@longlive --reference --json -q
+exits 0 "generate from an image" "${drawn[@]}" --image one.ppm --seed "$seed" -o g -m NVFP4_4OVER6@longlive --reference --json -q
 json "names it, and decodes" '.image == "one.ppm" and .frames == 21 and .height == 32 and .width == 64 and .ssim > 0.9 and .ssim < 1'
 check "an MP4 of both" test "$(find g -name '*.mp4' | wc -l)" = 2
 exits 0 "its reference" compare "i/$(film "$pixels")" g/BF16-seed*.safetensors --json
 json "is the sweep's video" '.frames == 21 and .identical_frames == 21'
-exits 0 "generate without the image" $(drawn) --seed "$seed" -o plain --json -q
+exits 0 "generate without the image" "${drawn[@]}" --seed "$seed" -o plain --json -q
 exits 0 "both" compare plain/BF16-seed*.safetensors g/BF16-seed*.safetensors --json
 json "are different videos" '.identical_frames == 0'
 exits 2 "neither embedding nor text encoder" generate --model "$folder" -n 6 -p first -o x
 says "is told what to give" "no text encoder .*--embedding FILE"
 exits 2 "a model of RGB latents" generate -n 6 -p 'a large red disc bounces over a plain blue background' --image one.ppm -o x
 says "takes no image" "only models of Wan 2.2's latents"
-exits 2 "frames to go on from" $(drawn) --given 2 -o x
+exits 2 "frames to go on from" "${drawn[@]}" --given 2 -o x
 says "are for RGB latents" "--image gives a first frame"
 exits 2 "the words of a model" generate -n 6 -p 'a large red disc bounces over a plain blue background' --embedding one.ppm -o x
 says "are no embedding" "reads the prompt's words"
@@ -111,7 +111,7 @@ exits 0 "the pack again" generate --model "$root/tests/fixtures/wan_folder" -n 6
 check "makes the same video" cmp t/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.safetensors u/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.safetensors
 
 image small.ppm 32 32 1
-exits 2 "an image of another size for generate" $(drawn) --image small.ppm -o x
+exits 2 "an image of another size for generate" "${drawn[@]}" --image small.ppm -o x
 says "is told the video's" "small.ppm: 32x32 pixels .*, the model makes 64x32"
 sweep i.yaml "[$(begins small.ppm)]"
 exits 2 "an image of another size" run i.yaml --db x.db --out x --set frames=6

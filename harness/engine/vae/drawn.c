@@ -24,11 +24,13 @@ struct drawn {
 static enum kvr_status add(struct drawn *d, const char *layer, const char *suffix, int n_random,
                            int n_dims, const int64_t *shape)
 {
-    struct kvr_st_item *item = &d->item[d->n];
-    char *name = d->name[d->n];
+    struct kvr_st_item *item;
+    char *name;
 
     if (d->n == MAX_TENSORS)
         return kvr_fail(KVR_EINTERNAL, "decoder: more than %d tensors", MAX_TENSORS);
+    item = &d->item[d->n];
+    name = d->name[d->n];
     snprintf(name, NAME_LEN, "%.64s%s", layer, suffix);
     item->name = name;
     item->t = (struct kvr_tensor){ .dtype = KVR_F32, .n_dims = n_dims };
