@@ -45,6 +45,17 @@ exits 1 "codec with a decoder that raises" codec -m FORGETS --plugin forgets.py 
 says "says what it raised" "forgets\.py: decode: line 12: KeyError: 'k'"
 exits 4 "plugin check" plugin check forgets.py
 prints "does, too" "decode: line 12: KeyError: 'k'"
+while IFS='|' read -r body message; do
+    printf '"""a decoder that fails"""\nimport numpy as np\n\nNAME = "FAILS"\n\n\ndef encode(k, v):\n    return b"x", None\n\n\ndef decode(data, state, shape):\n    %s\n' "$body" >fails.py
+    exits 1 "codec with a decoder of '$body'" codec -m FAILS --plugin fails.py --draw 64x2x32 --json
+    says "says why" "fails\.py: decode: $message"
+    check "and prints no number" test ! -s "$out"
+done <<'BODIES'
+raise RuntimeError("size mismatch at layer 3")|line 12: RuntimeError: size mismatch at layer 3
+return np.zeros(3), np.zeros(3)|ValueError: decode returned k of shape .3,., need .64, 2, 32.
+return np.zeros(shape) + np.nan, np.zeros(shape)|.*nan in k, token 0
+pass|TypeError: decode returned NoneType
+BODIES
 
 # --- what researchers return --------------------------------------------------------------------
 
@@ -165,6 +176,12 @@ PY
         size=$([ $type = float32 ] && echo 4 || echo 2)
         # 1 length, 2 dict, 6 key, 1 kind, 1 + n type, 5 shape
         json "is counted to the byte" ".resident_bytes == 8192 + 256 * $size + 16 + ${#type} and .k_mse < 2e-3"
+        sed -i -e 's/{"scale": torch.nn.Parameter(scale)}/(scale[0], {"v": scale[1]}, None)/' \
+            -e 's/assert state\["scale"\]/k, rest, none = state; assert none is None and k/' \
+            -e 's/state\["scale"\].float()/torch.stack([k, rest["v"]]).float()/' shapes.py
+        exits 0 "torch, $type, in a tuple and a dict" codec -m SHAPES --plugin shapes.py --draw 64x2x32 --json
+        # 1 length, 2 tuple, 2 dict, 2 key, 1 None; twice 1 kind, 1 + n type, 4 shape
+        json "is counted to the byte" ".resident_bytes == 8192 + 256 * $size + 8 + 2 * (6 + ${#type}) and .k_mse < 2e-3"
     done
 else
     skip "methods that return tensors of torch" "Python has no torch"

@@ -64,7 +64,8 @@ static void ids_path(char path[64])
 START_TEST(ids_of_any_integer_type)
 {
     enum { MOST = 64 };
-    static const enum kvr_dtype types[] = { KVR_I16, KVR_U16, KVR_U32, KVR_I32, KVR_I64, KVR_U64 };
+    static const enum kvr_dtype types[] = { KVR_I8,  KVR_U8,  KVR_I16, KVR_U16,
+                                            KVR_U32, KVR_I32, KVR_I64, KVR_U64 };
     char path[64], want[KVR_SHA256_HEX];
 
     ids_path(path);
