@@ -56,7 +56,8 @@ exits 0 "an offset" run shots.yaml --db o.db --out o --json --filter method=BF16
 json "runs" '.ok == 1'
 exits 0 "what it made" query --db o.db --json "SELECT frames_sha256 AS f FROM attempt"
 f=$(jq -r '.[0].f' "$out")
-check "is not what there was without" test "$f" != "$(sqlite3 a.db "SELECT a.frames_sha256 FROM cell c JOIN attempt a ON a.cell = c.key WHERE c.name = 'BF16' AND c.on_switch = 'keep'")"
+was=$(sql a.db "SELECT a.frames_sha256 FROM cell c JOIN attempt a ON a.cell = c.key WHERE c.name = 'BF16' AND c.on_switch = 'keep'")
+check "is not what there was without" bash -c '[[ $0 =~ ^[0-9a-f]{64}$ && $1 =~ ^[0-9a-f]{64}$ && $0 != "$1" ]]' "$f" "$was"
 
 # One rollout at a time.
 for how in keep recache reset; do
