@@ -45,9 +45,12 @@ exits 0 "F32 keeps every bit" codec -m F32 -i kv.safetensors -o out.safetensors 
 json "no error" '.k_mse == 0 and .v_mse == 0'
 exits 0 "successive states" codec -m F32 -i kv.safetensors -i kv.safetensors -o twice.safetensors
 check "adding nothing changes nothing" cmp out.safetensors twice.safetensors
-exits 0 "one method" codec -m KIVI_INT2 -i kv.safetensors -o a.safetensors
-OMP_NUM_THREADS=1 exits 0 "with one thread" codec -m KIVI_INT2 -i kv.safetensors -o b.safetensors
-check "the same bytes" cmp a.safetensors b.safetensors
+tensors large.safetensors 1100 2 128 BF16 # two grids in one pass: one thread codes fewer than 2^18 elements
+for method in KIVI_INT2 PRQ_INT4; do
+    exits 0 "$method" codec -m "$method" -i large.safetensors -o a.safetensors
+    OMP_NUM_THREADS=1 exits 0 "with one thread" codec -m "$method" -i large.safetensors -o b.safetensors
+    check "the same bytes" cmp a.safetensors b.safetensors
+done
 
 # Heads that every method's groups of channels divide.
 tensors one.safetensors 1 1 128

@@ -307,6 +307,41 @@ START_TEST(threads_change_nothing)
 }
 END_TEST
 
+/* BF16 values: a single grid takes them tile by tile, too. */
+START_TEST(bf16_and_threads_change_nothing)
+{
+    const struct kvr_block_shape s = { 1100, 4, 64 };
+    const size_t n = elements(&s);
+    const int before = omp_get_max_threads();
+    struct kvr_dev *dev = open_dev();
+    struct kvr_codec *c = open_codec(pipelines[_i / 2], KVR_K, _i % 2, KVR_COMPUTE_F32);
+    float *x = floats(n), *work = floats(n);
+    kvr_bf16 *narrow = malloc(n * sizeof *narrow);
+    struct kvr_packed a, b;
+
+    ck_assert_ptr_nonnull(narrow);
+    fit_groups(c);
+    fill_block(x, &s, FILL_OUTLIER_CHANNEL, 3);
+    kvr_from_f32(narrow, KVR_BF16, x, n);
+    set_threads(1);
+    encode(c, dev, x, &s, &a);
+    set_threads(3);
+    ck_assert_int_eq(kvr_codec_encode_bf16(c, dev, narrow, &s, work, &b), KVR_OK);
+    omp_set_num_threads(before);
+    for (int k = 0; k < c->n_stages; k++) {
+        ck_assert_msg(same_bytes(&a.stage[k].codes, &b.stage[k].codes), "%s", c->text);
+        ck_assert_msg(same_bytes(&a.stage[k].meta, &b.stage[k].meta), "%s", c->text);
+    }
+    kvr_packed_free(&a);
+    kvr_packed_free(&b);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free(narrow);
+    free(work);
+    free(x);
+}
+END_TEST
+
 /* A codec that says it is idempotent is, five times over; and some do. */
 START_TEST(idempotent_as_declared)
 {
@@ -615,6 +650,7 @@ int main(void)
     tcase_add_loop_test(tc, failed_allocation_leaves_nothing, 0, 2 * n_pipelines);
     tcase_add_loop_test(tc, any_part_is_part_of_the_whole, 0, 4 * n_pipelines);
     tcase_add_loop_test(tc, threads_change_nothing, 0, 2 * n_pipelines);
+    tcase_add_loop_test(tc, bf16_and_threads_change_nothing, 0, 2 * N_CHOSEN);
     tcase_add_loop_test(tc, idempotent_as_declared, 0, 4 * n_pipelines);
     tcase_add_loop_test(tc, what_is_not_finite_is_noticed, 0, 4 * n_pipelines);
     tcase_add_loop_test(tc, steps_bound_the_error, 0, n_pipelines);
