@@ -232,9 +232,10 @@ struct places {
 };
 
 static enum kvr_status score_videos(const struct cell *c, const struct places *at,
-                                    struct kvr_score_input *in, json_t **list)
+                                    const struct kvr_score_input *shared, json_t **list)
 {
-    const int n = in->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
+    const int n = shared->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
+    struct kvr_score_input in = *shared; /* a copy: its prompt ends with this call */
     struct kvr_model_config config;
     struct kvr_prompt_words said = { 0 };
     char dir[1024];
@@ -245,18 +246,17 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     chunk = config.frames_per_chunk;
     if (chunk && c->prompt)
         st = kvr_prompt_words_open(&said, dir, &config, c->prompt, c->n_latent / chunk);
-    in->prompt = said.prompt.n_chunks ? &said.prompt : NULL;
+    in.prompt = said.prompt.n_chunks ? &said.prompt : NULL;
 
-    in->given = c->given * stride;
-    in->chunk = chunk * stride;
-    in->lead = c->n_latent * stride - n;
-    in->prefix_step = kvr_score_prefix_step(n, c->n_latent, chunk ? chunk : 1);
-    in->video = at->video;
-    in->frames = at->frames;
-    in->reference = at->reference;
+    in.given = c->given * stride;
+    in.chunk = chunk * stride;
+    in.lead = c->n_latent * stride - n;
+    in.prefix_step = kvr_score_prefix_step(n, c->n_latent, chunk ? chunk : 1);
+    in.video = at->video;
+    in.frames = at->frames;
+    in.reference = at->reference;
     if (st == KVR_OK)
-        st = kvr_score(in, list);
-    in->prompt = NULL; /* it was in `said` */
+        st = kvr_score(&in, list);
     kvr_prompt_words_close(&said);
     kvr_model_config_free(&config);
     return st;
@@ -266,11 +266,11 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
                                     const json_t *commands, const struct places *at)
 {
     struct kvr_video test = { 0 }, truth = { 0 };
-    struct kvr_score_input in = { .metrics = metrics,
-                                  .commands = commands,
-                                  .ref = &w->ref.frames,
-                                  .test = &test.frames,
-                                  .truth = at->truth ? &truth.frames : NULL };
+    const struct kvr_score_input in = { .metrics = metrics,
+                                        .commands = commands,
+                                        .ref = &w->ref.frames,
+                                        .test = &test.frames,
+                                        .truth = at->truth ? &truth.frames : NULL };
     json_t *list = NULL;
     char *spec = NULL;
     enum kvr_status st = read_reference(w, c, at->reference);

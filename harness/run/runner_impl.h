@@ -60,8 +60,9 @@ struct runner {
 
 void kvr_runner_timestamp(char out[32]);
 
-enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j, struct kvr_attempt *a,
-                                         struct kvr_verdict *v);
+/* Adds the cell, its baseline, the session and the end; without a start, that is the end, too. */
+enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
+                                         const struct kvr_attempt *tried, struct kvr_verdict *v);
 
 /* A row for a cell without a worker. */
 enum kvr_status kvr_runner_store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,

@@ -25,30 +25,26 @@ void kvr_runner_timestamp(char out[32])
     strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j, struct kvr_attempt *a,
-                                         struct kvr_verdict *v)
+enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
+                                         const struct kvr_attempt *tried, struct kvr_verdict *v)
 {
-    const char *started = a->started;
-    enum kvr_status st;
+    struct kvr_attempt a = *tried; /* a copy: `now` ends with this call */
     char now[32];
 
     kvr_runner_timestamp(now);
-    a->cell = j->cell;
-    a->baseline_key = r->sweep.cell[j->cell->baseline].key;
-    a->session = r->session.id;
-    a->finished = now;
-    if (!a->started)
-        a->started = now;
-    st = kvr_attempt_store(r->store, a, v);
-    a->started = started; /* `now` ends with this call */
-    a->finished = NULL;
-    return st;
+    a.cell = j->cell;
+    a.baseline_key = r->sweep.cell[j->cell->baseline].key;
+    a.session = r->session.id;
+    a.finished = now;
+    if (!a.started)
+        a.started = now;
+    return kvr_attempt_store(r->store, &a, v);
 }
 
 enum kvr_status kvr_runner_store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,
                                          const char *reason, struct kvr_verdict *v)
 {
-    struct kvr_attempt a = { .outcome = o, .reason = reason, .log_tail = "" };
+    const struct kvr_attempt a = { .outcome = o, .reason = reason, .log_tail = "" };
 
     return kvr_runner_store_attempt(r, j, &a, v);
 }
