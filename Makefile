@@ -478,7 +478,7 @@ fuzz-corpus:
 PARSER_answer      := harness/run/answer.c harness/store/record.c harness/store/put.c harness/core/json.c
 PARSER_config      := harness/plan/config.c harness/plan/yaml.c harness/plan/commands.c harness/plan/rules.c \
 	harness/plan/setting_values.c harness/plan/range.c harness/plan/parts.c harness/plan/suite.c harness/core/regex.c
-PARSER_crop        := harness/files/media/crop.c
+PARSER_crop        := harness/files/media/crop.c harness/files/media/aperture.c
 PARSER_filter      := harness/plan/filter.c harness/core/regex.c
 PARSER_gguf        := harness/files/weights/gguf.c harness/files/weights/weight.c harness/files/weights/blocks.c
 PARSER_model       := harness/engine/model_config.c harness/engine/schedule.c harness/core/json.c

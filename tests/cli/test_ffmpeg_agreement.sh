@@ -150,3 +150,51 @@ ffmpeg -v error -i tagged.mkv -c copy -aspect 16:9 -write_crc32 0 -y wide.mkv
 crop wide.mkv 0 0 0 32 0
 exits 2 "pixels of another shape after a crop" compare whole.mkv wide.mkv
 says "are refused with the shapes" 'wide.mkv of (8:3|85:32)'
+
+# --- an MP4 file's clean aperture --------------------------------------------------------------
+
+# aperture FILE: the terms of its clap, appended to the sample entry; the movie is at the file's end.
+aperture() {
+    python3 - "$@" <<'PY'
+import struct, sys
+path, terms = sys.argv[1], list(map(int, sys.argv[2:]))
+data = bytearray(open(path, "rb").read())
+clap = struct.pack(">I4s8i", 40, b"clap", *terms)
+for name in b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", b"avc1":
+    at = data.index(name, data.index(b"moov")) - 4
+    size, = struct.unpack_from(">I", data, at)
+    struct.pack_into(">I", data, at, size + 40)
+data[at + size:at + size] = clap
+open(path, "wb").write(data)
+PY
+}
+if [ -s plain.mp4 ]; then
+    # Crop, and its clap: the centre of the aperture is right of and below that of the frame.
+    while read -r box terms; do
+        cp plain.mp4 clean.mp4
+        # shellcheck disable=SC2086
+        aperture clean.mp4 $terms
+        ffmpeg -nostdin -v error -i plain.mp4 -vf "crop=$box:exact=1" -c:v ffv1 -y shown.mkv
+        exits 0 "a clean aperture of $box" compare shown.mkv clean.mp4 --json
+        json "is compared as it is shown" '.psnr_db == 100'
+    done <<'CLAPS'
+64:48:0:0 64 1 48 1 0 1 0 1
+60:40:2:4 60 1 40 1 0 1 0 1
+57:42:6:4 57 1 42 1 5 2 1 1
+32:48:0:0 64 2 48 1 -16 1 0 1
+CLAPS
+    while read -r terms; do
+        cp plain.mp4 clean.mp4
+        # shellcheck disable=SC2086
+        aperture clean.mp4 $terms
+        exits 2 "a clean aperture of $terms" compare plain.mp4 clean.mp4
+        says "is refused with its terms" "clean.mp4: its clean aperture of .* no whole pixels of 64x48: write it cropped"
+    done <<'CLAPS'
+61 2 48 1 0 1 0 1
+57 1 48 1 0 1 0 1
+64 1 48 1 2 1 0 1
+64 0 48 1 0 1 0 1
+CLAPS
+else
+    skip "clean apertures" "this ffmpeg has no libx264"
+fi

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/files/media/aperture.h"
 #include "harness/files/media/crop.h"
 #include "tests/files/files.h"
 #include "tests/suite.h"
@@ -72,6 +73,31 @@ START_TEST(cut_headers_are_refused)
 }
 END_TEST
 
+/* Of an MP4 with an audio track before two of video; cut short, it has no aperture or this one. */
+START_TEST(apertures_are_read)
+{
+    static const struct kvr_crop want[] = { { 4, 4, 2, 2, 0, 0, 4 },
+                                            { 4, 2, 6, 1, 0, 0, 4 },
+                                            { .display_unit = 4 } };
+    struct kvr_crop c;
+    size_t n;
+    unsigned char *bytes = read_file(SEEDS "aperture", &n);
+
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t size = 1; size <= n; size++) {
+        FILE *f = fmemopen(bytes, size, "rb");
+
+        ck_assert_ptr_nonnull(f);
+        for (int nth = 0; nth < 3; nth++) {
+            ck_assert_msg(kvr_aperture_read(&c, f, nth, "name.mp4") == KVR_OK, "%s", kvr_error());
+            ck_assert_mem_eq(&c, &want[size == n ? nth : 2], sizeof c);
+        }
+        fclose(f);
+    }
+    free(bytes);
+}
+END_TEST
+
 static const struct apply_case {
     struct kvr_crop crop;
     int width, height, first; /* of 6x4 pixels numbered by rows */
@@ -121,6 +147,7 @@ int main(void)
 
     tcase_add_loop_test(tc, crop_of_the_track_is_read, 0, sizeof reads / sizeof reads[0]);
     tcase_add_loop_test(tc, cut_headers_are_refused, 0, sizeof reads / sizeof reads[0]);
+    tcase_add_test(tc, apertures_are_read);
     tcase_add_loop_test(tc, crop_is_applied_to_every_frame, 0, sizeof applied / sizeof applied[0]);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);

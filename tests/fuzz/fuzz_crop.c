@@ -1,11 +1,12 @@
-/* fuzz_crop.c - whatever the bytes say, a Matroska header is refused with a message, or the crop of
- * its first or second video track leaves pixels or is refused. */
+/* fuzz_crop.c - whatever the bytes say, a Matroska or MP4 header is refused with a message, or the
+ * crop of its first or second video track leaves pixels or is refused. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/files/media/aperture.h"
 #include "harness/files/media/crop.h"
 
 enum { WIDTH = 16, HEIGHT = 9 };
@@ -32,8 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 
     if (!f)
         return 0;
-    for (int nth = 0; nth < 2; nth++)
-        if (kvr_crop_read(&c, f, nth, "fuzz") == KVR_OK)
+    for (int i = 0; i < 4; i++)
+        if ((i % 2 ? kvr_aperture_read : kvr_crop_read)(&c, f, i / 2, "fuzz") == KVR_OK)
             apply(&c);
         else
             assert(strncmp(kvr_error(), "fuzz: ", 6) == 0);

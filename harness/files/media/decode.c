@@ -2,10 +2,12 @@
 #include "harness/files/media/decode.h"
 
 #include "harness/core/infile.h"
+#include "harness/files/media/aperture.h"
 #include "harness/files/media/av.h"
 #include "harness/files/media/crop.h"
 #include "harness/files/media/display.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,14 +49,15 @@ static enum kvr_status open_file(struct reader *r)
     return KVR_OK;
 }
 
-/* Of the stream that is decoded; zeros in containers other than Matroska. */
+/* Of the stream that is decoded; zeros in containers other than Matroska and MP4. */
 static enum kvr_status read_crop(struct reader *r)
 {
+    const bool matroska = strstr(r->demux->iformat->name, "matroska") != NULL;
     int nth = 0;
     enum kvr_status st;
     FILE *f;
 
-    if (!strstr(r->demux->iformat->name, "matroska"))
+    if (!matroska && !strstr(r->demux->iformat->name, "mp4"))
         return KVR_OK;
     for (int i = 0; i < r->stream->index; i++) {
         const AVStream *s = r->demux->streams[i];
@@ -63,7 +66,7 @@ static enum kvr_status read_crop(struct reader *r)
                !(s->disposition & AV_DISPOSITION_ATTACHED_PIC);
     }
     KVR_TRY(kvr_infile_open(&f, r->path));
-    st = kvr_crop_read(&r->crop, f, nth, r->path);
+    st = (matroska ? kvr_crop_read : kvr_aperture_read)(&r->crop, f, nth, r->path);
     fclose(f);
     return st;
 }
