@@ -137,7 +137,7 @@ for program in gnuplot ffmpeg ffprobe jq sqlite3 node git man zsh fish qemu-x86_
     called="(^|[^a-z_./-])$program [^=]"
     case $program in # by what tests/cli/lib.sh has
     jq) called+='|^ *json "' ;;
-    sqlite3) called='(^|[^a-z_./-])sqlite3 [^=*]|\bsql "|^ *(changed|unsealed) "' ;;
+    sqlite3) called='(^|[^a-z_./-])sqlite3 [^=*]|\bsql [a-z"$]|^ *(changed|unsealed) "' ;;
     esac
     fresh
     mkdir "$tree/.path"
