@@ -1,0 +1,427 @@
+/* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu: one thread loads BF16 rows by
+ * TMA, 128 threads dequantize coded rows into the same swizzled K and V stages. */
+#ifndef KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
+#define KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
+
+#include "harness/cache/attend_tile.cuh"
+#include "harness/cache/attend_wgmma_list.cuh"
+
+#include <type_traits>
+
+/* ---- producer: BF16 rows by TMA ----------------------------------------------------------- */
+
+template <int FORM>
+static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
+                                             const struct kvr_tensor_map &rows, int h, int t,
+                                             kvr_shared<uint64_t> full)
+{
+    kvr_barrier_expect(full, form<FORM>::TILE_BYTES);
+#pragma unroll
+    for (int p = 0; p < form<FORM>::PANELS; p++)
+        kvr_tile_begin(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t,
+                       full);
+}
+
+/* Runs in one thread. Stage s may be refilled once its previous tile has been released. */
+template <int FORM>
+static __device__ __forceinline__ void produce(const struct span_list &l, const struct part &p,
+                                               kvr_shared<uint8_t> shared)
+{
+    typedef form<FORM> of;
+    const struct barriers b = barriers_at<FORM>(shared);
+    struct tile_position s = position_of(l, p.first);
+
+#pragma unroll 1
+    for (int tile = 0; tile < p.n; tile++) {
+        const int stage = tile % STAGES;
+        const unsigned freed = (unsigned)(tile / STAGES + 1) % 2;
+
+        kvr_barrier_wait(b.empty_k + stage, freed);
+        fetch<FORM>(shared + of::AT_KEYS + stage * of::TILE_BYTES, l.of[0][s.span].map, p.h, s.t,
+                    b.full_k + stage);
+        kvr_barrier_wait(b.empty_v + stage, freed);
+        fetch<FORM>(shared + of::AT_VALUES + stage * of::TILE_BYTES, l.of[1][s.span].map, p.h, s.t,
+                    b.full_v + stage);
+        step(l, s);
+    }
+}
+
+/* ---- producer: dequantization of coded rows ----------------------------------------------- */
+
+/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and `behind`, the zero
+ * points or minima. Per-channel scales are common to all tokens of the unit (N = 1); per-token scales
+ * need two vectors of 8 (N = 2). */
+enum { UNIT = 16 };
+
+template <int F, int N> struct unit {
+    uint2 codes[UNIT / 8 * F];
+    uint4 scale[N], behind[N];
+};
+
+/* Loads the unit at token `at` of an n-token span, head h, channel c. Past the end of the span it loads
+ * arbitrary valid tokens. If the planes end within the unit, it repeats the last row. */
+template <int F, int N>
+static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
+                                                 const struct coded_rows &g, int n, int h, int at,
+                                                 int c, bool by_token, struct unit<F, N> &out)
+{
+    const unsigned channels = (unsigned)(a.n_heads * a.head_dim);
+    const unsigned mine = (unsigned)(h * a.head_dim + c);
+    const unsigned token = (unsigned)(g.t0 + (at < n ? at : 0)), row = token / 8 * F;
+    const unsigned last = (unsigned)kvr_plane_rows(g.n_tok, F) - 1 - row;
+    const kvr_global<const uint8_t> codes =
+        kvr_global<const uint8_t>(g.codes) + (int64_t)((uint64_t)row * channels + mine);
+
+#pragma unroll
+    for (unsigned r = 0; r < UNIT / 8 * F; r++)
+        out.codes[r] = kvr_as<const uint2>(codes + (int64_t)(channels * (r < last ? r : last)))[0];
+    const uint64_t first = by_token ? token : (uint64_t)(token >> g.shift) * channels + mine;
+    const kvr_global<const kvr_f16> meta = kvr_global<const kvr_f16>(g.meta) + (int64_t)first;
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int to = i && by_token && token + 8 < (unsigned)g.n_tok ? 8 : 0;
+
+        out.scale[i] = kvr_as<const uint4>(meta + to)[0];
+        out.behind[i] = uint4{ 0, 0, 0, 0 };
+        if (g.asym)
+            out.behind[i] = kvr_as<const uint4>(meta + g.n_groups + to)[0];
+    }
+}
+
+static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
+{
+    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+
+/* Byte offset of channels [c, c + 8) of tile row r; r must be a multiple of 8. */
+static __device__ __forceinline__ int offset_of(int r, int c)
+{
+    return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
+}
+
+/* Stores 8 BF16 values i rows after that offset, with the 128-byte swizzle applied. */
+static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
+                                                 const unsigned *x)
+{
+    kvr_as<uint4>(tile + ((offset ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
+}
+
+/* Per-channel scales, common to all tokens of a unit. */
+struct unit_scales {
+    struct levels<8> l;
+    struct split_scales s;
+    unsigned high; /* 0x43: see packed_values */
+};
+
+static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
+{
+    struct tile_grid of = {};
+
+    of.zero = g.zero;
+    of.minimum = g.minimum;
+    of.middle = g.middle;
+    return of;
+}
+
+template <int F, bool PACKED, bool BY_TOKEN, int N>
+static __device__ __forceinline__ void
+scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by)
+{
+    const struct tile_grid of = kind_of_zero(g);
+    const unsigned two[4] = { x.scale[0].x, x.scale[0].y, x.scale[0].z, x.scale[0].w };
+
+    if (PACKED)
+        split(two, by.s);
+    else if (!BY_TOKEN)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            set_level(of, word_of(x.scale[0], e / 2), word_of(x.behind[0], e / 2), e % 2, by.l.s[e],
+                      by.l.off[e], by.l.m[e]);
+}
+
+/* Dequantizes tokens [FIRST, END) of a unit into shared memory. */
+template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
+static __device__ __forceinline__ void
+decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
+            int offset, kvr_shared<uint8_t> to)
+{
+    const struct tile_grid of = kind_of_zero(g);
+    struct levels<8> &l = by.l;
+
+#pragma unroll
+    for (int i = FIRST; i < END; i++) {
+        const int field = i % (8 / F) * F;
+        const unsigned raw[2] = { x.codes[i / (8 / F)].x, x.codes[i / (8 / F)].y };
+        const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
+        const unsigned codes[2] = { raw[0] >> field & mask, raw[1] >> field & mask };
+        unsigned out[4];
+
+        if (PACKED) {
+            packed_values<F>(raw, i % (8 / F), by.s, out, by.high);
+            store_row(to, offset, i, out);
+            continue;
+        }
+        if (BY_TOKEN) {
+            const int j = BY_TOKEN ? i / 8 : 0;
+
+            set_level(of, word_of(x.scale[j], i % 8 / 2), word_of(x.behind[j], i % 8 / 2), i % 2,
+                      l.s[0], l.off[0], l.m[0]);
+#pragma unroll
+            for (int e = 1; e < 8; e++) {
+                l.s[e] = l.s[0];
+                l.off[e] = l.off[0];
+                l.m[e] = l.m[0];
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            out[e] = kvr_bf16_pair(value_of<8>(l, codes, 2 * e), value_of<8>(l, codes, 2 * e + 1));
+        store_row(to, offset, i, out);
+    }
+}
+
+/* Scales of both grids of a chain: s[0] for F bits, s[1] for the residual. */
+struct chain_scales {
+    float s[2][8];
+    unsigned base[8]; /* 2^(23 - 2 i) */
+};
+
+static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &first,
+                                                   const uint4 &second, struct chain_scales &by)
+{
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        const unsigned a = word_of(first, e / 2), b = word_of(second, e / 2);
+
+        by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
+        by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
+        /* Opaque to the compiler, so that extracting a code and OR-ing this is one LOP3. */
+        by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
+    }
+}
+
+/* Code e of token i of a unit as a float, minus the middle of the symmetric F-bit grid. */
+template <int F>
+static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, const unsigned *base,
+                                                 int i, int e)
+{
+    const uint2 &row = x.codes[i / (8 / F)];
+    const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
+    const int at = e % 2 * 8 + i % (8 / F) * F;
+    /* A code in mantissa bits [at, at + F) of 2^(23 - at) adds its own value to that number. */
+    const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
+
+    return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
+}
+
+/* Dequantizes tokens [FIRST, END) of a chain. Both products are exact; their sum is rounded to F32, as
+ * on the CPU, then to BF16. */
+template <int F, int FIRST, int END>
+static __device__ __forceinline__ void
+decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
+               const struct chain_scales &by, int offset, kvr_shared<uint8_t> to)
+{
+#pragma unroll
+    for (int i = FIRST; i < END; i++) {
+        float v[8];
+        unsigned out[4];
+
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            v[e] = fmaf(level_of<MORE>(more, by.base, i, e), by.s[1][e],
+                        fmaf(level_of<F>(x, by.base, i, e), by.s[0][e], 0.0f));
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            out[e] = kvr_bf16_pair(v[2 * e], v[2 * e + 1]);
+        store_row(to, offset, i, out);
+    }
+}
+
+/* One thread's unit of a K or V tile, with the residual grid of a chain. */
+template <int FORM> struct octets {
+    typedef form<FORM> of;
+    enum { F = of::F, LINE = of::D / 8 };
+    static_assert(!of::CODED || KEYS / UNIT * LINE == KVR_WARP_GROUP, "a unit each");
+    struct unit<F, 1 + of::MIXED> x;
+    struct unit<of::CHAINED ? MORE : 1, 1> more;
+
+    __device__ __forceinline__ void load(const struct kvr_attend_shape &a,
+                                         const struct span_list &l, struct tile_position s,
+                                         int values, int h)
+    {
+        const int self = kvr_thread();
+        const union rows &rows = l.of[values][s.span];
+        const int t = s.t + self / LINE * UNIT, c = self % LINE * 8;
+
+        load_unit(a, rows.coded[0], l.n[s.span], h, t, c, of::MIXED && values, x);
+        if constexpr (of::CHAINED)
+            load_unit(a, rows.coded[1], l.n[s.span], h, t, c, false, more);
+    }
+};
+
+/* Scales of these units. */
+template <int FORM> struct octet_scales {
+    typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
+        by;
+};
+
+/* Dequantizes tokens [FIRST, END). FIRST = 0 also computes the scales, for the later calls to reuse. */
+template <int FORM, int FIRST, int END>
+static __device__ __forceinline__ void
+decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
+              int values, struct octet_scales<FORM> &scales, int offset, kvr_shared<uint8_t> to)
+{
+    typedef form<FORM> of;
+    constexpr int F = of::F;
+    auto &by = scales.by;
+
+    if constexpr (of::CHAINED) {
+        if (!FIRST)
+            scale_chain(l.one, o.x.scale[0], o.more.scale[0], by);
+        decode_chained<F, FIRST, END>(o.x, o.more, by, offset, to);
+    } else if (of::MIXED && values) {
+        decode_unit<F, false, true, FIRST, END>(g, o.x, by, offset, to);
+    } else {
+        if (!FIRST)
+            scale_unit<F, !of::MIXED, false>(g, o.x, by);
+        decode_unit<F, !of::MIXED, false, FIRST, END>(g, o.x, by, offset, to);
+    }
+}
+
+/* Signals `full` for this warp's share of a tile and, in a pair, copies the share to the other CTA. The
+ * share is a contiguous run of rows in each panel. */
+template <int FORM>
+static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full,
+                                               bool pair, unsigned other)
+{
+    typedef form<FORM> of;
+    enum { WARPS = KVR_WARP_GROUP / 32, SHARE = TILE_PANEL / WARPS };
+    const int self = kvr_thread();
+
+    kvr_fence_async();
+    __syncwarp();
+    if (self % 32)
+        return;
+    kvr_barrier_arrive(full);
+    if (!pair)
+        return;
+    const kvr_remote<uint64_t> its_full = kvr_remote_of(full, other);
+
+    kvr_remote_expect(its_full, of::PANELS * SHARE);
+#pragma unroll
+    for (int p = 0; p < of::PANELS; p++) {
+        const kvr_shared<uint8_t> mine = tile + (p * TILE_PANEL + self / 32 * SHARE);
+
+        kvr_remote_copy(kvr_remote_of(mine, other), mine, SHARE, its_full);
+    }
+}
+
+/* An uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of the four warps
+ * arrives, once all lanes of its warp have passed the wait for `empty`: a lane that falls two phases behind
+ * would wait for a parity that has come and gone. */
+template <int FORM>
+static __device__ __forceinline__ void
+fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
+                kvr_shared<uint64_t> full, bool pair, unsigned other)
+{
+    const int self = kvr_thread();
+
+    __syncwarp();
+    if (self % 32)
+        return;
+    if (pair)
+        kvr_remote_expect(kvr_remote_of(full, other), self ? 0 : form<FORM>::TILE_BYTES);
+    if (self) {
+        kvr_barrier_arrive(full);
+        return;
+    }
+    if (!pair) {
+        fetch<FORM>(to, rows, h, t, full);
+        return;
+    }
+    kvr_barrier_expect(full, form<FORM>::TILE_BYTES);
+#pragma unroll
+    for (int p = 0; p < form<FORM>::PANELS; p++)
+        kvr_tile_begin_all(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t,
+                           full);
+}
+
+static __device__ __forceinline__ bool is_coded(const struct span_list &l, struct tile_position s)
+{
+    return l.coded >> s.span & 1;
+}
+
+/* Runs in all threads of the producer group. A step dequantizes one K or one V tile. A single CTA
+ * alternates K and V; in a pair, CTA 0 takes K and CTA 1 takes V for both CTAs. The loads of the next
+ * step are in flight while the rest of this tile is dequantized and while the producer waits for an
+ * empty stage. __syncwarp pins the loads between the two halves of the decode; without it the compiler
+ * sinks them below all stores. */
+template <int FORM>
+static __device__ __forceinline__ void
+produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
+              bool pair, kvr_shared<uint8_t> shared)
+{
+    typedef form<FORM> of;
+    /* Tokens dequantized before the next loads are issued. With 2-bit chains, 8 spills a register. */
+    enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
+    const struct barriers b = barriers_at<FORM>(shared);
+    const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
+    const int n_steps = pair ? p.n : 2 * p.n, self = kvr_thread(), line = of::D / 8;
+    const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
+    struct octets<FORM> here, next;
+    struct tile_position s = position_of(l, p.first);
+    /* 0x43 in a per-thread register, not a uniform one: see packed_values. */
+    const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
+    const unsigned zeros[4] = { 0, 0, 0, 0 };
+    int values = pair ? (int)rank : 0;
+    unsigned tile = 0;
+
+    if (is_coded(l, s))
+        next.load(a, l, s, values, p.h);
+#pragma unroll 1
+    for (int i = 0; i < n_steps; i++) {
+        const unsigned stage = tile % STAGES, freed = (tile / STAGES + 1) % 2;
+        const int which = values * STAGES + (int)stage, left = l.n[s.span] - s.t;
+        /* full_k, full_v, empty_k, empty_v, STAGES of each. */
+        const kvr_shared<uint64_t> full = b.full_k + which;
+        const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
+        const struct tile_position now = s;
+        const int of_now = values;
+
+        if (pair || values) {
+            step(l, s);
+            tile++;
+        }
+        values = pair ? values : !values;
+        const bool more = i + 1 < n_steps && is_coded(l, s);
+
+        kvr_barrier_wait_cluster(full + 2 * STAGES, freed);
+        if (!is_coded(l, now)) {
+            if (more)
+                next.load(a, l, s, values, p.h);
+            fetch_multicast<FORM>(to, l.of[of_now][now.span].map, p.h, now.t, full, pair, other);
+            continue;
+        }
+        const struct coded_rows &g = l.of[of_now][now.span].coded[0];
+        struct octet_scales<FORM> by;
+
+        if constexpr (!of::CHAINED)
+            by.by.high = high;
+        here = next;
+        decode_octets<FORM, 0, EARLY>(l, g, here, of_now, by, offset, to);
+        __syncwarp();
+        if (more)
+            next.load(a, l, s, values, p.h);
+        __syncwarp();
+        decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, offset, to);
+        if (left <
+            KEYS) /* zero-fill past the end of the span, where codes and scales are arbitrary */
+#pragma unroll 1
+            for (int r = left > row ? left : row; r < row + UNIT; r++)
+                store_row(to, offset, r - row, zeros);
+        publish<FORM>(to, full, pair, other);
+    }
+}
+
+#endif
