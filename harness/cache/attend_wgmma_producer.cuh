@@ -318,7 +318,7 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
 }
 
 /* An uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of the four warps
- * arrives, once all lanes of its warp have passed the wait for `empty`: a lane that falls two phases behind
+ * arrives, once all lanes of its warp have passed the wait for `empty`. A lane that falls two phases behind
  * would wait for a parity that has come and gone. */
 template <int FORM>
 static __device__ __forceinline__ void

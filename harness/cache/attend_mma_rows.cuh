@@ -1,0 +1,511 @@
+/* attend_mma_rows.cuh - what one warp of attend_mma.cu does with its ROWS queries: loads them, computes S of a
+ * tile by mma.sync, applies the Taylor correction and the online softmax, accumulates P V, stores the result. */
+#ifndef KVR_CACHE_ATTEND_MMA_ROWS_CUH
+#define KVR_CACHE_ATTEND_MMA_ROWS_CUH
+
+#include "harness/cache/attend_mma.h"
+#include "harness/cache/attend_part.cuh"
+#include "harness/cache/attend_tile.cuh"
+
+enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
+static_assert((int)QUERIES == (int)PART_QUERIES, "a block has so many queries");
+
+/* Whether S covers a whole coded tile at a time, or half of it. The accumulators of a whole tile and of
+ * O just fit into registers; only on sm_90 does dequantization fit as well. The emulator uses the sm_90
+ * form for odd tiles and the other form for even ones, so that both are tested. */
+static __device__ __forceinline__ bool whole_tile(int tile)
+{
+#ifdef KVR_EMULATED
+    return tile / TILE % 2;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* Layout of a tile's squared scales, [rows][columns]. */
+enum taylor_kind {
+    TAYLOR_NO,
+    TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W] against q^2 */
+    TAYLOR_GROUPS,   /* channels share a column: [TILE][16] against sums of q^2 */
+    TAYLOR_ELEMENTS, /* [TILE][W] against q^2: 0 for what is held exactly */
+};
+enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
+
+/* Keys and values. */
+enum { K, V };
+
+struct span_job {
+    struct tile_source of[2];
+    int t0, end;
+    float log_m, scale;
+    enum taylor_kind taylor;
+    bool biased;
+    /* Byte offsets in shared memory. */
+    int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
+    bool plain; /* BF16 rows, double-buffered */
+};
+
+/* Loads Q as BF16 [QUERIES][W + 8]; rows past the last query are zero. */
+template <int W>
+static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
+                                                    int h, const struct kvr_attend_io &io,
+                                                    kvr_shared<kvr_bf16> out)
+{
+    const kvr_global<const float> q(io.q);
+    const kvr_global<const kvr_bf16> q16(io.q16);
+
+#pragma unroll 1
+    for (int i = kvr_thread(); i < QUERIES * (W / 4); i += MMA_THREADS) {
+        const int r = i / (W / 4), c = i % (W / 4) * 4;
+        const bool there = first + r < a.n_query && c < a.head_dim;
+        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c;
+        uint2 pair = { 0, 0 };
+
+        if (there && io.q16) {
+            pair = kvr_as<const uint2>(q16 + at)[0];
+        } else if (there) {
+            const float4 v = kvr_as<const float4>(q + at)[0];
+
+            pair.x = kvr_bf16_pair(v.x, v.y);
+            pair.y = kvr_bf16_pair(v.z, v.w);
+        }
+        kvr_as<uint2>(out + r * (W + 8) + c)[0] = pair;
+    }
+}
+
+/* Zeroes the columns past head_dim, once per kernel: no later load writes them. */
+template <int W>
+static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
+                                                  kvr_shared<kvr_bf16> rows)
+{
+#pragma unroll 1
+    for (int r = kvr_thread(); r < n_rows; r += MMA_THREADS)
+#pragma unroll 1
+        for (int c = head_dim; c < W; c += 4)
+            kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
+}
+
+/* Group size in channels of the last grid, which has channel groups. */
+static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
+{
+    return head_dim / (k.n_grids > 1 ? k.grid[1].per : k.grid[0].per);
+}
+
+/* Sums of q^2 over the channels that share a scale: [QUERIES][GROUP_STRIDE]. */
+static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
+                                                  int h, int group, const struct kvr_attend_io &io,
+                                                  kvr_shared<kvr_bf16> out)
+{
+    const kvr_global<const float> q(io.q);
+    const kvr_global<const kvr_bf16> q16(io.q16);
+
+#pragma unroll 1
+    for (int i = kvr_thread(); i < QUERIES * GROUPS; i += MMA_THREADS) {
+        const int r = i / GROUPS, g = i % GROUPS;
+        float sum = 0;
+
+        if (first + r < a.n_query && g < a.head_dim / group)
+#pragma unroll 1
+            for (int c = g * group; c < (g + 1) * group; c++) {
+                const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c;
+                const float x = io.q16 ? kvr_bf16_low((kvr_bf16)q16[at]) : (float)q[at];
+
+                sum = fmaf(x, x, sum);
+            }
+        out[r * GROUP_STRIDE + g] = (kvr_bf16)kvr_bf16_pair(sum, 0);
+    }
+}
+
+/* Loads -s^2 / (24 sqrt(D)) for the tile's keys. Their MMA with q^2 accumulates into the unscaled
+ * scores and subtracts the correction. */
+template <int W, bool TOKENS>
+static __device__ __forceinline__ void
+load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
+            kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
+{
+    const bool second = j.of[K].n_grids > 1;
+    const struct tile_grid &g = second ? j.of[K].grid[1] : j.of[K].grid[0];
+    const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.of[K].grid[0], W) : 0);
+    const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(from + 8 * g.bits * W);
+    const float factor = j.scale * (-1.0f / 24.0f);
+
+    if (j.taylor == TAYLOR_GROUPS) {
+#pragma unroll 1
+        for (int i = kvr_thread(); i < TILE * GROUPS; i += MMA_THREADS) {
+            const int r = i / GROUPS, c = i % GROUPS;
+            const float s = c < g.per ? kvr_float_of(scales[r * g.per + c]) : 0.0f;
+
+            out[r * GROUP_STRIDE + c] = (kvr_bf16)kvr_bf16_pair(s * s * factor, 0);
+        }
+        return;
+    }
+    const int each = j.taylor == TAYLOR_OCTETS ? 8 : 1;
+
+#pragma unroll 1
+    for (int i = kvr_thread(); i < TILE / each * (W / 4); i += MMA_THREADS) {
+        const int r = i / (W / 4), c = i % (W / 4) * 4;
+
+        if (c >= p.head_dim)
+            continue;
+        struct levels<4> l;
+
+        levels_of<W, TOKENS, 4>(g, tile, r * each, c, from, l);
+        const uint2 pair = {
+            kvr_bf16_pair(l.s[0] * l.s[0] * factor, l.s[1] * l.s[1] * factor),
+            kvr_bf16_pair(l.s[2] * l.s[2] * factor, l.s[3] * l.s[3] * factor),
+        };
+
+        kvr_as<uint2>(out + r * (W + 8) + c)[0] = pair;
+    }
+}
+
+/* ldmatrix row whose address this lane supplies: matrices in row order, then column order. */
+static __device__ __forceinline__ int row_of_a(int lane)
+{
+    return lane / 8 % 2 * 8 + lane % 8;
+}
+
+/* S = Q K^T of the warp's queries and N keys. */
+template <int W, int N>
+static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf16> q,
+                                              kvr_shared<const kvr_bf16> k, float (*s)[N / 8][4])
+{
+    const kvr_shared<const kvr_bf16> a_row = q + row_of_a(lane) * (W + 8) + lane / 16 * 8;
+    const kvr_shared<const kvr_bf16> b_row =
+        k + (lane / 16 * 8 + lane % 8) * (W + 8) + lane / 8 % 2 * 8;
+
+#pragma unroll
+    for (int d = 0; d < W; d += 16) {
+        unsigned a[BLOCKS][4];
+
+#pragma unroll
+        for (int m = 0; m < BLOCKS; m++)
+            kvr_matrices(a[m], a_row + m * 16 * (W + 8) + d);
+#pragma unroll
+        for (int n = 0; n < N / 16; n++) {
+            unsigned b[4];
+
+            kvr_matrices(b, b_row + n * 16 * (W + 8) + d);
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++) {
+                kvr_mma(s[m][2 * n], a[m], b);
+                kvr_mma(s[m][2 * n + 1], a[m], b + 2);
+            }
+        }
+    }
+}
+
+/* Adds the Taylor correction of N keys to S. `a`: Q, or sums of q^2 per group. `scales`: the rows of
+ * these keys, or all octets of the tile, where `from` is the first of these keys. */
+template <int W, int N>
+static __device__ __forceinline__ void
+correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
+        kvr_shared<const kvr_bf16> scales, int from, float (*s)[N / 8][4])
+{
+    const bool sums = kind == TAYLOR_GROUPS;
+    const int stride = sums ? GROUP_STRIDE : W + 8, width = sums ? GROUPS : W;
+    const kvr_shared<const kvr_bf16> a_row = a + row_of_a(lane) * stride + lane / 16 * 8;
+    const kvr_shared<const kvr_bf16> b_row = scales + lane / 4 * stride + lane % 4 * 2;
+    float octets[BLOCKS][4] = {};
+
+#pragma unroll 1
+    for (int d = 0; d < width; d += 16) {
+        unsigned q2[BLOCKS][4];
+
+#pragma unroll
+        for (int m = 0; m < BLOCKS; m++) {
+            kvr_matrices(q2[m], a_row + m * 16 * stride + d);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                q2[m][i] = sums ? q2[m][i] : kvr_bf16_square(q2[m][i]);
+        }
+        if (kind == TAYLOR_OCTETS) {
+            const unsigned b[2] = { kvr_as<const unsigned>(b_row + d)[0],
+                                    kvr_as<const unsigned>(b_row + d + 8)[0] };
+
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++)
+                kvr_mma(octets[m], q2[m], b);
+            continue;
+        }
+#pragma unroll
+        for (int n = 0; n < N / 8; n++) {
+            const kvr_shared<const kvr_bf16> at = b_row + n * 8 * stride + d;
+            const unsigned b[2] = { kvr_as<const unsigned>(at)[0],
+                                    kvr_as<const unsigned>(at + 8)[0] };
+
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++)
+                kvr_mma(s[m][n], q2[m], b);
+        }
+    }
+    if (kind != TAYLOR_OCTETS)
+        return;
+        /* Column n of the product applies to tokens [8 n, 8 n + 8) of the tile. */
+#pragma unroll
+    for (int m = 0; m < BLOCKS; m++)
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float c =
+                    __shfl_sync(~0u, octets[m][2 * i + n % 2], (lane & ~3) | (from / 8 + n) / 2);
+
+                s[m][n][2 * i] += c;
+                s[m][n][2 * i + 1] += c;
+            }
+}
+
+/* Masks scores of tokens outside the span with -infinity; the first column is token t. */
+template <int N>
+static __device__ __forceinline__ void mask_scores(int lane, int t, const struct tile_bounds &p,
+                                                   float (*s)[N / 8][4])
+{
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int mine = t + 8 * n + lane % 4 * 2 + i;
+
+            if (mine >= p.t0 && mine < p.end)
+                continue;
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++)
+                s[m][n][i] = s[m][n][2 + i] = -INFINITY;
+        }
+}
+
+/* Online softmax, first half. From the row maximum `top` so far it computes the new maximum `now`, the
+ * rescale factor `rescale` of l and O, and `shift`: a weight is 2^(scaled score + shift). Element r is
+ * row lane / 4 + 8 r of the warp. A NaN score does not become the maximum but reaches l. If every score
+ * so far was -infinity, the maximum counts as 0. */
+template <int N>
+static __device__ __forceinline__ void
+new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
+           kvr_shared<const float> top, float *now, float *rescale, float *shift)
+{
+    const float log2e = 1.44269504f;
+    float best[2 * BLOCKS];
+
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++)
+        best[r] = s[r / 2][0][2 * (r % 2)];
+#pragma unroll
+    for (int i = 1; i < N / 4; i++)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            best[r] = fmaxf(best[r], s[r / 2][i / 2][2 * (r % 2) + i % 2]);
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        const float mine = bias[8 * r], before = top[8 * r];
+
+        now[r] = fmaxf(before, fmaf(best[r], scale, mine));
+        const float zero = now[r] == -INFINITY ? 0.0f : now[r];
+
+        shift[r] = (mine - zero) * log2e;
+        rescale[r] = kvr_exp2((before - zero) * log2e);
+    }
+}
+
+/* Online softmax, second half: P = 2^x and O += P V, 16 tokens at a time, so that exp2 of the next 16
+ * overlaps the MMAs of these. `sum`: the lane's partial row sums of P. */
+template <int W, int N>
+static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4], float scale,
+                                                  const float *shift, kvr_shared<const kvr_bf16> v,
+                                                  float *sum, float (*out)[W / 8][4])
+{
+    const kvr_shared<const kvr_bf16> row = v + row_of_a(lane) * (W + 8) + lane / 16 * 8;
+    const float factor = scale * 1.44269504f;
+
+#pragma unroll
+    for (int t = 0; t < N / 16; t++) {
+        unsigned p[BLOCKS][4];
+
+#pragma unroll
+        for (int n = 2 * t; n < 2 * t + 2; n++)
+#pragma unroll
+            for (int r = 0; r < 2 * BLOCKS; r++) {
+                const float *of = s[r / 2][n] + 2 * (r % 2);
+                const float a = kvr_exp2(fmaf(of[0], factor, shift[r]));
+                const float b = kvr_exp2(fmaf(of[1], factor, shift[r]));
+
+                sum[r] = (n ? sum[r] + a : a) + b;
+                p[r / 2][2 * (n % 2) + r % 2] = kvr_bf16_pair(a, b);
+            }
+#pragma unroll
+        for (int d = 0; d < W / 16; d++) {
+            unsigned b[4];
+
+            kvr_matrices_transposed(b, row + t * 16 * (W + 8) + d * 16);
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++) {
+                kvr_mma(out[m][2 * d], p[m], b);
+                kvr_mma(out[m][2 * d + 1], p[m], b + 2);
+            }
+        }
+    }
+}
+
+/* The O accumulator of a lane, in registers; row r is row lane / 4 + 8 r of the warp. */
+template <int W> struct accumulator {
+    float out[BLOCKS][W / 8][4];
+};
+
+/* Per-row softmax state in shared memory, [3][QUERIES]: score bias, denominator l, maximum m. The first
+ * of the four lanes of a row writes them. Functions take a pointer to row lane / 4 of the warp. */
+enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
+
+/* One main-loop step of a warp: S, online softmax and P V over tokens [t, t + N). */
+template <int W, int N, bool CORRECTED>
+static __device__ __forceinline__ void
+attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &bounds, int self, int t,
+            kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
+            kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> scales,
+            kvr_shared<const kvr_bf16> values, kvr_shared<float> rows, struct accumulator<W> &o)
+{
+    const int lane = self % 32, row = self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + row + lane / 4;
+    float s[BLOCKS][N / 8][4] = {};
+
+    scores<W, N>(lane, queries + row * (W + 8), keys, s);
+    if (CORRECTED && taylor)
+        correct<W, N>(taylor, lane,
+                      taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
+                                              : queries + row * (W + 8),
+                      scales, t % TILE, s);
+    if (t < bounds.t0 || t + N > bounds.end)
+        mask_scores<N>(lane, t, bounds, s);
+    float now[2 * BLOCKS], rescale[2 * BLOCKS], shift[2 * BLOCKS], sum[2 * BLOCKS];
+
+    new_maxima<N>(s, scale, numbers + BIAS, numbers + TOP, now, rescale, shift);
+    bool moved = false;
+
+    __syncwarp(); /* all lanes have read the maxima */
+    if (lane % 4 == 0)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            numbers[TOP + 8 * r] = now[r];
+
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++)
+        moved |= rescale[r] != 1.0f;
+    if (__any_sync(~0u, moved)) /* a new maximum is rare after the first tiles */
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++) {
+            if (lane % 4 == 0)
+                numbers[TOTAL + 8 * r] *= rescale[r];
+#pragma unroll
+            for (int n = 0; n < W / 8; n++) {
+                o.out[r / 2][n][r % 2 * 2] *= rescale[r];
+                o.out[r / 2][n][r % 2 * 2 + 1] *= rescale[r];
+            }
+        }
+    add_values<W, N>(lane, s, scale, shift, values, sum, o.out);
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            sum[r] += __shfl_xor_sync(~0u, sum[r], b);
+    if (lane % 4 == 0)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            numbers[TOTAL + 8 * r] += sum[r];
+    __syncwarp(); /* publish m and l to the lanes of a row */
+}
+
+/* `bias`: per state row, subtracted from its scores; NULL for none. `seen`: the state holds results of
+ * earlier keys. */
+template <int W>
+static __device__ __forceinline__ void
+load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
+           kvr_global<const float> bias, int self, kvr_shared<float> rows, struct accumulator<W> &o)
+{
+    const int lane = self % 32, first = self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + first + lane / 4;
+
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        const int i = first + r * 8 + lane / 4;
+        const int64_t row = at.at + (int64_t)i * at.step;
+        const bool there = i < at.n, read = there && seen;
+
+        if (lane % 4 == 0) {
+            numbers[TOP + 8 * r] = read ? (float)at.mx[row] : there ? -INFINITY : 0.0f;
+            numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
+            numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
+        }
+        const int columns = read ? head_dim : 0; /* a multiple of 16 */
+        const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
+
+#pragma unroll
+        for (int n = 0; n < W / 8; n++) {
+            float2 x = { 0, 0 };
+
+            if (n / 2 * 16 < columns)
+                x = kvr_as<const float2>(from + 8 * n)[0];
+            o.out[r / 2][n][r % 2 * 2] = x.x;
+            o.out[r / 2][n][r % 2 * 2 + 1] = x.y;
+        }
+    }
+}
+
+/* Epilogue. Writes the state or the partial result of a split; at the end of the call `io`, writes O / l
+ * to the output, which has the row layout of the state. */
+template <int W>
+static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
+                                             const struct kvr_attend_io &io, int self,
+                                             kvr_shared<float> rows, struct accumulator<W> &o)
+{
+    const int lane = self % 32, first = self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + first + lane / 4;
+
+    if (ends)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++) {
+            const float by = 1.0f / numbers[TOTAL + 8 * r];
+
+#pragma unroll
+            for (int n = 0; n < W / 8; n++) {
+                o.out[r / 2][n][r % 2 * 2] *= by;
+                o.out[r / 2][n][r % 2 * 2 + 1] *= by;
+            }
+        }
+    const kvr_global<float> acc = ends ? kvr_global<float>(io.out) : at.acc;
+
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        const int i = first + r * 8 + lane / 4;
+        const int64_t row = at.at + (int64_t)i * at.step, to = row * head_dim + lane % 4 * 2;
+
+        if (i >= at.n)
+            continue;
+        if (ends && io.out16) {
+            const kvr_global<kvr_bf16> rounded = kvr_global<kvr_bf16>(io.out16) + to;
+
+#pragma unroll
+            for (int n = 0; n < W / 8; n++)
+                if (n / 2 * 16 < head_dim)
+                    kvr_as<unsigned>(rounded + 8 * n)[0] =
+                        kvr_bf16_pair(o.out[r / 2][n][r % 2 * 2], o.out[r / 2][n][r % 2 * 2 + 1]);
+            continue;
+        }
+        if (!ends && lane % 4 == 0) {
+            at.mx[row] = numbers[TOP + 8 * r];
+            at.sum[row] = numbers[TOTAL + 8 * r];
+        }
+#pragma unroll
+        for (int n = 0; n < W / 8; n++)
+            if (n / 2 * 16 < head_dim)
+                kvr_as<float2>(acc + to + 8 * n)[0] =
+                    float2{ o.out[r / 2][n][r % 2 * 2], o.out[r / 2][n][r % 2 * 2 + 1] };
+    }
+}
+
+#endif
