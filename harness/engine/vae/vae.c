@@ -454,12 +454,14 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
 void kvr_vae_close(struct kvr_vae **pv)
 {
     struct kvr_vae *v = pv ? *pv : NULL;
-    struct kvr_conv **const single[] = { &v->conv2, &v->conv1, &v->qkv, &v->proj, &v->head };
 
     if (!v)
         return;
-    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
-        kvr_conv_close(single[i]);
+    kvr_conv_close(&v->conv2);
+    kvr_conv_close(&v->conv1);
+    kvr_conv_close(&v->qkv);
+    kvr_conv_close(&v->proj);
+    kvr_conv_close(&v->head);
     for (int i = 0; i < BLOCKS; i++) {
         kvr_conv_close(&v->block[i].conv1);
         kvr_conv_close(&v->block[i].conv2);
