@@ -107,16 +107,6 @@ struct cost {
 
 /* --- published --------------------------------------------------------------------------- */
 
-static double published(const struct kvr_published *p, const char *method, const char *column)
-{
-    const int row = kvr_published_find(p, method);
-    double value, rounding;
-
-    return row >= 0 && kvr_published_number(kvr_published_cell(p, row, column), &value, &rounding)
-               ? value
-               : NAN;
-}
-
 /* As the study ran it: the name alone, in either reading. */
 static bool as_published(const char *label, const char *name)
 {
@@ -230,7 +220,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     KVR_TRY(predicted(kvr_table_text(t, at, SPEC), &expected));
     v[n++] = kvr_value_text(kvr_table_text(t, at, METHOD));
     v[n++] = kvr_value_number(kvr_table_number(t, at, COMPRESSION));
-    v[n++] = kvr_value_number(published(&c->ratio, name, suite));
+    v[n++] = kvr_value_number(kvr_published_value(&c->ratio, name, suite));
     for (int i = PEAK; i < MEMORY_SAYS; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, i));
     v[n++] = kvr_value_said(kvr_table_text(t, at, MEMORY_SAYS));
@@ -238,7 +228,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
         v[n++] = kvr_value_number(kvr_table_number(t, at, plain[i]));
     v[n++] = kvr_value_number(expected);
     v[n++] = kvr_value_number(held - expected);
-    v[n++] = kvr_value_number(published(&c->peak, name, suite));
+    v[n++] = kvr_value_number(kvr_published_value(&c->peak, name, suite));
     v[n++] = kvr_value_number(kvr_table_number(t, at, RUNTIME));
     v[n++] = kvr_value_number(kvr_table_number(t, at, SEEN));
     v[n++] = kvr_value_text(kvr_table_text(t, at, CODES));
@@ -247,9 +237,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = kvr_value_number(pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO_LO));
     v[n++] = kvr_value_number(pairs < 0 ? NAN : kvr_table_number(c->ratios, pairs, KVR_RATIO_HI));
     v[n++] = kvr_value_text(pairs < 0 ? "" : kvr_table_text(c->ratios, pairs, KVR_RATIO_CODES));
-    v[n++] = kvr_value_number(published(&c->runtime, name, runtime));
-    v[n++] = kvr_value_number(published(&c->runtime, name, runtime) /
-                              published(&c->runtime, bf16, runtime));
+    v[n++] = kvr_value_number(kvr_published_value(&c->runtime, name, runtime));
+    v[n++] = kvr_value_number(kvr_published_value(&c->runtime, name, runtime) /
+                              kvr_published_value(&c->runtime, bf16, runtime));
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, phases[i]));
     for (int i = FPS; i < FPS_MISSING; i++)

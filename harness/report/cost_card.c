@@ -1,6 +1,6 @@
 /* cost_card.c - the cost table of rollouts measured on a GPU. See cost.h.
  *
- * A row of rows.csv is named rollout.METHOD.PATH.FRAMESxWINDOW (seconds), with :peak behind it (GiB). */
+ * rows.csv names a rollout's seconds rollout.METHOD.PATH.FRAMESxWINDOW; the suffix :peak names its peak memory in GiB. */
 #include "harness/report/cost.h"
 
 #include <math.h>
@@ -129,16 +129,6 @@ static double beside(const struct card *c, const struct rollout *r, const char *
     return at < 0 ? NAN : c->m.row[at].value;
 }
 
-static double published(const struct kvr_published *p, const char *method, const char *column)
-{
-    const int row = kvr_published_find(p, method);
-    double value, rounding;
-
-    return row >= 0 && kvr_published_number(kvr_published_cell(p, row, column), &value, &rounding)
-               ? value
-               : NAN;
-}
-
 /* "b" for the second newest session, and so on; "" for the newest. */
 static const char *mark_of(const struct card *c, int session, char out[2])
 {
@@ -172,20 +162,20 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     method = kvr_method_find(name);
     if (strcmp(r->method + strlen(name), "@study") != 0 && r->method[strlen(name)])
         name[0] = 0; /* with options or a correction: the study has no such method */
-    seconds = published(&c->runtime, name, "runtime_s");
+    seconds = kvr_published_value(&c->runtime, name, "runtime_s");
     v[n++] = kvr_value_text(r->method);
     v[n++] = kvr_value_text(method ? method->family : "");
     v[n++] = kvr_value_text(r->path);
     v[n++] = kvr_value_count(r->frames);
     v[n++] = kvr_value_count(r->window);
     v[n++] = kvr_value_number(rint(GIB * beside(c, r, r->method, ":peak")));
-    v[n++] = kvr_value_number(published(&c->peak, name, "moviegen"));
+    v[n++] = kvr_value_number(kvr_published_value(&c->peak, name, "moviegen"));
     v[n++] = kvr_value_number(noisy ? NAN : row->value);
     v[n++] = kvr_value_number(noisy ? row->value : NAN);
     v[n++] = kvr_value_said(noisy ? row->note + 5 + strspn(row->note + 5, " ") : "");
     v[n++] = kvr_value_number(row->value / beside(c, r, "BF16", ""));
     v[n++] = kvr_value_number(seconds);
-    v[n++] = kvr_value_number(seconds / published(&c->runtime, "BF16", "runtime_s"));
+    v[n++] = kvr_value_number(seconds / kvr_published_value(&c->runtime, "BF16", "runtime_s"));
     v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_transformer"));
     v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_vae"));
     v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_taehv"));

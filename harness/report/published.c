@@ -130,3 +130,13 @@ bool kvr_published_number(const char *text, double *value, double *rounding)
     *rounding = 0.5 * pow(10.0, point ? -(double)strlen(point + 1) : 0.0);
     return true;
 }
+
+double kvr_published_value(const struct kvr_published *p, const char *first, const char *column)
+{
+    const int row = kvr_published_find(p, first);
+    double value, rounding;
+
+    return row >= 0 && kvr_published_number(kvr_published_cell(p, row, column), &value, &rounding)
+               ? value
+               : NAN;
+}

@@ -29,6 +29,9 @@ void kvr_published_free(struct kvr_published *p); /* copes with {0} */
 const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);
 int kvr_published_find(const struct kvr_published *p, const char *first); /* row or -1 */
 
+/* The number in `column` of that row; NaN where there is none. */
+double kvr_published_value(const struct kvr_published *p, const char *first, const char *column);
+
 /* A printed number, and half a unit of its last digit: what it may be off by rounding. False for
  * "", "inf" and text. */
 bool kvr_published_number(const char *text, double *value, double *rounding);
