@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "harness/core/infile.h"
+#include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/core/remember.h"
+#include "harness/core/sha256.h"
 #include "harness/core/version.h"
 
 enum { LINE = 512, MOST_CHOICE = 63, MOST_LINES = 4096 };
@@ -101,20 +103,10 @@ static enum kvr_status look(struct kvr_tune *t)
     return KVR_OK;
 }
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
-static unsigned long long hash_of(const char *text)
-{
-    unsigned long long h = 0xcbf29ce484222325u;
-
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return h;
-}
-
 enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const char *machine)
 {
     struct kvr_tune *t = calloc(1, sizeof *t);
-    char name[64];
+    char name[64], hash[KVR_SHA256_HEX];
     enum kvr_status st;
 
     *out = NULL;
@@ -122,9 +114,12 @@ enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const cha
         return kvr_fail(KVR_ENOMEM, "autotune: no memory");
     snprintf(t->head, sizeof t->head, "kvreel autotune 1; %.400s; kvreel %s\n", machine,
              kvr_version());
-    snprintf(name, sizeof name, "autotune-%016llx.txt", hash_of(machine));
-    t->path = path ? strdup(path) : kvr_cache_file(name);
-    st = t->path ? look(t) : KVR_OK;
+    st = kvr_sha256_hex(machine, strlen(machine), hash);
+    if (st == KVR_OK) {
+        snprintf(name, sizeof name, "autotune-%.16s.txt", hash);
+        t->path = path ? strdup(path) : kvr_cache_file(name);
+        st = t->path ? look(t) : KVR_OK;
+    }
     if (st != KVR_OK) {
         kvr_tune_close(&t);
         return st;
@@ -155,36 +150,26 @@ bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice)
     return false;
 }
 
-static bool write_all(int fd, const char *text)
-{
-    const size_t n = strlen(text);
-
-    return write(fd, text, n) == (ssize_t)n;
-}
-
-/* Under another name first: no process reads a file without its head. */
+/* Renamed into place: no process reads a file without its head. */
 static bool begin_file(struct kvr_tune *t)
 {
-    char part[4096];
-    int fd;
-    bool ok;
+    struct kvr_out *o;
+    enum kvr_status st;
 
-    if (kvr_mkdirs_above(t->path) != KVR_OK ||
-        snprintf(part, sizeof part, "%s.%ld", t->path, (long)getpid()) >= (int)sizeof part)
+    if (kvr_mkdirs_above(t->path) != KVR_OK || kvr_out_open(&o, t->path) != KVR_OK)
         return false;
-    fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
+    st = kvr_out_write(o, t->head, strlen(t->head));
+    if (st != KVR_OK) {
+        kvr_out_drop(&o);
         return false;
-    ok = write_all(fd, t->head);
-    ok = close(fd) == 0 && ok && rename(part, t->path) == 0;
-    if (!ok)
-        unlink(part);
-    return ok;
+    }
+    return kvr_out_commit(&o) == KVR_OK;
 }
 
 /* One write(), so that lines of several processes do not mix. */
 static void append(struct kvr_tune *t, const char *line)
 {
+    const size_t n = strlen(line);
     int fd;
 
     if (!t->path || (!t->written && !begin_file(t)))
@@ -193,7 +178,7 @@ static void append(struct kvr_tune *t, const char *line)
     fd = open(t->path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (!write_all(fd, line))
+    if (write(fd, line, n) != (ssize_t)n)
         t->written = false; /* a cut line: the next one begins the file again */
     close(fd);
 }
