@@ -1,14 +1,13 @@
 /* worker_memory.c - see worker_memory.h. */
 #include "harness/run/worker_memory.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "harness/device/names.h"
-#include "harness/store/record.h"
+#include "harness/run/worker_metric.h"
 
 enum kvr_status kvr_worker_memory_open(struct kvr_worker_memory *m, struct kvr_dev *dev)
 {
@@ -59,32 +58,19 @@ enum kvr_status kvr_worker_memory_hold(struct kvr_worker_memory *m, struct kvr_d
     return KVR_OK;
 }
 
-static enum kvr_status add_bytes(json_t *metrics, const char *what, const char *phase,
-                                 int64_t bytes, const char *missing)
-{
-    char name[64];
-    const struct kvr_row_metric m = { .name = name,
-                                      .unit = "B",
-                                      .n = missing ? 0 : 1,
-                                      .value = missing ? NAN : (double)bytes,
-                                      .extra = NAN,
-                                      .missing = missing };
-
-    snprintf(name, sizeof name, "%s_%s_bytes", what, phase);
-    return json_array_append_new(metrics, kvr_metric_json(&m))
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
-               : KVR_OK;
-}
-
 enum kvr_status kvr_worker_memory_answer(const struct kvr_worker_memory *m, json_t *answer)
 {
     json_t *metrics = json_object_get(answer, "metrics");
 
     for (int i = 0; i < m->n; i++) {
         const struct kvr_memory_phase *p = &m->phase[i];
+        char name[64];
 
-        KVR_TRY(add_bytes(metrics, "pool", p->name, p->pool, NULL));
-        KVR_TRY(add_bytes(metrics, "nvml", p->name, p->nvml, p->nvml ? NULL : p->why));
+        snprintf(name, sizeof name, "pool_%s_bytes", p->name);
+        KVR_TRY(kvr_worker_metric(metrics, name, "B", 1, (double)p->pool, NULL));
+        snprintf(name, sizeof name, "nvml_%s_bytes", p->name);
+        KVR_TRY(kvr_worker_metric(metrics, name, "B", p->nvml ? 1 : 0, (double)p->nvml,
+                                  p->nvml ? NULL : p->why));
     }
     return KVR_OK;
 }

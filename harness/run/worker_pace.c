@@ -1,12 +1,11 @@
 /* worker_pace.c - see worker_pace.h. */
 #include "harness/run/worker_pace.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "harness/core/path.h"
-#include "harness/store/record.h"
+#include "harness/run/worker_metric.h"
 
 /* A decoder's file of the model's folder, or a drawn one; NULL and `missing` filled: there is none.
  * free(). */
@@ -85,21 +84,6 @@ enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *d
     return KVR_OK;
 }
 
-static enum kvr_status add_number(json_t *metrics, const char *name, const char *unit, double value,
-                                  const char *missing)
-{
-    const struct kvr_row_metric m = { .name = name,
-                                      .unit = unit,
-                                      .n = missing ? 0 : 1,
-                                      .value = missing ? NAN : value,
-                                      .extra = NAN,
-                                      .missing = missing };
-
-    return json_array_append_new(metrics, kvr_metric_json(&m))
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
-               : KVR_OK;
-}
-
 enum kvr_status kvr_worker_pace_answer(const struct kvr_worker_pace *p, json_t *answer)
 {
     json_t *metrics = json_object_get(answer, "metrics"),
@@ -108,17 +92,18 @@ enum kvr_status kvr_worker_pace_answer(const struct kvr_worker_pace *p, json_t *
 
     if (p->frames == 0)
         return KVR_OK;
-    KVR_TRY(add_number(metrics, "fps_transformer", "1/s", kvr_pace_fps(&alone),
-                       p->wall_ns ? NULL : "overlap_decode: the rollout's time contains decoding"));
+    KVR_TRY(kvr_worker_metric(
+        metrics, "fps_transformer", "1/s", p->wall_ns ? 1 : 0, kvr_pace_fps(&alone),
+        p->wall_ns ? NULL : "overlap_decode: the rollout's time contains decoding"));
     for (int k = 0; k < KVR_N_DECODERS; k++) {
         const char *missing = *p->missing[k] ? p->missing[k] : NULL;
+        const int n = missing ? 0 : 1;
         char name[64];
 
         snprintf(name, sizeof name, "fps_%s", kvr_decoder_names[k]);
-        KVR_TRY(
-            add_number(metrics, name, "1/s", missing ? NAN : kvr_pace_fps(&p->pace[k]), missing));
+        KVR_TRY(kvr_worker_metric(metrics, name, "1/s", n, kvr_pace_fps(&p->pace[k]), missing));
         snprintf(name, sizeof name, "peak_%s_bytes", kvr_decoder_names[k]);
-        KVR_TRY(add_number(metrics, name, "B", (double)p->pace[k].peak_bytes, missing));
+        KVR_TRY(kvr_worker_metric(metrics, name, "B", n, (double)p->pace[k].peak_bytes, missing));
         if (missing)
             continue;
         snprintf(name, sizeof name, "paced_%s", kvr_decoder_names[k]);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/run/worker_metric.h"
 #include "harness/store/record.h"
 
 /* Overall values that are also metrics of the cell. */
@@ -51,19 +52,6 @@ static enum kvr_status add_row(void *ctx, const struct kvr_probe_row *r)
     return KVR_OK;
 }
 
-static enum kvr_status add_metric(json_t *list, const char *name, double value, int64_t n,
-                                  const char *missing)
-{
-    const struct kvr_row_metric m = { .name = name,
-                                      .unit = "1",
-                                      .n = (int)n,
-                                      .value = missing ? NAN : value,
-                                      .extra = NAN,
-                                      .missing = missing };
-
-    return json_array_append_new(list, kvr_metric_json(&m)) ? no_memory() : KVR_OK;
-}
-
 static enum kvr_status add_rows(const struct kvr_probe *probe, struct answer *a, json_t *answer)
 {
     KVR_TRY(kvr_probe_rows(probe, add_row, a));
@@ -85,11 +73,12 @@ enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns
         const char *missing = r->name ? isfinite(r->value) ? NULL : "not a finite number"
                                       : "no pass had a past to attend to";
 
-        st = add_metric(list, metrics[i], r->value, r->n, missing);
+        st = kvr_worker_metric(list, metrics[i], "1", (int)r->n, r->value, missing);
         if (st != KVR_OK)
             return st;
     }
-    KVR_TRY(add_metric(list, "probe_residual", kvr_probe_residual(probe), a.overall[0].n, NULL));
+    KVR_TRY(kvr_worker_metric(list, "probe_residual", "1", (int)a.overall[0].n,
+                              kvr_probe_residual(probe), NULL));
     if (json_object_set_new(json_object_get(answer, "samples"), "probe", json_integer(probe_ns)))
         return no_memory();
     return KVR_OK;

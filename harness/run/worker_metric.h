@@ -1,0 +1,15 @@
+/* worker_metric.h - adds a metric to a worker's answer.
+ *
+ *     KVR_TRY(kvr_worker_metric(json_object_get(answer, "metrics"), "fps_vae", "1/s", 1, fps, NULL)); */
+#ifndef KVR_RUN_WORKER_METRIC_H
+#define KVR_RUN_WORKER_METRIC_H
+
+#include <jansson.h>
+
+#include "harness/core/status.h"
+
+/* Without a series. `missing`: why there is no value; NULL: `value` counts, over n samples. KVR_ENOMEM. */
+enum kvr_status kvr_worker_metric(json_t *metrics, const char *name, const char *unit, int n,
+                                  double value, const char *missing);
+
+#endif
