@@ -138,7 +138,6 @@ static enum kvr_status open_first(struct kvr_wan_input *in, const char *path,
                                   const char *dir)
 {
     const struct kvr_model_config *c = kvr_model_config(model);
-    struct kvr_dev *own = NULL;
     struct kvr_image image;
     enum kvr_status st;
 
@@ -148,10 +147,7 @@ static enum kvr_status open_first(struct kvr_wan_input *in, const char *path,
     if (st == KVR_OK && !in->first)
         st = kvr_fail(KVR_ENOMEM, "generate: no memory for the first frame");
     if (st == KVR_OK)
-        st = kvr_dev_open(&own, kvr_dev_backend(dev));
-    if (st == KVR_OK)
-        st = kvr_image_latent(&image, own, dir, c, in->first);
-    kvr_dev_close(&own);
+        st = kvr_image_latent(&image, kvr_dev_backend(dev), dir, c, in->first);
     kvr_image_close(&image);
     return st;
 }

@@ -42,7 +42,6 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
 {
     const struct kvr_model_config *c = kvr_model_config(model);
     const char *file, *sha256;
-    struct kvr_dev *own = NULL;
     struct kvr_image image;
     json_t *said;
     enum kvr_status st;
@@ -59,10 +58,7 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
         st = kvr_fail(KVR_EFORMAT, "%s: the image has changed since the plan was made", file);
     if (st == KVR_OK)
-        st = kvr_dev_open(&own, kvr_dev_backend(dev));
-    if (st == KVR_OK)
-        st = kvr_image_latent(&image, own, j->model_dir, c, j->first);
-    kvr_dev_close(&own);
+        st = kvr_image_latent(&image, kvr_dev_backend(dev), j->model_dir, c, j->first);
     kvr_image_close(&image);
     return st;
 }

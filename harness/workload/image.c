@@ -53,12 +53,13 @@ enum kvr_status kvr_image_check(int height, int width, const char *path,
                     scale * c->latent_h);
 }
 
-enum kvr_status kvr_image_latent(const struct kvr_image *image, struct kvr_dev *dev,
+enum kvr_status kvr_image_latent(const struct kvr_image *image, enum kvr_backend backend,
                                  const char *model_dir, const struct kvr_model_config *c, float *z)
 {
     const struct kvr_frames *f = &image->video.frames;
     const size_t n = (size_t)f->height * (size_t)f->width * 3;
     struct kvr_model_paths p = { 0 };
+    struct kvr_dev *dev = NULL;
     float *x = malloc(n * sizeof *x);
     enum kvr_status st = x ? KVR_OK : kvr_fail(KVR_ENOMEM, "image: no memory");
 
@@ -67,7 +68,10 @@ enum kvr_status kvr_image_latent(const struct kvr_image *image, struct kvr_dev *
     if (st == KVR_OK)
         st = kvr_model_paths(model_dir, c, KVR_DECODER_VAE, &p);
     if (st == KVR_OK)
+        st = kvr_dev_open(&dev, backend);
+    if (st == KVR_OK)
         st = kvr_vae_encode_frame(dev, p.vae, c->latent_h, c->latent_w, x, z);
+    kvr_dev_close(&dev);
     kvr_model_paths_free(&p);
     free(x);
     return st;

@@ -3,7 +3,7 @@
  *     struct kvr_image image;
  *     KVR_TRY(kvr_image_open(&image, "first.png"));
  *     KVR_TRY(kvr_image_check(704, 1280, "first.png", config));
- *     KVR_TRY(kvr_image_latent(&image, dev, "models/longlive-2", config, z));   [frame_elems]
+ *     KVR_TRY(kvr_image_latent(&image, KVR_CPU, "models/longlive-2", config, z));   [frame_elems]
  *     kvr_image_close(&image);
  *
  * The image has the size of the video: it is neither scaled nor cropped. */
@@ -29,8 +29,9 @@ int kvr_image_scale(const struct kvr_model_config *c);
 /* KVR_EUNSUPPORTED: the model has no encoder; KVR_EINVAL: the image has another size than its videos. */
 enum kvr_status kvr_image_check(int height, int width, const char *path,
                                 const struct kvr_model_config *c);
-/* z [channels, latent_h, latent_w], normalised, by the encoder in the model's folder on `dev`. */
-enum kvr_status kvr_image_latent(const struct kvr_image *image, struct kvr_dev *dev,
+/* z [channels, latent_h, latent_w], normalised, by the encoder in the model's folder, on a device that is open for
+ * this alone. */
+enum kvr_status kvr_image_latent(const struct kvr_image *image, enum kvr_backend backend,
                                  const char *model_dir, const struct kvr_model_config *c, float *z);
 
 #endif
