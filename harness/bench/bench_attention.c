@@ -394,7 +394,7 @@ static void name_row(const struct kit *t, const struct subject *x, struct kvr_be
              (long long)t->n_query, (long long)t->n_key, suffix[x->against]);
 }
 
-static enum kvr_status one(struct kit *t, const struct subject *x, struct kvr_bench_row *row)
+static enum kvr_status time_row(struct kit *t, const struct subject *x, struct kvr_bench_row *row)
 {
     const struct subject own = { "BF16", x->path, KVR_ATTEND_FLOAT, x->against == OWN_BF16, 0 };
     struct kvr_scheme *scheme = NULL, *bf16 = NULL;
@@ -417,6 +417,23 @@ static enum kvr_status one(struct kit *t, const struct subject *x, struct kvr_be
     kvr_cache_close(&reference);
     kvr_scheme_close(&bf16);
     return st;
+}
+
+/* oneDNN may be limited to an instruction set without BF16 (ONEDNN_MAX_CPU_ISA). */
+static enum kvr_status one(struct kit *t, const struct subject *x, struct kvr_bench_row *row)
+{
+    if (x->against != PRODUCTS_BF16 || kvr_onednn_has_bf16())
+        return time_row(t, x, row);
+    *row = (struct kvr_bench_row){ .device = "cpu",
+                                   .unit = "GFLOP/s",
+                                   .median = NAN,
+                                   .min = NAN,
+                                   .cold = NAN,
+                                   .warm = NAN,
+                                   .reference = reference_names[x->against] };
+    name_row(t, x, row);
+    kvr_bench_without(row, "oneDNN has no BF16 product for this CPU or within ONEDNN_MAX_CPU_ISA");
+    return KVR_OK;
 }
 
 static enum kvr_status all_rows(struct kit *t, struct kvr_bench_row *rows, int *n_rows)

@@ -36,11 +36,24 @@ void kvr_onednn_limit(void)
     pthread_once(&once, limit);
 }
 
+bool kvr_onednn_has_bf16(void)
+{
+    kvr_onednn_limit();
+#if defined(__x86_64__)
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
+           dnnl_cpu_isa_avx512_core_bf16;
+#else
+    return false;
+#endif
+}
+
 enum kvr_status kvr_onednn_done(int status, const char *who, const char *what)
 {
     if (status == dnnl_success)
         return KVR_OK;
     if (status == dnnl_out_of_memory)
         return kvr_fail(KVR_ENOMEM, "%s: oneDNN has no memory for %s", who, what);
+    if (status == dnnl_unimplemented)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: oneDNN does not implement %s on this CPU", who, what);
     return kvr_fail(KVR_EINTERNAL, "%s: oneDNN: %s failed with status %d", who, what, status);
 }

@@ -10,6 +10,8 @@
 #ifndef KVR_CORE_ONEDNN_H
 #define KVR_CORE_ONEDNN_H
 
+#include <stdbool.h>
+
 #include "harness/core/status.h"
 
 #ifdef __cplusplus
@@ -19,8 +21,12 @@ extern "C" {
 /* Only the first call has an effect. Thread-safe. */
 void kvr_onednn_limit(void);
 
-/* Converts a dnnl_status_t to KVR_ENOMEM or KVR_EINTERNAL, with the caller and the failed
- * operation. */
+/* Whether oneDNN multiplies BF16 with instructions of this CPU, within its limits (--cpu,
+ * ONEDNN_MAX_CPU_ISA). Elsewhere its BF16 primitives do not exist or are emulated. Applies the limit. */
+bool kvr_onednn_has_bf16(void);
+
+/* Converts a dnnl_status_t to KVR_ENOMEM, KVR_EUNSUPPORTED (not implemented) or KVR_EINTERNAL, with the
+ * caller and the failed operation. */
 enum kvr_status kvr_onednn_done(int status, const char *who, const char *what);
 
 #ifdef __cplusplus

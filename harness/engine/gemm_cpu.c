@@ -5,8 +5,8 @@
  * on the number of threads, and a primitive is created and run with one, because oneDNN
  * chooses its blocking by the number of threads it sees (docs/decisions.md has the rates).
  *
- * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies on tiles; elsewhere they are floats
- * of such values. */
+ * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies on tiles; elsewhere, and where
+ * oneDNN is limited to an older instruction set, they are floats of such values. */
 #include "harness/engine/gemm_impl.h"
 
 #include <omp.h>
@@ -90,6 +90,12 @@ static void threads_back(int n)
         omp_set_num_threads(n);
 }
 
+/* Whether weights and input are kept in BF16. */
+static bool narrow_here(void)
+{
+    return kvr_isa_has_tiles() && kvr_onednn_has_bf16();
+}
+
 static void prim_free(struct prim *p)
 {
     if (!p)
@@ -135,7 +141,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     if (!g)
         return kvr_fail(KVR_ENOMEM, "gemm: no memory");
     g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
-    g->narrow = compute == KVR_BF16 && kvr_isa_has_tiles();
+    g->narrow = compute == KVR_BF16 && narrow_here();
     snprintf(g->library, sizeof g->library, "oneDNN %d.%d", v->major, v->minor);
     if (n < omp_get_max_threads())
         n = omp_get_max_threads();
@@ -561,7 +567,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 }
 
 const struct kvr_gemm_kind kvr_gemm_cpu = {
-    .bf16_weights = kvr_isa_has_tiles,
+    .bf16_weights = narrow_here,
     .open = gemm_open,
     .close = gemm_close,
     .linear_open = linear_open,

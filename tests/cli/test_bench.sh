@@ -30,6 +30,14 @@ done
 # So small a call settles on any machine: one row of the dozen at least does not need 400 turns.
 OMP_NUM_THREADS=1 exits 0 "bench attention until it is steady" bench attention --shape 16x64x2x32 --rounds 400 --json
 json "rounds end by themselves" 'any(.[]; .steady and .n >= 15 and .n < 400)'
+# oneDNN limited to AVX2 has no BF16 products: three rows without a reference where our own tiles run,
+# and linear layers in BF16 fall back to F32 products of rounded values.
+tiled=0
+[ -z "${KVREEL_CPU:-}" ] && [[ $variants == *amx_bf16* ]] && tiled=3
+ONEDNN_MAX_CPU_ISA=AVX2 exits 0 "bench attention, oneDNN without BF16" bench attention --shape 8x16x1x16 --rounds 3 --json
+json "says why a reference is missing" "([.[] | select(.name | test(\"onednn\$\"))] | length == $tiled and all(.[]; .ratio == null and (.missing | test(\"no BF16 product\")))) and all(.[] | select(.name | test(\"onednn\$\") | not); .ratio > 0)"
+ONEDNN_MAX_CPU_ISA=AVX2 exits 0 "bench gemm, oneDNN without BF16" bench gemm --rounds 3 --json
+json "every layer was multiplied and checked" 'length >= 5 and all(.[]; .ratio > 0)'
 if "$kvreel" version | grep -q 'kernels *emulated'; then
     for what in codec attention gemm; do
         exits 0 "bench $what on an emulated device" bench "$what" --device emulated --rounds 3 --json

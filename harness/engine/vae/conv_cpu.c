@@ -69,12 +69,7 @@ static const char *library(struct kvr_conv_room *base)
 /* BF16 products where the CPU has them; elsewhere F32 products of the same rounded values. */
 static dnnl_data_type_t factors(enum kvr_dtype type)
 {
-    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-
-    return type == KVR_BF16 &&
-                   (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16
-               ? dnnl_bf16
-               : dnnl_f32;
+    return type == KVR_BF16 && kvr_onednn_has_bf16() ? dnnl_bf16 : dnnl_f32;
 }
 
 static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
