@@ -46,8 +46,8 @@ struct kvr_cross {
     int n_keys, n_heads, head_dim;
     float *k; /* as the table packs it: [H, D, round16(n_keys)] on the CPU, zero padded */
     float *v; /* [H, n_keys, round16(D)], zero padded; [n_keys,H,D] both on CUDA, BF16 where layers
-               * compute in it and tensor cores take the head */
-    enum kvr_dtype compute; /* of linear layers */
+               * compute in it and tensor cores take the head; panels of ops_cross_bf16.h on AMX */
+    enum kvr_dtype compute; /* of linear layers; not changed between pack and attend */
 };
 
 /* What a block's layer adds to x, `gate` per frame (NULL: 1): y NULL for nothing. */

@@ -1,13 +1,15 @@
 /* ops_cross.h - cross-attention over a packed prompt; ops_isa.c alone includes it.
  *
  * The prompt is short: all scores of QUERIES tokens fit on the stack, so this is a plain softmax.
- * Keys lie transposed, [D, keys], so that a vector holds the scores of neighbouring keys. */
+ * Keys lie transposed, [D, keys], so that a vector holds the scores of neighbouring keys. Where layers
+ * compute in BF16 and the variant has AMX, ops_cross_bf16.h takes over. */
 #ifndef KVR_ENGINE_OPS_CROSS_H
 #define KVR_ENGINE_OPS_CROSS_H
 
 #include <math.h>
 
 #include "harness/engine/ops.h"
+#include "harness/engine/ops_cross_bf16.h"
 #include "harness/engine/ops_lanes.h"
 
 /* Width of a register tile, in floats. */
@@ -26,6 +28,10 @@ static inline void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const fl
     const int d = c->n_heads * c->head_dim;
 
     (void)dev;
+    if (kvr_cross_tiles(c)) {
+        kvr_cross_bf16_pack(c, k, v);
+        return;
+    }
     for (int h = 0; h < c->n_heads; h++) {
         for (int i = 0; i < c->head_dim; i++)
             for (int j = 0; j < kp; j++)
@@ -173,6 +179,10 @@ static inline void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r,
 
     (void)dev;
     (void)work;
+    if (kvr_cross_tiles(c)) {
+        kvr_cross_bf16_attend(r, c, q, out);
+        return;
+    }
     /* Head by head: its keys and values stay in the core's own cache. */
 #pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
     for (int h = 0; h < c->n_heads; h++)

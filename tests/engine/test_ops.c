@@ -1,6 +1,7 @@
 /* test_ops.c - each small operation and the linear layer against its formula in double precision,
  * on sizes that fill no vector and no block, and with NaN. */
 #include "harness/engine/ops.h"
+#include "harness/engine/ops_cross_bf16.h"
 
 #include <check.h>
 #include <math.h>
@@ -330,6 +331,98 @@ START_TEST(cross_attention)
 }
 END_TEST
 
+/* Largest error of a query and head in units of attend_bf16.h's bound. */
+static double bf16_error(const struct cross_case *c, const float *q, const float *k, const float *v,
+                         const float *got, int64_t n, int h)
+{
+    const int d = c->heads * c->D;
+    const double u = 0x1p-8, e = 0x1p-24, w = 8e-6 + 1.2e-7 * 88;
+    double delta = 0, grow, worst = 0, want[128], size[128];
+    float magnitude[512 * 256];
+
+    for (int j = 0; j < c->keys; j++) {
+        double sum = 0;
+
+        for (int i = 0; i < c->D; i++)
+            sum += fabs((double)q[n * d + h * c->D + i] * k[j * d + h * c->D + i]) / sqrt(c->D);
+        delta = fmax(delta, ((1 + u) * (1 + u) - 1 + (c->D + 2) * e) * sum);
+    }
+    for (int j = 0; j < c->keys * d; j++)
+        magnitude[j] = fabsf(v[j]);
+    grow = exp(2 * delta) * (1 + u) * (1 + u) * (1 + 2 * w + 2 * c->keys * e) - 1;
+    cross_definition(c, q, k, v, n, h, want);
+    cross_definition(c, q, k, magnitude, n, h, size);
+    for (int i = 0; i < c->D; i++) {
+        const double err = fabs((double)got[n * d + h * c->D + i] - want[i]) / (grow * size[i]);
+
+        if (!(err <= worst)) /* NaN stays */
+            worst = err;
+    }
+    return worst;
+}
+
+/* Packed and attended in BF16 by the chosen variant's tiles, in plain C without AMX; in a layer that
+ * computes in BF16 with AMX the table's functions give the same bits, elsewhere those of F32. */
+START_TEST(cross_attention_bf16)
+{
+    const struct cross_case *c = &cross_cases[_i];
+    const struct kvr_rows r = { c->n, c->heads * c->D, 1 };
+    const int64_t n = r.n * r.d;
+    float *q = fresh(n, 1), *k = fresh((int64_t)c->keys * r.d, 2);
+    float *v = fresh((int64_t)c->keys * r.d, 3), *out = fresh(n + 1, 4), *table = fresh(n, 4);
+    struct kvr_cross cross = { c->keys, c->heads, c->D, NULL, NULL, KVR_BF16 }, other = cross;
+    const float guard = out[n];
+    double worst = 0;
+
+    if (c->D < KVR_CROSS_BF16_NARROWEST) {
+        ck_assert(!kvr_cross_tiles(&cross));
+        return;
+    }
+    cross.k = fresh(kvr_cross_k_floats(c->keys, c->heads, c->D), 5);
+    cross.v = fresh(kvr_cross_v_floats(c->keys, c->heads, c->D), 6);
+    other.k = fresh(kvr_cross_k_floats(c->keys, c->heads, c->D), 7);
+    other.v = fresh(kvr_cross_v_floats(c->keys, c->heads, c->D), 8);
+    kvr_cross_bf16_pack(&cross, k, v);
+    kvr_cross_bf16_attend(&r, &cross, q, out);
+    for (int64_t t = 0; t < r.n; t++)
+        for (int h = 0; h < c->heads; h++) {
+            const double err = bf16_error(c, q, k, v, out, t, h);
+
+            worst = err <= worst ? worst : err;
+            ck_assert_msg(err <= 1, "token %lld, head %d: %g of the bound", (long long)t, h, err);
+        }
+    ck_assert_msg(c->keys == 1 || worst >= 1e-4, "no rounding is to be seen: %g of the bound",
+                  worst);
+    ck_assert(out[n] == guard);
+    if (!kvr_isa_has_tiles())
+        other.compute = KVR_F32;
+    kvr_ops_cpu()->cross_pack(NULL, &other, k, v);
+    kvr_ops_cpu()->cross_attend(NULL, &r, &other, NULL, q, table);
+    ck_assert_int_eq(memcmp(table, out, (size_t)n * sizeof *out) == 0, kvr_isa_has_tiles());
+    for (int64_t i = 0; i < (int64_t)c->keys * r.d;
+         i++) /* weights sum to one, but for their rounding */
+        v[i] = 1;
+    kvr_cross_bf16_pack(&cross, k, v);
+    kvr_cross_bf16_attend(&r, &cross, q, out);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(fabsf(out[i] - 1) <= 0x1.02p-8f, "weights sum to %g", (double)out[i]);
+    q[0] = NAN;
+    kvr_cross_bf16_attend(&r, &cross, q, out);
+    ck_assert(isnan(out[0]) && isnan(out[c->D - 1]));
+    ck_assert(c->n == 1 || !isnan(out[r.d]));
+    ck_assert(c->heads == 1 || !isnan(out[c->D]));
+    free(q);
+    free(k);
+    free(v);
+    free(out);
+    free(table);
+    free(cross.k);
+    free(cross.v);
+    free(other.k);
+    free(other.v);
+}
+END_TEST
+
 struct linear_case {
     int64_t m;
     int n, k;
@@ -470,6 +563,7 @@ int main(void)
     tcase_add_loop_test(tc, rotary, 0, 5);
     tcase_add_test(tc, patches);
     tcase_add_loop_test(tc, cross_attention, 0, N_CROSS);
+    tcase_add_loop_test(tc, cross_attention_bf16, 0, N_CROSS);
     tcase_add_loop_test(tc, linear_layer, 0, 2 * N_LINEAR);
     tcase_add_test(tc, other_types_are_refused);
     tcase_add_test(tc, library_keeps_to_the_forced_set);

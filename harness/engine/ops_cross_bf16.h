@@ -1,0 +1,29 @@
+/* ops_cross_bf16.h - cross-attention of the CPU with BF16 products on AMX tiles.
+ *
+ *     if (kvr_cross_tiles(c)) { kvr_cross_bf16_pack(c, k, v); kvr_cross_bf16_attend(r, c, q, out); }
+ *
+ * The kernels and the error bound are self-attention's (harness/cache/attend_bf16.h): queries over
+ * sqrt(D), keys, values and softmax weights are rounded to BF16, sums are F32. Pack and attend run in
+ * every variant, without AMX in plain C. */
+#ifndef KVR_ENGINE_OPS_CROSS_BF16_H
+#define KVR_ENGINE_OPS_CROSS_BF16_H
+
+#include "harness/engine/ops.h"
+
+/* Heads of fewer channels stay in F32; rows of more would not fit on the stack. */
+enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
+
+/* Whether layers compute in BF16, the variant has AMX, and the head's width is in range. */
+bool kvr_cross_tiles(const struct kvr_cross *c);
+
+/* c->k: panels of keys, [H][round32(n_keys)][round32(D)]; c->v: per head tiles of KVR_ATTEND_TILE tokens
+ * of panels of values, [H][tiles]; both of BF16. */
+void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
+/* As kvr_ops.cross_attend. */
+void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
+                           float *out);
+/* Floats of such c->k and c->v. */
+int64_t kvr_cross_bf16_k_floats(int n_keys, int n_heads, int head_dim);
+int64_t kvr_cross_bf16_v_floats(int n_keys, int n_heads, int head_dim);
+
+#endif
