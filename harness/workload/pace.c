@@ -44,7 +44,7 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
 {
     const struct kvr_model_config *c = kvr_model_config(req->model);
     const int64_t side = kvr_decoder_scale(f->v);
-    struct kvr_rollout_request own = *req;
+    struct kvr_rollout_request own = kvr_rollout_bare(req);
     struct kvr_rollout_result r;
 
     f->n_latent = kvr_model_frame_elems(req->model);
@@ -54,9 +54,6 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
         return kvr_fail(KVR_ENOMEM, "decoder: no memory for a frame");
     own.chunk = decode_chunk;
     own.chunk_ctx = f;
-    own.keep_latents = false;
-    own.watch = NULL;
-    own.phases = false;
     KVR_TRY(kvr_rollout_run(dev, scheme, &own, NULL, NULL, &r));
     f->p->wall_ns = r.wall_ns;
     f->p->peak_bytes = r.mem.peak_total;
@@ -70,7 +67,7 @@ static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_sche
                                       const struct kvr_pixels_file *file, int threads,
                                       struct kvr_pace *out)
 {
-    struct kvr_rollout_request own = *req;
+    struct kvr_rollout_request own = kvr_rollout_bare(req);
     struct kvr_rollout_result r;
     struct kvr_pixels_done done;
     struct kvr_pixels *p;
@@ -80,9 +77,6 @@ static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_sche
         kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, file, req->latent_frames, threads));
     own.chunk = kvr_pixels_give;
     own.chunk_ctx = p;
-    own.keep_latents = false;
-    own.watch = NULL;
-    own.phases = false;
     st = kvr_rollout_run(dev, scheme, &own, NULL, NULL, &r);
     st = kvr_pixels_finish(&p, st, &r, &done);
     if (st == KVR_OK)

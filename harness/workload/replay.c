@@ -30,7 +30,7 @@ struct replay {
     void *progress_ctx;
 };
 
-struct kvr_cache_shape kvr_replay_shape(const struct kvr_replay_request *req)
+static struct kvr_cache_shape cache_shape(const struct kvr_replay_request *req)
 {
     const struct kvr_trace_layout *l = &kvr_trace_info(req->trace)->layout;
 
@@ -258,13 +258,30 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
     r->result->chunk = calloc((size_t)cost->n_chunks, sizeof *r->result->chunk);
     if (!cost->pass || !r->result->chunk)
         return kvr_fail(KVR_ENOMEM, "replay: no memory for %d passes", r->room);
-    r->shape = kvr_replay_shape(r->req);
     kvr_phases_forget(r->dev);
     KVR_TRY(open_buffers(r));
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &r->shape, r->req->path));
     kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
     kvr_cache_foretell(r->cache, r->foretold);
     return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
+}
+
+/* A kvr_salience_run_fn: replays the request of a struct replay. */
+static enum kvr_status replay_bf16(void *ctx, const struct kvr_scheme *bf16,
+                                   kvr_cache_watch_fn *watch, void *watch_ctx)
+{
+    const struct replay *r = ctx;
+    struct kvr_replay_request bare = *r->req;
+    struct kvr_replay_result result;
+
+    bare.compare = false;
+    bare.phases = false;
+    bare.attend = KVR_ATTEND_FLOAT;
+    bare.watch = watch;
+    bare.watch_ctx = watch_ctx;
+    KVR_TRY(kvr_replay_run(r->dev, bf16, &bare, NULL, NULL, &result));
+    kvr_replay_result_free(&result);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
@@ -282,7 +299,8 @@ enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *sch
 
     memset(out, 0, sizeof *out);
     KVR_TRY(check(&r, scheme));
-    KVR_TRY(kvr_salience_of_replay(dev, scheme, req, &r.foretold));
+    r.shape = cache_shape(req);
+    KVR_TRY(kvr_salience_foretell(scheme, &r.shape, replay_bf16, &r, &r.foretold));
     kvr_mem_reset_peak(dev);
     kvr_mem_stats(dev, &mem);
     out->cost.live_at_start = mem.live_total;

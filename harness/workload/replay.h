@@ -51,9 +51,6 @@ struct kvr_replay_result {
     struct kvr_rollout_result cost;      /* what costs: times, bytes, passes; no frames */
 };
 
-/* The cache that a replay has. */
-struct kvr_cache_shape kvr_replay_shape(const struct kvr_replay_request *req);
-
 /* KVR_EINVAL: more frames or layers than there are, or part of a chunk. KVR_ENAN: a query, key or
  * value of the trace, or an answer, is not finite. */
 enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,

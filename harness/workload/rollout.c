@@ -316,24 +316,30 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
     return KVR_OK;
 }
 
-static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *scheme)
+static struct kvr_cache_shape cache_shape(const struct kvr_rollout_request *req)
 {
-    const struct kvr_model_config *c = r->config;
-    struct kvr_cache_shape shape = {
+    const struct kvr_model_config *c = kvr_model_config(req->model);
+
+    return (struct kvr_cache_shape){
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
-        .head_dim = kvr_model_head_dim(r->req->model),
-        .tokens_per_frame = kvr_model_tokens_per_frame(r->req->model),
+        .head_dim = kvr_model_head_dim(req->model),
+        .tokens_per_frame = kvr_model_tokens_per_frame(req->model),
         .frames_per_chunk = c->frames_per_chunk,
-        .capacity_frames = r->req->latent_frames,
-        .window_frames = r->req->window_frames,
-        .sink_frames = r->req->sink_frames,
-        .evict = r->req->evict,
-        .exact = r->req->exact,
-        .bf16 = kvr_model_compute(r->req->model) == KVR_BF16,
-        .attend = r->req->attend,
-        .staged_bytes = r->req->staged_bytes,
+        .capacity_frames = req->latent_frames,
+        .window_frames = req->window_frames,
+        .sink_frames = req->sink_frames,
+        .evict = req->evict,
+        .exact = req->exact,
+        .bf16 = kvr_model_compute(req->model) == KVR_BF16,
+        .attend = req->attend,
+        .staged_bytes = req->staged_bytes,
     };
+}
+
+static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *scheme)
+{
+    const struct kvr_cache_shape shape = cache_shape(r->req);
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &shape, r->req->path));
     kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
@@ -465,6 +471,34 @@ static enum kvr_status run(struct rollout *r, const struct kvr_scheme *scheme)
     return st;
 }
 
+struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req)
+{
+    struct kvr_rollout_request bare = *req;
+
+    bare.keep_latents = false;
+    bare.watch = NULL;
+    bare.chunk = NULL;
+    bare.phases = false;
+    return bare;
+}
+
+/* A kvr_salience_run_fn: runs the request of a struct rollout. */
+static enum kvr_status roll_bf16(void *ctx, const struct kvr_scheme *bf16,
+                                 kvr_cache_watch_fn *watch, void *watch_ctx)
+{
+    const struct rollout *r = ctx;
+    struct kvr_rollout_request bare = kvr_rollout_bare(r->req);
+    struct kvr_rollout_result result;
+
+    bare.forcing = KVR_FORCING_NONE;
+    bare.teacher = NULL;
+    bare.watch = watch;
+    bare.watch_ctx = watch_ctx;
+    KVR_TRY(kvr_rollout_run(r->dev, bf16, &bare, NULL, NULL, &result));
+    kvr_rollout_result_free(&result);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out)
@@ -472,12 +506,13 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *sc
     struct rollout r = {
         .req = req, .dev = dev, .out = out, .progress = progress, .progress_ctx = progress_ctx
     };
+    const struct kvr_cache_shape shape = cache_shape(req);
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
     KVR_TRY(check_request(req, kvr_model_config(req->model),
                           scheme->opts.commit == KVR_COMMIT_LAST_STEP));
-    KVR_TRY(kvr_salience_of_rollout(dev, scheme, req, &r.foretold));
+    KVR_TRY(kvr_salience_foretell(scheme, &shape, roll_bf16, &r, &r.foretold));
     st = run(&r, scheme);
     free(r.foretold);
     return st;
@@ -488,7 +523,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
 {
     const size_t n = (size_t)req->latent_frames * (size_t)kvr_model_frame_elems(req->model) *
                      (size_t)kvr_model_config(req->model)->n_steps;
-    struct kvr_rollout_request plain = *req;
+    struct kvr_rollout_request plain = kvr_rollout_bare(req);
     struct kvr_rollout_result result;
     struct rollout r = { .req = &plain, .dev = dev, .out = &result };
     struct kvr_scheme *scheme = NULL;
@@ -497,10 +532,6 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     *teacher = NULL;
     plain.forcing = KVR_FORCING_NONE;
     plain.teacher = NULL;
-    plain.keep_latents = false;
-    plain.watch = NULL;
-    plain.chunk = NULL;
-    plain.phases = false;
     KVR_TRY(check_request(&plain, kvr_model_config(req->model), false));
     r.steps = calloc(n, sizeof *r.steps);
     if (!r.steps)

@@ -200,90 +200,26 @@ enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table)
     return KVR_OK;
 }
 
-/* ---- of a run ------------------------------------------------------------------------------ */
-
-static bool wanted(const struct kvr_scheme *scheme, struct kvr_thin_needs *needs)
-{
-    return kvr_retention_thins(&scheme->retention, needs) && needs->foretold;
-}
-
-static enum kvr_status run_rollout(struct kvr_dev *dev, const struct kvr_rollout_request *req,
-                                   const struct kvr_scheme *bf16, struct kvr_salience *s)
-{
-    struct kvr_rollout_request plain = *req;
-    struct kvr_rollout_result result;
-
-    plain.forcing = KVR_FORCING_NONE;
-    plain.teacher = NULL;
-    plain.keep_latents = false;
-    plain.phases = false;
-    plain.watch = kvr_salience_see;
-    plain.watch_ctx = s;
-    KVR_TRY(kvr_rollout_run(dev, bf16, &plain, NULL, NULL, &result));
-    kvr_rollout_result_free(&result);
-    return KVR_OK;
-}
-
-static enum kvr_status run_replay(struct kvr_dev *dev, const struct kvr_replay_request *req,
-                                  const struct kvr_scheme *bf16, struct kvr_salience *s)
-{
-    struct kvr_replay_request plain = *req;
-    struct kvr_replay_result result;
-
-    plain.compare = false;
-    plain.phases = false;
-    plain.attend = KVR_ATTEND_FLOAT;
-    plain.watch = kvr_salience_see;
-    plain.watch_ctx = s;
-    KVR_TRY(kvr_replay_run(dev, bf16, &plain, NULL, NULL, &result));
-    kvr_replay_result_free(&result);
-    return KVR_OK;
-}
-
-/* One of the two requests is NULL. */
-static enum kvr_status of_run(struct kvr_dev *dev, const struct kvr_cache_shape *shape,
-                              bool last_only, const struct kvr_rollout_request *rollout,
-                              const struct kvr_replay_request *replay, float **table)
+enum kvr_status kvr_salience_foretell(const struct kvr_scheme *scheme,
+                                      const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
+                                      void *ctx, float **table)
 {
     struct kvr_scheme *bf16 = NULL;
     struct kvr_salience *s = NULL;
-    enum kvr_status st = kvr_scheme_open(&bf16, "BF16", NULL, 0);
+    struct kvr_thin_needs needs;
+    enum kvr_status st;
 
+    *table = NULL;
+    if (!kvr_retention_thins(&scheme->retention, &needs) || !needs.foretold)
+        return KVR_OK;
+    st = kvr_scheme_open(&bf16, "BF16", NULL, 0);
     if (st == KVR_OK)
-        st = kvr_salience_open(&s, shape, last_only, QUERIES);
+        st = kvr_salience_open(&s, shape, needs.of_last, QUERIES);
     if (st == KVR_OK)
-        st = rollout ? run_rollout(dev, rollout, bf16, s) : run_replay(dev, replay, bf16, s);
+        st = run(ctx, bf16, kvr_salience_see, s);
     if (st == KVR_OK)
         st = kvr_salience_table(s, table);
     kvr_salience_close(&s);
     kvr_scheme_close(&bf16);
     return st;
-}
-
-enum kvr_status kvr_salience_of_rollout(struct kvr_dev *dev, const struct kvr_scheme *scheme,
-                                        const struct kvr_rollout_request *req, float **table)
-{
-    const struct kvr_model_config *c = kvr_model_config(req->model);
-    const struct kvr_cache_shape shape = {
-        .n_layers = c->n_layers,
-        .n_heads = c->n_heads,
-        .head_dim = kvr_model_head_dim(req->model),
-        .tokens_per_frame = kvr_model_tokens_per_frame(req->model),
-        .frames_per_chunk = c->frames_per_chunk,
-        .capacity_frames = req->latent_frames,
-    };
-    struct kvr_thin_needs needs;
-
-    *table = NULL;
-    return wanted(scheme, &needs) ? of_run(dev, &shape, needs.of_last, req, NULL, table) : KVR_OK;
-}
-
-enum kvr_status kvr_salience_of_replay(struct kvr_dev *dev, const struct kvr_scheme *scheme,
-                                       const struct kvr_replay_request *req, float **table)
-{
-    const struct kvr_cache_shape shape = kvr_replay_shape(req);
-    struct kvr_thin_needs needs;
-
-    *table = NULL;
-    return wanted(scheme, &needs) ? of_run(dev, &shape, needs.of_last, NULL, req, table) : KVR_OK;
 }

@@ -1,9 +1,7 @@
 /* salience.h - how much attention each token gets in the whole video, its future included.
  *
- *     KVR_TRY(kvr_salience_open(&s, &shape, true, 50));
- *     ... a rollout through a BF16 cache with .watch = kvr_salience_see, .watch_ctx = s ...
- *     KVR_TRY(kvr_salience_table(s, &table));                  [L][capacity tokens]; free() it
- *     kvr_salience_close(&s);
+ *     KVR_TRY(kvr_salience_foretell(scheme, &shape, run_request, req, &table));
+ *     kvr_cache_foretell(cache, table);                        [L][capacity tokens]; free() it
  *
  * PaFu-KV's spatio-temporal salience (arXiv:2601.21896): with queries and keys of all chunks' clean
  * passes and P = softmax(Q K^T / sqrt(D)) over all tokens, chunks not masked,
@@ -12,12 +10,12 @@
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3
  *           between them, diag where there is one chunk; the mean over query heads
  *
- * The paper asks a bidirectional teacher; here the model's own queries and keys are multiplied as
- * one would. Each chunk contributes `queries` evenly spread queries. */
+ * The paper uses a bidirectional teacher; here the queries and keys are the causal model's own. Each chunk
+ * contributes `queries` evenly spaced queries. */
 #ifndef KVR_WORKLOAD_SALIENCE_H
 #define KVR_WORKLOAD_SALIENCE_H
 
-#include "harness/workload/replay.h"
+#include "harness/cache/cache.h"
 
 struct kvr_salience;
 
@@ -30,14 +28,17 @@ void kvr_salience_close(struct kvr_salience **s);
 /* A kvr_cache_watch_fn; ctx is the struct kvr_salience. */
 enum kvr_status kvr_salience_see(void *ctx, const struct kvr_cache_view *view);
 
-/* Of what was seen. Tokens not seen are 0. KVR_ENOMEM. */
+/* The salience of the tokens seen so far; 0 for the others. KVR_ENOMEM. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
-/* What kvr_cache_foretell() wants where the scheme's retention asks for it, of a BF16 run of the same
- * request, whose time and memory are in no result; *table is NULL where it does not. */
-enum kvr_status kvr_salience_of_rollout(struct kvr_dev *dev, const struct kvr_scheme *scheme,
-                                        const struct kvr_rollout_request *req, float **table);
-enum kvr_status kvr_salience_of_replay(struct kvr_dev *dev, const struct kvr_scheme *scheme,
-                                       const struct kvr_replay_request *req, float **table);
+/* Runs a request through a cache of scheme `bf16` with this watcher. */
+typedef enum kvr_status kvr_salience_run_fn(void *ctx, const struct kvr_scheme *bf16,
+                                            kvr_cache_watch_fn *watch, void *watch_ctx);
+
+/* The table for kvr_cache_foretell(), measured by one call of `run`; *table is NULL, and nothing runs, if the
+ * retention of `scheme` is causal. shape: dimensions of the cache of that run. */
+enum kvr_status kvr_salience_foretell(const struct kvr_scheme *scheme,
+                                      const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
+                                      void *ctx, float **table);
 
 #endif

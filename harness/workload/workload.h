@@ -118,6 +118,9 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *sc
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);
 
+/* The request without latents, watcher, chunk callback and times by phase. */
+struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
+
 /* A teacher: x0 of every step of the rollout through a BF16 cache that `req` asks for, its forcing,
  * watcher and phases left aside; the caller frees it. Steps of given chunks are 0. What it took is
  * in no result: the device's counts begin anew with the next rollout. On failure *teacher is NULL.

@@ -7,6 +7,7 @@
 
 #include "harness/core/rng.h"
 #include "harness/workload/salience.h"
+#include "harness/workload/workload.h"
 #include "tests/suite.h"
 
 /* Two query heads to one of keys, as language models have them. */
@@ -163,6 +164,45 @@ START_TEST(a_rollout_is_told)
 }
 END_TEST
 
+static enum kvr_status count_chunk(void *ctx, int frame0, int n_frames, const float *x0)
+{
+    int *n = ctx;
+
+    (void)frame0, (void)n_frames, (void)x0;
+    ++*n;
+    return KVR_OK;
+}
+
+/* The BF16 run that measures salience gives the caller's decoder nothing. */
+START_TEST(chunks_are_reported_once)
+{
+    struct kvr_rollout_request req = {
+        .prompt = "a large red disc bounces over a plain blue background",
+        .seed = 1,
+        .latent_frames = 6,
+        .path = KVR_PATH_STAGED,
+        .exact = KVR_BF16,
+        .chunk = count_chunk,
+    };
+    struct kvr_rollout_result out;
+    struct kvr_scheme *scheme;
+    struct kvr_dev *dev;
+    int n = 0;
+
+    req.chunk_ctx = &n;
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_model_open(&req.model, dev, "models/nano") == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "PAFU_ORACLE_NONCAUSAL", NULL, 0), KVR_OK);
+    ck_assert_msg(kvr_rollout_run(dev, scheme, &req, NULL, NULL, &out) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert_int_eq(n, 6 / kvr_model_config(req.model)->frames_per_chunk);
+    kvr_rollout_result_free(&out);
+    kvr_scheme_close(&scheme);
+    kvr_model_close(&req.model);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("salience");
@@ -171,6 +211,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, it_is_its_definition, 0, 6);
     tcase_add_test(tc, a_rollout_is_told);
+    tcase_add_test(tc, chunks_are_reported_once);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
