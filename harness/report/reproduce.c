@@ -1,28 +1,11 @@
-/* reproduce.c - the papers by name, and the table their rows go to. */
+/* reproduce.c - a paper by its name. */
 #include "harness/report/reproduce.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/opts.h"
-#include "harness/report/published.h"
-#include "harness/report/reproduce_rows.h"
-#include "harness/report/values.h"
-
-const char *const kvr_verdict_names[] = {
-    "exact",
-    "within tolerance",
-    "data-dependent, within bounds",
-    "OUT OF TOLERANCE",
-    "not comparable",
-    "not measured",
-    "not published",
-    "holds",
-    "does not hold",
-    "cannot be told here",
-    NULL,
-};
+#include "harness/report/reproduce_papers.h"
 
 static const struct {
     const char *name, *title;
@@ -39,43 +22,6 @@ static const struct {
 enum { N_PAPERS = sizeof papers / sizeof papers[0] };
 
 const char *const kvr_reproduce_names[] = { "study33", "jensen", "jensen-llm", "pafu", NULL };
-
-static const struct kvr_column columns[] = {
-    { .name = "suite", .digits = -1 },     { .name = "method", .digits = -1 },
-    { .name = "quantity", .digits = -1 },  { .name = "published", .digits = -1 },
-    { .name = "measured", .digits = 4 },   { .name = "difference", .digits = -1 },
-    { .name = "tolerance", .digits = -1 }, { .name = "verdict", .digits = -1 },
-    { .name = "basis", .digits = -1 },     { .name = "reason", .digits = -1 },
-};
-enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
-
-bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity)
-{
-    return !r->quantity || strcmp(r->quantity, quantity) == 0;
-}
-
-enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row)
-{
-    double published, rounding;
-    bool number = kvr_published_number(row->published, &published, &rounding);
-    struct kvr_value v[N_COLUMNS] = {
-        kvr_value_said(row->suite),
-        kvr_value_said(row->method),
-        kvr_value_said(row->quantity),
-        kvr_value_said(row->published),
-        kvr_value_number(row->measured),
-        kvr_value_number(number ? row->measured - published : NAN),
-        kvr_value_number(row->tolerance),
-        kvr_value_said(kvr_verdict_names[row->verdict]),
-        kvr_value_said(row->basis),
-        kvr_value_said(row->reason),
-    };
-
-    if (!kvr_repro_wants(r, row->quantity))
-        return KVR_OK;
-    r->out->n[row->verdict]++;
-    return kvr_table_add(r->out->table, v);
-}
 
 static enum kvr_status find(const char *name, int *out)
 {
@@ -118,7 +64,7 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
         return kvr_fail(KVR_EINVAL, "reproduce %s: what was measured is %s", paper,
                         db_path ? "separable from predicted figures only for study33"
                                 : "in a database: --db FILE");
-    KVR_TRY(kvr_table_open(&out->table, N_COLUMNS, columns));
+    KVR_TRY(kvr_repro_open(&r));
     st = papers[i].rows(&r);
     if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)
         st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no cell of its methods in its reading in %s",

@@ -8,7 +8,7 @@
 
 #include "harness/report/prefill.h"
 #include "harness/report/published.h"
-#include "harness/report/reproduce_rows.h"
+#include "harness/report/reproduce_papers.h"
 
 enum { TEXT = 320 };
 

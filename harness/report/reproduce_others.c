@@ -6,7 +6,7 @@
 
 #include "harness/cache/predict.h"
 #include "harness/report/published.h"
-#include "harness/report/reproduce_rows.h"
+#include "harness/report/reproduce_papers.h"
 #include "harness/store/statement.h"
 
 /* ------------------------------------------------------------- correction of the bias */

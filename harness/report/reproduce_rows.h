@@ -1,4 +1,4 @@
-/* reproduce_rows.h - what the papers' files share: adding a row with its verdict. */
+/* reproduce_rows.h - one row of a reproduction's table: a published figure, ours and the verdict. */
 #ifndef KVR_REPORT_REPRODUCE_ROWS_H
 #define KVR_REPORT_REPRODUCE_ROWS_H
 
@@ -21,14 +21,11 @@ struct kvr_repro_row {
     enum kvr_verdict verdict;
     const char *reason; /* may be "" */
 };
+/* Opens r->out->table. */
+enum kvr_status kvr_repro_open(struct kvr_repro *r);
 enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
 
 /* Whether --quantity selects this one. */
 bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
-
-enum kvr_status kvr_reproduce_study33(struct kvr_repro *r);
-enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r);
-enum kvr_status kvr_reproduce_jensen_llm(struct kvr_repro *r);
-enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r);
 
 #endif

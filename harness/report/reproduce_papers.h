@@ -1,0 +1,12 @@
+/* reproduce_papers.h - adds the rows of one paper each. */
+#ifndef KVR_REPORT_REPRODUCE_PAPERS_H
+#define KVR_REPORT_REPRODUCE_PAPERS_H
+
+#include "harness/report/reproduce_rows.h"
+
+enum kvr_status kvr_reproduce_study33(struct kvr_repro *r);
+enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r);
+enum kvr_status kvr_reproduce_jensen_llm(struct kvr_repro *r);
+enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r);
+
+#endif
