@@ -8,6 +8,7 @@
 #include "harness/core/path.h"
 #include "harness/plan/dump.h"
 #include "harness/plan/files.h"
+#include "harness/plan/yaml.h"
 #include "harness/report/stats.h"
 #include "harness/report/table.h"
 #include "harness/run/run.h"
@@ -237,19 +238,15 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
     return KVR_EXIT_OK;
 }
 
-static int dump(const struct kvr_run_options *r)
+static enum kvr_status dump(const struct kvr_config_source *sweep)
 {
     struct kvr_config c;
-    enum kvr_status st = kvr_config_read_with(&c, r->config_path, r->preferences, r->overrides);
+    enum kvr_status st;
 
-    if (st == KVR_OK) {
-        st = kvr_config_dump(&c, stdout);
-        kvr_config_free(&c);
-        if (st == KVR_OK)
-            st = kvr_preferences_dump(r->preferences, stdout);
-        return kvr_cli_wrote(st, KVR_EXIT_OK);
-    }
-    return kvr_cli_fail(st);
+    KVR_TRY(kvr_config_read_from(&c, sweep));
+    st = kvr_config_dump(&c, stdout);
+    kvr_config_free(&c);
+    return st == KVR_OK ? kvr_preferences_dump(sweep->preferences, stdout) : st;
 }
 
 /* The files, the environment, and over them what stands on the command line. */
@@ -355,16 +352,15 @@ static double width(const double *x, int n)
     return (ci.hi - ci.lo) / middle;
 }
 
-/* Until each pair of methods has a verdict, where the sweep says so. */
+/* `until: decided` runs until each pair of methods has a verdict. */
 static enum kvr_status run_or_decide(const struct kvr_run_options *r, struct kvr_run_summary *s,
                                      struct plan *plan)
 {
     struct kvr_decide_summary decided;
-    bool yes;
 
-    KVR_TRY(kvr_decide_applies(r, &yes));
-    if (!yes)
-        return kvr_run(r, s);
+    KVR_TRY(kvr_run(r, s));
+    if (!s->until_decided)
+        return KVR_OK;
     KVR_TRY(kvr_decide(r, &decided));
     *s = decided.run;
     KVR_TRY(kvr_decide_pairs(decided.ledger, s->db_path, decided.most, &plan->pairs));
@@ -380,10 +376,12 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
     const bool kept = o->json && o->dry_run;
     struct plan plan = { kept ? json_array() : NULL, kept ? json_array() : NULL, NULL };
     int budget_s = 0;
+    char *text = NULL;
     enum kvr_status st = parse_budget(o->budget, &budget_s);
     struct kvr_run_options r = {
-        .config_path = call->words[0],
-        .preferences = preferences,
+        .sweep = { .path = call->words[0],
+                   .preferences = preferences,
+                   .overrides = o->set.n ? o->set.v : NULL },
         .jobs = kvr_preferences_number(preferences, KVR_PREF_JOBS, 0),
         .filter = o->filter,
         .retry = o->retry,
@@ -395,7 +393,6 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .budget_s = budget_s,
         .width = width,
         .dry_run = o->dry_run,
-        .overrides = o->set.n ? o->set.v : NULL,
         .progress = kvr_preferences_number(preferences, KVR_PREF_QUIET, 0) ? NULL : stderr,
         .plan_line = o->json ? keep_line : print_line,
         .plan_file = o->json ? keep_file : print_file,
@@ -406,13 +403,17 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
 
     if (st == KVR_OK)
         st = parse_shard(o->shard, &r.shard, &r.n_shards);
-    if (st == KVR_OK && !o->dump_config)
-        st = run_or_decide(&r, &s, &plan);
+    if (st == KVR_OK)
+        st = kvr_yaml_load(&text, &r.sweep.n_text, r.sweep.path);
+    r.sweep.text = text;
+    if (st == KVR_OK)
+        st = o->dump_config ? dump(&r.sweep) : run_or_decide(&r, &s, &plan);
+    free(text);
     if (st == KVR_OK && !o->dump_config)
         return report(o, &s, &plan);
     json_decref(plan.methods);
     json_decref(plan.files);
-    return o->dump_config ? dump(&r) : kvr_cli_fail(st);
+    return o->dump_config ? kvr_cli_wrote(st, KVR_EXIT_OK) : kvr_cli_fail(st);
 }
 
 static int run(const struct kvr_call *call)

@@ -792,20 +792,28 @@ static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_prefe
     return s ? kvr_preferences_apply(s, KVR_RANK_OPTION, c->doc) : KVR_OK;
 }
 
-static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_status st,
-                              const struct kvr_preferences *s, const char *const *overrides)
+static enum kvr_status copy_path(struct kvr_config *c, const char *path)
 {
-    if (st == KVR_OK) {
-        size_t n = strlen(path) + 1;
+    const size_t n = strlen(path) + 1;
 
-        c->path = calloc(2, n); /* the path, then room for the sweep's name */
-        if (c->path)
-            memcpy(c->path, path, n);
-        else
-            st = no_memory();
-    }
+    c->path = calloc(2, n); /* the path, then room for the sweep's name */
+    if (!c->path)
+        return no_memory();
+    memcpy(c->path, path, n);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_config_read_from(struct kvr_config *c, const struct kvr_config_source *s)
+{
+    enum kvr_status st;
+
+    memset(c, 0, sizeof *c);
+    st = s->text ? kvr_yaml_read_text(&c->doc, s->text, s->n_text, s->path)
+                 : kvr_yaml_read(&c->doc, s->path);
     if (st == KVR_OK)
-        st = apply_layers(c, s, overrides);
+        st = copy_path(c, s->path);
+    if (st == KVR_OK)
+        st = apply_layers(c, s->preferences, s->overrides);
     if (st == KVR_OK)
         st = kvr_ranges_expand(c->doc);
     if (st == KVR_OK)
@@ -815,24 +823,19 @@ static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_s
     return st;
 }
 
-enum kvr_status kvr_config_read_with(struct kvr_config *c, const char *path,
-                                     const struct kvr_preferences *s, const char *const *overrides)
-{
-    memset(c, 0, sizeof *c);
-    return finish(c, path, kvr_yaml_read(&c->doc, path), s, overrides);
-}
-
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides)
 {
-    return kvr_config_read_with(c, path, NULL, overrides);
+    return kvr_config_read_from(
+        c, &(struct kvr_config_source){ .path = path, .overrides = overrides });
 }
 
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
                                      const char *const *overrides)
 {
-    memset(c, 0, sizeof *c);
-    return finish(c, path, kvr_yaml_read_text(&c->doc, text, strlen(text), path), NULL, overrides);
+    return kvr_config_read_from(
+        c, &(struct kvr_config_source){
+               .path = path, .text = text, .n_text = strlen(text), .overrides = overrides });
 }
 
 void kvr_config_free(struct kvr_config *c)

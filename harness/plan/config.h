@@ -107,17 +107,25 @@ struct kvr_config {
     bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */
 };
 
-/* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */
+struct kvr_config_source {
+    const char *path;
+    const char *
+        text; /* the file's, by kvr_yaml_load(): the sweep is read from it, not from the file; or NULL */
+    size_t n_text;
+    const struct kvr_preferences *preferences; /* preferences.h; NULL: none */
+    const char *const *overrides;              /* "key=value", NULL-terminated; may be NULL */
+};
+
+/* KVR_EINVAL has file, line, column. */
+enum kvr_status kvr_config_read_from(struct kvr_config *c, const struct kvr_config_source *source);
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
-/* With the preferences around it (preferences.h); NULL: none. */
-/* Part of a cell's spec: {"psnr": 1}, names and versions. NULL: no memory. */
-json_t *kvr_config_metrics_json(const struct kvr_config *c);
-enum kvr_status kvr_config_read_with(struct kvr_config *c, const char *path,
-                                     const struct kvr_preferences *s, const char *const *overrides);
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* copes with {0} */
+
+/* Part of a cell's spec: {"psnr": 1}, names and versions. NULL: no memory. */
+json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
 /* Registers what the config's plug-ins have; before anything asks for its methods. */
 enum kvr_status kvr_config_load_plugins(const struct kvr_config *c);

@@ -3,7 +3,7 @@
  *
  *     KVR_TRY(kvr_preferences_read(&s));
  *     KVR_TRY(kvr_preferences_option(&s, KVR_PREF_DB, "out/a.db", "--db"));
- *     KVR_TRY(kvr_config_read_with(&c, path, &s, overrides));
+ *     KVR_TRY(kvr_config_read_from(&c, &(struct kvr_config_source){ path, .preferences = &s }));
  *     jobs = kvr_preferences_number(&s, KVR_PREF_JOBS, 0);
  *     kvr_preferences_free(&s);
  *

@@ -362,26 +362,37 @@ enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size
     return KVR_OK;
 }
 
+enum kvr_status kvr_yaml_load(char **text, size_t *n, const char *path)
+{
+    enum kvr_status st = KVR_OK;
+    FILE *f;
+
+    *text = NULL;
+    *n = 0;
+    KVR_TRY(kvr_infile_open_text(&f, path));
+    *text = malloc(KVR_YAML_MAX_BYTES + 1);
+    if (*text)
+        *n = fread(*text, 1, KVR_YAML_MAX_BYTES + 1, f);
+    else
+        st = no_memory();
+    if (ferror(f)) {
+        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+        free(*text);
+        *text = NULL;
+    }
+    fclose(f);
+    return st;
+}
+
 enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path)
 {
-    FILE *f;
+    enum kvr_status st;
     char *text;
     size_t n;
-    enum kvr_status st;
 
     *out = NULL;
-    KVR_TRY(kvr_infile_open_text(&f, path));
-    text = malloc(KVR_YAML_MAX_BYTES + 1);
-    if (!text) {
-        fclose(f);
-        return no_memory();
-    }
-    n = fread(text, 1, KVR_YAML_MAX_BYTES + 1, f);
-    if (ferror(f))
-        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
-    else
-        st = kvr_yaml_read_text(out, text, n, path);
-    fclose(f);
+    KVR_TRY(kvr_yaml_load(&text, &n, path));
+    st = kvr_yaml_read_text(out, text, n, path);
     free(text);
     return st;
 }

@@ -37,6 +37,8 @@ struct kvr_yaml_node {
 struct kvr_yaml;
 
 enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path);
+/* The file's text [*n], not yet parsed; free(). Reads at most one byte more than KVR_YAML_MAX_BYTES. */
+enum kvr_status kvr_yaml_load(char **text, size_t *n, const char *path);
 /* The same from memory; `name` stands for the file in messages. Copies both. */
 enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size_t n,
                                    const char *name);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "harness/core/status.h"
-#include "harness/plan/preferences.h"
+#include "harness/plan/config.h"
 
 /* One method of a plan. Borrowed for the call. */
 struct kvr_plan_line {
@@ -41,7 +41,8 @@ struct kvr_run_phase {
 };
 
 struct kvr_run_options {
-    const char *config_path;
+    /* The sweep. A pipe is read once: kvreel run has its text in `text`, for planning several times. */
+    struct kvr_config_source sweep;
     const char *db_path; /* NULL: from the config, else "kvreel.db" */
     const char *out_dir; /* NULL: from the config, else "out" */
     int jobs;            /* 0: one per core */
@@ -57,13 +58,11 @@ struct kvr_run_options {
     void *most_ctx;
     kvr_width_fn *width; /* for `until: ci_width 1%`; NULL: all repeats are run */
     const char
-        *costs;    /* a database whose cell times weight the shards; NULL: predicted operations */
-    int timeout_s; /* 0: from the config */
-    const char *const *overrides;              /* "axis=value", NULL-terminated; may be NULL */
-    const struct kvr_preferences *preferences; /* below and above the config; NULL: none */
-    FILE *progress;                            /* progress lines or bar; NULL: quiet */
-    kvr_plan_line_fn *plan_line;               /* dry run, per method; NULL: none */
-    kvr_plan_file_fn *plan_file;               /* dry run, per input file */
+        *costs;     /* a database whose cell times weight the shards; NULL: predicted operations */
+    int timeout_s;  /* 0: from the config */
+    FILE *progress; /* progress lines or bar; NULL: quiet */
+    kvr_plan_line_fn *plan_line; /* dry run, per method; NULL: none */
+    kvr_plan_file_fn *plan_file; /* dry run, per input file */
     void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */
@@ -97,6 +96,8 @@ struct kvr_run_summary {
     bool unidentified; /* dry run: files are missing or not hashed yet, or the device is absent, so
                         * it is unknown which cells were measured with them */
     char no_device[512]; /* dry run: why the device could not be queried; "": it could */
+    bool
+        until_decided; /* nothing was run: `until: decided` is for kvr_decide() (settle/decide.h) */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

@@ -78,11 +78,10 @@ static enum kvr_status plan_cells(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
 
-    KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->preferences, o->overrides));
-    if (r->config.decide[0] && !o->most_prompts && !o->dry_run)
-        return kvr_fail(KVR_EINVAL,
-                        "%s: 'until: decided' reads the sweep several times: need a file",
-                        o->config_path);
+    KVR_TRY(kvr_config_read_from(&r->config, &o->sweep));
+    r->summary->until_decided = r->config.decide[0] && !o->most_prompts && !o->dry_run;
+    if (r->summary->until_decided)
+        return KVR_OK;
     KVR_TRY(kvr_config_load_plugins(&r->config));
     KVR_TRY(lists_are_there(r));
     r->config.stopped = asked_to_stop;
@@ -101,7 +100,7 @@ static enum kvr_status choose_jobs(struct runner *r)
     const struct kvr_run_options *o = r->opts;
 
     KVR_TRY(kvr_runner_open_store(r));
-    KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
+    KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->sweep.path,
                                kvr_yaml_text_of_file(r->config.doc), 0));
     KVR_TRY(kvr_session_build(&r->session, r->build));
     KVR_TRY(kvr_retries_parse(&r->retries, o->retries));
@@ -164,6 +163,8 @@ static enum kvr_status run(struct runner *r)
 {
     KVR_TRY(kvr_runner_catch_signals(r));
     KVR_TRY(plan_cells(r));
+    if (r->summary->until_decided)
+        return KVR_OK;
     KVR_TRY(go_on());
     KVR_TRY(choose_jobs(r));
     KVR_TRY(show_plan(r));

@@ -117,7 +117,7 @@ static enum kvr_status name_config(const struct runner *r, char **out)
 
     if (to)
         fputs(r->session.config_path, to);
-    for (const char *const *o = r->opts->overrides; to && o && *o; o++)
+    for (const char *const *o = r->opts->sweep.overrides; to && o && *o; o++)
         fprintf(to, " %s", *o);
     if (kvr_text_close(to, out))
         return KVR_OK;

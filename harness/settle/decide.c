@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "harness/core/clock.h"
 #include "harness/core/path.h"
@@ -48,7 +47,7 @@ static enum kvr_status read_config(struct decide *d)
     struct kvr_config c;
     const struct kvr_metric *m;
 
-    KVR_TRY(kvr_config_read_with(&c, d->o->config_path, d->o->preferences, d->o->overrides));
+    KVR_TRY(kvr_config_read_from(&c, &d->o->sweep));
     copy(d->metric, sizeof d->metric, c.decide);
     copy(d->kind, sizeof d->kind, c.set.kind);
     copy(d->forcing, sizeof d->forcing, c.set.forcing);
@@ -108,7 +107,7 @@ static enum kvr_status find_methods(struct decide *d)
     if (d->too_many || d->n_methods < 2)
         return kvr_fail(
             KVR_EINVAL, "%s: 'until: decided' needs 2 to %d methods to compare%s; it has %s",
-            o.config_path, KVR_DECIDE_METHODS, d->against_baseline ? " besides BF16" : "",
+            o.sweep.path, KVR_DECIDE_METHODS, d->against_baseline ? " besides BF16" : "",
             d->too_many    ? "more"
             : d->n_methods ? "one"
                            : "none");
@@ -298,21 +297,6 @@ static enum kvr_status run_looks(struct decide *d)
     KVR_TRY(judge(d));
     d->sum->pairs = d->l.n_claims;
     d->sum->open = d->l.n[KVR_CLAIM_OPEN];
-    return KVR_OK;
-}
-
-enum kvr_status kvr_decide_applies(const struct kvr_run_options *o, bool *yes)
-{
-    struct kvr_config c;
-    struct stat is;
-
-    *yes = false;
-    /* A pipe can be read once; kvr_run() refuses `until: decided` from one. */
-    if (o->dry_run || (stat(o->config_path, &is) == 0 && !S_ISREG(is.st_mode)))
-        return KVR_OK;
-    KVR_TRY(kvr_config_read_with(&c, o->config_path, o->preferences, o->overrides));
-    *yes = c.decide[0] != 0;
-    kvr_config_free(&c);
     return KVR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* decide.h - `until: decided METRIC`: runs a sweep until each pair of its methods has a verdict.
  *
- *     KVR_TRY(kvr_decide_applies(&run_options, &yes));
+ *     KVR_TRY(kvr_run(&run_options, &run));               run.until_decided: nothing was run
  *     KVR_TRY(kvr_decide(&run_options, &summary));
  *     KVR_TRY(kvr_decide_pairs(summary.ledger, db, summary.most, &pairs));
  *
@@ -23,8 +23,6 @@ struct kvr_decide_summary {
     bool stopped;               /* by a signal, the budget or `limit` */
     char ledger[600];           /* path; "": no pair */
 };
-
-enum kvr_status kvr_decide_applies(const struct kvr_run_options *o, bool *yes);
 
 /* KVR_EINVAL: fewer than two methods, more than KVR_DECIDE_METHODS, or shards. */
 enum { KVR_DECIDE_METHODS = 32 };

@@ -427,13 +427,13 @@ static enum kvr_status run_round(struct settle *s, const struct round *r)
     struct kvr_run_options o = { .db_path = s->o->db,
                                  .out_dir = s->o->out,
                                  .jobs = s->o->jobs,
-                                 .preferences = s->o->preferences,
+                                 .sweep.preferences = s->o->preferences,
                                  .argc = s->o->argc,
                                  .argv = s->o->argv };
     char *path = NULL;
     enum kvr_status st = write_sweep(s, r, &path);
 
-    o.config_path = path;
+    o.sweep.path = path;
     o.budget_s = s->o->budget_s > 0 ? left_s(s) : 0;
     s->sum->out_of_budget = s->o->budget_s > 0 && o.budget_s < 1;
     if (s->o->progress)

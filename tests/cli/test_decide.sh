@@ -69,6 +69,8 @@ exits 0 "status" status --db t.db --json
 json "has them" '.sweeps[0] | .open == 0 and .enough > 0 and (.pairs | length == 3 and .[0].verdict == "holds")'
 exits 0 "as text" status --db t.db
 prints "a pair a line" "^  it's coarse is better than fine: does not hold; psnr -"
+exits 0 "the sweep from a pipe, which is read once" run <(cat d.yaml) --db t.db -o o -j 2 -q --json
+json "has the same verdicts" '.pairs | length == 3 and .[0].verdict == "holds"'
 exits 0 "the ledger by itself" claims o/d.decide.yaml --db t.db --most 15 --json
 json "says the same" 'length == 3 and .[0].verdict == "holds"'
 

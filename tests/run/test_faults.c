@@ -464,13 +464,13 @@ static int sweep(char **argv)
 {
     const char *fsize = getenv("KVR_TEST_FSIZE"), *memory = getenv("KVR_TEST_MEMORY");
     const char *overrides[] = { memory, NULL };
-    struct kvr_run_options o = { .config_path = argv[2],
+    struct kvr_run_options o = { .sweep.path = argv[2],
                                  .db_path = argv[3],
                                  .out_dir = argv[4],
                                  .jobs = 2,
                                  .timeout_s = TIMEOUT_S,
                                  .retry = "failed",
-                                 .overrides = memory ? overrides : NULL,
+                                 .sweep.overrides = memory ? overrides : NULL,
                                  .argc = 1,
                                  .argv = argv };
     const char *fault = getenv("KVR_TEST_FAULT");

@@ -86,7 +86,7 @@ static struct kvr_run_options options(void)
     static char *argv[] = { arg0, NULL };
 
     return (struct kvr_run_options){
-        .config_path = config, .db_path = db, .out_dir = out, .jobs = 2, .argc = 1, .argv = argv
+        .sweep.path = config, .db_path = db, .out_dir = out, .jobs = 2, .argc = 1, .argv = argv
     };
 }
 
@@ -508,7 +508,7 @@ START_TEST(most_telling_first)
     const char *sets[] = { "frames=[12, 9, 3, 6]", NULL };
 
     write_config(least, "[BF16, RTN_INT4, RTN_INT2]", "repeats: 2\n");
-    o.overrides = sets;
+    o.sweep.overrides = sets;
     o.budget_s = 3600;
     o.limit = 3;
     ck_assert_int_eq(must_run(&o).ok, 3);
@@ -1178,7 +1178,7 @@ START_TEST(wrong_options)
     ck_assert_int_eq(kvr_run(&o, &s), KVR_EIO);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "/proc/nowhere"));
     o = options();
-    o.config_path = "no/such.yaml";
+    o.sweep.path = "no/such.yaml";
     ck_assert_int_eq(kvr_run(&o, &s), KVR_ENOTFOUND);
 }
 END_TEST
@@ -1306,7 +1306,7 @@ static int worker(void)
 
 static int sweep(char **argv)
 {
-    struct kvr_run_options o = { .config_path = argv[2],
+    struct kvr_run_options o = { .sweep.path = argv[2],
                                  .db_path = argv[3],
                                  .out_dir = argv[4],
                                  .jobs = 2,

@@ -140,7 +140,7 @@ START_TEST(nothing_grows)
     static char arg0[] = "test_soak";
     char *argv[] = { arg0, NULL };
     struct kvr_run_options o = {
-        .config_path = config, .db_path = db, .out_dir = out, .jobs = 2, .argc = 1, .argv = argv
+        .sweep.path = config, .db_path = db, .out_dir = out, .jobs = 2, .argc = 1, .argv = argv
     };
     struct kvr_run_summary s;
 
