@@ -33,7 +33,12 @@ else
     python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter="tar")' "$2" "$place"
 fi || exit 2
 # What the package leaves out because a checkout has it.
-for f in tests/fixtures models/nano; do
+for f in tests/fixtures models/*; do
     [ -e "$place/$f" ] || [ ! -e "$f" ] || { mkdir -p "$(dirname "$place/$f")" && ln -s "$checkout/$f" "$place/$f"; }
 done
+if [ -n "${DONE:-}" ]; then # run.sh changes to the package
+    read -ra done_files <<<"$DONE"
+    DONE=$(realpath -m "${done_files[@]}" | paste -sd ' ')
+    export DONE
+fi
 bash "$place/tools/device/run.sh" "$to"

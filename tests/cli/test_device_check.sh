@@ -73,6 +73,11 @@ check "the database is closed, and little else is there" test "$(cd "$work/run" 
     "./logs.tar.gz ./report.json ./rollouts.csv ./rollouts.db ./rows.jsonl ./tests.tsv"
 check "and whole" "$kvreel" fsck "$work/run/rollouts.db"
 check "with the rollout in it" test "$("$kvreel" query --db "$work/run/rollouts.db" --raw 'SELECT count(*) FROM summary WHERE n_ok = 1')" = 1
+(export PARTS=rollouts METHODS="RTN_INT4 BF16" PATHS=fused MODEL=nano FRAMES=3 WINDOW=0 TIMING=false CELL_S=300 &&
+    tool --run "$work/p.tar" "$work/first" && METHODS="RTN_INT4 KIVI_INT2 BF16" DONE="$work/run/rollouts.db $work/first/rollouts.db" tool --run "$work/p.tar" "$work/more")
+methods_of() { "$kvreel" query --db "$1" --raw 'SELECT method FROM summary WHERE n_ok = 1 ORDER BY method' | xargs; }
+check "a second package has both methods" test "$(methods_of "$work/first/rollouts.db")" = "BF16 RTN_INT4"
+check "one behind it leaves out what is done, but for BF16" test "$(methods_of "$work/more/rollouts.db")" = "BF16 KIVI_INT2"
 mkdir "$work/fake"
 printf '#!/bin/sh\necho "========= ERROR SUMMARY: 3 errors"\nexit 9\n' >"$work/fake/compute-sanitizer"
 chmod +x "$work/fake/compute-sanitizer"
@@ -85,6 +90,57 @@ check "its limit ends it, not the check that hangs for 60 s ($took s)" test "$to
 check "what did not get its turn says so" jq -e '.tests | map(.not_run) | add > 0' "$work/short/report.json"
 tool --run "$work/nothing.tar" "$work/run2"
 check "an archive is needed" test $? -eq 2
+
+# ---- settings are checked before anything runs --------------------------------------------------------
+
+# Lists the cases of the real one.
+{
+    printf '#!/bin/sh\n'
+    sed -n 's/.*tcase_create("\([^"]*\)").*/printf "\1\\t3\\n"/p' "$root"/tests/cuda/cases_*.c
+} >"$work/kernels"
+chmod +x "$work/kernels"
+MOST_MIB=200 PROGRAMS="bin/kvreel=$kvreel bin/bench=$work/bench bin/forward=$work/forward bin/tests/cuda/test_kernels=$work/kernels" \
+    tool --pack "$work/d.tar" --emulated
+dry() { # NAME VARIABLES: the settings are good
+    (export DRY=1 && eval "export $2" && tool --run "$work/d.tar" "$work/dry")
+    check "$1: $2" test $? -eq 0
+    grep -q 'settings are good' "$out" || fail "$1: $(cat "$out" "$err")"
+}
+refused() { # VARIABLES MESSAGE
+    (export DRY=1 && eval "export $1" && tool --run "$work/d.tar" "$work/dry")
+    check "refused: $1" test $? -eq 2
+    prints "with the reason" "$2"
+}
+refused 'PARTS="tests atention"' "no part 'atention'; there are: tests attention"
+refused 'LIMIT_S=2m' 'LIMIT_S=2m: need a whole number'
+refused 'PARTS=forward METHODS="BF16 RTN_INT44"' RTN_INT44
+refused 'PARTS=forward PATHS=decoded' "part forward has no path 'decoded'"
+refused 'PARTS=rollouts RUN_ARGS="--set fsp=true"' "did you mean 'fps'"
+refused 'PARTS=rollouts RUN_ARGS="--filter method=NONE"' 'no cell is left'
+refused 'PARTS=rollouts CONFIG=configs/cost-crd.yaml' 'configs/cost-crd.yaml: not in the package, which has: configs/cost-card.yaml'
+refused 'PARTS=rollouts DONE=/nothing.db' 'DONE: /nothing.db: no such file'
+refused 'PARTS=memcheck CASES=atention' 'no test case matches; there are: .*cuda/test_kernels wan'
+refused 'PARTS=profile KERNELS=attend_lst' "no kernel 'attend_lst'"
+# Every call that docs/cuda.md lists, and its minutes. A span without PARTS has the variables of the last one with it.
+sed -n '/^## What a card must still confirm/,/^## Measured/p' "$root/docs/cuda.md" | grep '^| .* | .* | .* | [0-9]' >"$work/confirm"
+check "docs/cuda.md has calls" test "$(wc -l <"$work/confirm")" -ge 9
+full=
+while IFS='|' read -r _ what spans _ minutes _; do
+    seconds=0
+    while read -r variables; do
+        [[ $variables == RUN_ARGS=* ]] && variables="$full $variables" || full=$variables
+        limit=$(grep -o 'LIMIT_S=[0-9]*' <<<"$variables")
+        seconds=$((seconds + ${limit#LIMIT_S=}))
+        dry "docs/cuda.md,$what" "$variables"
+    done < <(grep -oE '`[^`]*(PARTS|RUN_ARGS)=[^`]*`' <<<"$spans" | tr -d '`')
+    check "docs/cuda.md,$what: $seconds s are its minutes" awk -v s="$seconds" -v m="${minutes//[!0-9.]/}" 'BEGIN { exit !(s == 60 * m) }'
+done <"$work/confirm"
+# And those of docs/claims.md.
+sed -n 's/^| [0-9]* minutes* of [^|]*| `"\(.*\)"` |.*/\1/p' "$root/docs/claims.md" | sed 's/\\|/|/g' >"$work/claims"
+check "docs/claims.md has calls" test "$(wc -l <"$work/claims")" -ge 5
+while read -r args; do
+    dry docs/claims.md "CONFIG=configs/cost-card.yaml PARTS=rollouts LIMIT_S=240 RUN_ARGS='$args'"
+done <"$work/claims"
 
 # ---- measured figures are data ------------------------------------------------------------------------
 

@@ -12,7 +12,10 @@
 #     CASES=REGEX    cases of tests whose "PROGRAM CASE" matches
 #     CHECK_S=15     one check of a test, or one row, takes no longer
 #     JOBS=8         processes of tests at once
+#     DONE="FILE ..." databases of earlier packages of this card: their methods are left out, BF16 is not
+#     DRY=1          check the settings, show what would run, and measure nothing
 #
+# Settings are checked before anything runs: a misspelt part, method or filter costs no minute of the card.
 # Every case of a test is cut into processes of few checks, each with one context. A check that hangs or
 # crashes costs its own limit: the next process goes on behind it. Everything that is measured is
 # written when it is known.
@@ -84,6 +87,13 @@ parts=${PARTS:-tests attention forward rollouts gemm codecs profile}
 jobs=${JOBS:-8}
 rounds=$([ "$backend" = cuda ] && echo 15 || echo 3)
 exec > >(tee -a "$logs/log.txt") 2>&1
+tee=$!
+finish() { # STATUS, when all that was said is written
+    rm -rf "$logs"
+    exec >&- 2>&-
+    wait "$tee"
+    exit "$1"
+}
 
 say() { printf '%4d s  %s\n' $(($(date +%s) - begin)) "$*"; }
 left() { # of all, and of a part that ends at most so many seconds from now
@@ -155,11 +165,12 @@ cases() { # PROGRAM PART PARTS CASE, a line each
             printf '%s\t%d\t%d\t%s\n' "$program" "$i" $(((n + per - 1) / per)) "$case"
         done
     done >"$logs/all-cases"
-    grep -E "	($first)" "$logs/all-cases"
-    grep -vE "	($first)" "$logs/all-cases"
 }
+list_cases() { [ -s "$logs/all-cases" ] || (cases >/dev/null); } # a subshell: its `wait` is for its own children
 tests() { # at most so many seconds
-    cases | awk -F'\t' -v want="${CASES:-.}" '($1 " " $4) ~ want' >"$logs/cases"
+    list_cases
+    { grep -E "	($first)" "$logs/all-cases"; grep -vE "	($first)" "$logs/all-cases"; } |
+        awk -F'\t' -v want="${CASES:-.}" '($1 " " $4) ~ want' >"$logs/cases"
     export KVR_DEADLINE=$(($(date +%s) + $(left "$1")))
     tr '\t\n' '\0\0' <"$logs/cases" | xargs -0 -n 4 -P "$jobs" bash tools/device/run.sh --case "$out"
     report_tests
@@ -231,13 +242,8 @@ forward() { # a forward of each method; the paths of the attention inside are th
 # ---- rollouts ---------------------------------------------------------------------------------------
 
 # The whole sweep is kvreel's own: a cell that hangs costs its limit there.
-rollouts() {
-    local most list paths
-    most=$(left "$1")
-    if [ "$most" -lt 15 ] || [ "$answers" != true ]; then
-        say "rollouts: not run"
-        return 0
-    fi
+write_sweep() { # of METHODS and PATHS
+    local list paths
     read -ra list <<<"${METHODS:-BF16 RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4 QAQ_INT4}"
     read -ra paths <<<"${PATHS:-staged fused}"
     list=("${list[@]/%/,}") paths=("${paths[@]/%/,}")
@@ -258,8 +264,35 @@ baselines: none
 videos: false
 timeout_s: ${CELL_S:-60}
 END
-    KVREEL_DATA=${CONFIG_DATA:-$PWD} ours timeout -s INT -k 8 "$most" bin/kvreel run "${CONFIG:-$logs/rollouts.yaml}" \
-        --db "$logs/rollouts.db" --out "$logs/rollouts.out" ${RUN_ARGS:-} >"$logs/rollouts.txt" 2>&1
+}
+sweep() { # SECONDS CONFIG DB ARGUMENT...: `kvreel run` of it
+    local most=$1 config=$2 db=$3
+    shift 3
+    [ "$backend" = cuda ] || set -- --set "device=$backend" "$@" # a config for a card, tried out
+    KVREEL_DATA=${CONFIG_DATA:-$PWD} ours timeout -s INT -k 8 "$most" bin/kvreel run "$config" --db "$db" --out "$logs/rollouts.out" "$@"
+}
+# Sets args: RUN_ARGS, its filter without the methods of DONE. Every package has a BF16 of its own.
+run_args() {
+    local file i at=-1 methods
+    read -ra args <<<"${RUN_ARGS:-}"
+    [ -n "${DONE:-}" ] || return 0
+    methods=$(for file in $DONE; do
+        ours timeout 20 bin/kvreel query --db "$file" --raw "SELECT DISTINCT method || iif(reading = 'study' AND instr(method, '@') = 0, '@study', '')
+            FROM summary WHERE n_ok > 0 AND method <> 'BF16'"
+    done | sort -u | paste -sd '|')
+    for i in "${!args[@]}"; do [ "${args[i]}" != --filter ] || at=$((i + 1)); done
+    [ "$at" -ge 0 ] || { at=$((${#args[@]} + 1)) && args+=(--filter ''); }
+    args[at]+=${args[at]:+&}"method!~^($methods)\$"
+}
+rollouts() {
+    local most args
+    most=$(left "$1")
+    if [ "$most" -lt 15 ] || [ "$answers" != true ]; then
+        say "rollouts: not run"
+        return 0
+    fi
+    run_args
+    sweep "$most" "${CONFIG:-$logs/rollouts.yaml}" "$logs/rollouts.db" "${args[@]}" >"$logs/rollouts.txt" 2>&1
     say "rollouts: exit $?, $(grep -c '] wan' "$logs/rollouts.txt") cells"
     sed 's/^/        /' "$logs/rollouts.txt" | tail -n 40
     # As one file that is closed: what a kill left in the write-ahead log is in it.
@@ -294,7 +327,7 @@ sanitizer() {
         say "$tool: no compute-sanitizer"
         return 0
     fi
-    [ -s "$logs/all-cases" ] || (cases >/dev/null) # a subshell: its `wait` is for its own children
+    list_cases
     for case in $(cut -f 1,4 "$logs/all-cases" 2>/dev/null | sort -u | grep '^cuda/test_kernels' | cut -f 2 | tr ' ' '~'); do
         case=${case//\~/ }
         [[ "cuda/test_kernels $case" =~ ${CASES:-.} ]] || continue
@@ -309,6 +342,58 @@ sanitizer() {
         say "$(tail -n 1 "$logs/$tool.jsonl")"
     done
     cat "$logs"/*.jsonl >"$out/rows.jsonl"
+}
+
+# ---- settings ---------------------------------------------------------------------------------------
+
+refused=
+refuse() { echo "device-check: $*"; refused=yes; }
+wanted_part() { # NAME...: is one of them among the parts?
+    local name
+    for name; do [[ " $parts " != *" $name "* ]] || return 0; done
+    return 1
+}
+check_sweep() { # CONFIG ARGUMENT...: does kvreel take it, and is there a cell?
+    # The plan of one cell: all of cost-card.yaml's are 10 s of a core.
+    if ! sweep 60 "$1" "$logs/plan.db" --dry-run --limit 1 "${@:2}" >"$logs/plan" 2>&1; then
+        refuse "rollouts: $(sed -n 's/^kvreel: //p' "$logs/plan" | tail -n 1 | grep . || tail -n 1 "$logs/plan")"
+    elif grep -q '^0 cells:' "$logs/plan"; then
+        refuse "rollouts: no cell is left of $1 with RUN_ARGS='${RUN_ARGS:-}'"
+    fi
+}
+check_cases() {
+    local among=.
+    wanted_part tests || among='^cuda/test_kernels '
+    list_cases
+    cut -f 1,4 "$logs/all-cases" | tr '\t' ' ' | grep -E "$among" | sort -u >"$logs/names"
+    grep -qE -- "$CASES" "$logs/names" ||
+        refuse "CASES=$CASES: no test case matches; there are: $(paste -sd, "$logs/names" | sed 's/,/, /g')"
+}
+check_settings() {
+    local name all='tests attention forward rollouts gemm codecs profile memcheck racecheck' args
+    for name in LIMIT_S JOBS CHECK_S ROW_S CELL_S {TESTS,ATTENTION,FORWARD,ROLLOUTS,GEMM,CODECS,PROFILE,SANITIZER}_S; do
+        [[ ${!name-1} =~ ^[1-9][0-9]{0,5}$ ]] || refuse "$name=${!name}: need a whole number from 1 on"
+    done
+    for name in $parts; do
+        [[ " $all " == *" $name "* ]] || refuse "PARTS: no part '$name'; there are: $all"
+    done
+    for name in ${PATHS:-}; do
+        [[ " staged fused decoded " == *" $name "* ]] || refuse "PATHS: no path '$name'; there are: staged fused decoded"
+        [ "$name" != decoded ] || ! wanted_part forward || refuse "PATHS: part forward has no path 'decoded'; there are: staged fused"
+    done
+    [ -z "${CASES:-}" ] || ! wanted_part tests memcheck racecheck || check_cases
+    for name in ${DONE:-}; do [ -f "$name" ] || refuse "DONE: $name: no such file"; done
+    for name in ${KERNELS:-}; do
+        grep -rqE --include='*.cu' "\\b$name\\b" harness methods || refuse "KERNELS: no kernel '$name' in the package's sources"
+    done
+    [ -n "$refused" ] || run_args
+    write_sweep
+    if [ -n "${CONFIG:-}" ] && wanted_part rollouts && [ ! -f "$CONFIG" ]; then
+        refuse "CONFIG=$CONFIG: not in the package, which has: $(echo configs/*.yaml)"
+    elif wanted_part rollouts; then
+        check_sweep "${CONFIG:-$logs/rollouts.yaml}" "${args[@]}"
+    fi
+    ! wanted_part forward || check_sweep "$logs/rollouts.yaml"
 }
 
 # ---- all of it --------------------------------------------------------------------------------------
@@ -347,6 +432,12 @@ report() {
     tar -C "$out" -czf "$out/logs.tar.gz.now" logs && mv "$out/logs.tar.gz.now" "$out/logs.tar.gz"
 }
 
+check_settings
+[ -z "$refused" ] || finish 2
+if [ -n "${DRY:-}" ]; then
+    say "settings are good: $parts$(sed -n 's/^[^ ]*: \([0-9]* cells\): .*/, \1 of rollouts/p' "$logs/plan" 2>/dev/null)"
+    finish 0
+fi
 [ "$backend" = emulated ] || answer || say "going on: what cannot run says so"
 answers=true
 for part in $parts; do
@@ -363,10 +454,9 @@ for part in $parts; do
     codecs) rows codecs "${CODECS_S:-40}" bin/bench "$rounds" codec ;;
     profile) profile "${PROFILE_S:-40}" ;;
     memcheck | racecheck) sanitizer "$part" "${SANITIZER_S:-60}" ;;
-    *) say "no part '$part'" ;;
     esac
     report
 done
 say "end: $out/report.json"
 report
-rm -rf "$logs"
+finish 0
