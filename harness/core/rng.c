@@ -2,7 +2,7 @@
  * as easy as 1, 2, 3", SC 2011. */
 #include "harness/core/rng.h"
 
-#include <math.h>
+#include "harness/core/normal_pair.h"
 
 enum { ROUNDS = 10, BLOCK = 4 };
 
@@ -59,21 +59,13 @@ static void uniform_block(const struct stream *s, uint64_t block, float out[BLOC
         out[i] = (float)(u[i] >> 8) * 0x1p-24f;
 }
 
-/* Two words make two normals: radius from the first, angle from the second. The half step
- * keeps the logarithm away from 0; the largest value is sqrt(2 ln 2^33) = 6.76. */
 static void normal_block(const struct stream *s, uint64_t block, float out[BLOCK])
 {
-    static const double two_pi = 6.283185307179586476925;
     uint32_t u[BLOCK];
 
     draw(s, block, u);
-    for (int i = 0; i < BLOCK; i += 2) {
-        double r = sqrt(-2.0 * log(((double)u[i] + 0.5) * 0x1p-32));
-        double angle = two_pi * (((double)u[i + 1] + 0.5) * 0x1p-32);
-
-        out[i] = (float)(r * cos(angle));
-        out[i + 1] = (float)(r * sin(angle));
-    }
+    for (int i = 0; i < BLOCK; i += 2)
+        kvr_normal_pair(u[i], u[i + 1], out + i);
 }
 
 typedef void block_fn(const struct stream *s, uint64_t block, float out[BLOCK]);

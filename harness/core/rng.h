@@ -35,7 +35,7 @@ enum kvr_rng_use {
 };
 
 /* n values N(0,1) of stream (seed, use, a, b), from element `first` on. Box-Muller in
- * double precision, rounded to float. */
+ * double precision, rounded to float (normal_pair.h). */
 void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                 uint64_t first);
 /* n values uniform in [0,1), multiples of 2^-24. */

@@ -1,7 +1,7 @@
 /* draw_cuda.cu - Philox4x32-10 (harness/core/rng.c), a thread to four elements. */
 #include "harness/engine/draw_cuda.h"
 
-#include "harness/core/rng.h"
+#include "harness/core/normal_pair.h"
 #include "harness/device/kernel.cuh"
 
 enum { THREADS = 256, ROUNDS = 10, BLOCK = 4 };
@@ -26,14 +26,23 @@ static __device__ __forceinline__ void philox(uint32_t c[4], uint32_t k0, uint32
     }
 }
 
+static __device__ __forceinline__ void words(const struct stream_of &s, uint64_t block,
+                                             uint32_t c[BLOCK])
+{
+    c[0] = (uint32_t)block;
+    c[1] = s.use << 24 | ((uint32_t)(block >> 32) & 0xffffffu);
+    c[2] = s.a;
+    c[3] = s.b;
+    philox(c, s.key[0], s.key[1]);
+}
+
 static __global__ void __launch_bounds__(THREADS)
     draw_uniform(struct stream_of s, float bound, float fill, int64_t n, kvr_global<float> to)
 {
     const uint64_t block = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
-    uint32_t c[BLOCK] = { (uint32_t)block, s.use << 24 | ((uint32_t)(block >> 32) & 0xffffffu), s.a,
-                          s.b };
+    uint32_t c[BLOCK];
 
-    philox(c, s.key[0], s.key[1]);
+    words(s, block, c);
 #pragma unroll
     for (int i = 0; i < BLOCK; i++) {
         const int64_t at = (int64_t)(block * BLOCK) + i;
@@ -53,4 +62,51 @@ void kvr_draw_cuda(struct kvr_stream *s, uint64_t seed, const struct kvr_draw *d
     if (n > 0)
         KVR_LAUNCH(draw_uniform, kvr_blocks(n, (int64_t)THREADS * BLOCK), THREADS, 0, s, from,
                    d->bound, d->fill, n, to);
+}
+
+static __device__ __forceinline__ void four_normals(const struct stream_of &s, uint64_t block,
+                                                    float x[BLOCK])
+{
+    uint32_t c[BLOCK];
+
+    words(s, block, c);
+    kvr_normal_pair(c[0], c[1], x);
+    kvr_normal_pair(c[2], c[3], x + 2);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    draw_normal(struct stream_of s, struct stream_of jitter, bool moved, double magnitude,
+                double whole, int64_t n, kvr_global<float> to)
+{
+    const uint64_t block = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t first = (int64_t)(block * BLOCK);
+    float x[BLOCK], eta[BLOCK];
+
+    if (first >= n)
+        return;
+    four_normals(s, block, x);
+    if (moved) {
+        four_normals(jitter, block, eta);
+        for (int i = 0; i < BLOCK; i++)
+            x[i] = (float)(((double)x[i] + magnitude * (double)eta[i]) * whole);
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCK; i++)
+        if (first + i < n)
+            to[first + i] = x[i];
+}
+
+void kvr_draw_normal_cuda(struct kvr_stream *s, const struct kvr_draw_normal *d, int64_t n,
+                          float *to)
+{
+    const struct stream_of from = {
+        { (uint32_t)d->seed, (uint32_t)(d->seed >> 32) }, (uint32_t)d->use, d->a, d->b
+    };
+    struct stream_of jitter = from;
+
+    jitter.use = KVR_RNG_JITTER;
+    jitter.b = d->eta_b;
+    if (n > 0)
+        KVR_LAUNCH(draw_normal, kvr_blocks(n, (int64_t)THREADS * BLOCK), THREADS, 0, s, from,
+                   jitter, d->moved, d->magnitude, d->whole, n, to);
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "harness/core/rng.h"
+#include "harness/device/phase.h"
 #include "harness/engine/unipc.h"
 
 struct run {
@@ -27,57 +27,6 @@ struct run {
     float *history; /* [chunks, n], host: the committed latents; NULL: not kept */
     float *host;    /* [n]; NULL on the CPU, where the device's memory is the host's */
 };
-
-enum kvr_status kvr_noise_philox(void *ctx, int chunk, int step, int frame0, int n_frames,
-                                 int64_t frame_elems, float *dst)
-{
-    const uint64_t seed = *(const uint64_t *)ctx;
-
-    for (int f = 0; f < n_frames; f++) {
-        float *to = dst + f * frame_elems;
-
-        if (step < 0)
-            kvr_normal(to, (size_t)frame_elems, seed, KVR_RNG_NOISE, (uint32_t)(frame0 + f), 0, 0);
-        else
-            kvr_normal(to, (size_t)frame_elems, seed, KVR_RNG_RENOISE, (uint32_t)chunk,
-                       (uint32_t)step, (uint64_t)(f * frame_elems));
-    }
-    return KVR_OK;
-}
-
-/* n_elems values, from element `first` of the place (a, step) on: of the first noise a is the frame
- * and step 0, of a later one a is the chunk and step counts from 1. */
-static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first, float *x,
-                 int64_t n_elems)
-{
-    const double whole = 1 / sqrt(1 + n->magnitude * n->magnitude);
-    float eta[256];
-
-    for (int64_t i = 0; i < n_elems; i += 256) {
-        const int64_t count = n_elems - i < 256 ? n_elems - i : 256;
-
-        kvr_normal(eta, (size_t)count, n->seed, KVR_RNG_JITTER, a,
-                   (uint32_t)n->draw << 8 | (uint32_t)step, first + (uint64_t)i);
-        for (int64_t j = 0; j < count; j++)
-            x[i + j] = (float)(((double)x[i + j] + n->magnitude * (double)eta[j]) * whole);
-    }
-}
-
-enum kvr_status kvr_noise_moved(void *ctx, int chunk, int step, int frame0, int n_frames,
-                                int64_t frame_elems, float *dst)
-{
-    const struct kvr_noise *n = ctx;
-    uint64_t seed = n->seed;
-
-    KVR_TRY(kvr_noise_philox(&seed, chunk, step, frame0, n_frames, frame_elems, dst));
-    for (int f = 0; n->draw && f < n_frames; f++)
-        if (step < 0)
-            move(n, (uint32_t)(frame0 + f), 0, 0, dst + f * frame_elems, frame_elems);
-        else
-            move(n, (uint32_t)chunk, step + 1, (uint64_t)(f * frame_elems), dst + f * frame_elems,
-                 frame_elems);
-    return KVR_OK;
-}
 
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
                                float *out)
@@ -110,10 +59,25 @@ static enum kvr_status hand_over(const struct run *r, float *to, const float *fr
     return from == to ? KVR_OK : kvr_dev_put(r->dev, to, from, (size_t)r->n * sizeof *to);
 }
 
+static enum kvr_status draw_here(const struct run *r, const struct kvr_pass *pass, int step,
+                                 float *to)
+{
+    struct kvr_phases *p = r->hooks ? r->hooks->noise_time : NULL;
+    enum kvr_status st;
+
+    kvr_phase_begin(p, 0);
+    st = kvr_noise_to(r->dev, r->noise_ctx, pass->chunk, step, pass->frame0, pass->n_frames,
+                      r->frame_elems, to);
+    kvr_phase_end(p, 0);
+    return st;
+}
+
 static enum kvr_status draw(const struct run *r, const struct kvr_pass *pass, int step, float *to)
 {
     float *at = r->host ? r->host : to;
 
+    if (!r->noise)
+        return draw_here(r, pass, step, to);
     KVR_TRY(r->noise(r->noise_ctx, pass->chunk, step, pass->frame0, pass->n_frames, r->frame_elems,
                      at));
     return hand_over(r, to, at);

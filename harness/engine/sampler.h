@@ -7,11 +7,12 @@
  * nothing. Last, a clean pass over x0 at the context timestep writes the cache. Without it
  * (last_step) the last step's own forward does.
  *
- * What hooks and noise functions see and write is the host's memory, and so are the latents. */
+ * Hooks and noise functions see and write memory of the host, and so are the latents. */
 #ifndef KVR_ENGINE_SAMPLER_H
 #define KVR_ENGINE_SAMPLER_H
 
 #include "harness/engine/dit.h"
+#include "harness/engine/noise.h"
 #include "harness/engine/ops.h" /* kvr_x0_from_flow, kvr_renoise */
 
 #ifdef __cplusplus
@@ -31,28 +32,6 @@ void kvr_schedule_round(struct kvr_schedule *s);
 /* sigma of the table's entry nearest to t (first minimum). */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* that entry */
-
-/* Where noise comes from. step < 0: the initial noise of `frame`; else eps of (chunk, step).
- * dst [F, frame_elems]. */
-typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
-                                     int64_t frame_elems, float *dst);
-/* Philox noise: initial noise is a function of (seed, frame), eps of (seed, chunk, step, frame).
- * ctx is a const uint64_t * seed. */
-kvr_noise_fn kvr_noise_philox;
-
-/* The same, moved a little, to see how far a rollout leads small differences apart:
- *
- *     (eps + m eta) / sqrt(1 + m^2)
- *
- * with eta another N(0,1), a function of the same place and of the draw. The variance stays 1 for
- * any m. Draw 0 is kvr_noise_philox to the bit. ctx is a const struct kvr_noise *. */
-struct kvr_noise {
-    uint64_t seed;
-    int draw;         /* 0 .. KVR_MAX_DRAW */
-    double magnitude; /* m >= 0 */
-};
-enum { KVR_MAX_DRAW = (1 << 24) - 1 };
-kvr_noise_fn kvr_noise_moved;
 
 /* What a change of the prompt does to the cache: KEEP leaves it unchanged; RECACHE recomputes the visible chunks with a
  * clean pass under the new prompt (LongLive, arXiv:2509.22622); RESET drops all but the sink. */
@@ -95,9 +74,12 @@ struct kvr_sample_hooks {
     /* No clean pass: keys and values of a chunk's last denoising step stay, of an input that has
      * noise left. Chunks that are given have their clean pass all the same. */
     bool last_step;
+    /* Its phase 0 takes the time of noise that is drawn without a function. NULL: not measured. */
+    struct kvr_phases *noise_time;
 };
 
-/* A new video: the cache is reset first. n_frames, and hooks->n_given where there are hooks, must
+/* A new video: the cache is reset first. noise NULL: noise_ctx is a const struct kvr_noise *, and the
+ * device draws it (kvr_noise_to). n_frames, and hooks->n_given where there are hooks, must
  * be multiples of frames_per_chunk. latents
  * [n_frames, frame_elems] may be NULL. Models whose latents are RGB have the last x0 of a chunk
  * clamped to latent_range. KVR_ENAN when the network's output is not finite. What a hook returns

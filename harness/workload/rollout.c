@@ -386,21 +386,19 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     return open_cache(r, scheme);
 }
 
-/* The sampler's noise, drawn by the host while the device waits, and the time that it takes. */
-struct drawn_noise {
-    struct kvr_noise noise;
-    int64_t ns;
-};
-
-static enum kvr_status draw_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
-                                  int64_t frame_elems, float *dst)
+/* Noise is drawn by the device between passes: its time is a phase of its own. */
+static enum kvr_status sample(struct rollout *r, struct kvr_sample_hooks *hooks)
 {
-    struct drawn_noise *d = ctx;
-    const int64_t start = kvr_now_ns();
-    const enum kvr_status st =
-        kvr_noise_moved(&d->noise, chunk, step, frame0, n_frames, frame_elems, dst);
+    struct kvr_noise noise = { r->req->seed, r->req->jitter_draw, r->req->jitter_magnitude };
+    enum kvr_status st;
 
-    d->ns += kvr_now_ns() - start;
+    KVR_TRY(kvr_phases_open(&hooks->noise_time, r->dev, 1));
+    r->t0_ns = kvr_now_ns();
+    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, NULL, &noise, hooks, r->out->latents);
+    r->out->wall_ns = kvr_now_ns() - r->t0_ns;
+    if (st == KVR_OK)
+        st = kvr_phases_read(hooks->noise_time, &r->out->noise_ns);
+    kvr_phases_close(&hooks->noise_time);
     return st;
 }
 
@@ -420,15 +418,8 @@ static enum kvr_status generate(struct rollout *r)
         .last_step = r->last_step,
     };
     struct kvr_rollout_result *out = r->out;
-    struct drawn_noise drawn = { .noise = { r->req->seed, r->req->jitter_draw,
-                                            r->req->jitter_magnitude } };
-    enum kvr_status st;
+    const enum kvr_status st = sample(r, &hooks);
 
-    r->t0_ns = kvr_now_ns();
-    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, draw_noise, &drawn, &hooks,
-                    out->latents);
-    out->wall_ns = kvr_now_ns() - r->t0_ns;
-    out->noise_ns = drawn.ns;
     kvr_dit_graph_counts(r->dit, &out->graphs);
     kvr_dit_reuse_counts(r->dit, &out->reuse);
     kvr_cache_bytes(r->cache, &out->bytes);

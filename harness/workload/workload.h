@@ -92,7 +92,7 @@ struct kvr_rollout_result {
     float *latents; /* [latent_frames, frame_elems], owned, if asked for */
     bool finite;    /* no NaN or infinity in any latent */
     int64_t wall_ns;
-    int64_t noise_ns; /* of that, drawing the sampler's noise on the host */
+    int64_t noise_ns; /* of that, drawing the sampler's noise on the device */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;

@@ -26,7 +26,7 @@ t() { "$kvreel" query --db "$1" --csv "$2" | tail -n +2; }
 check "frames over the wall time" test "$(t f.db "SELECT count(*) FROM metric m JOIN sample s ON s.cell = m.cell
     WHERE (m.name, s.kind) IN (('fps_transformer', 'rollout'), ('fps_vae', 'paced_vae')) AND m.unit = '1/s'
     AND abs(m.value * s.ns / 21e9 - 1) < 1e-9")" = 4
-check "the sampler's noise, drawn by the host, is a phase" test "$(t f.db "SELECT count(*) FROM sample n JOIN sample r ON n.cell = r.cell
+check "the sampler's noise is a phase" test "$(t f.db "SELECT count(*) FROM sample n JOIN sample r ON n.cell = r.cell
     WHERE n.kind = 'noise' AND r.kind = 'rollout' AND n.ns > 0 AND n.ns < r.ns")" = 2
 check "decoding is a part of that" test "$(t f.db "SELECT count(*) FROM sample p JOIN sample d ON p.cell = d.cell
     WHERE p.kind = 'paced_vae' AND d.kind = 'decoded_vae' AND d.ns > 0 AND d.ns < p.ns")" = 2

@@ -1,4 +1,5 @@
 /* test_rng.c - Philox: published vectors, independence of partitioning, and moments. */
+#include "harness/core/normal_pair.h"
 #include "harness/core/rng.h"
 #include "tests/suite.h"
 
@@ -156,6 +157,58 @@ START_TEST(uniform_moments)
 }
 END_TEST
 
+/* x / |y| in units of 2^-52. */
+static double ulps(double x, long double y)
+{
+    return (double)(fabsl((long double)x - y) / fabsl(y)) * 0x1p52;
+}
+
+/* Against the library's long double, 11 bits more precise. The last addition rounds by 1/2 unit at most. Of
+ * the logarithm the quotient s does so too, and its later terms are a hundredth of it: 1.1 units. Of cosine and
+ * sine the correction is a sixth of the sum and has four roundings of 1/2: 1/2 + 1/3. */
+START_TEST(logarithm_and_turn_are_exact_to_a_unit)
+{
+    static const uint32_t ends[] = { 0,          1,          2,          0x3fffffff, 0x40000000,
+                                     0x7fffffff, 0x80000000, 0xb504f333, 0xb504f334, 0xbfffffff,
+                                     0xc0000000, 0xfffffffe, 0xffffffff };
+    double ln = 0, turn = 0;
+
+    for (uint32_t i = 0; i < 1000000; i++) {
+        const uint32_t u = i < 13 ? ends[i] : i * 2654435761u;
+        const double angle = 6.283185307179586476925 * (((double)u + 0.5) * 0x1p-32);
+        double c, s, off;
+
+        off = ulps(kvr_pair_ln(2 * (uint64_t)u + 1), logl(((long double)u + 0.5L) * 0x1p-32L));
+        ln = off <= ln ? ln : off;
+        kvr_pair_turn(angle, &c, &s);
+        off = fmax(ulps(c, cosl((long double)angle)), ulps(s, sinl((long double)angle)));
+        turn = off <= turn ? turn : off;
+    }
+    ck_assert_msg(ln <= 1.1, "ln: %g units", ln);
+    ck_assert_msg(turn <= 0.84, "cosine and sine: %g units", turn);
+}
+END_TEST
+
+/* A double within a unit rounds to another float with a chance of 2^-28. */
+START_TEST(normals_are_those_of_the_library)
+{
+    enum { PAIRS = 1 << 18 };
+    int other = 0;
+
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        const uint32_t u = i * 2654435761u, v = ~(i * 2246822519u);
+        const double r = sqrt(-2.0 * log(((double)u + 0.5) * 0x1p-32));
+        const double angle = 6.283185307179586476925 * (((double)v + 0.5) * 0x1p-32);
+        float x[2];
+
+        kvr_normal_pair(u, v, x);
+        other += x[0] != (float)(r * cos(angle));
+        other += x[1] != (float)(r * sin(angle));
+    }
+    ck_assert_int_le(other, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rng");
@@ -167,6 +220,8 @@ int main(void)
     tcase_add_test(tc, streams_differ);
     tcase_add_test(tc, normal_moments);
     tcase_add_test(tc, uniform_moments);
+    tcase_add_test(tc, logarithm_and_turn_are_exact_to_a_unit);
+    tcase_add_test(tc, normals_are_those_of_the_library);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

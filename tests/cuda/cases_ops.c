@@ -13,6 +13,7 @@
  *   rope     float64 is rounded to float once: 1 ulp of at most |a| + |b|
  *   add      CPU with or without FMA, CUDA with: one rounding of the product apart */
 #include "harness/engine/draw_cuda.h"
+#include "harness/engine/noise.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
 #include "methods/kernels/rope.h"
@@ -648,6 +649,46 @@ START_TEST(drawing)
 }
 END_TEST
 
+/* Frames that end inside a block of the generator and in the middle of a launch; every kind of place. */
+static const struct {
+    int chunk, step, frame0, n_frames;
+    int64_t frame_elems;
+    struct kvr_noise noise;
+} noises[] = {
+    { 0, -1, 0, 3, 1023, { 1, 0, 0 } },
+    { 5, -1, 15, 3, 1023, { 0xfedcba9876543210ull, 0, 0 } },
+    { 5, 0, 15, 3, 1021, { 0xfedcba9876543210ull, 0, 0x1p-3 } },
+    { 5, 2, 15, 3, 1021, { 9, 0, 0 } },
+    { 5, -1, 15, 2, 341, { 9, 1, 0x1p-10 } },
+    { 5, 2, 15, 2, 341, { 9, KVR_MAX_DRAW, 0x1p-3 } },
+    { 1, 1, 3, 1, 1, { 2, 0, 0 } },
+};
+enum { N_NOISES = sizeof noises / sizeof noises[0] };
+
+/* The CPU's bits. No tolerance: normal_pair.h has no operation that may be rounded in two ways. */
+START_TEST(noise)
+{
+    const int64_t n = noises[_i].n_frames * noises[_i].frame_elems;
+    struct kvr_noise from = noises[_i].noise;
+    float *want = floats((size_t)n), *got = floats((size_t)n);
+    float *out = both_out((size_t)n * sizeof *out);
+
+    ck_assert_int_eq(kvr_noise_moved(&from, noises[_i].chunk, noises[_i].step, noises[_i].frame0,
+                                     noises[_i].n_frames, noises[_i].frame_elems, want),
+                     KVR_OK);
+    ck_assert_int_eq(kvr_noise_to(both_dev, &from, noises[_i].chunk, noises[_i].step,
+                                  noises[_i].frame0, noises[_i].n_frames, noises[_i].frame_elems,
+                                  out),
+                     KVR_OK);
+    ck_assert_int_eq(kvr_dev_sync(both_dev), KVR_OK);
+    both_get(got, out, (size_t)n * sizeof *out, "noise");
+    ck_assert_mem_eq(want, got, (size_t)n * sizeof *want);
+    free(want);
+    free(got);
+    both_free();
+}
+END_TEST
+
 TCase *cases_ops(void)
 {
     TCase *tc = tcase_create("ops");
@@ -662,6 +703,7 @@ TCase *cases_ops(void)
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);
     tcase_add_loop_test(tc, drawing, 0, N_DRAWN);
+    tcase_add_loop_test(tc, noise, 0, N_NOISES);
     tcase_add_loop_test(tc, modulating, 0, N_FILLS);
     tcase_add_loop_test(tc, sampling, 0, N_FILLS);
     tcase_add_test(tc, finding_what_is_not_finite);

@@ -99,11 +99,11 @@ static void rig_close(struct rig *r)
 static enum kvr_status sample(struct rig *r, float *latents)
 {
     float P[3 * 6];
-    uint64_t seed = 1;
+    struct kvr_noise noise = { .seed = 1 }; /* drawn by the device */
 
     kvr_normal(P, 3 * 6, 3, KVR_RNG_TEST, 0, 0, 0);
     KVR_TRY(kvr_dit_set_prompt(r->d, P));
-    return kvr_sample(r->d, r->cache, FRAMES, kvr_noise_philox, &seed, NULL, latents);
+    return kvr_sample(r->d, r->cache, FRAMES, NULL, &noise, NULL, latents);
 }
 
 static double relative_l2(const float *a, const float *b, int64_t n)

@@ -337,6 +337,7 @@ START_TEST(a_rollout_repeats)
 {
     struct rig r;
     uint64_t seed = 1, other = 2;
+    struct kvr_noise drawn = { .seed = 1 };
     float a[CHUNKS * 512], b[CHUNKS * 512], c[CHUNKS * 512];
     const size_t n = (size_t)CHUNKS;
     float kept;
@@ -356,6 +357,9 @@ START_TEST(a_rollout_repeats)
     r.P[0] = kept;
     ck_assert_int_eq(kvr_dit_set_prompt(r.d, r.P), KVR_OK);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, b), KVR_OK);
+    ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) == 0);
+    /* nor does it matter who draws the noise */
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, NULL, &drawn, NULL, b), KVR_OK);
     ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) == 0);
     rig_close(&r);
 }
