@@ -235,14 +235,18 @@ static void add_absent(void *ctx, const struct kvr_plan_file *f)
     json_array_append_new(a->list, kvr_json_words(text));
 }
 
-/* A config that a rollout would not take says nothing of other files. */
-static void add_all_absent(json_t *whole, const char *dir)
+/* What a rollout would refuse is refused here. A folder of other weights may have another program's
+ * config.json, which says nothing of files. */
+static enum kvr_status add_all_absent(json_t *whole, const char *dir)
 {
     struct absent absent = { dir, json_array() };
+    enum kvr_status st = kvr_plan_model_files(dir, add_absent, &absent);
 
-    if (kvr_plan_model_files(dir, add_absent, &absent) == KVR_OK)
+    if (st == KVR_OK)
         json_array_extend(json_object_get(whole, "missing"), absent.list);
     json_decref(absent.list);
+    return strcmp(json_string_value(json_object_get(whole, "kind")), "wan folder") == 0 ? st
+                                                                                       : KVR_OK;
 }
 
 static enum kvr_status check_folder(json_t **out, const char *dir)
@@ -261,11 +265,12 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
     for (int i = 0; i < n; i++)
         free(files[i]);
     free(files);
+    if (st == KVR_OK && config)
+        st = add_all_absent(*out, dir);
     if (st != KVR_OK) {
         json_decref(*out);
         *out = NULL;
     } else if (config) {
-        add_all_absent(*out, dir);
         if (n == 0 && json_array_size(json_object_get(*out, "missing")) == 0) {
             json_decref(*out);
             *out = NULL;

@@ -2,6 +2,7 @@
 #include "harness/engine/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,16 +299,18 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
 static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config *c)
 {
     const char *file = NULL;
+    char where[1024];
     json_t *lora;
 
     if (!has(r, "lora"))
         return KVR_OK;
     KVR_TRY(kvr_json_object(r->root, r->path, "lora", &lora));
-    KVR_TRY(kvr_json_int_in(lora, r->path, "rank", 1, 1 << 14, &c->lora.rank));
+    snprintf(where, sizeof where, "%s: lora", r->path);
+    KVR_TRY(kvr_json_int_in(lora, where, "rank", 1, 1 << 14, &c->lora.rank));
     c->lora.alpha = c->lora.rank;
     if (json_object_get(lora, "alpha"))
-        KVR_TRY(real_in(&(struct reader){ lora, r->path }, "alpha", 1e-6, 1e6, &c->lora.alpha));
-    KVR_TRY(kvr_json_string_opt(lora, r->path, "file", &file));
+        KVR_TRY(real_in(&(struct reader){ lora, where }, "alpha", 1e-6, 1e6, &c->lora.alpha));
+    KVR_TRY(kvr_json_string_opt(lora, where, "file", &file));
     if (!file)
         return KVR_OK;
     if (strchr(file, '/') || !file[0])

@@ -25,6 +25,20 @@ json "says what is missing" '.missing | index("config.json") != null'
 jq '.num_layers = 7' models/nano/config.json >"$work/lacking/config.json"
 exits 0 "a configuration of more layers" model check "$work/lacking" --json
 json "names the missing tensors" '.missing | index("blocks.6.modulation") != null'
+# A configuration that a rollout refuses is no model.
+while IFS='|' read -r change reason; do
+    sed "$change" models/nano/config.json >"$work/lacking/config.json"
+    exits 2 "$reason" model check "$work/lacking"
+    says "the reason names the key" "config.json: $reason"
+done <<'CHANGES'
+s/"dim": 192/"dim": NaN/|dim: expected integer, found NaN
+s/"dim": 192/"dim": "192"/|dim: expected integer, found string
+s/"eps": 1e-06/"eps": "1e-6"/|eps: expected number, found string
+s/"qk_norm": true/"qk_norm": "true"/|qk_norm: expected boolean, found string
+s/"timestep_shift": 5.0/"timestep_shift": Infinity/|timestep_shift: expected number, found Infinity
+s/"window_frames": 21/"lora": {"rank": "4"}/|lora: rank: expected integer, found string
+s/"window_frames": 21/"lora": {"rank": 4, "alpha": NaN}/|lora: alpha: expected number, found NaN
+CHANGES
 
 for f in call call_aside hooks legacy_call expanded doubling deep cut empty lfs; do
     exits 2 "$f.pt is refused" model check $pt/$f.pt
