@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The training schedule's largest sigma: 1000 points from 1, the first of them dropped. */
-static const double sigma_max = 0.999;
+/* The training schedule's largest sigma: 1000 points from 1, the first of them dropped. Wan's scheduler keeps
+ * it as F32, which is 1.3e-8 above .999: whole timesteps, such as 666 of 6 steps, are not truncated to 665. */
+static const double sigma_max = (double)0.999F;
 
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift)
 {

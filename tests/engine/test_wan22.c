@@ -36,7 +36,7 @@ static const float *recorded(struct kvr_st *f, const char *name, int64_t n)
     return t.data;
 }
 
-/* Timesteps are whole numbers and equal; sigmas differ by the rounding to float32 of one near 1. */
+/* Equal in every bit. */
 START_TEST(tables_are_the_recorded_ones)
 {
     static const int steps[] = { 2, 4, 8, 20 }, shifts[] = { 1, 3, 5, 8 };
@@ -53,10 +53,26 @@ START_TEST(tables_are_the_recorded_ones)
     snprintf(name, sizeof name, "n%d.shift%d.timesteps", n, shift);
     timestep = recorded(f, name, n);
     for (int i = 0; i <= n; i++)
-        ck_assert_msg(fabs(u.sigma[i] - (double)sigma[i]) <= 6e-8, "sigma %d", i);
+        ck_assert_msg((float)u.sigma[i] == sigma[i], "sigma %d", i);
     for (int i = 0; i < n; i++)
         ck_assert_msg(u.timestep[i] == timestep[i], "timestep %d", i);
     kvr_st_close(&f);
+}
+END_TEST
+
+/* 1000 sigma is a whole number or a hair above it: the scheduler's largest sigma, .999 in F32, is above .999. */
+START_TEST(whole_timesteps_are_kept)
+{
+    static const float wanted[] = { 999, 832, 666, 499, 333, 166 };
+    struct kvr_unipc u;
+
+    kvr_unipc_make(&u, 6, 1);
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(u.timestep[i] == wanted[i], "timestep %d: %g", i, (double)u.timestep[i]);
+    kvr_unipc_make(&u, 9, 1);
+    for (int i = 0; i < 9; i++)
+        ck_assert_msg(u.timestep[i] == 999 - 111 * (float)i, "timestep %d of 9: %g", i,
+                      (double)u.timestep[i]);
 }
 END_TEST
 
@@ -716,6 +732,7 @@ int main(void)
 
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, tables_are_the_recorded_ones, 0, 16);
+    tcase_add_test(tc, whole_timesteps_are_kept);
     tcase_add_loop_test(tc, given_flows_lead_to_the_recorded_states, 0, 2);
     tcase_add_loop_test(tc, a_constant_prediction_is_reached, 0, 8);
     tcase_add_test(tc, samplers_are_spelt_in_one_way);
