@@ -14,13 +14,13 @@ struct nll_opts {
 };
 
 static enum kvr_status measure(struct kvr_dev *dev, const char *dir, const struct kvr_tokens *t,
-                               int n, double *nll)
+                               int n, double *nll, double *top1)
 {
     struct kvr_model *m;
     enum kvr_status st;
 
     KVR_TRY(kvr_model_open(&m, dev, dir));
-    st = kvr_text_nll(dev, m, t->id, n, nll);
+    st = kvr_text_nll(dev, m, t->id, n, nll, top1);
     kvr_model_close(&m);
     return st;
 }
@@ -44,7 +44,7 @@ static int run(const struct kvr_call *call)
     struct kvr_tokens t = { 0 };
     struct kvr_dev *dev = NULL;
     char dir[4096];
-    double nll = 0;
+    double nll = 0, top1 = 0;
     int n = 0;
     enum kvr_status st = kvr_find_path(&kvr_find_model, call->words[0], NULL, dir, sizeof dir);
 
@@ -57,14 +57,15 @@ static int run(const struct kvr_call *call)
         st = kvr_dev_open(&dev, KVR_CPU);
     }
     if (st == KVR_OK)
-        st = measure(dev, dir, &t, n, &nll);
+        st = measure(dev, dir, &t, n, &nll, &top1);
     kvr_dev_close(&dev);
     kvr_tokens_close(&t);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (o->json)
-        return kvr_cli_json(json_pack("{s:f, s:i}", "nll", nll, "tokens", n - 1), KVR_EXIT_OK);
-    printf("NLL %.6f nats a token over %d tokens\n", nll, n - 1);
+        return kvr_cli_json(json_pack("{s:f, s:i, s:f}", "nll", nll, "tokens", n - 1, "top1", top1),
+                            KVR_EXIT_OK);
+    printf("NLL %.6f nats a token over %d tokens, top-1 %.4f\n", nll, n - 1, top1);
     return kvr_cli_wrote(KVR_OK, KVR_EXIT_OK);
 }
 
@@ -85,7 +86,8 @@ const struct kvr_command kvr_command_nll = {
     .details =
         "Mean of -log p(token) in nats over tokens 1 .. N-1, each given all before it: one F32\n"
         "forward without coding, for comparison with other programs. TOKENS is a safetensors\n"
-        "file with one integer tensor per text.\n",
+        "file with one integer tensor per text. top-1 is the share of tokens that the model finds\n"
+        "most likely.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),
     .min_words = 2,

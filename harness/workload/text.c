@@ -303,7 +303,7 @@ void kvr_text_result_free(struct kvr_text_result *r)
 }
 
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
-                             double *nll)
+                             double *nll, double *top1)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
     const struct kvr_pass pass = {
@@ -334,8 +334,10 @@ enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int
         st = kvr_lm_forward(lm, cache, ids, &pass, hidden);
     if (st == KVR_OK)
         st = kvr_score_rows(lm, c->vocabulary_size, c->dim, n - 1, hidden, NULL, ids + 1, &sums);
-    if (st == KVR_OK)
+    if (st == KVR_OK) {
         *nll = sums.nll / (double)sums.tokens;
+        *top1 = sums.hits / (double)sums.tokens;
+    }
     kvr_cache_close(&cache);
     kvr_lm_close(&lm);
     kvr_scheme_close(&scheme);

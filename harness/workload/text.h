@@ -100,9 +100,10 @@ enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 void kvr_text_result_free(struct kvr_text_result *r);
 
 /* Mean NLL of tokens 1 .. n - 1, each given all before it, through one uncoded chunk in F32: what
- * other programs call the negative logarithm of the likelihood. n at most the model's context. */
+ * other programs call the negative logarithm of the likelihood. n at most the model's context. top1: the
+ * share of these tokens that are the most likely one. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
-                             double *nll);
+                             double *nll, double *top1);
 
 #ifdef __cplusplus
 }

@@ -50,7 +50,7 @@ static double divergence(const float *r, const float *x, double log_x, int n, in
 
 struct row {
     double nll, kl;
-    int agrees;
+    int agrees, hits;
 };
 
 static struct row score_row(const float *x, const float *r, int n, int32_t next)
@@ -60,6 +60,7 @@ static struct row score_row(const float *x, const float *r, int n, int32_t next)
     const double log_x = log_sum(x, n, &top);
 
     out.nll = log_x - (double)x[next];
+    out.hits = top == next;
     if (r) {
         out.kl = divergence(r, x, log_x, n, &top_r);
         out.agrees = top == top_r;
@@ -97,6 +98,7 @@ enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64
             sums->nll += row[i].nll;
             sums->kl += row[i].kl;
             sums->top1 += row[i].agrees;
+            sums->hits += row[i].hits;
             sums->tokens++;
         }
     }

