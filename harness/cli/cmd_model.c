@@ -246,7 +246,7 @@ static enum kvr_status add_all_absent(json_t *whole, const char *dir)
         json_array_extend(json_object_get(whole, "missing"), absent.list);
     json_decref(absent.list);
     return strcmp(json_string_value(json_object_get(whole, "kind")), "wan folder") == 0 ? st
-                                                                                       : KVR_OK;
+                                                                                        : KVR_OK;
 }
 
 static enum kvr_status check_folder(json_t **out, const char *dir)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,8 +21,9 @@ struct entry {
     enum kvr_dtype dtype;
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];
-    int64_t begin, end; /* bytes from the start of the data */
-    int order;          /* index in the header */
+    int64_t begin, end;      /* bytes from the start of the data */
+    int order;               /* index in the header */
+    _Atomic(void *) aligned; /* a copy of misaligned data, made once; else NULL */
 };
 
 struct kvr_st {
@@ -338,6 +340,8 @@ void kvr_st_close(struct kvr_st **f)
     if (!x)
         return;
     json_decref(x->header);
+    for (int i = 0; x->entries && i < x->n_entries; i++)
+        free(x->entries[i].aligned);
     free(x->entries);
     free(x->by_name);
     if (x->map_bytes)
@@ -396,6 +400,28 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
     return KVR_OK;
 }
 
+/* Another thread may ask for the same tensor. */
+static enum kvr_status align(struct entry *e, const char *path, struct kvr_tensor *t)
+{
+    const size_t n = (size_t)kvr_tensor_bytes(t);
+    void *copy = atomic_load(&e->aligned), *first = NULL;
+
+    if (!copy) {
+        copy = malloc(n);
+        if (!copy)
+            return kvr_fail(KVR_ENOMEM,
+                            "%s: tensor '%s': no memory for an aligned copy of %zu bytes", path,
+                            e->name, n);
+        memcpy(copy, t->data, n);
+        if (!atomic_compare_exchange_strong(&e->aligned, &first, copy)) {
+            free(copy);
+            copy = first;
+        }
+    }
+    t->data = copy;
+    return KVR_OK;
+}
+
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out)
 {
     struct kvr_tensor t;
@@ -403,10 +429,7 @@ enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_
     *out = (struct kvr_tensor){ 0 };
     KVR_TRY(kvr_st_view(f, name, &t));
     if (kvr_tensor_bytes(&t) > 0 && (uintptr_t)t.data % kvr_dtype_size(t.dtype) != 0)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: tensor '%s': data at file byte %" PRId64 " is not aligned for %s",
-                        f->path, name, (int64_t)((const unsigned char *)t.data - f->bytes),
-                        kvr_dtype_name(t.dtype));
+        KVR_TRY(align(&f->entries[find(f, name) - f->entries], f->path, &t));
     *out = t;
     return KVR_OK;
 }

@@ -39,8 +39,8 @@ const char *kvr_st_path(const struct kvr_st *f);
 const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
 
 bool kvr_st_has(const struct kvr_st *f, const char *name);
-/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned data (legal,
- * but not produced by common writers) is KVR_EUNSUPPORTED; use kvr_st_view for it. */
+/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned data, as
+ * safetensors wrote them before it padded headers, are copied once. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* Like kvr_st_get for any alignment: to be read as bytes. */
 enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);

@@ -136,7 +136,8 @@ static size_t term_length(const char *s)
 enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text)
 {
     struct kvr_filter *f = calloc(1, sizeof *f);
-    const char *s = text;
+    static const char mark[] = "\xef\xbb\xbf"; /* of a file: --filter "$(cat FILE)" */
+    const char *s = text + (strncmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0);
     enum kvr_status st = KVR_OK;
 
     *out = NULL;

@@ -21,12 +21,14 @@ static void read_all(const struct kvr_st *f, struct kvr_dev *dev, const uint8_t 
         struct kvr_tensor t;
 
         assert(kvr_st_has(f, name));
-        if (kvr_st_get(f, name, &t) == KVR_OK) {
+        if (kvr_st_view(f, name, &t) == KVR_OK) {
             const uint8_t *data = t.data;
             size_t size = kvr_tensor_bytes(&t);
 
             assert(data >= bytes && data + size <= bytes + n);
             total += size;
+            assert(kvr_st_get(f, name, &t) == KVR_OK);
+            assert((uintptr_t)t.data % kvr_dtype_size(t.dtype) == 0 || size == 0);
         }
         if (kvr_array_read(&a, dev, KVR_MEM_IO, f, name, 1, (const int64_t[]){ -1 }) == KVR_OK)
             kvr_array_free(&a);
