@@ -10,7 +10,7 @@
 #include "harness/plan/resources.h"
 
 struct fit_opts {
-    const char *memory, *geometry, *size, *path, *device, *compute, *decoder;
+    const char *memory, *geometry, *size, *path, *device, *compute, *decoder, *decoder_compute;
     int frames;
     bool study, json;
     struct kvr_arg_list methods;
@@ -27,6 +27,7 @@ struct job {
     struct kvr_model_config config;
     struct kvr_predict_run run;
     enum kvr_decoder_kind decoder_kind;
+    enum kvr_dtype decoder_type;
     double budget, decoder; /* bytes; the decoder's phase takes as much for any method and length */
 };
 
@@ -56,7 +57,7 @@ static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *sch
 
     run.latent_frames = frames;
     KVR_TRY(kvr_predict_peak(scheme, &j->geo, &run, p));
-    kvr_resources_of(&j->config, p, 0, j->decoder_kind, &need);
+    kvr_resources_of(&j->config, p, 0, j->decoder_kind, j->decoder_type, &need);
     *peak = (double)need.peak;
     return KVR_OK;
 }
@@ -143,9 +144,10 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     if (j->config.is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "fit: %s is a language model", o->geometry);
     kvr_resources_resize(&j->geo, &j->config);
-    KVR_TRY(kvr_decoder_parse(o->decoder, &j->decoder_kind));
+    KVR_TRY(
+        kvr_resources_decoder(o->decoder, o->decoder_compute, &j->decoder_kind, &j->decoder_type));
     kvr_resources_of(&j->config, &(struct kvr_prediction){ .latent_frames = j->run.latent_frames },
-                     0, j->decoder_kind, &need);
+                     0, j->decoder_kind, j->decoder_type, &need);
     j->decoder = (double)(need.decoder_weights + need.decoder_states + need.decoder_frames);
     return KVR_OK;
 }
@@ -251,6 +253,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fit_opts, device, "device", 0, "NAME", "cuda", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct fit_opts, decoder, "decoder", 0, "NAME", "vae",
                  "decoder of Wan's latents: vae, or the tiny taehv"),
+    KVR_ARG_TEXT(struct fit_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
+                 KVR_COMPUTE_HELP ": the decoder's"),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
                  KVR_COMPUTE_HELP ": a device holds the weights in it"),
     KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print JSON"),

@@ -12,7 +12,8 @@
 #include "harness/plan/resources.h"
 
 struct predict_opts {
-    const char *method, *geometry, *path, *as_stored, *device, *compute, *size, *decoder;
+    const char *method, *geometry, *path, *as_stored, *device, *compute, *size, *decoder,
+        *decoder_compute;
     int frames, layers, window;
     bool json, image;
     struct kvr_arg_list set;
@@ -128,6 +129,7 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                                   const struct kvr_prediction *p, const struct predict_opts *o)
 {
     enum kvr_decoder_kind kind;
+    enum kvr_dtype type;
     struct kvr_resources n;
     json_t *text, *network, *decoder;
 
@@ -135,22 +137,23 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
         return json_object_set_new(doc, "phases", json_null())
                    ? kvr_fail(KVR_ENOMEM, "predict: no memory")
                    : KVR_OK;
-    KVR_TRY(kvr_decoder_parse(o->decoder, &kind));
-    kvr_resources_of(c, p, o->window, kind, &n);
+    KVR_TRY(kvr_resources_decoder(o->decoder, o->decoder_compute, &kind, &type));
+    kvr_resources_of(c, p, o->window, kind, type, &n);
     text = n.text_file ? json_pack("{s:o, s:o, s:f}", "file_bytes", bytes_json(n.text_file),
                                    "memory_bytes", bytes_json(n.text_bytes), "flop", n.text_flop)
                        : json_null();
     network =
         json_pack("{s:o, s:o, s:f, s:i}", "activation_bytes", bytes_json(n.activations),
                   "memory_bytes", bytes_json(n.peak), "flop", n.network_flop, "window", o->window);
-    decoder = n.decoder_flop > 0
-                  ? json_pack("{s:s, s:o, s:o, s:o, s:o, s:f}", "name", kvr_decoder_names[kind],
-                              "weight_bytes", bytes_json(n.decoder_weights), "state_bytes",
-                              bytes_json(n.decoder_states), "frame_bytes",
-                              bytes_json(n.decoder_frames), "memory_bytes",
-                              bytes_json(n.decoder_weights + n.decoder_states + n.decoder_frames),
-                              "flop", n.decoder_flop)
-                  : json_null();
+    decoder =
+        n.decoder_flop > 0
+            ? json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:f}", "name", kvr_decoder_names[kind],
+                        "compute", kvr_compute_word(type), "weight_bytes",
+                        bytes_json(n.decoder_weights), "state_bytes", bytes_json(n.decoder_states),
+                        "frame_bytes", bytes_json(n.decoder_frames), "memory_bytes",
+                        bytes_json(n.decoder_weights + n.decoder_states + n.decoder_frames), "flop",
+                        n.decoder_flop)
+            : json_null();
     if (json_object_set_new(doc, "phases",
                             json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:o}", "text", text,
                                       "network", network, "decoder", decoder, "frames", n.frames,
@@ -236,9 +239,9 @@ static void print_phases(const json_t *phases)
            number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
            number(network, "flop") * 1e-12, number(network, "window"));
     if (json_is_object(decoder))
-        printf("  decoder       %8.4f GiB, %.4f of them states; %.4g TFLOP\n",
+        printf("  decoder       %8.4f GiB, %.4f of them states; %.4g TFLOP in %s\n",
                number(decoder, "memory_bytes") / GiB, number(decoder, "state_bytes") / GiB,
-               number(decoder, "flop") * 1e-12);
+               number(decoder, "flop") * 1e-12, text(decoder, "compute"));
     printf("  raw frames    %8.4f GiB on disk\n", number(phases, "frames_file_bytes") / GiB);
 }
 
@@ -396,6 +399,8 @@ static const struct kvr_arg args[] = {
                 "newest latent frames attention sees (affects FLOPs); 0: all"),
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
                  "decoder of Wan's latents: vae, or the tiny taehv"),
+    KVR_ARG_TEXT(struct predict_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
+                 KVR_COMPUTE_HELP ": the decoder's, as the setting decoder_compute"),
     KVR_ARG_FLAG(struct predict_opts, image, "image", 0,
                  "a first frame from an image: its encoder, too"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,

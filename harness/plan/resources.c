@@ -11,6 +11,7 @@
 #include "harness/plan/flops.h"
 #include "harness/plan/find.h"
 #include "harness/engine/text/umt5.h"
+#include "harness/engine/gemm.h"
 #include "harness/engine/vae/decoder.h"
 
 enum { BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
@@ -144,11 +145,13 @@ static void need_text(const struct kvr_model_config *c, struct kvr_resources *n)
 }
 
 static void need_decoder(const struct kvr_model_config *c, int latent_frames,
-                         enum kvr_decoder_kind decoder, struct kvr_resources *n)
+                         enum kvr_decoder_kind decoder, enum kvr_dtype type,
+                         struct kvr_resources *n)
 {
     struct kvr_vae_cost v;
 
-    if (c->latent_is_rgb || !kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, &v))
+    if (c->latent_is_rgb ||
+        !kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, type, &v))
         return;
     n->decoder_weights = v.weights;
     n->decoder_states = v.states;
@@ -162,7 +165,7 @@ void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_k
     const bool umt5 = !c->n_vocabulary && !c->is_lm && c->text_dim == xxl.dim;
     struct kvr_vae_cost cost;
     const bool vae = !c->latent_is_rgb && !c->is_lm &&
-                     kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, &cost);
+                     kvr_decoder_cost(decoder, c->in_dim, c->latent_h, c->latent_w, KVR_F32, &cost);
 
     *out = (struct kvr_resources_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
                                          .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
@@ -171,13 +174,14 @@ void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_k
 }
 
 void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
-                      enum kvr_decoder_kind decoder, struct kvr_resources *out)
+                      enum kvr_decoder_kind decoder, enum kvr_dtype decoder_compute,
+                      struct kvr_resources *out)
 {
     memset(out, 0, sizeof *out);
     if (c->is_lm)
         return;
     need_text(c, out);
-    need_decoder(c, p->latent_frames, decoder, out);
+    need_decoder(c, p->latent_frames, decoder, decoder_compute, out);
     out->activations = kvr_dit_bytes(c);
     out->peak = p->peak + out->activations;
     out->network_flop = kvr_rollout_flop(c, p->latent_frames, window);
@@ -185,4 +189,17 @@ void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_predict
     out->height = c->latent_h * scale_of(c);
     out->width = c->latent_w * scale_of(c);
     out->frames_file = (size_t)out->frames * (size_t)out->height * (size_t)out->width * 3;
+}
+
+enum kvr_status kvr_resources_decoder(const char *decoder, const char *decoder_compute,
+                                      enum kvr_decoder_kind *kind, enum kvr_dtype *type)
+{
+    KVR_TRY(kvr_decoder_parse(decoder, kind));
+    KVR_TRY(kvr_compute_parse(decoder_compute, type));
+    if (*kind == KVR_DECODER_TAEHV && *type != KVR_F32)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "decoder taehv computes in f32, not %s; need f32 or "
+                        "decoder vae",
+                        kvr_compute_word(*type));
+    return KVR_OK;
 }

@@ -3,7 +3,7 @@
  *
  *     struct kvr_model_config c;
  *     KVR_TRY(kvr_resources_config("wan-1.3b", 0, 0, &c));
- *     kvr_resources_of(&c, &prediction, window, KVR_DECODER_VAE, &need);        of kvr_predict
+ *     kvr_resources_of(&c, &prediction, window, KVR_DECODER_VAE, KVR_F32, &need);   of kvr_predict
  *     kvr_model_config_free(&c);
  *
  * The three phases do not overlap: the encoder is done with before the first cell, the decoder
@@ -46,6 +46,10 @@ void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_k
                             struct kvr_resources_files *out);
 
 void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
-                      enum kvr_decoder_kind decoder, struct kvr_resources *out);
+                      enum kvr_decoder_kind decoder, enum kvr_dtype decoder_compute,
+                      struct kvr_resources *out);
+/* The decoder by its words: KVR_EINVAL, KVR_EUNSUPPORTED: no such decoder, or not in this type. */
+enum kvr_status kvr_resources_decoder(const char *decoder, const char *decoder_compute,
+                                      enum kvr_decoder_kind *kind, enum kvr_dtype *type);
 
 #endif

@@ -68,6 +68,7 @@ static bool is_new(struct seen *s, uint64_t h)
 struct part {
     const struct kvr_config_model *model;
     int frames, window;
+    const char *decoder, *decoder_compute;
     struct kvr_resources need; /* without the cache's peak */
 };
 
@@ -76,16 +77,21 @@ static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
     const struct kvr_prediction frames = { .latent_frames = cell->set.frames };
     enum kvr_decoder_kind decoder;
     struct kvr_model_config c;
+    enum kvr_dtype type;
 
-    if (p->model == cell->model && p->frames == cell->set.frames && p->window == cell->set.window)
+    if (p->model == cell->model && p->frames == cell->set.frames && p->window == cell->set.window &&
+        !strcmp(p->decoder, cell->set.decoder) &&
+        !strcmp(p->decoder_compute, cell->set.decoder_compute))
         return KVR_OK;
-    KVR_TRY(kvr_decoder_parse(cell->set.decoder, &decoder));
+    KVR_TRY(kvr_resources_decoder(cell->set.decoder, cell->set.decoder_compute, &decoder, &type));
     KVR_TRY(kvr_resources_config(cell->model->dir, 0, 0, &c));
-    kvr_resources_of(&c, &frames, cell->set.window, decoder, &p->need);
+    kvr_resources_of(&c, &frames, cell->set.window, decoder, type, &p->need);
     kvr_model_config_free(&c);
     p->model = cell->model;
     p->frames = cell->set.frames;
     p->window = cell->set.window;
+    p->decoder = cell->set.decoder;
+    p->decoder_compute = cell->set.decoder_compute;
     return KVR_OK;
 }
 

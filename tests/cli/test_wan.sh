@@ -270,6 +270,13 @@ json "the network's peak has its activations" '.phases.network.memory_bytes == .
 exits 0 "predict: the tiny decoder" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder taehv --json
 json "is small" '.phases.decoder.name == "taehv" and .phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108625920) and
     .phases.decoder.flop < 559.9e12 / 20'
+exits 0 "predict: a decoder in BF16" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder-compute bf16 --json
+# 944,286,720 elements of states; weights of 73,295,603 parameters, 20,371 of them in F32
+json "half of its states and frames, and of all weights but biases and norms" '.phases.decoder | .compute == "bf16" and
+    .state_bytes == 944286720 * 2 and .weight_bytes == (73295603 - 20371) * 2 + 20371 * 4 and
+    .memory_bytes == .weight_bytes + .state_bytes + .frame_bytes'
+exits 2 "predict: the tiny one has no BF16" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder taehv --decoder-compute bf16
+says "which it does not" 'decoder taehv computes in f32, not bf16; need f32 or decoder vae'
 exits 2 "predict: no such decoder" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder tae
 exits 0 "predict: window 21" predict -m BF16 --geometry wan-1.3b --frames 165 --window 21 --json
 json "is less attention" '((.phases.network.flop / 2405.4e12 - 1) | fabs) < 0.001'

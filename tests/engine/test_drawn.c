@@ -114,6 +114,30 @@ START_TEST(in_bf16_at_real_widths)
 }
 END_TEST
 
+/* A device's books beside the arithmetic, in either type. In BF16 tensor cores want multiples of 8 outputs:
+ * the head's 3 are 8, with weights of 27 x 96 and a bias each. */
+START_TEST(the_books_of_a_device)
+{
+    const enum kvr_dtype type = _i ? KVR_BF16 : KVR_F32;
+    const size_t padding = _i ? 5 * (27 * 96 * sizeof(kvr_bf16) + sizeof(float)) : 0;
+    struct kvr_vae_cost cost;
+    struct kvr_mem_stats mem;
+    struct kvr_decoder *d;
+    struct kvr_dev *dev;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+    ck_assert_int_eq(kvr_decoder_draw(KVR_DECODER_VAE, 16, 0, 1, path), KVR_OK);
+    ck_assert_msg(kvr_decoder_open(&d, dev, KVR_DECODER_VAE, type, path, SIDE, SIDE) == KVR_OK,
+                  "%s", kvr_error());
+    kvr_mem_stats(dev, &mem);
+    ck_assert(kvr_decoder_cost(KVR_DECODER_VAE, 16, SIDE, SIDE, type, &cost));
+    ck_assert_uint_eq(mem.live[KVR_MEM_WEIGHTS], cost.weights + padding);
+    ck_assert_uint_eq(mem.live[KVR_MEM_ACT], cost.states + cost.frames);
+    kvr_decoder_close(&d);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
 START_TEST(all_weights_are_there_and_no_more)
 {
     const enum kvr_decoder_kind kind = decoders[_i].kind;
@@ -124,7 +148,8 @@ START_TEST(all_weights_are_there_and_no_more)
     if (kind == KVR_DECODER_TAEHV)
         kvr_tae_cost(kvr_tae_widths, SIDE, SIDE, &cost);
     else
-        ck_assert(kvr_vae_cost(decoders[_i].channels, decoders[_i].base, SIDE, SIDE, &cost));
+        ck_assert(
+            kvr_vae_cost(decoders[_i].channels, decoders[_i].base, SIDE, SIDE, KVR_F32, &cost));
     ck_assert_int_eq(kvr_decoder_draw(kind, decoders[_i].channels, decoders[_i].base, 1, path),
                      KVR_OK);
     ck_assert_int_eq(kvr_st_open(&f, path), KVR_OK);
@@ -183,6 +208,7 @@ int main(void)
     tcase_add_checked_fixture(tc, make_dir, drop_dir);
     tcase_add_loop_test(tc, it_decodes, 0, 3);
     tcase_add_test(tc, in_bf16_at_real_widths);
+    tcase_add_loop_test(tc, the_books_of_a_device, 0, 2);
     tcase_add_loop_test(tc, all_weights_are_there_and_no_more, 0, 3);
     tcase_add_test(tc, the_same_bytes_for_a_seed);
     tcase_add_test(tc, no_such_decoder);

@@ -173,7 +173,7 @@ START_TEST(real_sizes)
 {
     struct kvr_vae_cost c;
 
-    kvr_decoder_cost(KVR_DECODER_TAEHV, 16, 60, 104, &c);
+    kvr_decoder_cost(KVR_DECODER_TAEHV, 16, 60, 104, KVR_F32, &c);
     ck_assert_uint_eq(c.weights, (size_t)(9844611 + 640 + 256) * sizeof(float));
     ck_assert_uint_eq(c.states, (size_t)33546240 * sizeof(float));
     ck_assert_msg(fabs(c.flop_next / 527.0e9 - 1) <= 0.002, "%g", c.flop_next);

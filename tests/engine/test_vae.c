@@ -289,8 +289,8 @@ START_TEST(in_bf16)
     for (int64_t i = 0; i < f.n * f.n_frame; i++)
         ck_assert(kvr_bf16_to_f32(kvr_f32_to_bf16(f.y[i])) == f.y[i]);
     kvr_mem_stats(r.dev, &mem);
-    kvr_vae_cost(16, BASE, 3, 2, &cost);
-    ck_assert_uint_eq(mem.live[KVR_MEM_ACT], (cost.states + cost.frames) / 2);
+    ck_assert(kvr_vae_cost(16, BASE, 3, 2, KVR_BF16, &cost));
+    ck_assert_uint_eq(mem.live[KVR_MEM_ACT], cost.states + cost.frames);
     kvr_vae_reset(r.v);
     again = decode(&r, &z, 1);
     ck_assert(memcmp(f.y, again.y, (size_t)f.n_frame * sizeof(float)) == 0);
@@ -345,7 +345,7 @@ START_TEST(memory)
     f = decode(&r, &z, _i ? 1 : 7); /* emulated, frames take long */
     free(f.y);
     kvr_mem_stats(r.dev, &seven);
-    kvr_vae_cost(16, BASE, 3, 2, &cost);
+    kvr_vae_cost(16, BASE, 3, 2, KVR_F32, &cost);
     ck_assert_uint_eq(one.live_total, seven.live_total);
     ck_assert_uint_eq(one.peak_total, seven.peak_total);
     ck_assert_uint_eq(seven.live[KVR_MEM_ACT], cost.states + cost.frames);
@@ -359,16 +359,24 @@ END_TEST
 
 /* The arithmetic of the real decoder at 480x832, as counted layer by layer elsewhere: 944,286,720
  * elements of states, 73.3 M parameters, 4.35 and 13.55 TFLOP. */
+enum { REAL_VECTORS = 96 * (127 + 85) + 16 + 3 }; /* biases and norms' factors, in widths */
+
 START_TEST(real_sizes)
 {
-    struct kvr_vae_cost c;
+    struct kvr_vae_cost c, half;
 
-    kvr_vae_cost(16, 96, 60, 104, &c);
+    kvr_vae_cost(16, 96, 60, 104, KVR_F32, &c);
     ck_assert_uint_eq(c.states, (size_t)944286720 * sizeof(float));
     ck_assert_uint_eq(c.weights, (size_t)(73295331 + 272) * sizeof(float));
     ck_assert_msg(fabs(c.flop_first / 4.35e12 - 1) <= 0.005, "%g", c.flop_first);
     ck_assert_msg(fabs(c.flop_next / 13.55e12 - 1) <= 0.005, "%g", c.flop_next);
     ck_assert_uint_le(c.states + c.weights + c.frames, (size_t)11 << 29); /* 5.5 GiB, in floats */
+    kvr_vae_cost(16, 96, 60, 104, KVR_BF16, &half);
+    ck_assert_uint_eq(2 * half.states, c.states);
+    ck_assert_uint_eq(2 * half.frames, c.frames);
+    /* norms' factors and biases stay F32: 2 bytes more of each */
+    ck_assert_uint_eq(2 * half.weights - c.weights, (size_t)REAL_VECTORS * sizeof(float));
+    ck_assert(half.flop_first == c.flop_first && half.flop_next == c.flop_next);
 }
 END_TEST
 

@@ -72,10 +72,10 @@ int kvr_decoder_scale(const struct kvr_decoder *d)
 }
 
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
-                      struct kvr_vae_cost *out)
+                      enum kvr_dtype type, struct kvr_vae_cost *out)
 {
     if (kind != KVR_DECODER_TAEHV)
-        return kvr_vae_cost(channels, kvr_decoder_base(channels), latent_h, latent_w, out);
+        return kvr_vae_cost(channels, kvr_decoder_base(channels), latent_h, latent_w, type, out);
     *out = (struct kvr_vae_cost){ 0 };
     if (channels == KVR_VAE_CHANNELS)
         kvr_tae_cost(kvr_tae_widths, latent_h, latent_w, out);

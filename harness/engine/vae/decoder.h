@@ -27,9 +27,9 @@ int kvr_decoder_channels(const struct kvr_decoder *d);  /* of a latent frame */
 int kvr_decoder_scale(const struct kvr_decoder *d); /* pixels of a side for one of the latents */
 
 /* What one of the real widths holds and takes: the own decoder of latents of so many channels (Wan 2.1's
- * 16, 2.2's 48), and taew2_1. False: there is none. */
+ * 16, 2.2's 48), and taew2_1, which computes in F32 whatever the type. False: there is none. */
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
-                      struct kvr_vae_cost *out);
+                      enum kvr_dtype type, struct kvr_vae_cost *out);
 /* Base width of the real VAE: 96 of Wan 2.1, 256 of 2.2. */
 int kvr_decoder_base(int channels);
 /* Pixels of a side, likewise. */

@@ -303,6 +303,7 @@ static enum kvr_status make_buffers(struct kvr_vae *v)
 struct tally {
     const struct kvr_vae_layout *layout;
     int base, h, w;
+    size_t elem;
     struct kvr_vae_cost *to;
 };
 
@@ -313,8 +314,8 @@ static void count(const struct tally *t, int level, int in, int out, int taps, i
     const double area = (double)(t->h << level) * (double)(t->w << level);
     const double weights = (double)in * out * taps * kernel * kernel;
 
-    t->to->weights += (size_t)(weights + out) * sizeof(float);
-    t->to->states += taps > 1 ? (size_t)(2 * area * in) * sizeof(float) : 0;
+    t->to->weights += (size_t)weights * t->elem + (size_t)out * sizeof(float);
+    t->to->states += taps > 1 ? (size_t)(2 * area * in) * t->elem : 0;
     t->to->flop_first += 2 * weights * area * n_first;
     t->to->flop_next += 2 * weights * area * n_next;
 }
@@ -347,17 +348,18 @@ static const struct kvr_vae_layout *layout_of(int channels)
                                               : NULL;
 }
 
-bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, struct kvr_vae_cost *out)
+bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_dtype type,
+                  struct kvr_vae_cost *out)
 {
     const struct kvr_vae_layout *l = layout_of(channels);
-    const struct tally t = { l, base, latent_h, latent_w, out };
+    const struct tally t = { l, base, latent_h, latent_w, kvr_dtype_size(type), out };
     const double n = (double)latent_h * latent_w;
-    size_t floats;
+    size_t elements;
 
     memset(out, 0, sizeof *out);
     if (!l)
         return false;
-    floats = 2 * (size_t)between(l, base, latent_h, latent_w);
+    elements = 2 * (size_t)between(l, base, latent_h, latent_w);
     count(&t, 0, channels, channels, 1, 1, 1, 1);
     count(&t, 0, channels, 4 * base, 3, 3, 1, 1);
     count(&t, 0, 4 * base, 12 * base, 1, 1, 1, 1);
@@ -368,15 +370,15 @@ bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, struct kvr
         const size_t area = (size_t)(latent_h << level) * (size_t)(latent_w << level);
 
         count_level(&t, level);
-        floats += area * (size_t)(l->widest[level] * base);
+        elements += area * (size_t)(l->widest[level] * base);
         if (level < UPS && l->around)
-            floats += area * (size_t)((level ? l->up[level - 1].out : 4) * base);
+            elements += area * (size_t)((level ? l->up[level - 1].out : 4) * base);
         if (level < UPS && l->up[level].doubles)
-            floats += area * (size_t)(2 * l->up[level].in * base);
+            elements += area * (size_t)(2 * l->up[level].in * base);
     }
     count(&t, LEVELS - 1, base, 3 * l->patch * l->patch, 3, 3, 1, frames_next[LEVELS - 1]);
     out->weights += (size_t)(n_gammas(l) * base) * sizeof(float);
-    out->frames = floats * sizeof(float);
+    out->frames = elements * t.elem;
     return true;
 }
 

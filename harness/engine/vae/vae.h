@@ -58,14 +58,15 @@ int kvr_vae_frames(int n_latent);
 /* y [n] as bytes: floor(255 (y / 2 + 1/2)), clamped; NaN is 0 and *finite false. */
 void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
 
-/* What one of these dimensions holds and takes in F32, by the arithmetic of its layers. In BF16 states
- * and frames take half. */
+/* What one of these dimensions holds and takes in F32 or BF16, by the arithmetic of its layers: frames,
+ * states and weights have the type, biases and norms' factors are F32. */
 struct kvr_vae_cost {
     size_t weights, states, frames; /* bytes; frames: of all resolutions, and what lies between */
     double flop_first, flop_next;   /* of the first latent frame, of each later one */
 };
 /* False, and all 0: no decoder takes latents of so many channels. */
-bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, struct kvr_vae_cost *out);
+bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_dtype type,
+                  struct kvr_vae_cost *out);
 
 /* For tests. A state in the order of use: [n frames, height, width, channels], oldest first; of the
  * host, until the next call. */
