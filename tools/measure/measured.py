@@ -177,13 +177,37 @@ def with_ratio(r):
     return f"{round4(r['value'])}" + (f" ({float(r['ratio']):.2f})" if r["ratio"] else "")
 
 
+BLOCK_BYTES = 4680 * 12 * 128 * 2  # BF16 values of the block that `bench codec` and tools/peers/study_codecs.py code
+
+
+def torch_cell(rows, codec, way, own):
+    """GB/s of the study's quantizer in PyTorch, and kvreel's rate over it. A codec for both sides is
+    beside the mean time of keys and values."""
+    names = [codec] if codec.endswith((".k", ".v")) else [f"{codec}.k", f"{codec}.v"]
+    found = [rows.get(f"torch.{n}:{way}") for n in names]
+    if not all(found):
+        return ""
+    rate = BLOCK_BYTES / (sum(float(r["value"]) for r in found) / len(found) * 1e-3) / 1e9
+    times = float(own["value"]) / rate
+    return f"{round4(rate)} ({times:,.0f})" if times >= 100 else f"{round4(rate)} ({times:.3g})"
+
+
+def torch_note(rows, sessions):
+    """Which run has PyTorch's rows."""
+    marks = sorted({sessions[r["session"]]["mark"] for n, r in rows.items() if n.startswith("torch.")})
+    return f"; PyTorch: the study's formulas in PyTorch 2.11, run {', '.join(marks)}" if marks else ""
+
+
 def codec_table(rows, sessions):
-    """Coding and decoding of a codec on one line."""
-    out = ["| codec | coding, GB/s (of a copy) | decoding, GB/s (of a copy) | run |", "|---|---|---|---|"]
+    """Coding and decoding of a codec on one line, beside PyTorch's."""
+    out = ["| codec | coding, GB/s (of a copy) | PyTorch (kvreel over it) | decoding, GB/s (of a copy) | PyTorch (kvreel over it) | run |",
+           "|---|---|---|---|---|---|"]
     for name, r in rows.items():
         back = rows.get("de" + name)
         if name.startswith("quantise.") and back:
-            out.append(f"| `{name.split('.', 1)[1]}` | {with_ratio(r)} | {with_ratio(back)} | {sessions[r['session']]['mark']} |")
+            codec = name.split(".", 1)[1]
+            out.append(f"| `{codec}` | {with_ratio(r)} | {torch_cell(rows, codec, 'encode', r)} | {with_ratio(back)} | "
+                       f"{torch_cell(rows, codec, 'decode', back)} | {sessions[r['session']]['mark']} |")
     return out
 
 
@@ -235,7 +259,8 @@ def table(gpu):
         run = one_run(lines)
         if run:
             lines = [line.rsplit("|", 2)[0] + "|" for line in lines]
-        out += ["", f"{title}{UNITS.get(title, '')}{run}:", "", *lines]
+        note = torch_note(rows, sessions) if title == "Codecs" else ""
+        out += ["", f"{title}{UNITS.get(title, '')}{run}{note}:", "", *lines]
     cards = len({sessions[u]["card"] for u in used}) > 1
     out += ["", "| run | date | commit | patched |" + (" card |" if cards else ""), "|---|---|---|---|" + ("---|" if cards else "")]
     for s in (sessions[u] for u in used):
