@@ -87,6 +87,18 @@ typedef __m256i vh;
 /* Low halves of VL integers. */
 #define i_store_low(p, i) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi32_epi16(i))
 
+/* Low halves of a to p, of b to q. */
+static inline void i_store_lows(void *p, void *q, vi a, vi b)
+{
+    const vi order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30,
+                                      28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const vi mixed = _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16));
+    const vi both = _mm512_permutexvar_epi16(order, mixed);
+
+    _mm256_storeu_si256((__m256i *)p, _mm512_castsi512_si256(both));
+    _mm256_storeu_si256((__m256i *)q, _mm512_extracti64x4_epi64(both, 1));
+}
+
 /* VL / 2 doubles. */
 typedef __m512d vd;
 #define d_set(x) _mm512_set1_pd(x)
@@ -177,6 +189,17 @@ static inline void i_store_low(void *p, vi i)
     const vi both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
 
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(both));
+}
+
+/* Low halves of a to p, of b to q. */
+static inline void i_store_lows(void *p, void *q, vi a, vi b)
+{
+    const vi low = _mm256_set1_epi32(0xffff);
+    const vi mixed = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    const vi both = _mm256_permute4x64_epi64(mixed, 0xd8);
+
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(both));
+    _mm_storeu_si128((__m128i *)q, _mm256_extracti128_si256(both, 1));
 }
 
 typedef __m256d vd;

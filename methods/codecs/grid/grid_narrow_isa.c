@@ -79,35 +79,20 @@ ALWAYS vi byte_of(const vf *x, const struct steps *k, int64_t each, struct how h
     return v_bits(sum);
 }
 
-/* The same; x becomes the residual. plainly: as decoding computes it, with the sign of zeros, which
- * only asymmetric grids can tell. */
-ALWAYS vi byte_leaving(vf *x, const struct steps *k, struct how how, bool plainly)
+/* Symmetric codes' biases in the bytes of a 16-bit word. */
+ALWAYS int bias_of(struct how how)
 {
-    const int per = 8 / how.bits;
-    vi sum = i_set(0);
+    int bias = 0;
 
-#pragma GCC unroll 4
-    for (int i = per - 1; i >= 0; i--) {
-        const vf n = v_add(near_of(x[i], k, how), v_set(whole - offset_of(how)));
-        const vf code = v_sub(n, v_set(whole));
-
-        sum = i_add(i_left(sum, how.bits), v_bits(n));
-        if (plainly)
-            x[i] = v_sub(x[i], v_add(v_mul(code, k->s), how.asym ? k->m : v_set(0)));
-        else
-            x[i] = v_minus_mul(code, k->s, x[i]);
-    }
-    return sum;
+    for (int i = 0; i < 16 && !how.asym; i += how.bits)
+        bias |= 1 << (how.bits - 1) << i;
+    return bias;
 }
 
 /* Stores the bytes of SPAN channels. */
 ALWAYS void store_bytes(uint8_t *to, vi even, vi odd, struct how how)
 {
-    int bias = 0;
-
-    for (int i = 0; i < 8 && !how.asym; i += how.bits)
-        bias |= 1 << (how.bits - 1) << i;
-    i_store_low(to, i_add(i_add(even, i_left(odd, 8)), i_set(bias * 0x101)));
+    i_store_low(to, i_add(i_add(even, i_left(odd, 8)), i_set(bias_of(how))));
 }
 
 ALWAYS vf evens(vi raw)
@@ -156,31 +141,6 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
     *low = most_bits;
 }
 
-/* Ranges of VL columns in registers. */
-ALWAYS void range_of_column(const vf x[N], vi *low, vi *high)
-{
-    vi most = v_bits(x[0]), most_bits = most;
-
-#pragma GCC unroll 16
-    for (int i = 1; i < N; i++) {
-        most = i_max(most, v_bits(x[i]));
-        most_bits = i_max_bits(most_bits, v_bits(x[i]));
-    }
-    if (__builtin_expect(!i_all_signs(i_and_not(most, most_bits)), 0)) {
-        vi least = v_bits(x[0]), least_bits = least;
-
-#pragma GCC unroll 16
-        for (int i = 1; i < N; i++) {
-            least = i_min(least, v_bits(x[i]));
-            least_bits = i_min_bits(least_bits, v_bits(x[i]));
-        }
-        most = i_pick(i_sign(most), least_bits, most);
-        most_bits = i_pick(i_sign(most_bits), most_bits, least);
-    }
-    *high = in_order(v_of_bits(most));
-    *low = in_order(v_of_bits(most_bits));
-}
-
 /* Whether no scale or minimum is at FP16's limit, so that nothing clips and nothing is NaN. */
 ALWAYS bool moderate(const struct v_fitted *f, bool asym)
 {
@@ -217,22 +177,6 @@ ALWAYS int64_t group_at(const struct place *p)
     return p->t0 / N * p->b->channels + p->c;
 }
 
-/* Codes and stores SPAN columns that are in registers, or can be loaded again. */
-ALWAYS void code_columns(const struct place *p, const vf even[N], const vf odd[N],
-                         const struct v_fitted f[2], struct how how)
-{
-    const struct steps ke = steps_of(f[0].s, f[0].m, how), ko = steps_of(f[1].s, f[1].m, how);
-    const int per = 8 / how.bits;
-    vi bytes[N];
-
-#pragma GCC unroll 16
-    for (int i = 0; i < N / per; i++)
-        bytes[i] = byte_of(even + i * per, &ke, 0, how);
-#pragma GCC unroll 16
-    for (int i = 0; i < N / per; i++)
-        store_bytes(codes_at(p, i, how.bits), bytes[i], byte_of(odd + i * per, &ko, 0, how), how);
-}
-
 ALWAYS void fetch(const struct kvr_grid_soon *soon, int c)
 {
     if (c * (int)sizeof(kvr_bf16) % 64 == 0)
@@ -241,102 +185,293 @@ ALWAYS void fetch(const struct kvr_grid_soon *soon, int c)
             __builtin_prefetch(soon->p + i * soon->stride + (int64_t)soon->size * c, 0, 2);
 }
 
-/* Fits VL columns in registers; false if they are not moderate. */
-ALWAYS bool fit_column(const struct kvr_grid *g, const vf x[N], struct v_fitted *f)
-{
-    vi low, high;
+/* A strip is coded in passes over L1, so that the chains of dependent instructions that fit its
+ * columns overlap. Vectors 2 j and 2 j + 1 are the even and the odd channels of span j. */
+enum { STRIP = 128, COLUMNS = STRIP / VL };
 
-    range_of_column(x, &low, &high);
-    *f = v_fit(g, low, high);
-    return moderate(f, g->asym);
+/* Even and odd channels of tokens i .. i + 8 / bits, as F32. */
+struct some_tokens {
+    vf even[MOST], odd[MOST];
+};
+
+/* The bytes of these tokens, those of odd channels above those of even ones, in 16 bits. Earlier
+ * rows and even channels are added to 2^bits times the others, as in byte_of(). */
+ALWAYS vi word_of(const struct some_tokens *x, const struct steps k[2], struct how how)
+{
+    const int per = 8 / how.bits;
+    const float base = whole - offset_of(how), more = (float)(1 << how.bits);
+    vf sum = v_add(near_of(x->odd[per - 1], k + 1, how), v_set(base));
+
+#pragma GCC unroll 8
+    for (int i = 2 * per - 2; i >= 0; i--)
+        sum = v_add(near_of(i < per ? x->even[i] : x->odd[i - per], k + (i >= per), how),
+                    v_mul_add(sum, v_set(more), v_set(base - more * whole)));
+    return i_add(v_bits(sum), i_set(bias_of(how)));
+}
+
+/* The same; x becomes the residual, where zeros may lose their sign: the next grid is symmetric. */
+ALWAYS vi word_leaving(struct some_tokens *x, const struct steps k[2], struct how how)
+{
+    const int per = 8 / how.bits;
+    const float more = (float)(1 << how.bits);
+    vf sum = v_set(0);
+
+#pragma GCC unroll 8
+    for (int i = 2 * per - 1; i >= 0; i--) {
+        const struct steps *own = k + (i >= per);
+        vf *v = i < per ? &x->even[i] : &x->odd[i - per];
+        const vf n = v_add(near_of(*v, own, how), v_set(whole - offset_of(how)));
+        const vf code = v_sub(n, v_set(whole));
+
+        sum = i == 2 * per - 1 ? code : v_mul_add(sum, v_set(more), code);
+        *v = v_minus_mul(code, own->s, *v);
+    }
+    return v_bits(v_add(sum, v_set(whole + (float)bias_of(how))));
+}
+
+ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct some_tokens *to)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) {
+        const vi raw = i_load(x + i * stride);
+
+        to->even[i] = evens(raw);
+        to->odd[i] = odds(raw);
+    }
+}
+
+/* From F32 columns. */
+ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct some_tokens *to)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) {
+        to->even[i] = x[i][0];
+        to->odd[i] = x[i][1];
+    }
+}
+
+/* A range: bits of the least and the greatest of a column's floats. */
+struct range {
+    vi low, high;
+};
+
+/* What fits found outside of FP16's normal numbers: 0x400 to 0x7bfe. */
+ALWAYS vi beyond(vi worst, vi half)
+{
+    return i_max_bits(worst, i_sub(half, i_set(0x400)));
+}
+
+ALWAYS bool none_beyond(vi worst)
+{
+    return i_most_bits(worst) <= 0x7bfe - 0x400;
+}
+
+/* FP16 numbers in F32, without sign, as FP16; right for normal numbers. */
+ALWAYS vi half_of(vi x)
+{
+    return (vi)((uvec)i_sub(x, i_set(112 << 23)) >> 13);
+}
+
+/* Adds to the bits of x what rounds its magnitude up to 11 bits. */
+ALWAYS vi up_to_half(vi x)
+{
+    return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
+}
+
+/* v_fit() of a column, if its scale and minimum turn out to be normal FP16 numbers. */
+ALWAYS struct v_fitted fit_normal(struct range r, struct how how, vi *worst)
+{
+    const vi sign = i_set(INT32_MIN);
+
+    if (how.asym) {
+        const vi low = i_and(i_add(r.low, i_and(i_sign(r.low), i_set(0x1fff))), i_set(~0x1fff));
+        const vf m = v_of_bits(low), wide = v_sub(v_of_bits(r.high), m);
+        const vi s = up_to_half(v_bits(v_quotient(wide, (float)((1 << how.bits) - 1))));
+        const vi step = half_of(s), zero = half_of(i_and_not(sign, low));
+
+        *worst = beyond(beyond(*worst, step), zero);
+        return (struct v_fitted){ v_of_bits(s), m, step,
+                                  i_add(zero, i_and(i_sign(low), i_set(0x8000))) };
+    }
+    const float qmax = (float)((1 << (how.bits - 1)) - 1);
+    const vi pos = i_max(r.high, i_set(0)), neg = i_max(i_xor(r.low, sign), i_set(0));
+    const vf wide = v_mul(v_of_bits(i_max(pos, neg)), v_set(1 / (qmax + 1)));
+    const vf narrow = v_quotient(v_of_bits(i_min(pos, neg)), qmax);
+    const vi s = up_to_half(i_max(v_bits(wide), v_bits(narrow))), step = half_of(s);
+    const vi over = i_over(pos, neg);
+
+    *worst = beyond(*worst, step);
+    return (struct v_fitted){ v_of_bits(i_xor(s, i_and(over, sign))), v_set(0),
+                              i_xor(step, i_and(over, i_set(0x8000))), i_set(0) };
+}
+
+/* Fits spans [0, n) of a strip at p, from the ranges of their columns; returns how many are moderate
+ * from the left. */
+ALWAYS int fit_strip(const struct place *p, int n, const struct range *r, struct how how,
+                     struct steps *k)
+{
+    const struct kvr_grid g = { .bits = how.bits, .asym = how.asym };
+    vi worst = i_set(0);
+
+    for (int j = 0; j < n; j++) {
+        struct v_fitted f[2];
+
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            f[i] = fit_normal(r[2 * j + i], how, &worst);
+            k[2 * j + i] = steps_of(f[i].s, f[i].m, how);
+        }
+        store_groups(p->b, group_at(p) + j * SPAN, &f[0], &f[1], how.asym);
+    }
+    if (__builtin_expect(none_beyond(worst), 1))
+        return n;
+    for (int j = 0; j < n; j++) {
+        struct v_fitted f[2];
+
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            const struct range *of = &r[2 * j + i];
+
+            f[i] = v_fit(&g, in_order(v_of_bits(of->low)), in_order(v_of_bits(of->high)));
+            k[2 * j + i] = steps_of(f[i].s, f[i].m, how);
+        }
+        if (!moderate(&f[0], how.asym) || !moderate(&f[1], how.asym))
+            return j;
+        store_groups(p->b, group_at(p) + j * SPAN, &f[0], &f[1], how.asym);
+    }
+    return n;
+}
+
+/* Fits spans [0, n) of BF16 columns. */
+ALWAYS int fit_narrow(const struct place *p, const struct kvr_narrow_rows *r, int c, int n,
+                      struct how how, struct steps *k)
+{
+    struct range range[COLUMNS];
+
+    for (int j = 0; j < n; j++) {
+        vi low, high;
+
+        fetch(r->soon, c + j * SPAN);
+        range_of_narrow(r->x + c + j * SPAN, r->stride, &low, &high);
+        range[2 * j] = (struct range){ v_bits(evens(low)), v_bits(evens(high)) };
+        range[2 * j + 1] = (struct range){ v_bits(odds(low)), v_bits(odds(high)) };
+    }
+    return fit_strip(p, n, range, how, k);
+}
+
+/* Fits spans [0, n) of F32 columns without NaN, whose zeros have one sign or a symmetric grid. */
+ALWAYS int fit_wide(const struct place *p, const vf (*x)[COLUMNS], int n, struct how how,
+                    struct steps *k)
+{
+    struct range range[COLUMNS];
+
+    for (int j = 0; j < 2 * n; j++) {
+        vf most = x[0][j], least = most;
+
+#pragma GCC unroll 16
+        for (int i = 1; i < N; i++) {
+            most = v_max(most, x[i][j]);
+            least = v_min(least, x[i][j]);
+        }
+        range[j] = (struct range){ v_bits(least), v_bits(most) };
+    }
+    return fit_strip(p, n, range, how, k);
+}
+
+/* Codes spans [0, n) of a strip. wide: NULL, or its columns in F32. */
+ALWAYS void code_strip(const struct place *p, const struct kvr_narrow_rows *r, int c,
+                       const vf (*wide)[COLUMNS], int n, struct how how, const struct steps *steps)
+{
+    const int per = 8 / how.bits;
+    const int64_t channels = p->b->channels, stride = r->stride;
+
+    for (int j = 0; j < n; j++) {
+        const struct steps k[2] = { steps[2 * j], steps[2 * j + 1] };
+        const kvr_bf16 *x = r->x + c + j * SPAN;
+        uint8_t *to = codes_at(p, 0, how.bits) + j * SPAN;
+
+#pragma GCC unroll 8
+        for (int i = 0; i < N; i += 2 * per, to += 2 * channels) {
+            struct some_tokens a, b;
+
+            if (wide) {
+                take_tokens((const vf(*)[COLUMNS])(&wide[i][2 * j]), per, &a);
+                take_tokens((const vf(*)[COLUMNS])(&wide[i + per][2 * j]), per, &b);
+            } else {
+                load_tokens(x + i * stride, stride, per, &a);
+                load_tokens(x + (i + per) * stride, stride, per, &b);
+            }
+            i_store_lows(to, to + channels, word_of(&a, k, how), word_of(&b, k, how));
+        }
+    }
 }
 
 ALWAYS int one_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m,
                     struct how how)
 {
-    const struct kvr_grid g = { .bits = how.bits, .asym = how.asym };
+    struct steps k[COLUMNS];
 
-    for (int c = 0; c < m; c += SPAN) {
+    for (int c = 0; c < m; c += STRIP) {
         const struct place p = { b, r->t0, r->c0 + c };
-        const kvr_bf16 *x = r->x + c;
-        vf even[N], odd[N];
-        struct v_fitted f[2];
-        vi low, high;
+        const int n = (m - c < STRIP ? m - c : STRIP) / SPAN;
+        const int done = fit_narrow(&p, r, c, n, how, k);
 
-        fetch(r->soon, c);
-        range_of_narrow(x, r->stride, &low, &high);
-        f[0] = v_fit(&g, in_order(evens(low)), in_order(evens(high)));
-        f[1] = v_fit(&g, in_order(odds(low)), in_order(odds(high)));
-        if (!moderate(&f[0], how.asym) || !moderate(&f[1], how.asym))
-            return c;
-        store_groups(b, group_at(&p), &f[0], &f[1], how.asym);
-#pragma GCC unroll 16
-        for (int i = 0; i < N; i++) {
-            even[i] = evens(i_load(x + i * r->stride));
-            odd[i] = odds(i_load(x + i * r->stride));
-        }
-        code_columns(&p, even, odd, f, how);
+        code_strip(&p, r, c, NULL, done, how, k);
+        if (done < n)
+            return c + done * SPAN;
     }
     return m;
 }
 
-/* Codes VL columns of x by both grids; false if a fit of the second is not moderate. */
-ALWAYS bool code_twice(vf x[N], const struct v_fitted *f, struct how how, struct v_fitted *f2,
-                       struct how how2, vi bytes[N], vi bytes2[N])
+/* Codes spans [0, n) of a strip by the first grid; left: the residual. */
+ALWAYS void code_leaving(const struct place *p, const struct kvr_narrow_rows *r, int c, int n,
+                         struct how how, const struct steps *steps, vf (*left)[COLUMNS])
 {
-    const struct kvr_grid g2 = { .bits = how2.bits, .asym = how2.asym };
-    const struct steps k = steps_of(f->s, f->m, how);
-    const int per = 8 / how.bits, per2 = 8 / how2.bits;
+    const int per = 8 / how.bits;
+    const int64_t channels = p->b->channels, stride = r->stride;
 
-#pragma GCC unroll 16
-    for (int i = 0; i < N / per; i++)
-        bytes[i] = byte_leaving(x + i * per, &k, how, how.asym || how2.asym);
-    if (!fit_column(&g2, x, f2))
-        return false;
-    const struct steps k2 = steps_of(f2->s, f2->m, how2);
+    for (int j = 0; j < n; j++) {
+        const struct steps k[2] = { steps[2 * j], steps[2 * j + 1] };
+        const kvr_bf16 *x = r->x + c + j * SPAN;
+        uint8_t *to = codes_at(p, 0, how.bits) + j * SPAN;
 
-#pragma GCC unroll 16
-    for (int i = 0; i < N / per2; i++)
-        bytes2[i] = byte_of(x + i * per2, &k2, 0, how2);
-    return true;
+        for (int i = 0; i < N; i += 2 * per, to += 2 * channels) {
+            vi word[2];
+
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; h++) {
+                struct some_tokens a;
+
+                load_tokens(x + (i + h * per) * stride, stride, per, &a);
+                word[h] = word_leaving(&a, k, how);
+#pragma GCC unroll 4
+                for (int t = 0; t < per; t++) {
+                    left[i + h * per + t][2 * j] = a.even[t];
+                    left[i + h * per + t][2 * j + 1] = a.odd[t];
+                }
+            }
+            i_store_lows(to, to + channels, word[0], word[1]);
+        }
+    }
 }
 
+/* Both grids are symmetric. */
 ALWAYS int two_grids(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                      const struct kvr_narrow_rows *r, int m, struct how how, struct how how2)
 {
-    const struct kvr_grid g = { .bits = how.bits, .asym = how.asym };
+    struct steps k[COLUMNS];
+    vf left[N][COLUMNS];
 
-    for (int c = 0; c < m; c += SPAN) {
+    for (int c = 0; c < m; c += STRIP) {
         const struct place p = { b, r->t0, r->c0 + c }, p2 = { b2, r->t0, r->c0 + c };
-        const kvr_bf16 *x = r->x + c;
-        vi bytes[2][N], bytes2[2][N], low, high;
-        struct v_fitted f[2], f2[2];
-        vf v[N];
+        const int n = (m - c < STRIP ? m - c : STRIP) / SPAN;
+        int done = fit_narrow(&p, r, c, n, how, k);
 
-        fetch(r->soon, c);
-        range_of_narrow(x, r->stride, &low, &high);
-        f[0] = v_fit(&g, in_order(evens(low)), in_order(evens(high)));
-        f[1] = v_fit(&g, in_order(odds(low)), in_order(odds(high)));
-        if (!moderate(&f[0], how.asym) || !moderate(&f[1], how.asym))
-            return c;
-#pragma GCC unroll 16
-        for (int i = 0; i < N; i++)
-            v[i] = evens(i_load(x + i * r->stride));
-        if (!code_twice(v, &f[0], how, &f2[0], how2, bytes[0], bytes2[0]))
-            return c;
-#pragma GCC unroll 16
-        for (int i = 0; i < N; i++)
-            v[i] = odds(i_load(x + i * r->stride));
-        if (!code_twice(v, &f[1], how, &f2[1], how2, bytes[1], bytes2[1]))
-            return c;
-        store_groups(b, group_at(&p), &f[0], &f[1], how.asym);
-        store_groups(b2, group_at(&p2), &f2[0], &f2[1], how2.asym);
-#pragma GCC unroll 16
-        for (int i = 0; i < N * how.bits / 8; i++)
-            store_bytes(codes_at(&p, i, how.bits), bytes[0][i], bytes[1][i], how);
-#pragma GCC unroll 16
-        for (int i = 0; i < N * how2.bits / 8; i++)
-            store_bytes(codes_at(&p2, i, how2.bits), bytes2[0][i], bytes2[1][i], how2);
+        code_leaving(&p, r, c, done, how, k, left);
+        done = fit_wide(&p2, (const vf(*)[COLUMNS])left, done, how2, k);
+        code_strip(&p2, r, c, (const vf(*)[COLUMNS])left, done, how2, k);
+        if (done < n)
+            return c + done * SPAN;
     }
     return m;
 }
@@ -457,36 +592,23 @@ ALWAYS bool turn_head(vf *to, const kvr_bf16 *x, int d)
 ALWAYS int turned(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m, int d,
                   struct how how)
 {
-    const struct kvr_grid g = { .bits = how.bits, .asym = how.asym };
     const size_t lines = 64 / sizeof(kvr_bf16);
-    vf head[N][128 / VL];
+    struct steps k[COLUMNS];
+    vf head[N][COLUMNS];
 
-    for (int c0 = 0; c0 < m; c0 += d) {
+    for (int c = 0; c < m; c += d) {
+        const struct place p = { b, r->t0, r->c0 + c };
         bool usable = true;
 
         for (int i = 0; i < N; i++) {
-            for (size_t c = 0; c < (size_t)d; c += lines)
+            for (size_t e = 0; e < (size_t)d; e += lines)
                 __builtin_prefetch(
-                    r->soon->p + i * r->soon->stride + r->soon->size * ((size_t)c0 + c), 0, 2);
-            usable = turn_head(head[i], r->x + i * r->stride + c0, d) && usable;
+                    r->soon->p + i * r->soon->stride + r->soon->size * ((size_t)c + e), 0, 2);
+            usable = turn_head(head[i], r->x + i * r->stride + c, d) && usable;
         }
-        if (!usable)
-            return c0;
-        for (int c = c0; c < c0 + d; c += SPAN) {
-            const struct place p = { b, r->t0, r->c0 + c };
-            vf even[N], odd[N];
-            struct v_fitted f[2];
-
-#pragma GCC unroll 16
-            for (int i = 0; i < N; i++) {
-                even[i] = head[i][2 * (c - c0) / SPAN];
-                odd[i] = head[i][2 * (c - c0) / SPAN + 1];
-            }
-            if (!fit_column(&g, even, &f[0]) || !fit_column(&g, odd, &f[1]))
-                return c0;
-            store_groups(b, group_at(&p), &f[0], &f[1], how.asym);
-            code_columns(&p, even, odd, f, how);
-        }
+        if (!usable || fit_wide(&p, (const vf(*)[COLUMNS])head, d / SPAN, how, k) < d / SPAN)
+            return c;
+        code_strip(&p, r, c, (const vf(*)[COLUMNS])head, d / SPAN, how, k);
     }
     return m;
 }
