@@ -15,6 +15,12 @@ struct kvr_moments {
 
 enum { KVR_OUTLIER_SPAN = 1024 };
 
+/* Sums of BF16 values and of their squares in F32, rounded at most 64 times before they are added in
+ * double: off by at most 2^-18 of the sum of magnitudes and of the sum of squares. */
+struct kvr_rough {
+    double sum, square;
+};
+
 struct kvr_outlier_kernels {
     /* Sixteen partial sums of values and of squares, over every sixteenth element in order, then
      * added in order: bit-identical in every variant. n is 1..KVR_OUTLIER_SPAN. */
@@ -24,6 +30,9 @@ struct kvr_outlier_kernels {
     int64_t (*list_over)(const float *x, int64_t n, float bound, int32_t first, int32_t *list);
     int64_t (*next_over)(const float *x, int64_t n, float bound); /* index of the first one; n if
                                                                    * there is none */
+    /* n BF16 values, 1..KVR_OUTLIER_SPAN. Bit i % 64 of over[i / 64]: |x[i]| > least, both as bits.
+     * The sums differ between variants. */
+    struct kvr_rough (*rough)(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over);
 };
 KVR_ISA_TABLES(struct kvr_outlier_kernels, kvr_outlier_kernels)
 

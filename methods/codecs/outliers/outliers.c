@@ -102,23 +102,28 @@ static float value_at(const struct kvr_values *x, int64_t e)
     return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
 }
 
-/* NaN if the block is not finite. part: moments of its pieces. */
-static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
+/* NaN if the variance is not finite. Does not fall when the variance grows. */
+static float bound_of_variance(const struct kvr_stage_job *job, double variance)
 {
     const struct outliers_opts *o = job->opts;
-    const int64_t padded = padded_elements(job);
-    struct kvr_moments all = { 0 };
-    float sigma;
+    float sigma = to_compute(sqrt(variance), job->compute);
 
-    for (int i = 0; i < PIECES; i++)
-        merge(&all, part[i]);
-    merge(&all, (struct kvr_moments){ .n = (double)padded });
-    sigma = to_compute(sqrt(all.m2 / all.n), job->compute);
     if (!(sigma <= FLT_MAX))
         return NAN;
     if (sigma < 1e-8f)
         sigma = to_compute(1e-8, job->compute);
     return to_compute(o->sigma * (double)sigma, job->compute);
+}
+
+/* NaN if the block is not finite. part: moments of its pieces. */
+static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
+{
+    struct kvr_moments all = { 0 };
+
+    for (int i = 0; i < PIECES; i++)
+        merge(&all, part[i]);
+    merge(&all, (struct kvr_moments){ .n = (double)padded_elements(job) });
+    return bound_of_variance(job, all.m2 / all.n);
 }
 
 static float bound_of_block(const struct kvr_stage_job *job, const float *x, int64_t n)
@@ -219,6 +224,129 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
             *f = none_found(r, (float)(o->sigma / 2 * sqrt(part->m2 / part->n)), scratch);
         find_some(f, some, m, e);
     }
+}
+
+/* A bound that selects the same BF16 values as the exact one, from rough sums of n values; NaN if
+ * there is none. With e = 2^-18, Q the sum of squares and S the sum, Q is off by at most e Q and S by
+ * e sqrt(n Q), so that Q - S^2 / n is off by less than 3.1 e Q, and the moments in double by far less
+ * than .9 e Q. Bounds from both ends of this interval select the same values unless a BF16 number
+ * lies between them. Squares below 2^-126 could vanish, so Q is not small. */
+static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough all, int64_t n)
+{
+    const double total = (double)(n + padded_elements(job)), off = 4 * 0x1p-18 * all.square;
+    const double m2 = all.square - all.sum * all.sum / total;
+    float low, high;
+
+    if (!(all.square >= 0x1p-60 * total && all.square <= 0x1p100))
+        return NAN;
+    low = bound_of_variance(job, m2 > off ? (m2 - off) / total : 0);
+    high = bound_of_variance(job, (m2 + off) / total);
+    return kvr_bits_f32(kvr_f32_bits(high) & 0xffff0000u) <= low ? high : NAN;
+}
+
+/* Adds the BF16 values of m, e .. e + m, whose bits are set. */
+static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
+                      const uint64_t *over)
+{
+    const int64_t room = f->last - (float *)f->index + 1, words = (m + 63) / 64;
+    int64_t more = 0, at = f->count;
+
+    if (f->all && 2 * (f->count + m) > room) {
+        for (int64_t i = 0; i < words; i++)
+            more += __builtin_popcountll(over[i]);
+        f->all = 2 * (f->count + more) <= room;
+    }
+    if (!f->all)
+        return;
+    for (int64_t i = 0; i < words; i++)
+        for (uint64_t some = over[i]; some; some &= some - 1) {
+            const int64_t index = e + i * 64 + __builtin_ctzll(some);
+
+            f->index[at] = (int32_t)index;
+            f->last[-at++] = kvr_bf16_to_f32(x[index]);
+        }
+    f->count = at;
+}
+
+/* As look_at_piece(), with rough sums and candidates of larger magnitude bits than `least`. */
+static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, uint16_t least,
+                                     float *scratch, struct found *f)
+{
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+    const kvr_bf16 *p = x->p;
+    struct kvr_rough all = { 0 };
+    uint64_t over[SPAN / 64];
+
+    *f = none_found(r, kvr_bf16_to_f32(least), scratch);
+    for (int64_t e = r.begin; e < r.end; e += SPAN) {
+        const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
+        struct kvr_rough some;
+
+        fetch_next(x, e, r.end);
+        some = k->rough(p + e, m, least, over);
+        all.sum += some.sum;
+        all.square += some.square;
+        list_some(f, p, m, e, over);
+    }
+    return all;
+}
+
+/* Magnitude bits of three quarters of the bound that eight spans of the block suggest. */
+static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n)
+{
+    const struct outliers_opts *o = job->opts;
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+    struct kvr_rough all = { 0 };
+    uint64_t over[SPAN / 64];
+    double seen = 0;
+
+    for (int i = 0; i < PIECES; i += PIECES / 8) {
+        const struct run r = piece_of(n, i);
+        const int64_t m = r.end - r.begin < SPAN ? r.end - r.begin : SPAN;
+
+        if (m > 0) {
+            const struct kvr_rough some =
+                k->rough((const kvr_bf16 *)x->p + r.begin, m, 0x7fff, over);
+
+            all.sum += some.sum;
+            all.square += some.square;
+            seen += (double)m;
+        }
+    }
+    const double sigma = sqrt((all.square - all.sum * all.sum / seen) / seen);
+    const float guess = (float)(.75 * o->sigma * sigma);
+
+    return guess <= FLT_MAX ? (uint16_t)(kvr_f32_bits(guess) >> 16) : 0x7f7f;
+}
+
+/* The bound and the candidates of each piece in one pass over BF16 values; NaN if the sums are too
+ * rough for this block. */
+static float find_roughly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
+                          float *scratch, struct found found[PIECES])
+{
+    const uint16_t least = likely_bound(job, x, n);
+    struct kvr_rough part[PIECES], all = { 0 };
+
+#pragma omp parallel for schedule(static) if (n >= KVR_CODE_ALONE)
+    for (int i = 0; i < PIECES; i++)
+        part[i] = look_roughly(x, piece_of(n, i), least, scratch, &found[i]);
+    for (int i = 0; i < PIECES; i++) {
+        all.sum += part[i].sum;
+        all.square += part[i].square;
+    }
+    return bound_of_rough(job, all, n);
+}
+
+/* The same exactly, for any values. */
+static float find_exactly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
+                          float *scratch, struct found found[PIECES])
+{
+    struct kvr_moments part[PIECES] = { 0 };
+
+#pragma omp parallel for schedule(static) if (n >= KVR_CODE_ALONE)
+    for (int i = 0; i < PIECES; i++)
+        look_at_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
+    return bound_of(job, part);
 }
 
 /* Reduces the candidates to elements beyond `bound`; reads the piece again if the candidates are
@@ -418,30 +546,45 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     return KVR_OK;
 }
 
-/* Replacement values for left=fill from unmodified x: value [n_exact] for index. The previous
- * element is taken from x, or from its own replacement. */
-static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
-                        const int32_t *index, int64_t n_exact, float *value)
+/* The first value at or after entry `at` of its channel that is no outlier; 0 if there is none. */
+static float value_below(const struct kvr_values *x, int64_t n, int64_t channels,
+                         const int32_t *index, int64_t n_exact, int64_t at)
 {
-    int64_t behind = 0;
+    int64_t next = index[at] + channels;
 
-    for (int64_t k = 0; k < n_exact; k++) {
-        const int64_t e = index[k], before = e - channels;
-        int64_t next = e + channels;
+    for (; next < n; next += channels) {
+        const int64_t found = lower_bound(index, n_exact, next);
 
-        if (before >= 0) {
-            while (index[behind] < before)
-                behind++;
-            value[k] = index[behind] == before ? value[behind] : value_at(x, before);
-            continue;
-        }
-        for (; next < n; next += channels) {
-            const int64_t at = lower_bound(index, n_exact, next);
+        if (found == n_exact || index[found] != next)
+            break;
+    }
+    return next < n ? value_at(x, next) : 0;
+}
 
-            if (at == n_exact || index[at] != next)
-                break;
-        }
-        value[k] = next < n ? value_at(x, next) : 0;
+/* Replacement values for left=fill from unmodified x: value [n_exact] for index. The previous
+ * element is taken from x, or from its own replacement. last [channels]: scratch, the latest entry of
+ * each channel; pieces are at most half full, so that it and `value` fit if there are two tokens. */
+static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
+                        const int32_t *index, int64_t n_exact, float *value, int32_t *last)
+{
+    int64_t k = 0, row = 0;
+
+    for (; k < n_exact && index[k] < channels; k++)
+        value[k] = value_below(x, n, channels, index, n_exact, k);
+    if (k == n_exact)
+        return;
+    memset(last, 0, (size_t)channels * sizeof *last);
+    for (int64_t i = 0; i < k; i++)
+        last[index[i]] = (int32_t)i;
+    for (; k < n_exact; k++) {
+        const int64_t e = index[k];
+        int32_t *before;
+
+        while (e >= row + channels)
+            row += channels;
+        before = &last[e - row];
+        value[k] = index[*before] == e - channels ? value[*before] : value_at(x, e - channels);
+        *before = (int32_t)k;
     }
 }
 
@@ -452,18 +595,17 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     const struct outliers_opts *o = job->opts;
     const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
     const int64_t n = job->shape.n_tok * channels, most = most_of(o, n);
-    struct kvr_moments part[PIECES] = { 0 };
     struct found found[PIECES] = { 0 };
     int64_t n_exact = 0;
     bool fits = true;
-    float bound;
+    float bound = NAN;
 
     *instead = (struct kvr_instead){ 0 };
     KVR_TRY(check_size(n));
-#pragma omp parallel for schedule(static) if (n >= KVR_CODE_ALONE)
-    for (int i = 0; i < PIECES; i++)
-        look_at_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
-    bound = bound_of(job, part);
+    if (x->bf16 && o->left != KVR_LEFT_CLAMP)
+        bound = find_roughly(job, x, n, scratch, found);
+    if (isnan(bound))
+        bound = find_exactly(job, x, n, scratch, found);
     for (int i = 0; i < PIECES && !isnan(bound); i++) {
         const struct run r = piece_of(n, i);
 
@@ -490,7 +632,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
         return KVR_OK;
     *instead = (struct kvr_instead){ .at = index, .value = value, .n = n_exact };
     if (o->left == KVR_LEFT_FILL)
-        fill_values(x, n, channels, index, n_exact, value);
+        fill_values(x, n, channels, index, n_exact, value, (int32_t *)scratch);
     for (int64_t k = 0; k < n_exact && o->left == KVR_LEFT_CLAMP; k++)
         value[k] = held[k] & 0x8000u ? -bound : bound;
     return KVR_OK;

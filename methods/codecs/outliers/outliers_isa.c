@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "harness/core/dtype.h"
 #include "methods/kernels/simd.h"
 
 enum { LANES = 16 };
@@ -128,9 +129,91 @@ static int64_t next_over(const float *x, int64_t n, float bound)
     return e;
 }
 
+#ifdef KVR_SIMD
+/* Bit i: |x[i]| > least, i < 2 VL. */
+static inline uint32_t w_bits_over(vi x, vi least)
+{
+    const vi size = i_and(x, w_set(0x7fff));
+
+#ifdef KVR_ISA_AVX512
+    return (uint32_t)_mm512_cmpgt_epi16_mask(size, least);
+#else
+    const vi over = _mm256_packs_epi16(_mm256_cmpgt_epi16(size, least), _mm256_setzero_si256());
+
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(over, 0xd8));
+#endif
+}
+
+/* Sum of the floats of a vector, in double. */
+static inline double d_total(vf v)
+{
+    float at[VL];
+    double part[VL / 2], total = 0;
+
+    v_store(at, v);
+    d_store(part, d_add(d_load_floats(at), d_load_floats(at + VL / 2)));
+    for (int i = 0; i < VL / 2; i++)
+        total += part[i];
+    return total;
+}
+
+/* Whole words of 64 values; adds to the sums. Returns how many values were done. */
+static int64_t rough_words(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over,
+                           struct kvr_rough *r)
+{
+    enum { EACH = 2 * VL, PARTS = 64 / EACH, CHAINS = 4 };
+    const vi least_w = w_set((short)least);
+    vf sum[CHAINS], square[CHAINS];
+    int64_t e = 0;
+
+    for (int j = 0; j < CHAINS; j++)
+        sum[j] = square[j] = v_set(0);
+    for (; e + 64 <= n; e += 64) {
+        uint64_t some = 0;
+
+#pragma GCC unroll 4
+        for (int j = 0; j < PARTS; j++) {
+            const vi raw = i_load(x + e + j * EACH);
+            const vf even = v_of_bits(i_left(raw, 16));
+            const vf odd = v_of_bits(i_and(raw, i_set((int)0xffff0000u)));
+            const int at_0 = 2 * j % CHAINS, at_1 = at_0 + 1;
+
+            sum[at_0] = v_add(sum[at_0], even);
+            sum[at_1] = v_add(sum[at_1], odd);
+            square[at_0] = v_mul_add(even, even, square[at_0]);
+            square[at_1] = v_mul_add(odd, odd, square[at_1]);
+            some |= (uint64_t)w_bits_over(raw, least_w) << j * EACH;
+        }
+        over[e / 64] = some;
+    }
+    r->sum += d_total(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+    r->square += d_total(v_add(v_add(square[0], square[1]), v_add(square[2], square[3])));
+    return e;
+}
+#endif
+
+static struct kvr_rough rough(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over)
+{
+    struct kvr_rough r = { 0 };
+    int64_t e = 0;
+
+#ifdef KVR_SIMD
+    e = rough_words(x, n, least, over, &r);
+#endif
+    for (int64_t i = e; i < n; i++) {
+        const double v = (double)kvr_bf16_to_f32(x[i]);
+
+        over[i / 64] = (i % 64 ? over[i / 64] : 0) | (uint64_t)((x[i] & 0x7fffu) > least) << i % 64;
+        r.sum += v;
+        r.square += v * v;
+    }
+    return r;
+}
+
 const struct kvr_outlier_kernels KVR_ISA_NAME(kvr_outlier_kernels) = {
     .moments = moments,
     .count_over = count_over,
     .list_over = list_over,
     .next_over = next_over,
+    .rough = rough,
 };
