@@ -14,6 +14,19 @@ for kernel in 'rows, warp groups |727' '4 bits over tokens, half |633' '2 bits, 
     check "and so has the model" grep -q "	${kernel#*|}000	" "$root/tools/device/model.tsv"
 done
 
+# A staged forward over five chunks: BF16's, its attention at the staged rate. As measured, the newest session with both.
+check "a staged RTN_INT4 forward takes at most 1.15 of BF16's, by the model" awk -F'\t' '{ v[$1] = $2 }
+    END { all = v["forward.BF16.5spans"]; a = v["forward.BF16.5spans:attention"]
+          for (n = 9360; n <= 65520; n += 56160)
+              if (!((all + a * (v["attention.dense.BF16.4680x" n] / v["attention.staged.RTN_INT4.4680x" n] - 1)) / all <= 1.15)) exit 1 }' "$root/tools/device/model.tsv"
+for method in RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4; do
+    check "and staged rollouts of $method, measured on an H100" awk -F, -v name="rollout.$method.staged.42x21" '
+        $2 == "rollout.BF16.staged.42x21" { bf16[$1] = $4 }
+        $2 == name { of[$1] = $4 }
+        END { for (s in of) if (s in bf16 && s > newest) newest = s; exit !(newest && of[newest] / bf16[newest] <= 1.15) }' \
+        "$root/results/measured/h100/rows.csv"
+done
+
 # ---- a package: built here, run elsewhere; what hangs or crashes there costs its own limit ------------
 
 program() { # NAME: what a bench or a forward does, as a script: a row, a hang, a failure, a row

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "harness/cache/attend_cuda.h"
+#include "harness/cache/attend_scratch_cuda.h"
+#include "harness/cache/cache_sizes.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/core/rng.h"
 #include "harness/device/traffic.h"
@@ -357,6 +359,37 @@ START_TEST(staged_is_one_launch_over_bf16)
 }
 END_TEST
 
+/* At Wan 1.3B's size with 21 frames visible: all coded tokens of a layer fit the BF16 scratch at once, 0.2 GB of K
+ * and V, and nothing is staged in F32. Outliers have no decoder to BF16: QAQ passes through a piece of F32. */
+START_TEST(staged_scratch_at_wans_size)
+{
+    static const char *const methods[] = { "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4", "PRQ_INT4",
+                                           "QAQ_INT4" };
+    const struct kvr_cache_shape shape = { .n_layers = 30,
+                                           .n_heads = 12,
+                                           .head_dim = 128,
+                                           .tokens_per_frame = 1560,
+                                           .frames_per_chunk = 3,
+                                           .capacity_frames = 42,
+                                           .window_frames = 21,
+                                           .exact = KVR_BF16 };
+    struct kvr_attend_needs needs;
+    struct kvr_attend_bytes b;
+    struct kvr_scheme *scheme;
+
+    ck_assert_int_eq(kvr_scheme_open(&scheme, methods[_i], NULL, 0), KVR_OK);
+    needs = kvr_cache_attend_needs(scheme, &shape, KVR_PATH_STAGED);
+    b = kvr_cuda_scratch_bytes(&needs);
+    ck_assert_msg(b.tiles == (needs.wide ? KVR_CUDA_WIDE_PIECE * 12 * 128 * sizeof(float) : 0),
+                  "%s: %zu bytes of F32 scratch", methods[_i], b.tiles);
+    ck_assert_int_eq(needs.wide, strcmp(methods[_i], "QAQ_INT4") == 0);
+    ck_assert_msg(fabs((double)b.rows - .2e9) <= .1 * .2e9, "%s: %zu bytes of BF16 scratch",
+                  methods[_i], b.rows);
+    ck_assert_uint_eq(b.rows, 2 * (size_t)21 * 1560 * 12 * 128 * sizeof(kvr_bf16));
+    kvr_scheme_close(&scheme);
+}
+END_TEST
+
 /* Path decoded, in a pass that stores nothing: each layer's whole cache is filled with zeros, decoded to F32,
  * read again and written as BF16; the chunk is copied in. The study's reading does so for the capacity, which
  * has room for the chunk, and also where it codes again. */
@@ -537,6 +570,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, the_account_itself);
     tcase_add_loop_test(tc, staged_is_one_launch_over_bf16, 0, 8);
+    tcase_add_loop_test(tc, staged_scratch_at_wans_size, 0, 5);
     tcase_add_loop_test(tc, counted_as_predicted, 0, 6);
     tcase_add_loop_test(tc, at_wans_size, 0, 2);
     tcase_add_test(tc, the_least);

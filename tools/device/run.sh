@@ -366,6 +366,7 @@ check_cases() {
     wanted_part tests || among='^cuda/test_kernels '
     list_cases
     cut -f 1,4 "$logs/all-cases" | tr '\t' ' ' | grep -E "$among" | sort -u >"$logs/names"
+    grep -q '^cuda/test_kernels ' "$logs/names" || return 0 # no device: the tests themselves say so
     grep -qE -- "$CASES" "$logs/names" ||
         refuse "CASES=$CASES: no test case matches; there are: $(paste -sd, "$logs/names" | sed 's/,/, /g')"
 }
