@@ -172,7 +172,8 @@ tests() { # at most so many seconds
     { grep -E "	($first)" "$logs/all-cases"; grep -vE "	($first)" "$logs/all-cases"; } |
         awk -F'\t' -v want="${CASES:-.}" '($1 " " $4) ~ want' >"$logs/cases"
     export KVR_DEADLINE=$(($(date +%s) + $(left "$1")))
-    tr '\t\n' '\0\0' <"$logs/cases" | xargs -0 -n 4 -P "$jobs" bash tools/device/run.sh --case "$out"
+    tr '\t\n' '\0\0' <"$logs/cases" | xargs -0 -r -n 4 -P "$jobs" bash tools/device/run.sh --case "$out"
+    touch "$logs/contexts" # of no case, where there is no device
     report_tests
     if grep -qE '	(timeout|crash)	' "$out/tests.tsv"; then answer || true; fi
 }
@@ -183,7 +184,7 @@ report_tests() {
     } >"$out/tests.tsv"
     cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^executed: //p' | sort -u >"$logs/executed"
     say "tests: $(awk -F'\t' 'NR > 1 { n[$5]++ } END { for (s in n) printf "%s %d, ", s, n[s] }' "$out/tests.tsv")$(
-        sort -u "$logs/executed" | wc -l) of $(kernels_in_all) kernels executed, $(wc -l <"$logs/contexts") contexts"
+        sort -u "$logs/executed" | wc -l) of $(kernels_in_all | grep . || echo 0) kernels executed, $(wc -l <"$logs/contexts") contexts"
     awk -F'\t' 'NR > 1 && $5 != "pass" { print "        " $1 " " $2 ": " $4 ": " $5 " " substr($7, 1, 160) }' "$out/tests.tsv" | head -n 40
 }
 kernels_in_all() { cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^CUDA: [0-9]* of \([0-9]*\) kernels.*/\1/p' | head -n 1; }
@@ -409,7 +410,8 @@ report() {
     IFS=, read -r name cap driver sm sm_max mem total power <<<"$gpu"
     {
         printf '{\n"package": {%s},\n' "$(awk -F= '{ printf "%s\"%s\": \"%s\"", (NR > 1 ? ", " : ""), $1, $2 }' package)"
-        printf '"date": "%s",\n"seconds": %d,\n"answers": %s,\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" $(($(date +%s) - begin)) "$answers"
+        printf '"date": "%s",\n"seconds": %d,\n"answers": %s,\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" $(($(date +%s) - begin)) \
+            "$([ "$answers$answered" = truetrue ] && echo true || echo false)"
         printf '"gpu": %s,\n"compute_capability": %s,\n"driver": %s,\n' "$(text "${name:-}")" "$(text "${cap# }")" "$(text "${driver# }")"
         printf '"sm_mhz": %s,\n"sm_mhz_max": %s,\n"memory_mhz": %s,\n"memory_mib": %s,\n"power_limit_w": %s,\n' \
             "$(number "${sm:-}")" "$(number "${sm_max:-}")" "$(number "${mem:-}")" "$(number "${total:-}")" "$(number "${power:-}")"
@@ -440,6 +442,7 @@ if [ -n "${DRY:-}" ]; then
     finish 0
 fi
 [ "$backend" = emulated ] || answer || say "going on: what cannot run says so"
+answered=$answers
 answers=true
 for part in $parts; do
     [ "$(left)" -ge 3 ] || break
