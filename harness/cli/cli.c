@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "harness/cache/predict.h"
 #include "harness/core/json.h"
 
 #define COMMAND(name) extern const struct kvr_command kvr_command_##name;
@@ -124,6 +125,23 @@ enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, in
                ? KVR_OK
                : kvr_fail(KVR_EINVAL, "%s: %s %d: must be a multiple of %d (frames per chunk)",
                           command, option, frames, chunk);
+}
+
+void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
+                         int latent_frames)
+{
+    const int chunk = geo->frames_per_chunk, below = latent_frames - latent_frames % chunk;
+
+    if (below == latent_frames)
+        return;
+    fprintf(stderr,
+            "kvreel: %s: %d frames are %d latent frames, not a multiple of %d (frames per chunk): "
+            "run and "
+            "generate would take ",
+            command, frames, latent_frames, chunk);
+    if (below)
+        fprintf(stderr, "%d or ", 1 + geo->pixel_frames * (below - 1));
+    fprintf(stderr, "%d frames\n", 1 + geo->pixel_frames * (below + chunk - 1));
 }
 
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk)

@@ -50,6 +50,11 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
 /* Of options that count latent frames: whole chunks of `chunk` frames, said in the option's own name. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
+/* Of commands that predict any length: a note on stderr where `latent_frames`, of so many pixel frames, are no
+ * whole chunks, which `run` and `generate` refuse. */
+struct kvr_geometry;
+void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
+                         int latent_frames);
 /* --window: 0 (all frames), negative (the model's own), or enough frames for a chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 

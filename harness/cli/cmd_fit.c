@@ -28,6 +28,7 @@ struct job {
     struct kvr_predict_run run;
     enum kvr_decoder_kind decoder_kind;
     enum kvr_dtype decoder_type;
+    int height, width;      /* of pixels */
     double budget, decoder; /* bytes; the decoder's phase takes as much for any method and length */
 };
 
@@ -140,6 +141,7 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     KVR_TRY(kvr_geometry_find(o->geometry, &j->geo));
     kvr_geometry_compute(&j->geo, j->run.backend, compute);
     KVR_TRY(kvr_latent_frames(&j->geo, o->frames, &j->run.latent_frames));
+    kvr_cli_note_chunks("fit", o->frames, &j->geo, j->run.latent_frames);
     KVR_TRY(kvr_resources_config(o->geometry, height, width, &j->config));
     if (j->config.is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "fit: %s is a language model", o->geometry);
@@ -148,6 +150,8 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
         kvr_resources_decoder(o->decoder, o->decoder_compute, &j->decoder_kind, &j->decoder_type));
     kvr_resources_of(&j->config, &(struct kvr_prediction){ .latent_frames = j->run.latent_frames },
                      0, j->decoder_kind, j->decoder_type, &need);
+    j->height = need.height;
+    j->width = need.width;
     j->decoder = (double)(need.decoder_weights + need.decoder_states + need.decoder_frames);
     return KVR_OK;
 }
@@ -185,8 +189,7 @@ static void print_rows(const struct job *j, const json_t *rows)
 
     json_array_foreach(rows, i, r) fit += json_is_true(json_object_get(r, "fits"));
     printf("%.2f GiB on %s, %d frames of %dx%d: %d of %zu methods fit\n\n", j->budget / GiB,
-           j->o->device, j->o->frames, j->config.latent_h * (j->config.latent_is_rgb ? 1 : 8),
-           j->config.latent_w * (j->config.latent_is_rgb ? 1 : 8), fit, json_array_size(rows));
+           j->o->device, j->o->frames, j->height, j->width, fit, json_array_size(rows));
     printf("%-44s %11s %11s %9s %5s %12s\n", "method", "compression", "cache (GiB)", "peak (GiB)",
            "fits", "could reach");
     json_array_foreach(rows, i, r)
@@ -240,7 +243,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fit_opts, memory, "memory", 0, "SIZE", NULL,
                  "available memory, such as 24GiB or 80GB"),
     KVR_ARG_TEXT(struct fit_opts, geometry, "geometry", 'g', "NAME|FILE", "wan-1.3b",
-                 "wan-1.3b, wan-14b, a model, or a config.json"),
+                 "wan-1.3b, wan-14b, wan-5b, a model, or a config.json"),
     KVR_ARG_INT(struct fit_opts, frames, "frames", 'n', "N", "165", 1, 1000000,
                 "pixel frames of the video"),
     KVR_ARG_TEXT(struct fit_opts, size, "size", 0, "HxW", NULL,
@@ -268,6 +271,9 @@ const struct kvr_command kvr_command_fit = {
     .examples = "  kvreel fit --memory 24GiB\n"
                 "  kvreel fit --memory 80GB --geometry wan-14b --size 720x1280 --frames 81\n"
                 "  kvreel fit --memory 24GiB -m BF16 -m KIVI_INT2 --frames 321\n",
+    .details = "Any length of video is predicted. `run` and `generate` take whole chunks only; a "
+               "note names\n"
+               "the nearest lengths.\n",
     .args = args,
     .opts_size = sizeof(struct fit_opts),
     .max_words = 0,

@@ -62,7 +62,7 @@ static enum kvr_status add_architecture(json_t *doc, const struct kvr_weights *w
     char text[64];
 
     if (!kvr_weights_gguf(w) ||
-        kvr_gguf_text(kvr_weights_gguf(w), "general.architecture", &s) != KVR_OK)
+        kvr_gguf_text(kvr_weights_gguf(w), "general.architecture", &s) != KVR_OK || s.n == 0)
         return KVR_OK;
     snprintf(text, sizeof text, "%.*s", (int)(s.n < sizeof text ? s.n : sizeof text - 1), s.text);
     json_object_set_new(doc, "architecture", kvr_json_words(text));
@@ -304,8 +304,10 @@ static json_t *row_of(const json_t *tensor)
 static void print_head(const json_t *doc)
 {
     const json_t *memory = json_object_get(doc, "memory");
+    json_t *kind = json_object_get(doc, "kind");
+    char shown[KVR_SHOWN];
 
-    /* The user's own word, and no name out of a file. */
+    /* The user's own word; a GGUF's name of its architecture is as foreign as a tensor's. */
     if (json_array_size(json_object_get(doc, "tensors")) == 0) {
         printf("%s: %s without weights\n",
                kvr_path_base(json_string_value(json_object_get(doc, "path"))),
@@ -315,8 +317,10 @@ static void print_head(const json_t *doc)
     printf("%s: %s, %s, %" PRId64 " parameters, %zu tensors\n",
            kvr_path_base(json_string_value(json_object_get(doc, "path"))),
            json_string_value(json_object_get(doc, "format")),
-           json_string_value(json_object_get(doc, "kind")), number(doc, "parameters"),
-           json_array_size(json_object_get(doc, "tensors")));
+           json_equal(kind, json_object_get(doc, "architecture"))
+               ? kvr_shown_string(shown, json_string_value(kind))
+               : json_string_value(kind),
+           number(doc, "parameters"), json_array_size(json_object_get(doc, "tensors")));
     printf("in memory: %.1f MiB as F32, %.1f MiB as BF16; %.1f MiB on disk\n",
            (double)number(memory, "f32_bytes") / 1048576,
            (double)number(memory, "bf16_bytes") / 1048576,

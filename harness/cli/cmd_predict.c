@@ -346,6 +346,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     latent_frames = geo.window_frames;
     if (o->frames)
         KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
+    kvr_cli_note_chunks("predict", o->frames, &geo, latent_frames);
     KVR_TRY(path_of(o->path, &path));
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
@@ -428,6 +429,9 @@ const struct kvr_command kvr_command_predict = {
                 " --as-stored study\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-1.3b-random --layers 2 --frames 21\n",
+    .details = "Any length of video is predicted. `run` and `generate` take whole chunks only; a "
+               "note names\n"
+               "the nearest lengths.\n",
     .args = args,
     .opts_size = sizeof(struct predict_opts),
     .max_words = 0,

@@ -109,6 +109,9 @@ PY
         exits 0 "GGUF of $architecture in JSON" model check $architecture.gguf --json
         json "as well" ".architecture == \"$architecture\" and .kind == .architecture"
     done
+    LC_ALL=C sed 's/gemma3/ge\x1b\n\x9b3/' gemma3.gguf >control.gguf
+    exits 0 "GGUF of an architecture with control characters" model check control.gguf
+    check "shows none of them" test "$(head -1 "$out" | tr -d '[:print:]')" = ""
 else
     skip "GGUF of other architectures" "no python3 here"
 fi

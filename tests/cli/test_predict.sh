@@ -96,3 +96,13 @@ json "adds its encoder: frames of 352x640x160 and the largest layer" \
     '.phases.image | .activation_bytes > 576716800 and .layer_bytes == 44236800 and .memory_bytes == .activation_bytes + .layer_bytes'
 exits 2 "a model without that encoder" predict -m BF16 --geometry wan-1.3b --frames 21 --image
 says "is told which have one" "only models of Wan 2.2's latents"
+
+# Lengths that no run has.
+exits 0 "41 latent frames in chunks of 8" predict -m BF16 --geometry wan-5b --frames 161 --json
+json "are predicted" '.latent_frames == 41'
+says "with a note of the nearest that are run" '161 frames are 41 latent frames, not a multiple of 8 .* 157 or 189 frames$'
+exits 0 "40 of them" predict -m BF16 --geometry wan-5b --frames 157 --json
+check "need no note" test ! -s "$err"
+exits 0 "fit" fit --memory 24GiB --geometry wan-5b -m BF16
+says "has the note, too" '^kvreel: fit: 165 frames are 42 latent frames, not a multiple of 8'
+prints "and the size in pixels, 16 per latent position" '165 frames of 704x1280'
