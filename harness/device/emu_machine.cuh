@@ -3,7 +3,9 @@
  *     emu.cc          launches, blocks, barriers and warps
  *     emu_fiber.cc    fiber stacks and context switches
  *     emu_memory.cc   shared arrays, shadow memory
- *     emu_hopper.cc   sm_90: mbarriers, TMA, wgmma, clusters; vector clocks
+ *     emu_hopper.cc   sm_90: vector clocks, deadlock reports; state in emu_hopper.cuh
+ *     emu_mbarrier.cc, emu_cluster.cc, emu_tma.cc, emu_wgmma.cc, emu_setmaxnreg.cc
+ *                     one feature of sm_90 each
  *     emu_global.cc   device memory: allocation, copies
  *     emu_graph.cc    graph capture and launch
  *     emu_traffic.cc  bytes moved per kernel
@@ -175,7 +177,7 @@ struct block {
     size_t used, static_used;
 };
 
-struct hopper;  /* emu_hopper.cc */
+struct hopper;  /* emu_hopper.cuh */
 struct traffic; /* emu_traffic.cc */
 
 /* MaxDynamicSharedMemorySize of a kernel. */

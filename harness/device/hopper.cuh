@@ -34,7 +34,7 @@
  * of 16 bytes of row r is stored at chunk c ^ r % 8.
  *
  * Under nvcc each function is one instruction of sm_90a; kernels that use them have empty bodies on other
- * architectures (KVR_HAS_WGMMA). The emulator checks their ordering with vector clocks (emu_hopper.cc). */
+ * architectures (KVR_HAS_WGMMA). The emulator checks their ordering with vector clocks (emu_hopper.cuh). */
 #ifndef KVR_DEVICE_HOPPER_CUH
 #define KVR_DEVICE_HOPPER_CUH
 

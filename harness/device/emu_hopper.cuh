@@ -1,0 +1,217 @@
+/* emu_hopper.cuh - sm_90 on the emulated device: the state shared by emu_hopper.cc, emu_mbarrier.cc, emu_cluster.cc,
+ * emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc; see hopper.cuh.
+ *
+ * A block that uses sm_90 has vector clocks. A thread's clock advances at every synchronization. Its view holds, for
+ * every other clock, the time up to which the thread is ordered after it. A barrier merges the views of arriving
+ * threads and publishes them to waiting ones. Two accesses that no view orders are a race.
+ *
+ * Asynchronous operations have clocks of their own. A bulk copy takes place in the phase of the mbarrier that counts
+ * its bytes. A wgmma takes place on its warp's tensor core, whose reads end at wgmma.wait_group. A second view,
+ * `fenced`, holds the generic writes that asynchronous operations see: those visible at the last fence.proxy.async.
+ *
+ * The stream's seed decides when a bulk copy completes. A wgmma is computed in wgmma.wait_group.
+ *
+ * The blocks of a cluster share one set of clocks. Remote arrivals and stores (st.async) merge into a view of their
+ * own, which only waits with cluster scope receive. A remote store takes place in its mbarrier's phase like a bulk
+ * copy, but has a clock of its own: wgmma sees it only after a fence. */
+#ifndef KVR_DEVICE_EMU_HOPPER_CUH
+#define KVR_DEVICE_EMU_HOPPER_CUH
+
+#include "harness/device/emu_machine.cuh"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+
+#include "harness/device/hopper.cuh"
+
+namespace kvr_emu
+{
+
+enum {
+    PHASED = MAX_CLOCKED,
+    MAX_PHASED = 112,             /* mbarriers per cluster */
+    STORED = PHASED + MAX_PHASED, /* remote stores, by mbarrier */
+    CORES = STORED + MAX_PHASED,
+    WHO = CORES + MAX_CLOCKED / 32, /* number of clocks */
+    MAX_NAMED = 16,
+    MAX_COMING = 64,
+    MAX_STORES = 8192, /* remote stores in flight */
+    STORE_BYTES = 16,
+    MAX_PRODUCTS = 64,     /* products in flight per warp group */
+    MOST_ARRIVE = 1 << 20, /* counts of an mbarrier are below this */
+    FIELD = (1 << 14) - 1, /* largest descriptor field, in units of 16 bytes */
+    MOST_OFFSET = FIELD << 4,
+    MAX_SETMAXNREG = 8, /* per warp */
+    N = 128,            /* most columns of a product */
+    K = 32,             /* bytes per row of a product: 32 bytes or 16 BF16 elements */
+    ROWS = 64,
+};
+static_assert(WHO <= 1024, "a stamp has 10 bits for who");
+
+static const uint32_t MAX_CLOCK = (1u << 24) - 1;
+
+struct view {
+    uint32_t seen[WHO], fenced[WHO];
+};
+
+/* An mbarrier. */
+struct phased {
+    struct region *in;
+    uintptr_t at;
+    stamp init;
+    uint32_t phase, copied, waited; /* current phase; last one with copies, last one waited for */
+    uint32_t stored, far_waited;    /* the same for remote stores */
+    unsigned count, lacking;        /* expected arrivals, pending arrivals */
+    int64_t bytes;                  /* tx-count */
+    struct view open, done;         /* merged in this phase; in all completed ones */
+    struct view far, far_done;      /* the same for arrivals of other blocks */
+};
+
+/* A named barrier (bar.sync, bar.arrive). */
+struct named {
+    int expected, came;
+    bool has[MAX_CLOCKED]; /* threads that have arrived since it last opened */
+    struct view open;
+};
+
+/* A bulk copy in flight: a box of a tensor map, or n bytes of shared memory. */
+struct coming {
+    struct region *to;
+    uintptr_t at;
+    struct kvr_tensor_map map;
+    struct region *from;
+    uintptr_t source; /* in shared memory */
+    size_t n;         /* 0: a box */
+    int c, h;
+    int64_t t;
+    int barrier;
+};
+
+/* A remote store in flight. */
+struct store {
+    struct region *to;
+    uintptr_t at;
+    unsigned char bytes[STORE_BYTES];
+    int barrier;
+};
+
+/* The barrier of the cluster. */
+struct meeting {
+    unsigned came;
+    uint32_t phase;
+    struct view open, done;
+};
+
+/* A decoded matrix descriptor. */
+struct matrix {
+    struct region *in; /* the array that holds its start address; NULL: none does */
+    uintptr_t at;
+    unsigned leading, stride;
+};
+
+struct product {
+    void *sums; /* float, or int32_t for 8-bit operands */
+    struct held *held, *held_a;
+    uint64_t descriptor_a, descriptor_b; /* A: 0 if it is in registers */
+    struct matrix a, b;
+    unsigned of_a[4];
+    enum numbers numbers;
+    int columns;
+    bool registers, transposed, add;
+    unsigned group;
+};
+
+/* State of a thread. */
+struct member {
+    struct view view;
+    int on;         /* index of the barrier it waits at */
+    bool came;      /* arrived at the cluster barrier without waiting yet */
+    uint32_t phase; /* of the cluster barrier at its arrival */
+    int n_products, keeps;
+    unsigned group;
+    struct product product[MAX_PRODUCTS];
+};
+
+/* setmaxnreg of a warp: registers per thread, requested ones, and the instructions executed with their times. */
+struct warp_registers {
+    int now, wants, n_set;
+    int set[MAX_SETMAXNREG];
+    uint32_t at[MAX_SETMAXNREG];
+};
+
+struct hopper {
+    int n_phased;
+    struct phased phased[MAX_PHASED];
+    struct named named[MAX_CLUSTER * MAX_NAMED];
+    unsigned n_copies, n_stores;
+    struct coming coming[MAX_COMING];
+    struct store store[MAX_STORES];
+    struct meeting meeting;
+    uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* time of a thread's last access to a block, + 1 */
+    struct member member[MAX_CLOCKED];
+    uint32_t core[MAX_CLOCKED / 32]; /* clocks of the tensor cores */
+    struct warp_registers registers[MAX_CLOCKED / 32];
+    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP]; /* threads waiting in wgmma.wait_group */
+    unsigned char
+        swizzle[MAX_CLUSTER * SHARED_BYTES / 16]; /* swizzle of the last copy of each 16 bytes */
+    float a[ROWS][K], b[K][N], sums[ROWS][N];     /* the product being computed */
+    int32_t whole_a[ROWS][K], whole_b[K][N], whole_sums[ROWS][N];
+};
+
+static inline uint32_t clock_of(stamp t)
+{
+    return (uint32_t)(t >> 12) & MAX_CLOCK;
+}
+
+static inline struct member *member_of(struct kvr_stream *s, const struct fiber *f)
+{
+    return &s->hopper->member[f->place.linear];
+}
+
+static inline void join_range(uint32_t *to, const uint32_t *from, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+/* Address of a byte with the 128-byte swizzle: the 16-byte chunk XOR the row, modulo 8. */
+static inline uintptr_t swizzled(uintptr_t at)
+{
+    return at ^ (at >> 7 & 7) << 4;
+}
+
+/* emu_hopper.cc: vector clocks. */
+void join(const struct kvr_stream *s, struct view *to, const struct view *from);
+/* Advances the clock of f after a synchronization. */
+void tick(struct kvr_stream *s, struct fiber *f);
+/* The running block's state; its first call in a block starts the vector clocks. */
+struct hopper *clock_block();
+/* Fails unless an asynchronous operation of the running thread, whose view is `mine`, is ordered after a write. */
+void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
+                   const char *how);
+/* Wakes the threads that wait in state `why` at barrier `on`. */
+void wake_those(struct kvr_stream *s, enum state why, int on);
+
+/* emu_mbarrier.cc */
+/* The mbarrier at this address, valid for the running thread. */
+struct phased *phased_at(struct region *r, uintptr_t at);
+/* Completes the phase if no arrival and no byte is pending. */
+void end_phase(struct kvr_stream *s, struct phased *b);
+
+/* emu_cluster.cc */
+/* Checks an access of the running thread to block `rank`, which must be known to have started. `until`: the block must
+ * not exit before it is ordered after the access. */
+void reach(unsigned rank, bool until, const char *how);
+/* Completes remote store i of those in flight. */
+void store_arrives(struct kvr_stream *s, unsigned i);
+
+/* emu_setmaxnreg.cc */
+/* Reports a warp that waits for registers forever. */
+void record_registers(struct kvr_stream *s, const struct fiber *f);
+/* At exit of block `rank`: the warps of each warp group have executed the same number of setmaxnreg. */
+void check_setmaxnreg(struct kvr_stream *s, unsigned rank);
+
+} // namespace kvr_emu
+
+#endif
