@@ -1,5 +1,6 @@
 /* grid.c - the stages `sym` and `asym`: layout, and distribution of CPU work over threads. The
- * loops are in grid_encode_isa.c and grid_decode_isa.c, the kernels in grid_cuda.cu. */
+ * loops are in grid_encode_isa.c and grid_decode_isa.c, the kernels in grid_encode_cuda.cu and
+ * grid_decode_cuda.cu. */
 #include "methods/codecs/grid/grid.h"
 
 #include <omp.h>

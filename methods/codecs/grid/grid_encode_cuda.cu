@@ -1,38 +1,31 @@
-/* grid_cuda.cu - integer grids of grid.h on a device; grid.c is the reference.
+/* grid_encode_cuda.cu - quantizes to the integer grids of grid.h on a device; grid.c is the reference.
  *
- * Results are bit-identical to the CPU, rounding by rounding (built with -fmad=false): codes,
- * scales and zero points are the same bytes. Where the CPU divides by a group's scale, kvr_quotient
- * computes the same quotient with three products; a code times its scale is exact in F32, so the
- * following sum may be fused. Minimum and maximum are taken over integers, so the reduction order
- * does not matter.
+ *     grid_encode_tokens    groups along tokens, of any length: a thread reads its group twice
+ *     grid_encode_16        groups of 16 tokens, one grid or two, with a rotation: a thread keeps its group
+ *     grid_encode_token     one group per token
+ *     grid_encode_rows      groups of channels within a token
  *
- * Each thread handles the channels of one T: as many as T has bytes, one byte per channel in a
- * plane's row. T is uint32_t if extents and addresses are multiples of four channels: values then
- * move in 16-byte and codes in 4-byte accesses, and a warp covers 512 or 128 contiguous bytes.
- *
- * Kernels are compiled twice: PLAIN for the intended reading in F32, and once for any reading and
- * arithmetic. */
-#include "methods/codecs/grid/grid_code.cuh"
-#include "methods/codecs/grid/grid_cuda.h"
-#include "methods/codecs/grid/grid_rotated.cuh"
-
+ * Results are bit-identical to the CPU, rounding by rounding (built with -fmad=false): codes, scales and zero
+ * points are the same bytes. Where the CPU divides by a group's scale, kvr_quotient computes the same quotient with
+ * three products. Minimum and maximum are taken over integers, so the reduction order does not matter. */
 #include <type_traits>
 
+#include "methods/codecs/grid/grid_rotated.cuh"
+#include "methods/codecs/grid/grid_variants.cuh"
+
+/* Storage for 16 tokens in the general variant: one channel per thread, to reduce code size. */
+template <bool PLAIN> struct codes_of {
+    using type = uint32_t;
+};
+template <> struct codes_of<false> {
+    using type = uint8_t;
+};
+
 enum {
-    THREADS = 128,
-    WARPS = THREADS / 32,
     KEPT = 16,             /* tokens whose values a thread of grid_encode_16 keeps in registers */
     SPAN = 256,            /* channels that a CTA of encode_rows encodes at a time */
     GROUPS = 8 * SPAN / 8, /* 8 tokens; the shortest group is 8 */
     TOKEN_UNITS = 512      /* at most this many threads per CTA of encode_token */
-};
-
-/* One grid, or two with the second for the residual of the first. */
-struct chain {
-    struct shape g[2];
-    int n;
-    bool rotate_bf16; /* arithmetic of the transform */
-    bool round;       /* decoding: round the result to BF16 */
 };
 
 /* Codes of N channels, one byte each. */
@@ -48,26 +41,6 @@ static __device__ __forceinline__ unsigned code_of(const struct shape &g, const 
             u, __byte_perm(__float_as_uint(v[2 % N]), __float_as_uint(v[3 % N]), 0x0040), 0x5410);
     return u ^ g.flip;
 }
-
-template <class T> using values = kvr_few<float, sizeof(T)>;
-
-/* Kernel variants: one grid; a transform before it (one head per warp); two grids. */
-enum kind { ALONE, ROTATED, PAIR };
-template <class Codes, enum kind K, bool Plain = true, class In = float> struct way {
-    using T = Codes;
-    using X = In;
-    static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
-    static constexpr bool raw =
-        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are encoded */
-};
-
-/* Storage for 16 tokens in the general variant: one channel per thread, to reduce code size. */
-template <bool PLAIN> struct codes_of {
-    using type = uint32_t;
-};
-template <> struct codes_of<false> {
-    using type = uint8_t;
-};
 
 /* Groups along tokens, of any length: one group per thread. x is read twice, the second time from
  * cache. */
@@ -110,39 +83,6 @@ static __global__ void __launch_bounds__(THREADS)
         }
         kvr_store8(g.planes, t / 8, c, code, codes);
     }
-}
-
-/* x^ = (q - z) s + off of a group. */
-struct level {
-    float s, z, off;
-};
-
-/* `zero` is unused for symmetric grids. PLAIN grids have one z for all groups. */
-template <bool PLAIN>
-static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
-                                                        kvr_f16 zero)
-{
-    struct level l = { kvr_float_of(step), g.middle, 0 };
-
-    if (g.asym) {
-        l.z = !PLAIN && g.study ? kvr_float_of(zero) : 0;
-        l.off = !PLAIN && g.study ? 0 : kvr_float_of(zero);
-    }
-    return l;
-}
-
-/* Decodes byte j of `code` by inserting it as the low byte of the float 2^23. */
-template <bool PLAIN>
-static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code, int j,
-                                                const struct level &l)
-{
-    const float q = __uint_as_float(__byte_perm(code, 0x4b000000u, 0x7540u | (unsigned)j));
-
-    if (PLAIN)
-        return fmaf(q - (8388608 + g.middle), l.s, l.off);
-    const float x = (q - 8388608 - l.z) * l.s;
-
-    return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
 /* A thread's channels of one token: floats, or BF16 pairs until they are encoded. */
@@ -360,7 +300,7 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                  n ? meta_2 : meta);
 }
 
-/* Range of a thread's channels for each of 8 tokens. For BF16 only the upper half is compared, see
+/* Range of a thread's channels for each of 8 tokens. For BF16 only the upper 16 bits are compared, see
  * whole(). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_few<float, V> (&v)[8], int (&low)[8],
@@ -426,6 +366,34 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int le
     }
 }
 
+/* Fits the 8 tokens of a CTA, one per thread of warp 0, to the warps' ranges low[8 warp + token] and high.
+ * Returns whether a value is clipped. */
+template <class W>
+static __device__ __forceinline__ int
+fit_tokens(const struct shape &g, int64_t t0, int left, int warps, kvr_shared<int> low,
+           kvr_shared<int> high, kvr_shared<struct fitted> fits, kvr_global<kvr_f16> meta)
+{
+    struct fitted f = {};
+
+    if ((int)threadIdx.x < left) {
+        int least = low[threadIdx.x], most = high[threadIdx.x];
+
+        for (int w = 1; w < warps; w++) {
+            const int l = low[8 * w + (int)threadIdx.x], h = high[8 * w + (int)threadIdx.x];
+
+            least = l < least ? l : least;
+            most = h > most ? h : most;
+        }
+        f = fit<W::plain>(g, whole(least, sizeof(typename W::X)),
+                          whole(most, sizeof(typename W::X)));
+        fits[threadIdx.x] = f;
+        meta[t0 + threadIdx.x] = f.step;
+        if (g.asym)
+            meta[g.n_groups + t0 + threadIdx.x] = f.zero;
+    }
+    return __any_sync(~0u, f.clips);
+}
+
 /* One group per token: a thread keeps 8 tokens of its channels, a CTA covers all channels. Launched
  * with one thread per unit, rounded up to warps. */
 template <class W>
@@ -468,25 +436,7 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     }
     __syncthreads();
     if (!warp) {
-        struct fitted f = {};
-
-        if ((int)threadIdx.x < left) {
-            int least = low[threadIdx.x], most = high[threadIdx.x];
-
-            for (int w = 1; w < warps; w++) {
-                const int l = low[8 * w + (int)threadIdx.x], h = high[8 * w + (int)threadIdx.x];
-
-                least = l < least ? l : least;
-                most = h > most ? h : most;
-            }
-            f = fit<W::plain>(g, whole(least, sizeof(typename W::X)),
-                              whole(most, sizeof(typename W::X)));
-            fits[threadIdx.x] = f;
-            meta[t0 + threadIdx.x] = f.step;
-            if (g.asym)
-                meta[g.n_groups + t0 + threadIdx.x] = f.zero;
-        }
-        const int any = __any_sync(~0u, f.clips);
+        const int any = fit_tokens<W>(g, t0, left, warps, low, high, fits, meta);
 
         if (!threadIdx.x)
             clips[0] = any;
@@ -499,6 +449,33 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     else
         code_tokens<W::plain, true>(g, left, fits, v, code);
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
+}
+
+/* Range of a group of `width` values, over the lanes of a warp; `there`: the token is not padding. */
+template <class T>
+static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>> x, int64_t at,
+                                                      int width, bool there, int lane, int &low,
+                                                      int &high)
+{
+    enum { V = sizeof(T) };
+    int lo = 0x7fffffff, hi = -0x7fffffff - 1;
+
+#pragma unroll 4
+    for (int c = lane; c < width / V; c += 32) {
+        values<T> x4 = {};
+
+        if (there)
+            x4 = x[at + c];
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            const int v = order_of(x4.v[j]);
+
+            lo = v < lo ? v : lo;
+            hi = v > hi ? v : hi;
+        }
+    }
+    low = __reduce_min_sync(~0u, lo);
+    high = __reduce_max_sync(~0u, hi);
 }
 
 /* Groups within a token: a CTA handles 8 tokens and either several groups or one wide group of
@@ -524,24 +501,9 @@ static __global__ void __launch_bounds__(THREADS, 5)
 
     for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
         const int64_t t = 8 * t8 + i / k, at = (t * channels + first + i % k * width) / V;
-        int lo = 0x7fffffff, hi = -0x7fffffff - 1;
+        int lo, hi;
 
-#pragma unroll 4
-        for (int c = lane; c < width / V; c += 32) {
-            values<T> x4 = {};
-
-            if (t < g.n_tok)
-                x4 = x[at + c];
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                const int v = order_of(x4.v[j]);
-
-                lo = v < lo ? v : lo;
-                hi = v > hi ? v : hi;
-            }
-        }
-        lo = __reduce_min_sync(~0u, lo);
-        hi = __reduce_max_sync(~0u, hi);
+        range_of_group<T>(x, at, width, t < g.n_tok, lane, lo, hi);
         if (!lane) {
             low[i] = lo;
             high[i] = hi;
@@ -584,261 +546,7 @@ static __global__ void __launch_bounds__(THREADS, 5)
     }
 }
 
-/* Range to decode. */
-struct part {
-    int64_t t0, n, first, width; /* tokens; channels */
-    int mode;
-};
-
-/* Decodes tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1 of one grid and adds them to x. Only
- * tokens from `begin` to `end` are needed. */
-template <class T, bool PLAIN>
-static __device__ __forceinline__ void add_decoded(const struct shape &g, int begin, int end,
-                                                   int64_t t8, int64_t c, kvr_global<const T> codes,
-                                                   kvr_global<const kvr_f16> meta, bool first,
-                                                   values<T> (&x)[8])
-{
-    enum { V = sizeof(T) };
-    unsigned code[8];
-
-    /* Loads of the scales are issued before those of the codes, and all before the first use. */
-    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one scale for all tokens */
-        const int64_t set = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
-        const kvr_global<const kvr_few<kvr_f16, V>> all = kvr_as<const kvr_few<kvr_f16, V>>(meta);
-        const kvr_few<kvr_f16, V> step = all[set / V];
-        kvr_few<kvr_f16, V> zero = {};
-        struct level l[V];
-
-        if (g.asym)
-            zero = all[(g.n_groups + set) / V];
-        kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            l[j] = level_of<PLAIN>(g, step.v[j], zero.v[j]);
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                const float v = decoded<PLAIN>(g, code[i], j, l[j]);
-
-                x[i].v[j] = first ? v : x[i].v[j] + v;
-            }
-        return;
-    }
-    const kvr_global<const kvr_f16> groups =
-        meta + ((8 * t8 + begin) * g.per_token + (unsigned)c / (unsigned)g.width);
-    const unsigned per = (unsigned)g.per_token;
-    kvr_few<kvr_f16, 8> step = {}, zero = {};
-
-    if (g.eights && end - begin == 8) {
-        step = kvr_as<const kvr_few<kvr_f16, 8>>(groups)[0];
-        if (g.asym)
-            zero = kvr_as<const kvr_few<kvr_f16, 8>>(groups + g.n_groups)[0];
-    } else {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (i >= begin && i < end)
-                step.v[i] = groups[per * (unsigned)(i - begin)];
-        if (g.asym) {
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                if (i >= begin && i < end)
-                    zero.v[i] = groups[g.n_groups + per * (unsigned)(i - begin)];
-        }
-    }
-    kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const struct level l = level_of<PLAIN>(g, step.v[i], zero.v[i]);
-
-#pragma unroll
-        for (int j = 0; j < V; j++) { /* one scale for all channels */
-            const float v = decoded<PLAIN>(g, code[i], j, l);
-
-            x[i].v[j] = first ? v : x[i].v[j] + v;
-        }
-    }
-}
-
-/* A thread's decoded channels of one token: floats, or BF16 pairs. */
-template <class W> struct stored {
-    enum { V = sizeof(typename W::T) };
-    static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;
-    using type = typename std::conditional<
-        pairs, kvr_few<unsigned, (V + 1) / 2>,
-        typename std::conditional<narrow, kvr_bf16, kvr_few<float, V>>::type>::type;
-};
-
-template <int V>
-static __device__ __forceinline__ void store_as(kvr_few<float, V> &to, const kvr_few<float, V> &x)
-{
-    to = x;
-}
-template <int V, int P>
-static __device__ __forceinline__ void store_as(kvr_few<unsigned, P> &to,
-                                                const kvr_few<float, V> &x)
-{
-#pragma unroll
-    for (int i = 0; i < P; i++)
-        to.v[i] = kvr_bf16_pair(x.v[2 * i], x.v[2 * i + 1]);
-}
-static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_few<float, 1> &x)
-{
-    to = (kvr_bf16)(kvr_bf16_pair(x.v[0], 0.0f) & 0xffffu);
-}
-
-/* Each thread decodes up to 8 tokens of its channels. With a transform, a second grid or BF16 output, mode
- * is SET. */
-template <class W>
-static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
-                                                  : W::rotated         ? 6
-                                                                       : 8)
-    grid_decode(struct chain chain, struct part d, unsigned strips,
-                kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> meta,
-                kvr_global<const typename W::T> codes_2, kvr_global<const kvr_f16> meta_2,
-                kvr_global<typename stored<W>::type> out)
-{
-    using T = typename W::T;
-    enum { V = sizeof(T) };
-    const int64_t units = d.width / V, t8 = d.t0 / 8 + blockIdx.x / strips;
-    const int64_t at = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    const int begin = d.t0 > 8 * t8 ? (int)(d.t0 - 8 * t8) : 0;
-    const int end = at_most(d.t0 + d.n - 8 * t8, 8);
-    values<T> x[8] = {};
-
-    if (at >= units)
-        return;
-    add_decoded<T, W::plain>(chain.g[0], begin, end, t8, d.first + at * V, codes, meta, true, x);
-    if (W::pair)
-        add_decoded<T, W::plain>(chain.g[1], begin, end, t8, d.first + at * V, codes_2, meta_2,
-                                 false, x);
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            x[i].v[j] = W::pair ? rounded(x[i].v[j], chain.round) : x[i].v[j];
-    }
-    if (W::rotated)
-        kvr_fwht_warp<V, 8, false>(x, 32 * V, !W::plain && chain.rotate_bf16);
-    const kvr_global<typename stored<W>::type> to = out + ((8 * t8 - d.t0 + begin) * units + at);
-    const unsigned row = (unsigned)units;
-
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        if (i < begin || i >= end)
-            continue;
-        if constexpr (!stored<W>::narrow && !W::rotated && !W::pair)
-            if (d.mode != KVR_DECODE_SET) {
-                const values<T> old = to[row * (unsigned)(i - begin)];
-
-#pragma unroll
-                for (int j = 0; j < V; j++)
-                    x[i].v[j] =
-                        d.mode == KVR_DECODE_ADD ? old.v[j] + x[i].v[j] : old.v[j] - x[i].v[j];
-            }
-        typename stored<W>::type all;
-
-        store_as(all, x[i]);
-        to[row * (unsigned)(i - begin)] = all;
-    }
-}
-
-static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_job *job)
-{
-    const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
-    const int64_t n = job->shape.n_tok;
-    struct shape s;
-
-    s.planes.n_tok = job->study ? (n + KVR_STUDY_BLOCK - 1) / KVR_STUDY_BLOCK * KVR_STUDY_BLOCK : n;
-    s.planes.channels = channels;
-    s.planes.bits = g->bits;
-    s.n_tok = n;
-    s.axis = g->axis;
-    s.group = g->group;
-    s.width = g->axis == KVR_AXIS_TOKEN ? channels : g->group;
-    s.per_token = g->axis == KVR_AXIS_TOKENS ? 0 : channels / s.width;
-    s.asym = g->asym;
-    s.study = job->study;
-    s.bf16 = job->compute == KVR_COMPUTE_BF16;
-    s.n_groups = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
-                                            : s.planes.n_tok * s.per_token;
-    s.halved = 1.0f / (float)(1 << (g->bits - 1));
-    s.middle = g->asym ? 0 : (float)(1 << (g->bits - 1));
-    s.most = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
-    s.least = -s.middle;
-    s.share = 1.0f / s.most;
-    s.eights = false;
-    s.flip = g->asym ? 0 : 0x01010101u << (g->bits - 1);
-    return s;
-}
-
-/* Whether accesses of n channels are aligned, including at `first` and `width`. */
-static bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
-               const void *codes, const void *meta)
-{
-    const bool groups = g->axis == KVR_AXIS_TOKENS || g->width % n == 0;
-
-    return groups && g->planes.channels % n == 0 && first % n == 0 && width % n == 0 &&
-           kvr_aligned(x, (size_t)n * 4) && kvr_aligned(codes, (size_t)n) &&
-           kvr_aligned(meta, (size_t)n * 2);
-}
-
-static struct chain chain_of_one(const struct kvr_grid *g, const struct kvr_stage_job *job)
-{
-    struct chain one = {};
-
-    one.g[0] = shape_of(g, job);
-    one.n = 1;
-    return one;
-}
-
-static struct chain chain_of(const struct kvr_grid_chain *c)
-{
-    struct chain chain = {};
-
-    chain.n = c->n;
-    chain.rotate_bf16 = c->rotate_compute == KVR_COMPUTE_BF16;
-    chain.round = c->round;
-    for (int i = 0; i < c->n; i++)
-        chain.g[i] = shape_of(&c->grid[i], &c->job[i]);
-    return chain;
-}
-
-/* Buffers of two grids; the second's are NULL if there is one grid. */
-struct bytes {
-    void *codes[2], *meta[2];
-};
-
-static struct bytes bytes_of(const struct kvr_stage_data *const data[2], int n)
-{
-    struct bytes b = {};
-
-    for (int i = 0; i < n; i++) {
-        b.codes[i] = data[i]->codes.p;
-        b.meta[i] = data[i]->meta.p;
-    }
-    return b;
-}
-
-static bool all_by(int n, const struct chain *c, int64_t first, int64_t width, const void *x,
-                   const struct bytes *b)
-{
-    bool all = true;
-
-    for (int i = 0; i < c->n; i++)
-        all = all && by(n, &c->g[i], first, width, x, b->codes[i], b->meta[i]);
-    return all;
-}
-
-/* Whether the specialised PLAIN kernels apply. */
-static bool plain(const struct chain *c)
-{
-    bool all = !c->rotate_bf16;
-
-    for (int i = 0; i < c->n; i++)
-        all = all && !c->g[i].study && !c->g[i].bf16;
-    return all;
-}
+/* ---- host ---- */
 
 template <class W>
 static void encode_16(struct kvr_stream *s, const struct chain &c, const void *x,
@@ -884,22 +592,6 @@ static void encode_tokens(struct kvr_stream *s, const struct shape &g, const flo
 
     KVR_LAUNCH(grid_encode_tokens<PLAIN>, kvr_blocks(g.planes.n_tok, g.group) * strips, THREADS, 0,
                s, g, strips, x, (uint8_t *)b.codes[0], (kvr_f16 *)b.meta[0]);
-}
-
-template <class W>
-static void decode(struct kvr_stream *s, struct chain c, const struct part &d,
-                   const struct bytes &b, typename W::X *out)
-{
-    using T = typename W::T;
-    const unsigned strips = kvr_blocks(d.width / (int64_t)sizeof(T), THREADS);
-    const int64_t runs = (d.t0 + d.n + 7) / 8 - d.t0 / 8;
-
-    for (int i = 0; i < c.n; i++)
-        c.g[i].eights =
-            c.g[i].per_token == 1 && c.g[i].n_groups % 8 == 0 && kvr_aligned(b.meta[i], 16);
-    KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, c, d, strips,
-               (const T *)b.codes[0], (const kvr_f16 *)b.meta[0], (const T *)b.codes[1],
-               (const kvr_f16 *)b.meta[1], (typename stored<W>::type *)out);
 }
 
 template <bool PLAIN>
@@ -996,110 +688,4 @@ bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
     else
         encode_chain<false, float>(s, chain, c->rotate ? d : 0, x->p, b);
     return true;
-}
-
-static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t n, int h0, int nh,
-                           enum kvr_decode_mode mode)
-{
-    const int64_t d = job->shape.head_dim;
-
-    return { t0, n, h0 * d, nh * d, mode };
-}
-
-/* Out: float or kvr_bf16. */
-template <enum kind K, bool PLAIN, class Out>
-static void decode_by(struct kvr_stream *s, const struct chain &c, const struct part &d,
-                      const struct bytes &b, Out *out)
-{
-    if (!d.n || !d.width)
-        return;
-    if (all_by(4, &c, d.first, d.width, out, &b))
-        decode<way<uint32_t, K, PLAIN, Out>>(s, c, d, b, out);
-    else
-        decode<way<uint8_t, K, PLAIN, Out>>(s, c, d, b, out);
-}
-
-template <bool PLAIN, class Out>
-static void decode_rotated(struct kvr_stream *s, int head_dim, const struct chain &c,
-                           const struct part &d, const struct bytes &b, Out *out)
-{
-    if (head_dim == 32)
-        decode<way<uint8_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
-    else if (head_dim == 64)
-        decode<way<uint16_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
-    else
-        decode<way<uint32_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
-}
-
-void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                          const struct kvr_stage_job *job, const void *codes, const void *meta,
-                          int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                          float *out)
-{
-    const struct chain one = chain_of_one(g, job);
-    const struct bytes b = { { (void *)codes }, { (void *)meta } };
-
-    if (plain(&one))
-        decode_by<ALONE, true>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
-    else
-        decode_by<ALONE, false>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
-}
-
-template <class Out>
-static bool decode_chain(struct kvr_stream *s, const struct kvr_grid_chain *c,
-                         const struct kvr_stage_data *const data[2], int64_t t0, int64_t n, int h0,
-                         int nh, Out *out)
-{
-    const struct chain chain = chain_of(c);
-    const struct bytes b = bytes_of(data, c->n);
-    const struct part d = part_of(&c->job[0], t0, n, h0, nh, KVR_DECODE_SET);
-    const int dim = c->job[0].shape.head_dim;
-
-    if (!c->rotate) {
-        const bool of_plain = plain(&chain);
-
-        if (c->n == 1 && of_plain)
-            decode_by<ALONE, true>(s, chain, d, b, out);
-        else if (c->n == 1)
-            decode_by<ALONE, false>(s, chain, d, b, out);
-        else if (of_plain)
-            decode_by<PAIR, true>(s, chain, d, b, out);
-        else
-            decode_by<PAIR, false>(s, chain, d, b, out);
-        return true;
-    }
-    if (c->n > 1 || dim < 32 || dim > 128 || !all_by(dim / 32, &chain, d.first, d.width, out, &b))
-        return false;
-    if (!n || !d.width)
-        return true;
-    if (plain(&chain))
-        decode_rotated<true>(s, dim, chain, d, b, out);
-    else
-        decode_rotated<false>(s, dim, chain, d, b, out);
-    return true;
-}
-
-bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
-                           const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
-                           int h0, int nh, float *out)
-{
-    return decode_chain(s, c, data, t0, n, h0, nh, out);
-}
-
-bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
-                                const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
-                                int h0, int nh, kvr_bf16 *out)
-{
-    return decode_chain(s, c, data, t0, n, h0, nh, out);
-}
-
-bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c)
-{
-    const int d = c->job[0].shape.head_dim;
-    const struct kvr_grid *g = &c->grid[0];
-
-    if (!c->rotate)
-        return true;
-    return c->n == 1 && (d == 32 || d == 64 || d == 128) &&
-           (g->axis != KVR_AXIS_CHANNELS || g->group % (d / 32) == 0);
 }

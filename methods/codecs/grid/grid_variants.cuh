@@ -1,0 +1,154 @@
+/* grid_variants.cuh - template parameters and arguments that grid_encode_cuda.cu and grid_decode_cuda.cu share.
+ *
+ * Each thread handles the channels of one T: as many as T has bytes, one byte per channel in a plane's row. T is
+ * uint32_t if extents and addresses are multiples of four channels: values then move in 16-byte and codes in
+ * 4-byte accesses, and a warp covers 512 or 128 contiguous bytes.
+ *
+ * Kernels are compiled twice: PLAIN for the intended reading in F32, and once for any reading and arithmetic. */
+#ifndef KVR_METHODS_GRID_VARIANTS_CUH
+#define KVR_METHODS_GRID_VARIANTS_CUH
+
+#include "methods/codecs/grid/grid_code.cuh"
+#include "methods/codecs/grid/grid_cuda.h"
+
+enum { THREADS = 128, WARPS = THREADS / 32 };
+
+/* One grid, or two with the second for the residual of the first. */
+struct chain {
+    struct shape g[2];
+    int n;
+    bool rotate_bf16; /* arithmetic of the transform */
+    bool round;       /* decoding: round the result to BF16 */
+};
+
+template <class T> using values = kvr_few<float, sizeof(T)>;
+
+/* Kernel variants: one grid; a transform before it (one head per warp); two grids. */
+enum kind { ALONE, ROTATED, PAIR };
+template <class Codes, enum kind K, bool Plain = true, class In = float> struct way {
+    using T = Codes;
+    using X = In;
+    static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
+    static constexpr bool raw =
+        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are encoded */
+};
+
+/* x^ = (q - z) s + off of a group. */
+struct level {
+    float s, z, off;
+};
+
+/* `zero` is unused for symmetric grids. PLAIN grids have one z for all groups. */
+template <bool PLAIN>
+static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
+                                                        kvr_f16 zero)
+{
+    struct level l = { kvr_float_of(step), g.middle, 0 };
+
+    if (g.asym) {
+        l.z = !PLAIN && g.study ? kvr_float_of(zero) : 0;
+        l.off = !PLAIN && g.study ? 0 : kvr_float_of(zero);
+    }
+    return l;
+}
+
+/* ---- host ---- */
+
+static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_job *job)
+{
+    const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
+    const int64_t n = job->shape.n_tok;
+    struct shape s;
+
+    s.planes.n_tok = job->study ? (n + KVR_STUDY_BLOCK - 1) / KVR_STUDY_BLOCK * KVR_STUDY_BLOCK : n;
+    s.planes.channels = channels;
+    s.planes.bits = g->bits;
+    s.n_tok = n;
+    s.axis = g->axis;
+    s.group = g->group;
+    s.width = g->axis == KVR_AXIS_TOKEN ? channels : g->group;
+    s.per_token = g->axis == KVR_AXIS_TOKENS ? 0 : channels / s.width;
+    s.asym = g->asym;
+    s.study = job->study;
+    s.bf16 = job->compute == KVR_COMPUTE_BF16;
+    s.n_groups = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
+                                            : s.planes.n_tok * s.per_token;
+    s.halved = 1.0f / (float)(1 << (g->bits - 1));
+    s.middle = g->asym ? 0 : (float)(1 << (g->bits - 1));
+    s.most = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
+    s.least = -s.middle;
+    s.share = 1.0f / s.most;
+    s.eights = false;
+    s.flip = g->asym ? 0 : 0x01010101u << (g->bits - 1);
+    return s;
+}
+
+/* Whether accesses of n channels are aligned, including at `first` and `width`. */
+static inline bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
+                      const void *codes, const void *meta)
+{
+    const bool groups = g->axis == KVR_AXIS_TOKENS || g->width % n == 0;
+
+    return groups && g->planes.channels % n == 0 && first % n == 0 && width % n == 0 &&
+           kvr_aligned(x, (size_t)n * 4) && kvr_aligned(codes, (size_t)n) &&
+           kvr_aligned(meta, (size_t)n * 2);
+}
+
+static inline struct chain chain_of_one(const struct kvr_grid *g, const struct kvr_stage_job *job)
+{
+    struct chain one = {};
+
+    one.g[0] = shape_of(g, job);
+    one.n = 1;
+    return one;
+}
+
+static inline struct chain chain_of(const struct kvr_grid_chain *c)
+{
+    struct chain chain = {};
+
+    chain.n = c->n;
+    chain.rotate_bf16 = c->rotate_compute == KVR_COMPUTE_BF16;
+    chain.round = c->round;
+    for (int i = 0; i < c->n; i++)
+        chain.g[i] = shape_of(&c->grid[i], &c->job[i]);
+    return chain;
+}
+
+/* Buffers of two grids; the second's are NULL if there is one grid. */
+struct bytes {
+    void *codes[2], *meta[2];
+};
+
+static inline struct bytes bytes_of(const struct kvr_stage_data *const data[2], int n)
+{
+    struct bytes b = {};
+
+    for (int i = 0; i < n; i++) {
+        b.codes[i] = data[i]->codes.p;
+        b.meta[i] = data[i]->meta.p;
+    }
+    return b;
+}
+
+static inline bool all_by(int n, const struct chain *c, int64_t first, int64_t width, const void *x,
+                          const struct bytes *b)
+{
+    bool all = true;
+
+    for (int i = 0; i < c->n; i++)
+        all = all && by(n, &c->g[i], first, width, x, b->codes[i], b->meta[i]);
+    return all;
+}
+
+/* Whether the specialized PLAIN kernels apply. */
+static inline bool plain(const struct chain *c)
+{
+    bool all = !c->rotate_bf16;
+
+    for (int i = 0; i < c->n; i++)
+        all = all && !c->g[i].study && !c->g[i].bf16;
+    return all;
+}
+
+#endif
