@@ -155,7 +155,6 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
 /* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
  * maximum m, `sum` the denominator l, `out` its columns of the O accumulator. */
 struct byte_state {
-
     float top[2], sum[2];
     float out[D / 2];
 };
@@ -424,6 +423,41 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
+/* What a consumer group reads in shared memory: operands and scales of its queries, of the first stage of K
+ * and of V. */
+struct byte_operands {
+    kvr_operand ones, queries, keys, values;
+    kvr_shared<const float> key_steps, value_steps;
+};
+
+static __device__ __forceinline__ struct byte_operands operands_of(kvr_shared<uint8_t> shared,
+                                                                   kvr_shared<uint8_t> queries)
+{
+    return { kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_ONES), 0, 0),
+             kvr_operand_at(kvr_as<const kvr_bf16>(queries), 0, OCTET),
+             kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET),
+             kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), 0, OCTET),
+             kvr_as<float>(shared + AT_KEY_STEPS),
+             kvr_as<float>(shared + AT_VALUE_STEPS) };
+}
+
+/* P V of the last tile, which has no following softmax to overlap with. */
+static __device__ __forceinline__ void
+finish_values(const struct byte_operands &in, const struct byte_barriers &b, int last, int lane,
+              byte_weights &weights, kvr_whole_sums &o, const struct byte_weight_scale &of,
+              struct byte_state &state)
+{
+    const int stage = last % STAGES;
+
+    kvr_barrier_wait(b.full_v + stage, (unsigned)(last / STAGES) % 2);
+    kvr_wgmma_fence(o, weights);
+    issue_values(o, weights, kvr_operand_from(in.values, stage * TILE_BYTES));
+    kvr_wgmma_wait<0>(o, weights);
+#pragma unroll
+    for (int i = 0; i < D / 8; i++)
+        accumulate_values(o, in.value_steps + stage * (VALUE_STEPS / 4), lane, of, i, state);
+}
+
 /* Main loop of consumer group 0 or 1. */
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struct part &p,
@@ -436,12 +470,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     const kvr_shared<uint8_t> mine = shared + (AT_QUERIES + group * (ROWS * 128));
     const kvr_shared<float> of_queries =
         kvr_as<float>(shared + AT_QUERY_STEPS) + group * (2 * ROWS);
-    const kvr_operand ones = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_ONES), 0, 0);
-    const kvr_operand queries = kvr_operand_at(kvr_as<const kvr_bf16>(mine), 0, OCTET);
-    const kvr_operand keys = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET);
-    const kvr_operand values = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), 0, OCTET);
-    const kvr_shared<const float> key_steps = kvr_as<float>(shared + AT_KEY_STEPS);
-    const kvr_shared<const float> value_steps = kvr_as<float>(shared + AT_VALUE_STEPS);
+    const struct byte_operands in = operands_of(shared, mine);
     byte_weights weights;
     struct byte_state state;
     struct byte_weight_scale of = {};
@@ -461,11 +490,11 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
-    issue_scores(s, ones, queries, keys);
+    issue_scores(s, in.ones, in.queries, in.keys);
     kvr_wgmma_wait<0>(s);
-    scale_scores(s, key_steps, lane, l.log_m[at.span], mine_of, state, row, &odd, b.empty_k);
+    scale_scores(s, in.key_steps, lane, l.log_m[at.span], mine_of, state, row, &odd, b.empty_k);
     rescale_output(state, row);
-    quantize_weights<false>(s, row, weights, sum, o, value_steps, lane, of, state);
+    quantize_weights<false>(s, row, weights, sum, o, in.value_steps, lane, of, state);
     count_weights(sum, row, odd, state, of);
 #pragma unroll 1
     for (int tile = 1; tile < p.n; tile++) {
@@ -477,28 +506,20 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_barrier_wait(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         kvr_named_sync(PING_PONG + group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_fence(s, o, weights);
-        issue_scores(s, ones, queries, kvr_operand_from(keys, stage * TILE_BYTES));
-        issue_values(o, weights, kvr_operand_from(values, before * TILE_BYTES));
+        issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
+        issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
         if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);
-        scale_scores(s, key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of, state,
-                     row, &odd, b.empty_k + stage);
-        quantize_weights<true>(s, row, weights, sum, o, value_steps + before * (VALUE_STEPS / 4),
+        scale_scores(s, in.key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of,
+                     state, row, &odd, b.empty_k + stage);
+        quantize_weights<true>(s, row, weights, sum, o, in.value_steps + before * (VALUE_STEPS / 4),
                                lane, of, state);
         release(lane, b.empty_v + before);
         rescale_output(state, row);
         count_weights(sum, row, odd, state, of);
     }
-    const int last = (p.n - 1) % STAGES;
-
-    kvr_barrier_wait(b.full_v + last, (unsigned)((p.n - 1) / STAGES) % 2);
-    kvr_wgmma_fence(o, weights);
-    issue_values(o, weights, kvr_operand_from(values, last * TILE_BYTES));
-    kvr_wgmma_wait<0>(o, weights);
-#pragma unroll
-    for (int i = 0; i < D / 8; i++)
-        accumulate_values(o, value_steps + last * (VALUE_STEPS / 4), lane, of, i, state);
+    finish_values(in, b, p.n - 1, lane, weights, o, of, state);
     store_state(rows, first, lane, mine_of, state);
 }
 

@@ -114,6 +114,95 @@ struct terms {
     int by_scales;
 };
 
+/* Online-softmax state of a warp's queries: lane l holds channels l, l + 32, .. of each output row; m, l
+ * and the row's bias are the same in all lanes. */
+template <int J> struct piece_state {
+    float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
+};
+
+/* Loads the state of queries from `first` on. */
+template <int J>
+static __device__ __forceinline__ void
+load_piece(const struct kvr_attend_shape &a, int64_t first, int h, int lane, bool by_row,
+           kvr_global<const float> row_bias, kvr_global<float> mx, kvr_global<float> sum,
+           kvr_global<float> acc, struct piece_state<J> &o)
+{
+    const int d = a.head_dim;
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t row = (first + r) * a.n_heads + h;
+        const bool there = first + r < a.n_query;
+
+        o.top[r] = there ? (float)mx[row] : 0.0f;
+        o.total[r] = there ? (float)sum[row] : 0.0f;
+        o.bias[r] = there && by_row ? (float)row_bias[row] : 0.0f;
+#pragma unroll
+        for (int j = 0; j < J; j++)
+            o.out[r][j] = there && lane + 32 * j < d ? (float)acc[row * d + lane + 32 * j] : 0.0f;
+    }
+}
+
+template <int J>
+static __device__ __forceinline__ void store_piece(const struct kvr_attend_shape &a, int64_t first,
+                                                   int h, int lane, const struct piece_state<J> &o,
+                                                   kvr_global<float> mx, kvr_global<float> sum,
+                                                   kvr_global<float> acc)
+{
+    const int d = a.head_dim;
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t row = (first + r) * a.n_heads + h;
+
+        if (first + r >= a.n_query)
+            continue;
+        if (!lane) {
+            mx[row] = o.top[r];
+            sum[row] = o.total[r];
+        }
+#pragma unroll
+        for (int j = 0; j < J; j++)
+            if (lane + 32 * j < d)
+                acc[row * d + lane + 32 * j] = o.out[r][j];
+    }
+}
+
+/* Online softmax and P V of a tile of m values: p holds the scores of the lane's key. */
+template <int J>
+static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m, int lane,
+                                                  float (&p)[ROWS], struct piece_state<J> &o)
+{
+    enum { W = 32 * J };
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const float s = lane < m ? p[r] : -INFINITY, old = o.top[r];
+
+        o.top[r] = warp_max(s, old);
+        p[r] = expf(s - o.top[r]);
+        /* Rescale at a new maximum; NaN propagates. */
+        const float rescale = o.top[r] == old ? 1.0f : expf(old - o.top[r]);
+
+        o.total[r] *= rescale;
+#pragma unroll
+        for (int j = 0; j < J; j++)
+            o.out[r][j] *= rescale;
+        o.total[r] += warp_sum(p[r]);
+    }
+#pragma unroll 2
+    for (int t = 0; t < m; t++) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float weight = __shfl_sync(~0u, p[r], t);
+
+#pragma unroll
+            for (int j = 0; j < J; j++)
+                o.out[r][j] = fmaf(weight, tile[t * (W + 1) + lane + 32 * j], o.out[r][j]);
+        }
+    }
+}
+
 /* D <= 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
@@ -129,25 +218,14 @@ static __global__ void __launch_bounds__(THREADS, 4)
     const int64_t first = blockIdx.x / (unsigned)a.n_heads * QUERIES + warp * ROWS;
     const kvr_shared<float> queries = shared + warp * ROWS * W, tile = shared + QUERIES * W;
     const int64_t n = terms.n;
-    float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
+    struct piece_state<J> o;
 
     for (int r = 0; r < ROWS; r++)
         for (int c = lane; c < d; c += 32)
             queries[r * W + c] = first + r < a.n_query
                                      ? q[((first + r) * a.n_heads + h) * d + c] * terms.scale
                                      : 0.0f;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const int64_t row = (first + r) * a.n_heads + h;
-        const bool there = first + r < a.n_query;
-
-        top[r] = there ? (float)mx[row] : 0.0f;
-        total[r] = there ? (float)sum[row] : 0.0f;
-        bias[r] = there && terms.by_row ? (float)row_bias[row] : 0.0f;
-#pragma unroll
-        for (int j = 0; j < J; j++)
-            out[r][j] = there && lane + 32 * j < d ? (float)acc[row * d + lane + 32 * j] : 0.0f;
-    }
+    load_piece<J>(a, first, h, lane, terms.by_row, row_bias, mx, sum, acc, o);
     for (int64_t t0 = 0; t0 < n; t0 += TILE) {
         const int m = n - t0 < TILE ? (int)(n - t0) : TILE;
         float p[ROWS];
@@ -167,7 +245,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
         }
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            p[r] -= bias[r];
+            p[r] -= o.bias[r];
         __syncthreads(); /* keys have been read */
         if (terms.by_scales != KVR_BY_SCALES_NO) {
             load_tile<W>(a, s2, t0, m, h, tile);
@@ -177,48 +255,9 @@ static __global__ void __launch_bounds__(THREADS, 4)
         }
         load_tile<W>(a, v, t0, m, h, tile);
         __syncthreads();
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const float s = lane < m ? p[r] : -INFINITY, old = top[r];
-
-            top[r] = warp_max(s, old);
-            p[r] = expf(s - top[r]);
-            /* Rescale at a new maximum; NaN propagates. */
-            const float rescale = top[r] == old ? 1.0f : expf(old - top[r]);
-
-            total[r] *= rescale;
-#pragma unroll
-            for (int j = 0; j < J; j++)
-                out[r][j] *= rescale;
-            total[r] += warp_sum(p[r]);
-        }
-#pragma unroll 2
-        for (int t = 0; t < m; t++) {
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                const float weight = __shfl_sync(~0u, p[r], t);
-
-#pragma unroll
-                for (int j = 0; j < J; j++)
-                    out[r][j] = fmaf(weight, tile[t * (W + 1) + lane + 32 * j], out[r][j]);
-            }
-        }
+        add_values<J>(tile, m, lane, p, o);
     }
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const int64_t row = (first + r) * a.n_heads + h;
-
-        if (first + r >= a.n_query)
-            continue;
-        if (!lane) {
-            mx[row] = top[r];
-            sum[row] = total[r];
-        }
-#pragma unroll
-        for (int j = 0; j < J; j++)
-            if (lane + 32 * j < d)
-                acc[row * d + lane + 32 * j] = out[r][j];
-    }
+    store_piece<J>(a, first, h, lane, o, mx, sum, acc);
 }
 
 /* One token per CTA. */

@@ -39,6 +39,70 @@ static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int sp
  * current span, current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
+/* Span of the CTA's first tile, and that tile's first token. */
+struct rows_position {
+    int span, tile;
+};
+
+static __device__ __forceinline__ struct rows_position position_of(const struct rows_list &l,
+                                                                   int tile)
+{
+    struct rows_position at = { 0, 0 };
+
+    for (;; at.span++) {
+        const int of = tiles_of(l, at.span);
+
+        if (tile < of)
+            break;
+        tile -= of;
+    }
+    at.tile = (l.t0[at.span] / TILE + tile) * TILE;
+    return at;
+}
+
+/* Loads Q, normalized if the launch normalizes. */
+template <int W>
+static __device__ __forceinline__ void
+load_any(const struct kvr_attend_shape &a, const struct part &p, const struct kvr_attend_io &io,
+         kvr_shared<kvr_bf16> queries)
+{
+    if (io.norm.inverses)
+        load_normed<W, QUERIES, MMA_THREADS>(
+            a, io.norm, io.q16, kvr_thread(), p.query, p.h, [&](int r, unsigned x) {
+                kvr_as<unsigned>(queries + r * (W + 8) + kvr_thread() % (W / 2) * 2)[0] = x;
+            });
+    else
+        load_queries<W>(a, p.query, p.h, io, queries);
+}
+
+/* Main-loop step over BF16 rows: waits for the tile, prefetches the next one before `stop`, attends. */
+template <int W>
+static __device__ __forceinline__ void
+attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
+                 kvr_shared<uint8_t> shared, kvr_shared<int> where, int tile, int stop,
+                 kvr_shared<float> rows, struct accumulator<W> &o)
+{
+    enum { SIZE = TILE * (W + 8) };
+    const kvr_shared<kvr_bf16> both = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
+    const int odd = (int)((unsigned)tile / TILE % 2), self = kvr_thread();
+    const kvr_shared<kvr_bf16> here = both + odd * 2 * SIZE;
+    const kvr_shared<kvr_bf16> there = both + (odd ^ 1) * 2 * SIZE;
+    const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
+
+    kvr_copy_wait<0>();
+    __syncthreads(); /* this tile is full, the previous one empty */
+    const int at = where[SPAN], h = where[HEAD];
+    const struct tile_bounds bounds = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
+
+    if (tile + TILE < stop) {
+        fetch_rows<W>(l.k[at], l.v[at], bounds, tile + TILE, there);
+        kvr_copy_commit();
+    }
+    if (where[QUERY] + self / 32 * ROWS < a.n_query)
+        attend_keys<W, TILE, false>(l.scale, TAYLOR_NO, bounds, self, tile, queries, queries, here,
+                                    queries, here + SIZE, rows, o);
+}
+
 /* BF16 rows, D <= W, in a 2-stage cp.async pipeline; the load of a span's first tile is not hidden. */
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
@@ -52,31 +116,15 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     enum { SIZE = TILE * (W + 8) };
     const struct part p = part_of(a, l.cut);
     struct accumulator<W> o;
-    int span = 0, tile = p.first, n = p.n;
+    const struct rows_position begin = position_of(l, p.first);
+    int span = begin.span, tile = begin.tile, n = p.n;
 
-    for (;; span++) { /* the span of the first tile, and that tile's first token */
-        const int of = tiles_of(l, span);
-
-        if (tile < of)
-            break;
-        tile -= of;
-    }
-    tile = (l.t0[span] / TILE + tile) * TILE;
     if (!threadIdx.x) {
         where[HEAD] = p.h;
         where[QUERY] = p.query;
         where[SLOT] = p.slot;
     }
-    if (io.norm.inverses) {
-        const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
-
-        load_normed<W, QUERIES, MMA_THREADS>(
-            a, io.norm, io.q16, kvr_thread(), p.query, p.h, [&](int r, unsigned x) {
-                kvr_as<unsigned>(queries + r * (W + 8) + kvr_thread() % (W / 2) * 2)[0] = x;
-            });
-    } else {
-        load_queries<W>(a, p.query, p.h, io, kvr_as<kvr_bf16>(shared));
-    }
+    load_any<W>(a, p, io, kvr_as<kvr_bf16>(shared));
     clear_rest<W>(a.head_dim, 4 * TILE, kvr_as<kvr_bf16>(shared + l.at_tiles));
     load_state<W>(rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts), a.head_dim,
                   p.slot < 0 && !io.begins, l.log_m[span], l.biased, row_bias, kvr_thread(), rows,
@@ -100,24 +148,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         kvr_copy_commit();
 #pragma unroll 1
         do {
-            const kvr_shared<kvr_bf16> both = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
-            const int odd = (int)((unsigned)tile / TILE % 2), self = kvr_thread();
-            const kvr_shared<kvr_bf16> here = both + odd * 2 * SIZE;
-            const kvr_shared<kvr_bf16> there = both + (odd ^ 1) * 2 * SIZE;
-            const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
-
-            kvr_copy_wait<0>();
-            __syncthreads(); /* this tile is full, the previous one empty */
-            const int at = where[SPAN], h = where[HEAD];
-            const struct tile_bounds bounds = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
-
-            if (tile + TILE < stop) {
-                fetch_rows<W>(l.k[at], l.v[at], bounds, tile + TILE, there);
-                kvr_copy_commit();
-            }
-            if (where[QUERY] + self / 32 * ROWS < a.n_query)
-                attend_keys<W, TILE, false>(l.scale, TAYLOR_NO, bounds, self, tile, queries,
-                                            queries, here, queries, here + SIZE, rows, o);
+            attend_rows_tile<W>(a, l, shared, where, tile, stop, rows, o);
             tile += TILE;
         } while (tile < stop);
         n = where[LEFT];
@@ -158,6 +189,104 @@ rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct k
              st.acc };
 }
 
+template <int FORM> struct coded_form {
+    enum { W = FORM & ~FORMS, SIZE = TILE * (W + 8) };
+    static constexpr bool corrected = FORM & WITH_TAYLOR, of_tokens_k = FORM & OVER_TOKENS_K;
+    static constexpr int how = (FORM & ALL_PACKED ? HOW_PACKED : 0) |
+                               (FORM & WITH_CHAINS ? HOW_CHAINS : 0) |
+                               (FORM & WITH_ROWS ? HOW_ROWS : 0);
+    static constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
+    static constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
+    /* Corrections are rare: K and V share instructions where possible, to reduce code size. */
+    static constexpr bool alike = corrected && how_k == how_v;
+};
+
+/* The tile's arrays in shared memory. */
+struct coded_tile {
+    kvr_shared<uint8_t> here;
+    kvr_shared<kvr_bf16> keys, values, scales, norms;
+};
+
+/* cp.async of the codes of a tile of K and V into their stages. */
+template <int FORM>
+static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
+                                                   const struct tile_bounds &bounds, int tile,
+                                                   kvr_shared<uint8_t> here)
+{
+    typedef coded_form<FORM> of;
+
+    if constexpr (of::alike) {
+#pragma unroll 1
+        for (int i = K; i <= V; i++)
+            fetch_grids<of::W, of::how_k>(j.of[i], bounds, tile, here + j.at_stage[i]);
+    } else {
+        fetch_grids<of::W, of::how_k>(j.of[K], bounds, tile, here + j.at_stage[K]);
+        fetch_grids<of::W, of::how_v>(j.of[V], bounds, tile, here + j.at_stage[V]);
+    }
+    kvr_copy_commit();
+}
+
+/* Dequantizes a tile of K and V once its codes have arrived, with its squared scales and its outliers, whose
+ * positions per thread are in `next`. */
+template <int FORM>
+static __device__ __forceinline__ void
+decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
+            const struct coded_tile &to, kvr_shared<int> next)
+{
+    typedef coded_form<FORM> of;
+    enum { W = of::W, SIZE = of::SIZE };
+    const kvr_shared<uint8_t> here = to.here;
+    const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
+
+    kvr_copy_wait<0>();
+    __syncthreads(); /* the codes are full, the previous tile empty */
+    if constexpr (of::alike) {
+#pragma unroll 1
+        for (int i = K; i <= V; i++)
+            decode<W, of::how_k>(j.of[i], bounds, tile, here + j.at_stage[i], to.keys + i * SIZE);
+    } else {
+        decode<W, of::how_k>(j.of[K], bounds, tile, stage_k, to.keys);
+        decode<W, of::how_v>(j.of[V], bounds, tile, stage_v, to.values);
+    }
+    if (of::corrected && j.taylor)
+        load_scales<W, of::of_tokens_k>(j, bounds, tile, stage_k, to.scales);
+    if (!(of::how & HOW_PACKED) && (j.of[K].n_exact || j.of[V].n_exact)) {
+        const int self = kvr_thread();
+
+        __syncthreads();
+        if (of::corrected && j.taylor)
+            put<true>(j.of[K], bounds, tile, next[self], to.scales, W + 8);
+#pragma unroll 1
+        for (int i = K, at = self; i <= V; i++, at += MMA_THREADS)
+            next[at] = put<false>(j.of[i], bounds, tile, next[at], to.keys + i * SIZE, W + 8);
+    }
+    __syncthreads();
+}
+
+/* Attends to a dequantized tile, whole or in halves. */
+template <int FORM>
+static __device__ __forceinline__ void
+attend_coded_tile(const struct span_job &j, const struct tile_bounds &bounds, int self, int tile,
+                  kvr_shared<const kvr_bf16> queries, const struct coded_tile &in,
+                  kvr_shared<float> rows, struct accumulator<coded_form<FORM>::W> &o)
+{
+    typedef coded_form<FORM> of;
+    enum { W = of::W, HALF = TILE / 2 };
+    const int scale_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
+
+    if (whole_tile(tile)) {
+        attend_keys<W, TILE, of::corrected>(j.scale, j.taylor, bounds, self, tile, queries,
+                                            in.norms, in.keys, in.scales, in.values, rows, o);
+        return;
+    }
+#pragma unroll 1
+    for (int at = 0; at < TILE; at += HALF)
+        attend_keys<W, HALF, of::corrected>(
+            j.scale, j.taylor, bounds, self, tile + at, queries, in.norms, in.keys + at * (W + 8),
+            j.taylor == TAYLOR_OCTETS ? in.scales : in.scales + at * scale_row,
+            in.values + at * (W + 8), rows, o);
+}
+
 template <int FORM>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_coded(struct kvr_attend_shape a, const __grid_constant__ struct span_job j,
@@ -167,30 +296,23 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
     KVR_SHARED(int, next, 2 * MMA_THREADS); /* each thread's position in the outliers of K, V */
-    enum { W = FORM & ~FORMS, HALF = TILE / 2, SIZE = TILE * (W + 8) };
-    constexpr bool corrected = FORM & WITH_TAYLOR, of_tokens_k = FORM & OVER_TOKENS_K;
-    constexpr int how = (FORM & ALL_PACKED ? HOW_PACKED : 0) |
-                        (FORM & WITH_CHAINS ? HOW_CHAINS : 0) | (FORM & WITH_ROWS ? HOW_ROWS : 0);
-    constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
-    constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
-    /* Corrections are rare: K and V share instructions where possible, to reduce code size. */
-    constexpr bool alike = corrected && how_k == how_v;
+    typedef coded_form<FORM> of;
+    enum { W = of::W };
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_bounds first = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const int begin = j.t0 / TILE * TILE;
-    const int scale_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
     struct accumulator<W> o;
 
     load_queries<W>(a, block, h, io, queries);
     clear_rest<W>(a.head_dim, 2 * TILE, kvr_as<kvr_bf16>(shared + j.at_tiles));
-    if (corrected && j.taylor == TAYLOR_GROUPS)
+    if (of::corrected && j.taylor == TAYLOR_GROUPS)
         load_norms(a, block, h, group_of(j.of[K], a.head_dim), io,
                    kvr_as<kvr_bf16>(shared + j.at_norms));
-    else if (corrected && j.taylor)
+    else if (of::corrected && j.taylor)
         clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE,
                       kvr_as<kvr_bf16>(shared + j.at_scales));
-    if (!(how & HOW_PACKED)) {
+    if (!(of::how & HOW_PACKED)) {
         next[threadIdx.x] = first_exact(j.of[K], first);
         next[MMA_THREADS + threadIdx.x] = first_exact(j.of[V], first);
     }
@@ -201,64 +323,21 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
         const struct tile_bounds bounds = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
         const kvr_shared<uint8_t> here = shared + kvr_zero();
-        const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
-        const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles), values = keys + SIZE;
-        const kvr_shared<kvr_bf16> scales = kvr_as<kvr_bf16>(here + j.at_scales);
-        const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(here + j.at_norms);
+        const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles);
+        const struct coded_tile at = { here, keys, keys + of::SIZE,
+                                       kvr_as<kvr_bf16>(here + j.at_scales),
+                                       kvr_as<kvr_bf16>(here + j.at_norms) };
 
-        if (tile >= begin) {
-            kvr_copy_wait<0>();
-            __syncthreads(); /* the codes are full, the previous tile empty */
-            if constexpr (alike) {
-#pragma unroll 1
-                for (int i = K; i <= V; i++)
-                    decode<W, how_k>(j.of[i], bounds, tile, here + j.at_stage[i], keys + i * SIZE);
-            } else {
-                decode<W, how_k>(j.of[K], bounds, tile, stage_k, keys);
-                decode<W, how_v>(j.of[V], bounds, tile, stage_v, values);
-            }
-            if (corrected && j.taylor)
-                load_scales<W, of_tokens_k>(j, bounds, tile, stage_k, scales);
-            if (!(how & HOW_PACKED) && (j.of[K].n_exact || j.of[V].n_exact)) {
-                const int self = kvr_thread();
-
-                __syncthreads();
-                if (corrected && j.taylor)
-                    put<true>(j.of[K], bounds, tile, next[self], scales, W + 8);
-#pragma unroll 1
-                for (int i = K, at = self; i <= V; i++, at += MMA_THREADS)
-                    next[at] = put<false>(j.of[i], bounds, tile, next[at], keys + i * SIZE, W + 8);
-            }
-            __syncthreads();
-        }
-        if (tile + TILE < j.end) {
-            if constexpr (alike) {
-#pragma unroll 1
-                for (int i = K; i <= V; i++)
-                    fetch_grids<W, how_k>(j.of[i], bounds, tile + TILE, here + j.at_stage[i]);
-            } else {
-                fetch_grids<W, how_k>(j.of[K], bounds, tile + TILE, stage_k);
-                fetch_grids<W, how_v>(j.of[V], bounds, tile + TILE, stage_v);
-            }
-            kvr_copy_commit();
-        }
+        if (tile >= begin)
+            decode_tile<FORM>(j, bounds, tile, at, next);
+        if (tile + TILE < j.end)
+            fetch_codes<FORM>(j, bounds, tile + TILE, here);
         if (tile < begin)
             continue;
         const int self = kvr_thread();
 
-        if (kvr_block_x() * QUERIES + self / 32 * ROWS >= a.n_query)
-            continue;
-        if (whole_tile(tile)) {
-            attend_keys<W, TILE, corrected>(j.scale, j.taylor, bounds, self, tile, queries, norms,
-                                            keys, scales, values, rows, o);
-            continue;
-        }
-#pragma unroll 1
-        for (int at = 0; at < TILE; at += HALF)
-            attend_keys<W, HALF, corrected>(
-                j.scale, j.taylor, bounds, self, tile + at, queries, norms, keys + at * (W + 8),
-                j.taylor == TAYLOR_OCTETS ? scales : scales + at * scale_row, values + at * (W + 8),
-                rows, o);
+        if (kvr_block_x() * QUERIES + self / 32 * ROWS < a.n_query)
+            attend_coded_tile<FORM>(j, bounds, self, tile, queries, at, rows, o);
     }
     store<W>(rows_of_block(a, kvr_block_x() * QUERIES, kvr_block_y(), io.state), a.head_dim, false,
              io, kvr_thread(), rows, o);

@@ -1,14 +1,15 @@
-/* attend_mma_rows.cuh - what one warp of attend_mma.cu does with its ROWS queries: loads them, computes S of a
- * tile by mma.sync, applies the Taylor correction and the online softmax, accumulates P V, stores the result. */
+/* attend_mma_rows.cuh - one warp's ROWS queries in attend_mma.cu: load, S of a tile by mma.sync, Taylor correction,
+ * online softmax, P V, epilogue. */
 #ifndef KVR_CACHE_ATTEND_MMA_ROWS_CUH
 #define KVR_CACHE_ATTEND_MMA_ROWS_CUH
 
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_part.cuh"
+#include "harness/cache/attend_queries.cuh"
 #include "harness/cache/attend_tile.cuh"
 
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
-static_assert((int)QUERIES == (int)PART_QUERIES, "a block has so many queries");
+static_assert((int)QUERIES == (int)PART_QUERIES, "a CTA computes PART_QUERIES queries");
 
 /* Whether S covers a whole coded tile at a time, or half of it. The accumulators of a whole tile and of
  * O just fit into registers; only on sm_90 does dequantization fit as well. The emulator uses the sm_90
@@ -29,7 +30,7 @@ enum taylor_kind {
     TAYLOR_NO,
     TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W] against q^2 */
     TAYLOR_GROUPS,   /* channels share a column: [TILE][16] against sums of q^2 */
-    TAYLOR_ELEMENTS, /* [TILE][W] against q^2: 0 for what is held exactly */
+    TAYLOR_ELEMENTS, /* [TILE][W] against q^2; 0 for outliers */
 };
 enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
 
@@ -53,26 +54,11 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
                                                     int h, const struct kvr_attend_io &io,
                                                     kvr_shared<kvr_bf16> out)
 {
-    const kvr_global<const float> q(io.q);
-    const kvr_global<const kvr_bf16> q16(io.q16);
+    typedef struct kvr_few<unsigned, 2> pairs;
 
-#pragma unroll 1
-    for (int i = kvr_thread(); i < QUERIES * (W / 4); i += MMA_THREADS) {
-        const int r = i / (W / 4), c = i % (W / 4) * 4;
-        const bool there = first + r < a.n_query && c < a.head_dim;
-        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c;
-        uint2 pair = { 0, 0 };
-
-        if (there && io.q16) {
-            pair = kvr_as<const uint2>(q16 + at)[0];
-        } else if (there) {
-            const float4 v = kvr_as<const float4>(q + at)[0];
-
-            pair.x = kvr_bf16_pair(v.x, v.y);
-            pair.y = kvr_bf16_pair(v.z, v.w);
-        }
-        kvr_as<uint2>(out + r * (W + 8) + c)[0] = pair;
-    }
+    load_rounded<W, QUERIES, MMA_THREADS, 4>(
+        a, a.head_dim, io, kvr_thread(), first, h,
+        [&](int r, int c, pairs x) { kvr_as<pairs>(out + r * (W + 8) + c)[0] = x; });
 }
 
 /* Zeroes the columns past head_dim, once per kernel: no later load writes them. */

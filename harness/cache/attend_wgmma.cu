@@ -26,6 +26,7 @@
 #include "harness/cache/attend_wgmma.h"
 
 #include "harness/cache/attend_part.cuh"
+#include "harness/cache/attend_queries.cuh"
 #include "harness/cache/attend_tile.cuh"
 #include "harness/cache/attend_wgmma_list.cuh"
 #include "harness/cache/attend_wgmma_producer.cuh"
@@ -42,32 +43,27 @@ static __device__ __forceinline__ int query_at(int r, int c)
     return c / KVR_TILE_COLUMNS * Q_PANEL + r * 128 + (c / 8 % 8 ^ r % 8) * 16 + c % 8 * 2;
 }
 
-/* Loads the group's Q tile as BF16; rows past the last query are zero. */
-template <int D>
+/* Loads the group's Q tile as BF16, normalized if the launch normalizes; rows past the last query are zero. */
+template <int FORM>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
                                                     kvr_shared<uint8_t> to)
 {
-    const kvr_global<const float> q(io.q);
-    const kvr_global<const kvr_bf16> q16(io.q16);
+    typedef struct kvr_few<unsigned, 4> pairs;
+    constexpr int D = form<FORM>::D;
+    const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
-#pragma unroll 1
-    for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < ROWS * (D / 8); i += KVR_WARP_GROUP) {
-        const int r = i / (D / 8), c = i % (D / 8) * 8;
-        const int64_t at = ((int64_t)(first + r) * a.n_heads + h) * D + c;
-        uint4 x = { 0, 0, 0, 0 };
-
-        if (first + r < a.n_query && io.q16) {
-            x = kvr_as<const uint4>(q16 + at)[0];
-        } else if (first + r < a.n_query) {
-            const float4 low = kvr_as<const float4>(q + at)[0];
-            const float4 high = kvr_as<const float4>(q + at)[1];
-
-            x = { kvr_bf16_pair(low.x, low.y), kvr_bf16_pair(low.z, low.w),
-                  kvr_bf16_pair(high.x, high.y), kvr_bf16_pair(high.z, high.w) };
+    if constexpr (!form<FORM>::CODED) /* the coded forms have no room for more instructions */
+        if (io.norm.inverses) {
+            load_normed<D, ROWS, KVR_WARP_GROUP>(
+                a, io.norm, io.q16, self, first, h, [&](int r, unsigned x) {
+                    kvr_as<unsigned>(to + query_at(r, (int)threadIdx.x % (D / 2) * 2))[0] = x;
+                });
+            return;
         }
-        kvr_as<uint4>(to + query_at(r, c))[0] = x;
-    }
+    load_rounded<D, ROWS, KVR_WARP_GROUP, 8>(a, D, io, self, first, h, [&](int r, int c, pairs x) {
+        kvr_as<pairs>(to + query_at(r, c))[0] = x;
+    });
 }
 
 /* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
@@ -154,6 +150,17 @@ static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, 
         }
         state.sum[r] = fmaf(state.sum[r], rescale[r], sum);
     }
+}
+
+/* Softmax of a tile's scores, masked past the end of their span. */
+template <int D>
+static __device__ __forceinline__ void
+softmax_of_tile(kvr_sums &s, const struct span_list &l, const struct tile_position &at, int lane,
+                struct softmax_state<D> &state, float *rescale)
+{
+    if (at.t + KEYS > l.n[at.span])
+        mask_scores(s, lane, l.n[at.span] - at.t);
+    online_softmax<D>(s, l.scale, l.log_m[at.span], state, rescale);
 }
 
 template <int D>
@@ -301,6 +308,39 @@ template <int FORM> static __device__ __forceinline__ void end()
     }
 }
 
+/* Prologue of a consumer group: its queries, its softmax state, the ping-pong order. */
+template <int FORM>
+static __device__ __forceinline__ void
+begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
+            const struct kvr_attend_io &io, const struct rows_at &rows, int first, int lane,
+            kvr_shared<uint8_t> queries, struct softmax_state<form<FORM>::D> &state)
+{
+    constexpr int D = form<FORM>::D;
+
+    load_queries<FORM>(a, p.query + group * ROWS, p.h, io, queries);
+    kvr_fence_async(); /* made visible to the group by the named barrier below */
+    clear_state<D>(state);
+    if (p.slot < 0 && !io.begins)
+        load_state<D>(rows, first, lane, state);
+    kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
+    if (group == CONSUMERS - 1) /* let group 0 issue first */
+        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
+}
+
+/* O += P V of the last tile, which has no following softmax to overlap with. */
+template <int FORM>
+static __device__ __forceinline__ void
+finish_values(kvr_shared<uint64_t> full_v, kvr_operand values, int last,
+              struct kvr_registers<float, form<FORM>::D / 2> &out,
+              struct kvr_registers<unsigned, KEYS / 4> &weights)
+{
+    await<FORM>(full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
+    kvr_wgmma_fence(out, weights);
+    issue_values<form<FORM>::D>(out, weights,
+                                kvr_operand_from(values, last % STAGES * form<FORM>::TILE_BYTES));
+    kvr_wgmma_wait<0>(out, weights);
+}
+
 /* Main loop of consumer group 0 or 1. of_keys and of_values: ranks of the CTAs that produce K and V. */
 template <int FORM>
 static __device__ __forceinline__ void
@@ -324,37 +364,15 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     kvr_sums s;
     float rescale[2];
     struct tile_position at = position_of(l, p.first);
-
     const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, io, parts);
 
-    bool loaded = false;
-
-    if constexpr (!of::CODED) /* the coded forms have no room for more instructions */
-        if (io.norm.inverses) {
-            load_normed<D, ROWS, KVR_WARP_GROUP>(
-                a, io.norm, io.q16, (int)threadIdx.x % KVR_WARP_GROUP, p.query + group * ROWS, p.h,
-                [&](int r, unsigned x) {
-                    kvr_as<unsigned>(mine + query_at(r, (int)threadIdx.x % (D / 2) * 2))[0] = x;
-                });
-            loaded = true;
-        }
-    if (!loaded)
-        load_queries<D>(a, p.query + group * ROWS, p.h, io, mine);
-    kvr_fence_async(); /* made visible to the group by the named barrier below */
-    clear_state<D>(state);
-    if (p.slot < 0 && !io.begins)
-        load_state<D>(rows, first, lane, state);
-    kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
-    if (group == CONSUMERS - 1) /* let group 0 issue first */
-        kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
+    begin_group<FORM>(a, p, group, io, rows, first, lane, mine, state);
     await<FORM>(b.full_k, 0);
     kvr_wgmma_fence(s);
     issue_scores<D>(s, queries, keys);
     kvr_wgmma_wait<0>(s);
     release<FORM>(lane, b.empty_k, of_keys);
-    if (at.t + KEYS > l.n[at.span])
-        mask_scores(s, lane, l.n[at.span] - at.t);
-    online_softmax<D>(s, l.scale, l.log_m[at.span], state, rescale);
+    softmax_of_tile<D>(s, l, at, lane, state, rescale);
     rescale_output<D>(state, rescale);
     round_weights(s, weights);
 #pragma unroll 1
@@ -372,9 +390,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
-        if (at.t + KEYS > l.n[at.span])
-            mask_scores(s, lane, l.n[at.span] - at.t);
-        online_softmax<D>(s, l.scale, l.log_m[at.span], state, rescale);
+        softmax_of_tile<D>(s, l, at, lane, state, rescale);
         /* Never true: l >= 0. The compiler does not know that, so it cannot hoist the wait for P V
          * above the softmax, and the two overlap. */
         if (state.sum[0] + state.sum[1] < 0)
@@ -384,12 +400,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         rescale_output<D>(state, rescale);
         round_weights(s, weights);
     }
-    const int last = p.n - 1;
-
-    await<FORM>(b.full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
-    kvr_wgmma_fence(state.out, weights);
-    issue_values<D>(state.out, weights, kvr_operand_from(values, last % STAGES * TILE_BYTES));
-    kvr_wgmma_wait<0>(state.out, weights);
+    finish_values<FORM>(b.full_v, values, p.n - 1, state.out, weights);
     store<D>(rows, io, p.slot < 0 && (io.out || io.out16), first, lane, state);
     end<FORM>();
 }

@@ -7,7 +7,7 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/vector.cuh"
 
-/* Sizes are compared as integers: NaN is above infinity, which is above every number. */
+/* |x| as an integer: the order of integers is that of floats, with NaN above infinity. */
 static __device__ __forceinline__ unsigned size_of(float x)
 {
     return __float_as_uint(x) & 0x7fffffffu;
@@ -18,7 +18,7 @@ static __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* What takes numbers up to `most` to codes; 0 where all of them are as good as 0. */
+/* 127 / most, the factor from numbers to codes; 0 if `most` is below 1e-30 or not finite. */
 static __device__ __forceinline__ float inverse_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -26,7 +26,7 @@ static __device__ __forceinline__ float inverse_of(unsigned most)
     return x >= 1e-30f && x < INFINITY ? 127.0f / x : 0.0f;
 }
 
-/* NaN where one of the numbers is none, or infinite. */
+/* The scale, most / 127; NaN if a number is NaN or infinite. */
 static __device__ __forceinline__ float step_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -34,7 +34,7 @@ static __device__ __forceinline__ float step_of(unsigned most)
     return x < INFINITY ? x / 127.0f : NAN;
 }
 
-/* To the nearest, ties to even, in the lowest byte: adding 1.5 * 2^23 rounds to an integer. */
+/* The code, in the lowest byte. Adding 1.5 * 2^23 rounds to the nearest integer, ties to even. */
 static __device__ __forceinline__ unsigned code_of(float x, float by)
 {
     return __float_as_uint(x * by + 12582912.0f);

@@ -4,9 +4,9 @@
 #include "harness/cache/byte_code.cuh"
 
 enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* floats of a row of steps */ };
-static_assert(TILE == 128 && D == 128, "a thread for each token, or each channel, of a tile");
+static_assert(TILE == 128 && D == 128, "one thread per token, or per channel, of a tile");
 
-/* As attend_int8.c finds it. A block has a head, a thread a channel. */
+/* mu of attend_int8.c. One CTA per head, one thread per channel. */
 static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> rows,
                                  kvr_global<float> mu)
 {
@@ -18,7 +18,22 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* Tokens of a tile of a head: a warp has 32 of them, a lane 4 channels of each. */
+/* Quantizes one token, of which each lane holds four channels. Returns the largest size of a channel. */
+static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
+{
+    unsigned most =
+        larger_of(larger_of(size_of(x.x), size_of(x.y)), larger_of(size_of(x.z), size_of(x.w)));
+
+    for (int b = 1; b < 32; b *= 2)
+        most = larger_of(most, __shfl_xor_sync(~0u, most, b));
+    const float by = inverse_of(most);
+
+    kvr_as<unsigned>(codes)[0] =
+        four_codes(code_of(x.x, by), code_of(x.y, by), code_of(x.z, by), code_of(x.w, by));
+    return most;
+}
+
+/* Quantizes a tile of K. One CTA per tile and head: a warp quantizes 32 tokens, a lane four channels of each. */
 static __global__ void __launch_bounds__(TILE)
     byte_keys(int n_heads, int64_t n, kvr_global<const float> rows, kvr_global<const float> mu,
               kvr_global<uint8_t> codes, kvr_global<float> steps)
@@ -39,20 +54,13 @@ static __global__ void __launch_bounds__(TILE)
         if (tile * TILE + t < n)
             x = kvr_as<const float4>(rows + (row * D + 4 * lane))[0];
         x = { x.x - m.x, x.y - m.y, x.z - m.z, x.w - m.w };
-        unsigned most =
-            larger_of(larger_of(size_of(x.x), size_of(x.y)), larger_of(size_of(x.z), size_of(x.w)));
+        const unsigned most = quantize_token(x, codes + (row * D + 4 * lane));
 
-        for (int b = 1; b < 32; b *= 2)
-            most = larger_of(most, __shfl_xor_sync(~0u, most, b));
-        const float by = inverse_of(most);
-
-        kvr_as<unsigned>(codes + (row * D + 4 * lane))[0] =
-            four_codes(code_of(x.x, by), code_of(x.y, by), code_of(x.z, by), code_of(x.w, by));
         if (!lane)
             step[t] = step_of(most);
     }
     __syncthreads();
-    /* From here a thread has a token. */
+    /* From here on, one thread per token. */
     const bool there = tile * TILE + self < n;
     const float a = step[self];
     const bool is_number = a < INFINITY;
@@ -68,7 +76,7 @@ static __global__ void __launch_bounds__(TILE)
     }
     __syncthreads();
     most = fmaxf(fmaxf(most_of[0], most_of[1]), fmaxf(most_of[2], most_of[3]));
-    /* `most` is below 2^e; powers of two as floats. */
+    /* `most` is below 2^e. `up` and `down` are 2^e and 2^-e. */
     int e = (int)(__float_as_uint(most) >> 23) - 126;
 
     e = e < -120 ? -120 : e;
@@ -88,7 +96,7 @@ static __global__ void __launch_bounds__(TILE)
                                                             : 0.0f;
 }
 
-/* Channels of a tile of a head: a thread has one. */
+/* Quantizes a tile of V. One CTA per tile and head, one thread per channel. */
 static __global__ void __launch_bounds__(D)
     byte_values(int n_heads, int64_t n, kvr_global<const float> rows, kvr_global<uint8_t> codes,
                 kvr_global<float> steps)
@@ -118,7 +126,7 @@ static __global__ void __launch_bounds__(D)
 
                 code[j] = code_of(t < here ? (float)from[t * line] : 0.0f, by);
             }
-            /* With 128 added to each byte: its highest bit turned. */
+            /* Flipping the top bit of each byte adds 128. */
             four[i] = four_codes(code[0], code[1], code[2], code[3]) ^ 0x80808080u;
         }
         kvr_as<uint4>(to + t0)[0] = uint4{ four[0], four[1], four[2], four[3] };

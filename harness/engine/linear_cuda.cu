@@ -12,7 +12,7 @@ enum { TILE = 64 }; /* a CTA computes TILE x TILE of Y */
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
 enum { LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
-static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches as many quads");
+static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches the same number of quads");
 
 /* Column k of rows [row, row + 4) of x [rows,width]; 0 out of bounds. */
 static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int rows,
@@ -104,7 +104,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
                                              int64_t rows, int width, int64_t first, int k0)
 {
     enum { PIECES = KVR_LINEAR_CUDA_DEPTH / CHUNK };
-    static_assert(TILE * PIECES % BF16_THREADS == 0, "every thread fetches as many pieces");
+    static_assert(TILE * PIECES % BF16_THREADS == 0,
+                  "every thread fetches the same number of pieces");
 
 #pragma unroll
     for (int turn = 0; turn < TILE * PIECES / BF16_THREADS; turn++) {
@@ -160,6 +161,29 @@ static __device__ __forceinline__ float added(struct gating how, kvr_global<cons
     return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
+/* One stage of the main loop: a warp's 32 x 32 sums, from row wm of the A tile and column wn of the B tile. */
+static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_tile,
+                                                      kvr_shared<kvr_bf16> b_tile, int lane, int wm,
+                                                      int wn, float (&sum)[2][4][4])
+{
+#pragma unroll
+    for (int c = 0; c < KVR_LINEAR_CUDA_DEPTH; c += 16) {
+        unsigned a[2][4], b[2][4];
+
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            kvr_matrices(a[i], a_tile + ((wm + 16 * i + lane % 16) * STRIDE + c + lane / 16 * 8));
+            kvr_matrices(b[i], b_tile + ((wn + 16 * i + lane / 16 * 8 + lane % 8) * STRIDE + c +
+                                         lane / 8 % 2 * 8));
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                kvr_mma(sum[i][j], a[i], b[j / 2] + j % 2 * 2);
+    }
+}
+
 /* `columns`: row length of y; columns past n are zero. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
@@ -199,23 +223,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
             fetch(tiles + (at + PART), w, n, k, n0, next * KVR_LINEAR_CUDA_DEPTH);
         }
         kvr_copy_commit();
-#pragma unroll
-        for (int c = 0; c < KVR_LINEAR_CUDA_DEPTH; c += 16) {
-            unsigned a[2][4], b[2][4];
-
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                kvr_matrices(a[i],
-                             a_tile + ((wm + 16 * i + lane % 16) * STRIDE + c + lane / 16 * 8));
-                kvr_matrices(b[i], b_tile + ((wn + 16 * i + lane / 16 * 8 + lane % 8) * STRIDE + c +
-                                             lane / 8 % 2 * 8));
-            }
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    kvr_mma(sum[i][j], a[i], b[j / 2] + j % 2 * 2);
-        }
+        multiply_stage(a_tile, b_tile, lane, wm, wn, sum);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) { /* rows of a thread */

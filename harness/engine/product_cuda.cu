@@ -205,13 +205,30 @@ static __device__ __forceinline__ void leave_squares(const struct layer &l, cons
         kvr_global<float>(l.squares)[entry] = sum;
 }
 
+/* Stores a row's pairs from column n0 on, 8 bytes per lane; the row has `columns` columns. */
+template <bool WHOLE>
+static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const unsigned *pair,
+                                                 int t, bool there, int n0, int columns)
+{
+    const int odd = t % 2;
+    const kvr_global<uint2> to = kvr_as<uint2>(y + 8 * odd + 2 * (t - odd));
+
+#pragma unroll
+    for (int i = 0; i < PAIRS; i += 2) {
+        const uint2 x = beside(pair[i], pair[i + 1], odd);
+
+        if (WHOLE || (there && n0 + 8 * (i + odd) < columns))
+            to[2 * i] = x;
+    }
+}
+
 /* Epilogue of one row and KVR_PRODUCT_BLOCK columns from n0 on, from accumulators 4 i + 2 r and the next,
  * i < PAIRS. WHOLE: the row and all columns exist and there is a bias, so no bounds are checked. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
 {
-    const int t = kvr_thread() % 4, odd = t % 2;
+    const int t = kvr_thread() % 4;
     const int count = l.n - n0 < KVR_PRODUCT_BLOCK ? l.n - n0 : KVR_PRODUCT_BLOCK;
     const bool there = WHOLE || row < w.m, biased = WHOLE || l.bias, gated = w.gate != NULL;
     const kvr_global<kvr_bf16> y =
@@ -264,15 +281,7 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
         leave_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
         __syncwarp(); /* neighbouring lanes have read what is overwritten */
-    const kvr_global<uint2> to = kvr_as<uint2>(y + 8 * odd + 2 * (t - odd));
-
-#pragma unroll
-    for (int i = 0; i < PAIRS; i += 2) {
-        const uint2 x = beside(pair[i], pair[i + 1], odd);
-
-        if (WHOLE || (there && n0 + 8 * (i + odd) < l.columns))
-            to[2 * i] = x;
-    }
+    store_row<WHOLE>(y, pair, t, there, n0, l.columns);
 }
 
 /* Epilogue of rows `row` and row + 8 of each thread; `last` is the last row of its warp. */

@@ -5,16 +5,16 @@
 #include "harness/engine/product.cuh"
 #include "harness/engine/vae/element.cuh"
 
-/* ---- convolution: a block has 128 pixels of 32 channels, a thread 8 x 8 in squares of 4 x 4 -- */
+/* ---- convolution: a CTA computes 128 pixels x 32 channels, a thread 8 x 8 of them ---- */
 
 enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64, NOWHERE = -1 };
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
-}; /* quads; writers on other banks */
+}; /* in quads; the padding avoids bank conflicts of stores */
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
-              "every thread fetches as many quads");
+              "every thread fetches the same number of quads");
 
 /* Index of one summand of a convolution: its frame, input channel and kernel tap. */
 struct tap {
@@ -34,7 +34,7 @@ static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, co
         frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
 }
 
-/* Where the weight of one summand lies: F32 [taps, out, k, k, in], BF16 [out, k, k, taps, in]. */
+/* Index of the weight of one summand: F32 [taps, out, k, k, in], BF16 [out, k, k, taps, in]. */
 template <class T>
 static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape &c, int span,
                                                     int frame, int out, int within)
@@ -42,6 +42,49 @@ static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape 
     if (sizeof(T) == sizeof(float))
         return ((int64_t)frame * c.out + out) * span + within;
     return ((int64_t)out * span + within / c.in * c.in) * c.taps + frame * c.in + within % c.in;
+}
+
+/* Loads a tap of the CTA's pixels into line `lane` of the row tile. */
+template <class T>
+static __device__ __forceinline__ void
+load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_global<const T> f0,
+            kvr_global<const T> f1, kvr_global<const T> f2, kvr_shared<int> places, int lane,
+            kvr_shared<struct kvr_quad> rows)
+{
+    for (int turn = 0; turn < PIXELS / 4 / QUADS_AT_ONCE; turn++) {
+        const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+        struct kvr_quad v;
+
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int place = places[4 * q + i];
+
+            v.v[i] = frame == 0   ? pixel<T>(c, t, f0, place)
+                     : frame == 1 ? pixel<T>(c, t, f1, place)
+                                  : pixel<T>(c, t, f2, place);
+        }
+        rows[lane * ROW_LINE + q] = v;
+    }
+}
+
+/* Loads a tap's weights of output channels from n0 on into line `lane` of the column tile. */
+template <class T>
+static __device__ __forceinline__ void
+load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
+             int n0, int within, int lane, kvr_shared<struct kvr_quad> columns)
+{
+#pragma unroll
+    for (int turn = 0; turn < COLUMNS / 4 / QUADS_AT_ONCE; turn++) {
+        const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+        struct kvr_quad v;
+
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v.v[i] = n0 + 4 * q + i < c.out && there
+                         ? kvr_value_of(w[weight_at<T>(c, span, frame, n0 + 4 * q + i, within)])
+                         : 0.0f;
+        columns[lane * COLUMN_LINE + q] = v;
+    }
 }
 
 template <class T>
@@ -74,33 +117,9 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        __syncthreads(); /* the tiles before have been read, places are there */
-        for (int turn = 0; turn < PIXELS / 4 / QUADS_AT_ONCE; turn++) {
-            const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
-            struct kvr_quad v;
-
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int place = places[4 * q + i];
-
-                v.v[i] = frame == 0   ? pixel<T>(c, t, f0, place)
-                         : frame == 1 ? pixel<T>(c, t, f1, place)
-                                      : pixel<T>(c, t, f2, place);
-            }
-            rows[lane * ROW_LINE + q] = v;
-        }
-#pragma unroll
-        for (int turn = 0; turn < COLUMNS / 4 / QUADS_AT_ONCE; turn++) {
-            const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
-            struct kvr_quad v;
-
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                v.v[i] = n0 + 4 * q + i < c.out && t.there
-                             ? kvr_value_of(w[weight_at<T>(c, span, frame, n0 + 4 * q + i, within)])
-                             : 0.0f;
-            columns[lane * COLUMN_LINE + q] = v;
-        }
+        __syncthreads(); /* the previous tiles have been read, `places` is written */
+        load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
+        load_weights<T>(c, t.there, w, span, frame, n0, within, lane, columns);
         __syncthreads();
         kvr_product_add<ROW_LINE, 16, COLUMN_LINE, 4>(sum, rows, ty, columns, tx);
     }
@@ -148,11 +167,11 @@ void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct k
         conv_as<float>(s, c, f, first, w, bias, y);
 }
 
-/* ---- what lies between ----------------------------------------------------------------------- */
+/* ---- between convolutions ----------------------------------------------------------------------- */
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-/* A warp has a pixel. */
+/* One warp per pixel. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     pixel_norm(int64_t n, int channels, bool silu, float root, kvr_global<const T> x,
