@@ -423,8 +423,8 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* What a consumer group reads in shared memory: operands and scales of its queries, of the first stage of K
- * and of V. */
+/* Shared-memory operands of a consumer group: its queries, and the first stage of K, of V and of their
+ * scales. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;

@@ -1,5 +1,5 @@
-/* attend_queries.cuh - loads a CTA's queries as BF16 for tensor-core attention; query_norm.cuh loads those that are
- * still to be normalized. */
+/* attend_queries.cuh - loads a CTA's queries as BF16 for tensor-core attention; query_norm.cuh normalizes them
+ * while it loads them. */
 #ifndef KVR_CACHE_ATTEND_QUERIES_CUH
 #define KVR_CACHE_ATTEND_QUERIES_CUH
 

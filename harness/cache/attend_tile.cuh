@@ -507,8 +507,8 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
 }
 
 /* Decodes 8 channels of field i from two words of codes of a symmetric grid with F = 2 or 4 bits,
- * into BF16 pairs. A code in the low bits of 2^7 is a BF16; subtracting the offset leaves d, |d| <=
- * 8. A scale is FP16 with 11 bits: s = hi + lo, with hi its BF16 rounding and lo at most two bits.
+ * into BF16 pairs. 2^7 + code is exact in BF16, with the code in its low bits; subtracting the offset
+ * leaves d, |d| <= 8. A scale is FP16 with 11 bits: s = hi + lo, with hi its BF16 rounding and lo at most two bits.
  * So d lo is exact, and d hi + d lo = d s is rounded once, like a single F32 product. `high` is
  * 0x43, which inserts codes there; passing it as a variable keeps it in a register. */
 template <int F>

@@ -18,7 +18,7 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* Quantizes one token, of which each lane holds four channels. Returns the largest size of a channel. */
+/* Quantizes one token; each lane holds four channels. Returns the largest |x|, as size_of(). */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =

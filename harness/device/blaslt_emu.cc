@@ -1,4 +1,4 @@
-/* blaslt_emu.cc - blaslt.h for emulated kernels: by a stand-in that a test names, else not there. */
+/* blaslt_emu.cc - blaslt.h for emulated kernels: a stand-in library that a test names, else unavailable. */
 #include "harness/device/blaslt.h"
 
 #include <cstdio>

@@ -64,8 +64,8 @@ struct phased {
     uint32_t stored, far_waited;    /* the same for remote stores */
     unsigned count, lacking;        /* expected arrivals, pending arrivals */
     int64_t bytes;                  /* tx-count */
-    struct view open, done;         /* merged in this phase; in all completed ones */
-    struct view far, far_done;      /* the same for arrivals of other blocks */
+    struct view open, done;         /* views merged in this phase; in all completed phases */
+    struct view far, far_done;      /* the same, from arrivals of other blocks */
 };
 
 /* A named barrier (bar.sync, bar.arrive). */

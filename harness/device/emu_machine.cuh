@@ -50,7 +50,7 @@ enum {
     TILE_ALIGN = 1024,       /* of dynamic shared memory, which holds the tiles of hopper.cuh */
     MAX_SHARED = 227 * 1024, /* limit of a block on sm_90 */
     MAX_STATIC_SHARED = 48 * 1024, /* limit of static shared memory */
-    UNASKED_SHARED = 48 * 1024,    /* static and dynamic, without cudaFuncSetAttribute */
+    UNASKED_SHARED = 48 * 1024,    /* limit of static plus dynamic, unless cudaFuncSetAttribute raises it */
     SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
@@ -212,7 +212,7 @@ struct kvr_stream {
     struct kvr_tickets tickets;
     int64_t *marks; /* [max_marks], by ticket */
     int64_t max_marks;
-    uint32_t serial, launch_serial; /* of the running block; of the launch's first block */
+    uint32_t serial, launch_serial; /* serial of the running block, of the launch's first block */
     unsigned char *stacks;
     unsigned n_stacks;                     /* with guard pages */
     struct fiber *fibers;                  /* [MAX_THREADS] */

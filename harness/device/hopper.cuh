@@ -68,7 +68,7 @@ template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *ker
 #endif
 }
 
-/* Of a bulk copy's target; wgmma reads KVR_SWIZZLE_128. */
+/* Shared-memory layout of a bulk copy; wgmma expects KVR_SWIZZLE_128. */
 enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 
 enum {
@@ -415,8 +415,8 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* A thread that waits with kvr_barrier_wait_cluster may overwrite what this thread, and threads it has synchronized
- * with, have read. It does not see what they wrote: that takes a cluster barrier. */
+/* Orders reads only: after kvr_barrier_wait_cluster a thread may overwrite data that this thread, or one it has
+ * synchronized with, has read. Their writes become visible at a cluster barrier. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED

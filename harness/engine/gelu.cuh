@@ -1,10 +1,10 @@
-/* gelu.cuh - GELU in its tanh form, for the pass over activations and for products that end in it. */
+/* gelu.cuh - tanh GELU, for the elementwise kernel and for GEMM epilogues. */
 #ifndef KVR_ENGINE_GELU_CUH
 #define KVR_ENGINE_GELU_CUH
 
 #include "harness/device/kernel.cuh"
 
-/* e^x, the argument kept within +-87 as the CPU does; NaN passes. */
+/* e^x with x clamped to +-87, as on the CPU; NaN propagates. */
 static __device__ __forceinline__ float kvr_exp_bounded(float x)
 {
     x = x < -87.0f ? -87.0f : x;

@@ -10,7 +10,7 @@ enum { TILE = 64 }; /* a CTA computes TILE x TILE of Y */
 /* ---- F32: a thread computes 8 x 8 of Y, as four 4 x 4 squares -------------------------------- */
 
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
-enum { LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
+enum { LINE = QUADS + 1 /* padding: 8 stores hit 8 banks */ };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches the same number of quads");
 

@@ -1,4 +1,4 @@
-/* ops_cuda.cu - see ops_cuda.h. A block has a row; elementwise kernels a thread per value. */
+/* ops_cuda.cu - see ops_cuda.h. Norms: one CTA per row; elementwise kernels: one thread per value. */
 #include "harness/engine/ops_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. */
+/* The same, followed by RoPE in the same pass: a thread holds both values of a pair. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread has a pair. */
+/* One thread per pair. */
 static __global__ void __launch_bounds__(THREADS)
     rope(int64_t n_pairs, int pairs_of_token, int pairs_of_head, kvr_global<const double> cosines,
          kvr_global<const double> sines, kvr_global<float> x)
@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<flo
         x[i] = kvr_gelu_of(x[i]);
 }
 
-/* A block has a row. */
+/* One CTA per row. */
 static __global__ void __launch_bounds__(THREADS)
     gelu_round(int d, int columns, kvr_global<const float> x, kvr_global<kvr_bf16> y)
 {
@@ -129,8 +129,8 @@ static __global__ void __launch_bounds__(THREADS)
                                           16);
 }
 
-/* HERE: x and y are one array, which is then reached as y alone: two pointers that promise to share
- * nothing could be read before the other was written. */
+/* HERE: x and y are the same array and it is accessed through y only. Through two __restrict__ pointers
+ * the compiler could move a load of x above a store to y. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
@@ -144,8 +144,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread has a value of the frames x [F,C,H,W], whole patches only, and finds its place in the
- * tokens: (c, p, q) before the first layer, (p, q, c) after the last. */
+/* One thread per value of the frames x [F,C,H,W], which consist of whole patches. Order of a token's values:
+ * (c, p, q) before the first layer, (p, q, c) after the last. */
 template <bool BACK>
 static __global__ void __launch_bounds__(THREADS)
     patches(struct kvr_patching p, kvr_global<const float> in, kvr_global<float> out)
@@ -189,8 +189,8 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = x[i] - y[i];
 }
 
-/* Block b has every KVR_OPS_L1_PARTS-th run of THREADS values: the parts do not depend on what
- * runs when. */
+/* CTA b sums every KVR_OPS_L1_PARTS-th run of THREADS values, so the result does not depend on
+ * scheduling. */
 static __global__ void __launch_bounds__(THREADS)
     l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
              kvr_global<double> sums)

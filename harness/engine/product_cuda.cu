@@ -1,7 +1,7 @@
 /* product_cuda.cu - see product_cuda.h.
  *
  * A CTA computes tiles of 128 rows by 256 columns one after the other: one producer warp group, two consumer
- * warp groups of 64 rows each. The producer, one thread of it, copies DEPTH = 64 columns of A and W per stage by
+ * warp groups of 64 rows each. One thread of the producer group copies DEPTH = 64 columns of A and W per stage by
  * TMA into a 4-stage shared-memory pipeline with full/empty mbarriers. It runs ahead into the next tile while
  * the consumers are in their epilogue.
  *
@@ -53,7 +53,7 @@ struct work {
     int m, k, tokens_per_frame, across, tiles; /* column tiles of all layers; tiles of CTA pairs; */
     int shared;                                /* the first `shared` of them multicast weights */
 };
-static_assert(sizeof(struct work) <= 4096, "arguments of a kernel");
+static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
 
 struct tile_position {
     int layer, m0, n0;

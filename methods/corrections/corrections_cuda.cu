@@ -100,7 +100,8 @@ static __global__ void __launch_bounds__(THREADS)
         finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
 }
 
-/* One warp per query and head: sum q a + q^2 b / 2, or sum q^2 a / 24. */
+/* One warp per query and head. With x = scale q and a channel's moments a, b of the coding error: the sum of
+ * x a + x^2 b / 2 if `energy`, else of x^2 a / 24. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

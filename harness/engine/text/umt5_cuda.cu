@@ -1,18 +1,18 @@
-/* umt5_cuda.cu - see umt5_cuda.h. Of attention a warp has a query of one head, and a block eight
- * that share the keys and values it reads. */
+/* umt5_cuda.cu - see umt5_cuda.h. Attention: one warp per query of a head; the eight warps of a CTA share the
+ * tiles of keys and values. */
 #include "harness/engine/text/umt5_cuda.h"
 
 #include "harness/device/kernel.cuh"
 
 enum { WARPS = 8, THREADS = 32 * WARPS, KEYS = 32 };
 
-/* Bytes that relative_attend<J> shares: a query each, and a tile of keys or of values. */
+/* Shared memory of relative_attend<J>: one query per warp, and a tile of keys or of values. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(WARPS * 32 * j + KEYS * (32 * j + 1)) * sizeof(float);
 }
 
-/* Rows [t0, t0 + KEYS) of a head into lines of W + 1, zeros behind the last row and value. */
+/* Loads rows [t0, t0 + KEYS) of a head with row stride W + 1; zeros past the last row and channel. */
 template <int W>
 static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
                                              kvr_global<const float> x, int head, int t0,
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
     }
 }
 
-/* D at most 32 J. A warp behind the last query does what the last one does, and writes nothing. */
+/* D <= 32 J. A warp past the last query computes the last query again and stores nothing. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 3)
     relative_attend(struct kvr_umt5_heads a, kvr_global<const float> q, kvr_global<const float> k,
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS, 3)
         const int m = a.n - t0 < KEYS ? a.n - t0 : KEYS;
         float s = 0, top, p, all, old;
 
-        __syncthreads(); /* the values before have been read */
+        __syncthreads(); /* the previous values have been read */
         fetch<W>(a, k, head, t0, tile);
         __syncthreads();
         for (int c = 0; c < a.head_dim; c++)

@@ -29,7 +29,7 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
                    (float *)y);
 }
 
-/* One thread copies FEW channels of one tap of one pixel, which has `wide` of them. */
+/* One thread copies one FEW of a tap of a pixel; a pixel has `wide` FEWs. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     frame_rows(struct kvr_conv_shape c, int taps, int wide, int stride0, int stride1, int stride2,
@@ -107,7 +107,7 @@ void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, in
         KVR_LAUNCH(narrow_rows, kvr_blocks(n, THREADS), THREADS, 0, s, n, padded, out, from, to);
 }
 
-/* The finaliser of SplitMix64 (Steele, Lea and Flood, 2014) on the index of a number. */
+/* The finalizer of SplitMix64 (Steele, Lea and Flood, 2014) on the index of a number. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_global<T> x)
 {
@@ -130,7 +130,7 @@ void kvr_any_numbers_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, 
         KVR_LAUNCH(any_numbers<float>, kvr_blocks(n, THREADS), THREADS, 0, s, n, (float *)x);
 }
 
-/* The larger of two; NaN, once seen, stays. */
+/* Maximum that propagates NaN. */
 static __device__ __forceinline__ float worse(float a, float b)
 {
     return b > a || b != b ? b : a;

@@ -1,4 +1,4 @@
-/* element.cuh - elements of the decoder's frames in kernels: F32 or BF16.
+/* element.cuh - loads and stores of the VAE's activations, F32 or BF16.
  *
  *     sum += kvr_value_of(x[i]);
  *     y[i] = kvr_element_of<T>(sum);        rounded once, to nearest even

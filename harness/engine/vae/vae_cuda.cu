@@ -385,7 +385,7 @@ void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float
         KVR_LAUNCH(patch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
 }
 
-/* halve, gather: one thread per output value. */
+/* Kernels halve and gather: one thread per output value. */
 static __global__ void __launch_bounds__(THREADS)
     halve(int64_t n, int w, int channels, kvr_global<const float> from, kvr_global<float> to)
 {
@@ -462,7 +462,7 @@ void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, in
         split_as<float>(s, n, d, qkv, out);
 }
 
-/* The block's largest or sum of v, in all threads. */
+/* Maximum or sum of v over the CTA, returned to all threads. */
 template <bool MOST>
 static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 {
@@ -473,7 +473,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 
         v = MOST ? fmaxf(v, other) : v + other;
     }
-    __syncthreads(); /* `warps` may still be read from the call before */
+    __syncthreads(); /* `warps` may still be read by the previous call */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();
@@ -483,7 +483,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
     return all;
 }
 
-/* A block has a row. */
+/* One CTA per row. */
 static __global__ void __launch_bounds__(THREADS)
     softmax_rows(int64_t n, float scale, kvr_global<float> x)
 {
