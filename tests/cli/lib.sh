@@ -49,6 +49,18 @@ has_browser() { # NAME
     skip "$1" "chromium is not installed"
     return 1
 }
+# emulates NAME: this program's kernels run on the CPU, or the check NAME is skipped. A program that does not say
+# which it has fails.
+emulates() {
+    local has
+    has=$("$kvreel" version | sed -n 's/^ *CUDA kernels *//p')
+    case $has in
+    emulated*) return ;;
+    '') fail "$1: kvreel version says nothing of CUDA kernels" ;;
+    *) skip "$1" "this program has nvcc's kernels" ;;
+    esac
+    return 1
+}
 fail() {
     echo "FAIL - $*"
     n_failed=$((n_failed + 1))
