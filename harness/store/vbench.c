@@ -168,13 +168,13 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
 
 /* --- cells ------------------------------------------------------------------------------ */
 
-/* "a/b/name.mp4" -> "name", in `out`. */
+/* "a/b/name.mp4" -> "name", in `out`; of a path of Windows, too. */
 static void stem_of(const char *path, char out[256])
 {
-    const char *base = kvr_path_base(path);
+    const char *base = kvr_path_base(path), *back = strrchr(base, '\\');
     char *dot;
 
-    sqlite3_snprintf(256, out, "%s", base);
+    sqlite3_snprintf(256, out, "%s", back ? back + 1 : base);
     dot = strrchr(out, '.');
     if (dot && dot != out)
         *dot = 0;

@@ -97,6 +97,11 @@ exits 2 "another kind" import vbensh r.json --db t.db
 echo '{"x": [0.5, [{"video_path": "elsewhere.mp4", "video_results": 0.5}]]}' >far.json
 exits 5 "nothing belongs here" import vbench far.json --db t.db
 
+# Paths as Windows writes them.
+printf '{"windows": [0.25, [{"video_path": "C:\\\\clips\\\\%s", "video_results": 0.25}]]}' "${videos[0]##*/}" >windows.json
+exits 0 "a path of Windows" import vbench windows.json --db t.db
+same "its file name counts" "$(value windows "${videos[0]}")" 0.25
+
 # One file name, several rollouts: the folders tell them apart, or nothing does.
 changed t.db "UPDATE artifact SET path = 'run' || cell || '/same.mp4' WHERE kind = 'video'"
 cell=$(sql t.db "SELECT cell FROM artifact WHERE kind = 'video' LIMIT 1")
