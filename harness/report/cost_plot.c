@@ -1,4 +1,4 @@
-/* cost_plot.c - two panels with one scale of memory: this card, and what the study published. */
+/* cost_plot.c - two panels: this card, and the study's published figures. */
 #include "harness/report/cost_plot.h"
 
 #include <math.h>
@@ -23,7 +23,9 @@ static const double px_per_pt = 96.0 / 72, gib = 1024.0 * 1024.0 * 1024.0;
 static const struct {
     const char *path;
     int point_type;
-} shapes[] = { { "staged", 7 }, { "fused", 6 }, { "decoded", 5 }, { "published", 2 } };
+} shapes[] = {
+    { "staged", 7 }, { "fused", 6 }, { "decoded", 5 }, { "dense", 8 }, { "published", 2 }
+};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, PUBLISHED = N_SHAPES - 1 };
 
 struct point {
@@ -37,12 +39,15 @@ struct point {
 struct panel {
     double left, right, bottom, top; /* pixels */
     double lo, hi, step;             /* seconds */
+    double mem;                      /* top of the axis, GiB */
     const char *label;
 };
 
 struct figure {
     const struct kvr_table *t;
-    double width, height, font, small, mem_hi; /* pixels; points; GiB */
+    const char *stem;                  /* of its files */
+    int from, to;                      /* rows */
+    double width, height, font, small; /* pixels; points */
     struct panel p[N_PANELS];
     struct point *point; /* [n], by panel */
     struct kvr_label *at;
@@ -115,17 +120,15 @@ static void add_study_point(struct figure *f, int row)
 
 static enum kvr_status add_points(struct figure *f)
 {
-    f->point = calloc(2 * (size_t)f->t->n_rows + 1, sizeof *f->point);
-    f->at = calloc(2 * (size_t)f->t->n_rows + 1, sizeof *f->at);
+    const size_t most = 2 * (size_t)(f->to - f->from) + 1;
+
+    f->point = calloc(most, sizeof *f->point);
+    f->at = calloc(most, sizeof *f->at);
     if (!f->point || !f->at)
         return kvr_fail(KVR_ENOMEM, "plot cost: no memory");
-    for (int r = 0; r < f->t->n_rows; r++)
+    for (int r = f->from; r < f->to; r++)
         add_card_point(f, r);
-    if (f->n == 0)
-        return kvr_fail(KVR_EINVAL,
-                        "plot cost: nothing to draw: %d rows, none with both seconds and a peak",
-                        f->t->n_rows);
-    for (int r = 0; r < f->t->n_rows; r++)
+    for (int r = f->from; f->n && r < f->to; r++)
         add_study_point(f, r);
     return KVR_OK;
 }
@@ -156,10 +159,32 @@ static void list(const struct figure *f, bool confirmed, char *out, size_t size)
                                   shapes[f->point[i].shape].path);
 }
 
+/* Codes of the times that are not confirmed, each once; "" where the table has no model, as a card's. */
+static const char *codes_of(const struct figure *f, char *out, size_t size)
+{
+    size_t n = 0;
+
+    *out = 0;
+    for (int i = 0; i < f->n && kvr_table_find(f->t, "model") >= 0; i++) {
+        const char *all = text(f->t, f->point[i].row, "time_codes");
+
+        for (size_t len; *all && n < size; all += len) {
+            char code[48];
+
+            all += strspn(all, " ");
+            len = strcspn(all, " ");
+            snprintf(code, sizeof code, "%.*s", (int)len, all);
+            if (f->point[i].panel == CARD && *code && !strstr(out, code))
+                n += (size_t)snprintf(out + n, size - n, "%s%s", n ? " " : "", code);
+        }
+    }
+    return *out ? out : "BF16 drifted, or phases explain less than 9/10 of a time";
+}
+
 static void say_unconfirmed(struct figure *f, int most)
 {
     int sure = 0, most_n = 0;
-    char names[1024];
+    char names[1024], codes[256];
 
     for (int i = 0; i < f->n; i++) {
         sure += f->point[i].panel == CARD && f->point[i].confirmed;
@@ -168,11 +193,8 @@ static void say_unconfirmed(struct figure *f, int most)
     if (sure == f->n_panel[CARD])
         return;
     list(f, 2 * sure < f->n_panel[CARD], names, sizeof names);
-    put_line(f, most,
-             "Not confirmed: %d of %d times are NOISY (BF16 drifted, or phases explain less than "
-             "9/10 of "
-             "a time)%s%s.%s",
-             f->n_panel[CARD] - sure, f->n_panel[CARD],
+    put_line(f, most, "Not confirmed: %d of %d times are NOISY (%s)%s%s.%s",
+             f->n_panel[CARD] - sure, f->n_panel[CARD], codes_of(f, codes, sizeof codes),
              !sure                         ? ""
              : 2 * sure < f->n_panel[CARD] ? ": all but "
                                            : ": ",
@@ -204,6 +226,7 @@ static void say(struct figure *f, const struct kvr_plot_style *style)
 {
     const int most = (int)(f->width / (0.56 * f->small * px_per_pt));
 
+    const char *model = text(f->t, f->point[0].row, "model");
     char title[256];
 
     snprintf(title, sizeof title, "Cost of a KV cache on one %.60s, %s, commit %.12s",
@@ -212,11 +235,19 @@ static void say(struct figure *f, const struct kvr_plot_style *style)
     f->n_title = kvr_fig_wrap(style->title ? style->title : title,
                               (int)(f->width / (0.68 * f->font * px_per_pt)), f->title, 2);
     put_line(f, most,
-             "%s: a rollout of Wan 1.3B's size with random weights, %g latent frames of 480x832, "
-             "window %g, the transformer alone. %s: the study's figures, text encoder and decoder "
-             "included, GPU not stated.",
-             f->narrow ? "Above" : "Left", number(f->t, f->point[0].row, "frames"),
-             number(f->t, f->point[0].row, "window"), f->narrow ? "Below" : "Right");
+             "%s: a rollout of %s, %g latent frames%s, "
+             "window %g, the transformer alone.%s",
+             f->n_panel[STUDY] == 0 ? "Here"
+             : f->narrow            ? "Above"
+                                    : "Left",
+             *model ? model : "Wan 1.3B's size with random weights",
+             number(f->t, f->point[0].row, "frames"), *model ? "" : " of 480x832",
+             number(f->t, f->point[0].row, "window"),
+             f->n_panel[STUDY] == 0 ? ""
+             : f->narrow ? " Below: the study's figures, text encoder and decoder included, GPU "
+                           "not stated."
+                         : " Right: the study's figures, text encoder and decoder included, GPU "
+                           "not stated.");
     say_sessions(f, most);
     say_unconfirmed(f, most);
 }
@@ -247,17 +278,29 @@ static void fit(struct figure *f, int panel)
     p->hi = p->step * ceil(hi / p->step + 0.3);
 }
 
+/* One scale for both panels, unless the smaller one's points would lie at the bottom. */
+static void scale_memory(struct figure *f)
+{
+    double most[N_PANELS] = { 0 };
+
+    for (int i = 0; i < f->n; i++)
+        most[f->point[i].panel] = fmax(most[f->point[i].panel], f->point[i].gib);
+    if (most[CARD] >= 0.1 * most[STUDY])
+        most[CARD] = most[STUDY] = fmax(most[CARD], most[STUDY]);
+    for (int k = 0; k < N_PANELS; k++)
+        f->p[k].mem =
+            most[k] > 0 ? step_of(most[k], 5) * ceil(1.02 * most[k] / step_of(most[k], 5)) : 1;
+}
+
 static void lay_out(struct figure *f)
 {
     const bool narrow = f->narrow;
     const double line = 1.35 * px_per_pt;
-    double mem = 0, top, bottom, plot;
+    double top, bottom, plot;
 
     f->p[CARD].label = "seconds of a rollout on this card";
     f->p[STUDY].label = "seconds of a video, published";
-    for (int i = 0; i < f->n; i++)
-        mem = fmax(mem, f->point[i].gib);
-    f->mem_hi = step_of(mem, 5) * ceil(1.02 * mem / step_of(mem, 5));
+    scale_memory(f);
     top = line * (1.2 * f->font * f->n_title + 1.4 * f->small + 6);
     bottom = line * (f->small * (f->n_lines + 0.5) + f->small + f->font + 16);
     plot = narrow ? 300 : 370;
@@ -279,9 +322,9 @@ static double x_of(const struct panel *p, double s)
     return p->left + (s - p->lo) / (p->hi - p->lo) * (p->right - p->left);
 }
 
-static double y_of(const struct figure *f, const struct panel *p, double g)
+static double y_of(const struct panel *p, double g)
 {
-    return p->bottom + g / f->mem_hi * (p->top - p->bottom);
+    return p->bottom + g / p->mem * (p->top - p->bottom);
 }
 
 static enum kvr_status place(struct figure *f, int panel)
@@ -306,7 +349,7 @@ static enum kvr_status place(struct figure *f, int panel)
         const struct point *q = &f->point[from + i];
 
         x[i] = x_of(p, q->s);
-        y[i] = y_of(f, p, q->gib);
+        y[i] = y_of(p, q->gib);
         f->at[from + i] = (struct kvr_label){
             .x = x[i], .y = y[i], .width = f->small * px_per_pt * (kvr_fig_ems(q->text) + 0.4)
         };
@@ -396,7 +439,7 @@ static void put_panel(const struct figure *f, int panel, FILE *to)
             "set yrange [0:%.9g]\nset ytics %.9g\nset xlabel '%s' font font textcolor rgb ink\n"
             "set ylabel 'peak memory (GiB)' font font textcolor rgb ink\n",
             p->left / f->width, p->right / f->width, p->bottom / f->height, p->top / f->height,
-            p->lo, p->hi, p->step, f->mem_hi, step_of(f->mem_hi, 5), p->label);
+            p->lo, p->hi, p->step, p->mem, step_of(p->mem, 5), p->label);
     put_names(f, panel, to);
     fprintf(to,
             "plot data using (column('panel') == %d ? column('seconds') : NaN):'gib':'shape':"
@@ -415,13 +458,13 @@ static void put_script(const struct figure *f, unsigned formats, FILE *to)
 
     snprintf(font, sizeof font, "%.4g", f->font);
     snprintf(small, sizeof small, "%.4g", f->small);
-    kvr_statement_put(to, kvr_script_cost, KVR_WITH("font", font, "label", small));
+    kvr_statement_put(to, kvr_script_cost, KVR_WITH("font", font, "label", small, "stem", f->stem));
     for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++) {
         if (!(formats & terminals[i].format))
             continue;
         fputs("\nset terminal ", to);
         kvr_fig_terminal(to, terminals[i].format, f->width, f->height);
-        fprintf(to, "\nset output 'cost.%s'\nset multiplot\n", terminals[i].suffix);
+        fprintf(to, "\nset output '%s.%s'\nset multiplot\n", f->stem, terminals[i].suffix);
         put_words(f, to);
         put_panel(f, CARD, to);
         if (f->n_panel[STUDY])
@@ -431,15 +474,18 @@ static void put_script(const struct figure *f, unsigned formats, FILE *to)
     fputs("unset output\n", to);
 }
 
-static enum kvr_status save(const struct figure *f, const char *dir, const char *name,
-                            unsigned formats)
+/* formats 0: the data */
+static enum kvr_status save(const struct figure *f, const char *dir, unsigned formats)
 {
-    char *all = NULL, *path = kvr_path_join(dir, name);
+    char *all = NULL, *path, name[32];
     struct kvr_out *o = NULL;
     size_t n = 0;
     FILE *to = kvr_text_open(&all, &n);
-    enum kvr_status st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot cost: no memory");
+    enum kvr_status st;
 
+    snprintf(name, sizeof name, "%s.%s", f->stem, formats ? "gp" : "tsv");
+    path = kvr_path_join(dir, name);
+    st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot cost: no memory");
     if (to && formats)
         put_script(f, formats, to);
     else if (to)
@@ -458,37 +504,61 @@ static enum kvr_status save(const struct figure *f, const char *dir, const char 
     return st;
 }
 
-enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir, unsigned formats,
-                              const struct kvr_plot_style *style, struct kvr_plot_result *r)
+/* Rows [f->from, f->to), where they have a point. */
+static enum kvr_status draw(struct figure *f, const char *out_dir, unsigned formats,
+                            const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {
-    struct figure f = { .t = rows };
-    enum kvr_status st;
+    char script[32];
+    enum kvr_status st = add_points(f);
 
-    *r = (struct kvr_plot_result){ .n_rows = rows->n_rows };
-    f.narrow = kvr_fig_is_narrow(style);
-    f.width = 96 * (style->width_in > 0 ? style->width_in : 1000.0 / 96);
-    f.font = style->font_pt > 0 ? style->font_pt : style->width_in > 0 ? 8 : 10;
-    f.small = fmax(7, 0.82 * f.font);
-    st = add_points(&f);
-    if (st == KVR_OK) {
-        say(&f, style);
-        lay_out(&f);
-        st = place(&f, CARD);
-    }
-    if (st == KVR_OK && f.n_panel[STUDY])
-        st = place(&f, STUDY);
+    if (st != KVR_OK || f->n == 0)
+        return st;
+    say(f, style);
+    lay_out(f);
+    st = place(f, CARD);
+    if (st == KVR_OK && f->n_panel[STUDY])
+        st = place(f, STUDY);
     if (st == KVR_OK)
         st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)
-        st = save(&f, out_dir, "cost.tsv", 0);
+        st = save(f, out_dir, 0);
     if (st == KVR_OK)
-        st = save(&f, out_dir, "cost.gp", formats);
-    if (st == KVR_OK) {
-        r->n_figures = 1;
-        r->n_left_out = rows->n_rows - f.n_panel[CARD];
-        st = kvr_gnuplot_run(out_dir, "cost.gp", &r->drawn, r->warning, sizeof r->warning);
+        st = save(f, out_dir, formats);
+    if (st != KVR_OK)
+        return st;
+    r->n_figures++;
+    r->n_left_out -= f->n_panel[CARD];
+    snprintf(script, sizeof script, "%s.gp", f->stem);
+    return kvr_gnuplot_run(out_dir, script, &r->drawn, r->warning, sizeof r->warning);
+}
+
+enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir, unsigned formats,
+                              const struct kvr_plot_style *style, struct kvr_plot_result *r)
+{
+    enum kvr_status st = KVR_OK;
+
+    *r = (struct kvr_plot_result){ .n_rows = rows->n_rows, .n_left_out = rows->n_rows };
+    for (int from = 0, to; st == KVR_OK && from < rows->n_rows; from = to) {
+        char stem[24] = "cost";
+        struct figure f = { .t = rows, .stem = stem, .from = from };
+
+        for (to = from + 1; to < rows->n_rows &&
+                            !strcmp(text(rows, from, "settings"), text(rows, to, "settings"));)
+            to++;
+        if (r->n_figures)
+            snprintf(stem, sizeof stem, "cost-%d", r->n_figures + 1);
+        f.to = to;
+        f.narrow = kvr_fig_is_narrow(style);
+        f.width = 96 * (style->width_in > 0 ? style->width_in : 1000.0 / 96);
+        f.font = style->font_pt > 0 ? style->font_pt : style->width_in > 0 ? 8 : 10;
+        f.small = fmax(7, 0.82 * f.font);
+        st = draw(&f, out_dir, formats, style, r);
+        free(f.point);
+        free(f.at);
     }
-    free(f.point);
-    free(f.at);
+    if (st == KVR_OK && r->n_figures == 0)
+        st = kvr_fail(KVR_EINVAL,
+                      "plot cost: nothing to draw: %d rows, none with both seconds and a peak",
+                      rows->n_rows);
     return st;
 }

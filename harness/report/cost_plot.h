@@ -6,7 +6,8 @@
  *
  * writes cost.tsv, cost.gp and pictures: one point a method and path. Colour is the family, shape the path.
  * A letter behind a name marks a figure of an older session. The captions name card, commits, dates and
- * the times that are not confirmed. The same table gives the same files. */
+ * the times that are not confirmed. Rows whose column `settings` differs are of another figure: cost-2.*, and so
+ * on; they are neighbours in the table. The same table gives the same files. */
 #ifndef KVR_REPORT_COST_PLOT_H
 #define KVR_REPORT_COST_PLOT_H
 
@@ -15,5 +16,9 @@
 /* KVR_EINVAL: nothing to draw. Without gnuplot data and script stay, and r->warning says why. */
 enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                               const struct kvr_plot_style *style, struct kvr_plot_result *r);
+
+/* Of the rows of a database (figure_cost.sql): the same figure, the published panel included. */
+enum kvr_status kvr_cost_figure(const struct kvr_table *rows, const char *out_dir, unsigned formats,
+                                const struct kvr_plot_style *style, struct kvr_plot_result *r);
 
 #endif

@@ -770,6 +770,22 @@ static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], c
     return st;
 }
 
+/* Rows of a statement as points of two measures. */
+static enum kvr_status draw_points(const struct kvr_plot_spec *spec, struct kvr_table **rows,
+                                   const char *db_path, const char *out_dir, unsigned formats,
+                                   const struct kvr_plot_style *style, struct kvr_plot_result *out)
+{
+    char *host = NULL;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_plot_verdicts(rows, spec, db_path, style));
+    KVR_TRY(kvr_plot_intervals(rows, spec, db_path, style->where));
+    KVR_TRY(kvr_report_footer(&host, db_path));
+    st = kvr_plot_table(spec, *rows, host, out_dir, formats, style, out);
+    free(host);
+    return st;
+}
+
 enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out)
@@ -778,7 +794,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     const struct kvr_plot_spec *found = kvr_plots;
     struct kvr_plot_spec spec;
     struct kvr_table *rows = NULL;
-    char *host = NULL, *sql = NULL, label[2][128], title[256];
+    char *sql = NULL, label[2][128], title[256];
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
@@ -796,14 +812,8 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     if (st == KVR_OK)
         st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);
     if (st == KVR_OK)
-        st = kvr_plot_verdicts(&rows, &spec, db_path, style);
-    if (st == KVR_OK)
-        st = kvr_plot_intervals(&rows, &spec, db_path, style->where);
-    if (st == KVR_OK)
-        st = kvr_report_footer(&host, db_path);
-    if (st == KVR_OK)
-        st = kvr_plot_table(&spec, rows, host, out_dir, formats, style, out);
-    free(host);
+        st = spec.draw ? spec.draw(rows, out_dir, formats, style, out)
+                       : draw_points(&spec, &rows, db_path, out_dir, formats, style, out);
     free(sql);
     kvr_table_close(&rows);
     return st;

@@ -24,6 +24,9 @@ enum { KVR_PLOT_SVG = 1, KVR_PLOT_PNG = 2, KVR_PLOT_PDF = 4 };
 /* "svg,png" -> bits; KVR_EINVAL names the formats. */
 enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out);
 
+struct kvr_plot_style;
+struct kvr_plot_result;
+
 struct kvr_plot_axis {
     const char *column; /* of the statement */
     const char *label;  /* with its unit */
@@ -42,6 +45,9 @@ struct kvr_plot_spec {
     const char *sql;
     struct kvr_plot_axis x, y;
     const char *const *settings; /* columns that make a group; ends with NULL */
+    /* Draws the statement's rows in a way of its own, fixed axes; NULL: as points of x and y. */
+    enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
+                            const struct kvr_plot_style *style, struct kvr_plot_result *out);
 };
 extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
 

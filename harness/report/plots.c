@@ -1,10 +1,12 @@
 /* plots.c - the figures that `kvreel plot` knows: one row each. */
+#include "harness/report/cost_plot.h"
 #include "harness/report/plot.h"
 
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(figure_summary);
 KVR_STATEMENT(figure_suites);
+KVR_STATEMENT(figure_cost);
 
 /* Settings without a column come last and end the list. */
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
@@ -55,14 +57,9 @@ const struct kvr_plot_spec kvr_plots[] = {
              .hi = 1.0 },
       .settings = settings },
     { .name = "cost",
-      .title = "Peak memory against runtime",
-      .sql = kvr_statement_figure_summary,
-      .x = { .column = "runtime_s", .label = "runtime of a rollout (s, median)", .better = -1 },
-      .y = { .column = "peak_bytes",
-             .label = "peak memory of a rollout (MiB)",
-             .better = -1,
-             .scale = 1.0 / (1024.0 * 1024.0) },
-      .settings = settings },
+      .title = "Peak memory against seconds, beside published figures",
+      .sql = kvr_statement_figure_cost,
+      .draw = kvr_cost_figure },
     { .name = "memory",
       .title = "Peak memory against fidelity",
       .sql = kvr_statement_figure_summary,

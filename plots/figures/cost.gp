@@ -1,7 +1,7 @@
-# cost.gp - made by kvreel from results/measured. Change what you like, then run
-#     gnuplot cost.gp
-# in this folder. The data: cost.tsv, one row a method and path; panel 1 is this card, panel 2 the study.
-data = 'cost.tsv'
+# {stem}.gp - made by kvreel. Change what you like, then run
+#     gnuplot {stem}.gp
+# in this folder. The data: {stem}.tsv, one row a method and path; panel 1 is this card, panel 2 the study.
+data = '{stem}.tsv'
 set datafile separator tab
 set datafile columnheaders
 set datafile missing 'NaN'

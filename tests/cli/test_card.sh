@@ -31,7 +31,10 @@ json "has three methods, with bytes that arithmetic predicts" \
     '(map(.method) | sort) == ["BF16", "FLOWCACHE_NATIVE@study", "RTN_INT4@study"] and
      all(.[]; .runtime_s > 0 and .peak_bytes > 0 and .predicted_bytes > 0)'
 exits 0 "the plot" plot cost --db all.db -o figures -f svg
-check "has a point for each" test "$(grep -c . figures/cost.tsv)" -ge 4
+check "has a point for each, and what was published" test "$(cut -f 1 figures/cost.tsv | sort | uniq -c | tr -s ' \n' ' ')" = ' 3 1 3 2 1 panel '
+check "as the plot of a measured card" grep -q 'seconds of a rollout on this card' figures/cost.gp
+exits 2 "its axes are fixed" plot cost --db all.db -o figures -f svg --y ssim
+says "says so" 'plot cost has fixed axes'
 
 # The study's order of launches beside ours, and frames per second with a decoder, on the small Wan that has one.
 cp -r "$root/tests/fixtures/wan_folder" little

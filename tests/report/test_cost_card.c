@@ -7,6 +7,7 @@
 
 #include "harness/report/cost.h"
 #include "harness/report/cost_plot.h"
+#include "harness/report/values.h"
 #include "harness/report/measured.h"
 #include "tests/suite.h"
 
@@ -167,6 +168,66 @@ START_TEST(picture)
 }
 END_TEST
 
+/* Another group of settings is another figure; a model's name and the codes stand in the caption. */
+START_TEST(figures_of_a_database)
+{
+    static const struct kvr_column columns[] = {
+        { .name = "method" },         { .name = "family" },     { .name = "path" },
+        { .name = "model" },          { .name = "frames" },     { .name = "window" },
+        { .name = "peak_bytes" },     { .name = "runtime_s" },  { .name = "mark" },
+        { .name = "runtime_seen_s" }, { .name = "time_codes" }, { .name = "n" },
+        { .name = "commit" },         { .name = "date" },       { .name = "card" },
+        { .name = "settings" },
+    };
+    struct kvr_plot_result r;
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 16, columns), KVR_OK);
+    for (int i = 0; i < 3; i++) {
+        const bool seen = i == 2;
+        const struct kvr_value v[] = {
+            kvr_value_text(i == 1 ? "RTN_INT4@study" : "BF16"),
+            kvr_value_text("RTN"),
+            kvr_value_text(i == 1 ? "dense" : "staged"),
+            kvr_value_text("small/compute=bf16"),
+            kvr_value_count(seen ? 9 : 6),
+            kvr_value_count(0),
+            kvr_value_number(1024.0 * 1024 * 1024 * (i + 1)),
+            seen ? kvr_value_none() : kvr_value_number(2 + i),
+            kvr_value_none(),
+            seen ? kvr_value_number(7) : kvr_value_none(),
+            kvr_value_text(seen ? "LOAD DRIFT" : ""),
+            kvr_value_count(1),
+            kvr_value_text("abcdef"),
+            kvr_value_text("2026-01-03"),
+            kvr_value_text("Some CPU"),
+            kvr_value_text(seen ? "frames 9" : "frames 6"),
+        };
+
+        ck_assert_int_eq(kvr_table_add(t, v), KVR_OK);
+    }
+    ck_assert_msg(kvr_cost_figure(t, dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r) ==
+                      KVR_OK,
+                  "%s", kvr_error());
+    ck_assert(r.n_rows == 3 && r.n_figures == 2 && r.n_left_out == 0);
+    read("cost.tsv");
+    ck_assert_ptr_nonnull(strstr(text, "1\tBF16\tstaged\t2\t1\t7\t"));
+    ck_assert_ptr_nonnull(strstr(text, "1\tRTN_INT4@study\tdense\t3\t2\t8\t"));
+    ck_assert_ptr_nonnull(strstr(text, "2\tRTN_INT4\tpublished\t86.3\t19.98"));
+    read("cost.gp");
+    ck_assert_ptr_nonnull(
+        strstr(text, "a rollout of small/compute=bf16, 6 latent frames, window 0"));
+    ck_assert_ptr_null(strstr(text, "NOISY"));
+    read("cost-2.tsv");
+    ck_assert_ptr_nonnull(strstr(text, "1\tBF16\tstaged\t7\t3\t7\t"));
+    ck_assert_ptr_null(strstr(text, "RTN_INT4"));
+    read("cost-2.gp");
+    ck_assert_ptr_nonnull(strstr(text, "data = 'cost-2.tsv'"));
+    ck_assert_ptr_nonnull(strstr(text, "1 of 1 times are NOISY (LOAD DRIFT)"));
+    kvr_table_close(&t);
+}
+END_TEST
+
 START_TEST(nothing_to_draw)
 {
     struct kvr_plot_result r;
@@ -206,6 +267,7 @@ int main(void)
     tcase_add_test(tc, newest_of_each_name);
     tcase_add_loop_test(tc, refusals, 0, 5);
     tcase_add_test(tc, picture);
+    tcase_add_test(tc, figures_of_a_database);
     tcase_add_test(tc, nothing_to_draw);
     suite_add_tcase(s, tc);
     return run_suite(s);
