@@ -6,7 +6,10 @@
 #include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 
-enum { PART = 1 << 15 }; /* values per CPU thread */
+enum {
+    PART = 1 << 15,        /* values per CPU thread */
+    WORTH_A_TEAM = 1 << 17 /* values; copying fewer takes less time than waking a thread */
+};
 
 struct kind {
     void (*copy)(struct kvr_dev *dev, float *to, const float *from, int64_t n);
@@ -30,7 +33,7 @@ static int64_t part_of(int64_t n, int64_t i)
 static void copy_cpu(struct kvr_dev *dev, float *to, const float *from, int64_t n)
 {
     (void)dev;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i += PART)
         memcpy(to + i, from + i, (size_t)part_of(n, i) * sizeof *to);
 }
@@ -38,7 +41,7 @@ static void copy_cpu(struct kvr_dev *dev, float *to, const float *from, int64_t 
 static void widen_cpu(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n)
 {
     (void)dev;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i += PART)
         kvr_to_f32(to + i, from + i, KVR_BF16, (size_t)part_of(n, i));
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "methods/alone.h"
 #include "methods/block.h"
 #include "methods/bounce.h"
 
@@ -622,11 +623,11 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     return KVR_OK;
 }
 
-enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
-                                        const struct kvr_values *values,
-                                        const struct kvr_block_shape *shape,
-                                        const struct kvr_place *place, float *work,
-                                        struct kvr_packed *out)
+static enum kvr_status encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
+                                     const struct kvr_values *values,
+                                     const struct kvr_block_shape *shape,
+                                     const struct kvr_place *place, float *work,
+                                     struct kvr_packed *out)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
     const float *x = values->p;
@@ -670,6 +671,19 @@ enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_de
     }
     if (st != KVR_OK)
         kvr_packed_free(out);
+    return st;
+}
+
+enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
+                                        const struct kvr_values *values,
+                                        const struct kvr_block_shape *shape,
+                                        const struct kvr_place *place, float *work,
+                                        struct kvr_packed *out)
+{
+    const int n_threads = kvr_alone_begin(c, dev, shape->n_tok * shape->n_heads * shape->head_dim);
+    const enum kvr_status st = encode_values(c, dev, values, shape, place, work, out);
+
+    kvr_alone_end(n_threads);
     return st;
 }
 
@@ -799,7 +813,10 @@ static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t
     const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
 
     if (!in_host(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {
+        const int n_threads = kvr_alone_begin(p->codec, p->dev, n * width);
+
         decode_from(p, first_undone, t0, n, h0, nh, out);
+        kvr_alone_end(n_threads);
         return;
     }
 #pragma omp parallel for schedule(static)

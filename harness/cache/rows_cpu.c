@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+enum { WORTH_A_TEAM = 1 << 17 }; /* values; fewer take less time than waking a thread */
+
 static void gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                    int64_t n, int64_t tok0, float *out)
 {
     (void)dev;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n * (int64_t)width >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i++)
         memcpy(out + (size_t)i * width, x + (size_t)(list[i] - tok0) * width, width * sizeof *x);
 }
@@ -16,7 +18,7 @@ static void scatter(struct kvr_dev *dev, const float *x, size_t width, const int
                     int64_t n, int64_t tok0, float *out)
 {
     (void)dev;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n * (int64_t)width >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i++)
         memcpy(out + (size_t)(list[i] - tok0) * width, x + (size_t)i * width, width * sizeof *x);
 }
@@ -24,7 +26,7 @@ static void scatter(struct kvr_dev *dev, const float *x, size_t width, const int
 static void repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out)
 {
     (void)dev;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n * (int64_t)width >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i++)
         memcpy(out + (size_t)i * width, x, width * sizeof *x);
 }
@@ -32,7 +34,7 @@ static void repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t n,
 static void mean(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out)
 {
     (void)dev;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n * (int64_t)width >= WORTH_A_TEAM)
     for (size_t c = 0; c < width; c++) {
         double sum = 0;
 

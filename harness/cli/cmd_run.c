@@ -432,7 +432,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
                  "frames and videos; default: the config's, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "cells at a time; 0: from the preferences, else one per core"),
+                "cells at a time; 0: from the preferences, else one per core, which beats "
+                "threads within a cell"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "only matching cells, e.g. 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "show the plan and measure nothing"),

@@ -201,16 +201,20 @@ static enum kvr_status choose_segments(const struct classes_opts *o,
                                        const struct kvr_policy_ctx *ctx, const char *class,
                                        uint8_t *stays)
 {
+    enum {
+        WORTH_A_TEAM = 1 << 16
+    }; /* elements of keys; fewer take less time than waking a thread */
     const int64_t S = ctx->tokens_per_frame, n_frames = ctx->n_active / S;
     const int64_t first = ctx->new0 / S > 0 ? ctx->new0 / S - 1 : 0;
     const int64_t n = n_frames - 1 > first ? (n_frames - 1 - first) * o->segments : 0;
     const int64_t k = kvr_share(o->ratio * (double)n, 0, n);
+    const int64_t elements = n / o->segments * S * ctx->n_heads * ctx->head_dim;
     struct kvr_ranked *rank = malloc(((size_t)n + 1) * sizeof *rank);
 
     memset(stays, 0, (size_t)ctx->n_active);
     if (!rank)
         return kvr_fail(KVR_ENOMEM, "head_classes: no memory for %lld segments", (long long)n);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (elements >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i++) {
         const int64_t frame = (first + i / o->segments) * S, s = i % o->segments;
         float score;
