@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/device/names.h"
 #include "harness/engine/check_impl.h"
 
 static enum kvr_status set_prompt(struct kvr_checker *k)
@@ -329,16 +328,7 @@ bool kvr_engine_check_there(const char *dir)
 
 static enum kvr_status check_all(struct kvr_checker *k)
 {
-    const struct kvr_model_use use = { .compute = k->how.compute };
-
-    KVR_TRY(kvr_dev_open_named(&k->dev, k->how.device ? k->how.device : "cpu"));
-    KVR_TRY(kvr_model_open_as(&k->m, k->dev, k->dir, &use));
-    k->c = kvr_model_config(k->m);
-    k->chunk_elems = kvr_model_frame_elems(k->m) * k->c->frames_per_chunk;
-    k->chunk_kv = (int64_t)k->c->frames_per_chunk * kvr_model_tokens_per_frame(k->m) * k->c->dim;
-    kvr_schedule_make(&k->schedule, k->c);
-    KVR_TRY(kvr_dit_open(&k->d, k->dev, k->m));
-    KVR_TRY(kvr_scheme_open(&k->scheme, k->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
+    KVR_TRY(kvr_checker_open(k));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         KVR_TRY(check_file(k, parts[i].file, parts[i].fn));
     if (k->report->n == 0)
@@ -353,19 +343,8 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how)
 {
     struct kvr_checker k = { .dir = dir, .report = out };
-    enum kvr_status st;
 
     if (how)
         k.how = *how;
-    memset(out, 0, sizeof *out);
-    st = check_all(&k);
-    kvr_scheme_close(&k.scheme);
-    kvr_dit_close(&k.d);
-    kvr_model_close(&k.m);
-    kvr_dev_close(&k.dev);
-    if (st != KVR_OK)
-        kvr_check_report_free(out);
-    else
-        kvr_check_conclude(out);
-    return st;
+    return kvr_checker_close(&k, check_all(&k));
 }

@@ -22,6 +22,11 @@ struct kvr_checker {
     enum kvr_status tap_status;
 };
 
+/* Opens device, model, network and the exact scheme of k->dir and k->how. */
+enum kvr_status kvr_checker_open(struct kvr_checker *k);
+/* Closes them and k->file. With st KVR_OK concludes the report, else frees it; returns st. */
+enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
+
 /* x [n] with the tensor of this name in k->file, if it is there and was not compared before. In BF16
  * by the bounds of latents or of all else; compare_table: what no linear layer has touched. */
 enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,

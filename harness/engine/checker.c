@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/device/names.h"
 #include "harness/engine/check_impl.h"
 
 /* Float32 rounding of the same formulas is 5e-7 and 3e-6; the smallest mistake known to hide
@@ -14,6 +15,35 @@ static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
  * lies in between has no bound of its own. */
 static const struct kvr_tolerance bf16_latents = { 1.2e-2, INFINITY };
 static const struct kvr_tolerance bf16_rest = { 1.5e-2, INFINITY };
+
+enum kvr_status kvr_checker_open(struct kvr_checker *k)
+{
+    const struct kvr_model_use use = { .compute = k->how.compute };
+
+    memset(k->report, 0, sizeof *k->report);
+    KVR_TRY(kvr_dev_open_named(&k->dev, k->how.device ? k->how.device : "cpu"));
+    KVR_TRY(kvr_model_open_as(&k->m, k->dev, k->dir, &use));
+    k->c = kvr_model_config(k->m);
+    k->chunk_elems = kvr_model_frame_elems(k->m) * k->c->frames_per_chunk;
+    k->chunk_kv = (int64_t)k->c->frames_per_chunk * kvr_model_tokens_per_frame(k->m) * k->c->dim;
+    kvr_schedule_make(&k->schedule, k->c);
+    KVR_TRY(kvr_dit_open(&k->d, k->dev, k->m));
+    return kvr_scheme_open(&k->scheme, k->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0);
+}
+
+enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st)
+{
+    kvr_st_close(&k->file);
+    kvr_scheme_close(&k->scheme);
+    kvr_dit_close(&k->d);
+    kvr_model_close(&k->m);
+    kvr_dev_close(&k->dev);
+    if (st != KVR_OK)
+        kvr_check_report_free(k->report);
+    else
+        kvr_check_conclude(k->report);
+    return st;
+}
 
 static enum kvr_status compare_to(struct kvr_checker *k, const char *name, const float *x,
                                   int64_t n, const struct kvr_tolerance *tol)
