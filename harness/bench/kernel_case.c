@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/attend_kernels.h"
 #include "harness/core/rng.h"
 
 #define KERNELS(table) extern const struct kvr_kernel_case kvr_kernels_##table[];
@@ -154,6 +155,16 @@ enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, en
         fill_bytes(k, a);
     k->n_args++;
     return KVR_OK;
+}
+
+enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
+                                      enum kvr_dtype type, int m, int inner, int cols)
+{
+    const size_t rows = (size_t)m, depth = (size_t)inner, wide = (size_t)cols;
+
+    KVR_TRY(kvr_case_arg(k, c, KVR_F32, rows * wide, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, type, rows * depth, depth));
+    return kvr_case_arg(k, KVR_CASE_IN, type, depth * wide, KVR_ATTEND_PAD);
 }
 
 enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_case *c,

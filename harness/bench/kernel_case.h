@@ -97,6 +97,11 @@ extern const struct kvr_kernel_case *const kvr_kernel_lists[];
 enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, enum kvr_dtype type,
                              size_t n, size_t row);
 
+/* Arguments of a product C = A B of attention: c [m,cols] F32, a [m,inner], b in panels of KVR_ATTEND_PAD
+ * columns [inner,cols], both of `type`. */
+enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
+                                      enum kvr_dtype type, int m, int inner, int cols);
+
 /* Prepare a case; close accepts a half-built kit. */
 enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_case *c,
                               const int shape[KVR_CASE_DIMS], enum kvr_case_fill fill);

@@ -88,11 +88,7 @@ static const int product_shapes[][KVR_CASE_DIMS] = { { 1, 32, 32 },   { 16, 64, 
 /* s [m,n], q [m,d], keys in panels */
 static enum kvr_status scores_args(struct kvr_case_kit *k)
 {
-    const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1], d = (size_t)k->shape[2];
-
-    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, m * n, 1));
-    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_BF16, m * d, d));
-    return kvr_case_arg(k, KVR_CASE_IN, KVR_BF16, n * d, PAD);
+    return kvr_case_product_args(k, KVR_CASE_OUT, KVR_BF16, k->shape[0], k->shape[2], k->shape[1]);
 }
 
 static void scores(const struct kvr_case_kit *k)
@@ -120,11 +116,8 @@ static const int values_shapes[][KVR_CASE_DIMS] = { { 1, 32, 16 },   { 16, 64, 4
 /* out [m,d], p [m,n], values in tiles of panels */
 static enum kvr_status values_args(struct kvr_case_kit *k)
 {
-    const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1], d = (size_t)k->shape[2];
-
-    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, m * d, 1));
-    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_BF16, m * n, n));
-    return kvr_case_arg(k, KVR_CASE_IN, KVR_BF16, n * d, PAD);
+    return kvr_case_product_args(k, KVR_CASE_INOUT, KVR_BF16, k->shape[0], k->shape[1],
+                                 k->shape[2]);
 }
 
 static void add_values(const struct kvr_case_kit *k)

@@ -10,6 +10,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
+#include "harness/report/cost_columns.h"
 #include "harness/report/published.h"
 #include "harness/report/ratios.h"
 #include "harness/report/values.h"
@@ -67,16 +68,13 @@ static const struct kvr_column columns[] = {
     { .name = "io_bytes", .head = "IO", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "predicted_bytes", .head = "predicted", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "off_bytes", .head = "off by", .unit = "(B)", .digits = 0 },
-    { .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2 },
-    { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
-    { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
-    { .name = "time_codes", .head = "because", .digits = -1 },
+    COST_PUBLISHED_PEAK,
+    COST_RUNTIME,
     { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 2 },
     { .name = "ratio_lo", .head = "from", .unit = "(x)", .digits = 3 },
     { .name = "ratio_hi", .head = "to", .unit = "(x)", .digits = 3 },
     { .name = "ratio_codes", .head = "no pairs:", .digits = -1 },
-    { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },
-    { .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2 },
+    COST_PUBLISHED_RUNTIME,
     { .name = "encode_s", .head = "encode", .unit = "(s)", .digits = 2 },
     { .name = "decode_s", .head = "decode", .unit = "(s)", .digits = 2 },
     { .name = "attend_s", .head = "attend", .unit = "(s)", .digits = 2 },
@@ -84,9 +82,7 @@ static const struct kvr_column columns[] = {
     { .name = "cross_s", .head = "cross", .unit = "(s)", .digits = 2 },
     { .name = "other_s", .head = "other", .unit = "(s)", .digits = 2 },
     { .name = "noise_s", .head = "noise", .unit = "(s)", .digits = 2 },
-    { .name = "fps_transformer", .head = "transformer alone", .unit = "(frames/s)", .digits = 2 },
-    { .name = "fps_vae", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
-    { .name = "fps_taehv", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
+    COST_FPS,
     { .name = "fps_transformer_seen",
       .head = "not controlled: transformer alone",
       .unit = "(frames/s)",

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "harness/cache/cache.h"
+#include "harness/report/cost_columns.h"
 #include "harness/report/measured.h"
 #include "harness/report/published.h"
 #include "harness/report/values.h"
@@ -22,16 +23,11 @@ static const struct kvr_column columns[] = {
     { .name = "frames", .digits = -1 },
     { .name = "window", .digits = -1 },
     { .name = "peak_bytes", .head = "peak", .unit = "(GiB)", .scale = 1 / GIB, .digits = 2 },
-    { .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2 },
-    { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
-    { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
-    { .name = "time_codes", .head = "because", .digits = -1 },
+    COST_PUBLISHED_PEAK,
+    COST_RUNTIME,
     { .name = "seen_ratio", .head = "to BF16, seen", .unit = "(x)", .digits = 2 },
-    { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },
-    { .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2 },
-    { .name = "fps_transformer", .head = "transformer alone", .unit = "(frames/s)", .digits = 2 },
-    { .name = "fps_vae", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },
-    { .name = "fps_taehv", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2 },
+    COST_PUBLISHED_RUNTIME,
+    COST_FPS,
     { .name = "n", .digits = -1 },
     { .name = "mark", .digits = -1 },
     { .name = "commit", .digits = -1 },

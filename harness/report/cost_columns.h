@@ -1,0 +1,34 @@
+/* cost_columns.h - columns of both cost tables, of databases (cost.c) and of GPU sessions (cost_card.c). */
+#ifndef KVR_REPORT_COST_COLUMNS_H
+#define KVR_REPORT_COST_COLUMNS_H
+
+#include "harness/report/table.h"
+
+/* The macros expand to initializers of struct kvr_column, without a comma at the end. */
+#define COST_PUBLISHED_PEAK                                                                        \
+    {                                                                                              \
+        .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2            \
+    }
+
+/* Seconds of a controlled time, of one that is not, and its verdict codes. */
+#define COST_RUNTIME                                                                               \
+    { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
+        { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \
+    {                                                                                              \
+        .name = "time_codes", .head = "because", .digits = -1                                      \
+    }
+
+#define COST_PUBLISHED_RUNTIME                                                                     \
+    { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },            \
+    {                                                                                              \
+        .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2         \
+    }
+
+#define COST_FPS                                                                                   \
+    { .name = "fps_transformer", .head = "transformer alone", .unit = "(frames/s)", .digits = 2 }, \
+        { .name = "fps_vae", .head = "with the VAE", .unit = "(frames/s)", .digits = 2 },          \
+    {                                                                                              \
+        .name = "fps_taehv", .head = "with TAEHV", .unit = "(frames/s)", .digits = 2               \
+    }
+
+#endif
