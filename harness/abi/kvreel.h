@@ -12,11 +12,11 @@
  *     kvreel_block_free(&b);
  *     kvreel_method_close(&m);
  *
- * Arrays are F32 in the host's memory, row by row. Functions return 0 or one of the numbers below;
- * the sentence for it is kvreel_error(). A struct begins with its size as the caller knows it: a
- * later library takes fields that an earlier caller does not have as 0. Names are never taken away
- * within one KVREEL_ABI, which is also the number in the library's name. An object belongs to one
- * thread at a time; a method may be shared. Nothing here prints or exits. */
+ * Arrays are F32, row-major, in host memory. Functions return 0 or an error code below; kvreel_error() has its
+ * message. A struct begins with its size as the caller was compiled: a newer library treats fields unknown to
+ * an older caller as 0. No function or field is removed within one KVREEL_ABI, which is the number in the
+ * library's file name. An object belongs to one thread at a time; a method may be shared. Nothing here prints
+ * or exits. */
 #ifndef KVREEL_H
 #define KVREEL_H
 
@@ -31,24 +31,23 @@ extern "C" {
 
 enum kvreel_status {
     KVREEL_OK = 0,
-    KVREEL_EINVAL = 1, /* a name, an option, a shape */
+    KVREEL_EINVAL = 1, /* invalid name, option or shape */
     KVREEL_ENOMEM = 2,
     KVREEL_EIO = 3,
-    KVREEL_EFORMAT = 5,      /* a file that lies about itself */
-    KVREEL_ENOTFOUND = 6,    /* no such method, geometry, file */
+    KVREEL_EFORMAT = 5,      /* malformed file */
+    KVREEL_ENOTFOUND = 6,    /* unknown method or geometry, missing file */
     KVREEL_EUNSUPPORTED = 7, /* not possible with these settings */
-    KVREEL_ENAN = 11,        /* a number that is not finite where one must be */
-    KVREEL_EINTERNAL = 13,   /* calls in an order that makes no sense */
+    KVREEL_ENAN = 11,        /* a value is not finite */
+    KVREEL_EINTERNAL = 13,   /* calls in an invalid order */
 };
 
 int kvreel_abi(void); /* KVREEL_ABI of the library */
 const char *kvreel_version(void);
-/* Of this thread's last failure, until its next; "" when there was none. */
+/* Message of this thread's last failure, valid until the next one; "" if there was none. */
 const char *kvreel_error(void);
 
-/* What there is, as a JSON object of arrays: methods (name, family, title, paper, study, readings,
- * bits_per_element at 12 heads of 128), stages, paths, corrections, geometries. *json is the
- * caller's, for kvreel_free(). */
+/* The registry, as a JSON object of arrays: methods (name, family, title, paper, study, readings,
+ * bits_per_element at 12 heads of 128), stages, paths, corrections, geometries. Free *json with kvreel_free(). */
 int kvreel_registry(char **json);
 void kvreel_free(void *p);
 
@@ -56,17 +55,17 @@ void kvreel_free(void *p);
 
 typedef struct kvreel_method kvreel_method;
 
-/* `spec` is NAME, NAME@study, NAME@project, +CORRECTION behind it; settings are "key=value" as
- * `kvreel show` lists them, the last one NULL; NULL: none. On failure *out is NULL. */
+/* `spec` is NAME, NAME@study or NAME@project, optionally followed by +CORRECTION. `settings` is a
+ * NULL-terminated list of "key=value" (`kvreel show` lists the keys), or NULL. On failure *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
-/* Copes with NULL, leaves NULL. Blocks and caches of the method are closed before. */
+/* Accepts NULL, sets *m to NULL. Close the method's blocks and caches first. */
 void kvreel_method_close(kvreel_method **m);
-/* "RTN_INT4@study+taylor"; the method's own. */
+/* "RTN_INT4@study+taylor"; valid until the method is closed. */
 const char *kvreel_method_name(const kvreel_method *m);
 
-/* What the cache of a rollout of so many latent frames takes, without running it: a JSON object,
- * the caller's. `geometry` is wan-1.3b, wan-14b, a folder of a model or a JSON file with the keys
- * of its config.json. */
+/* Predicts the cache bytes of a rollout of latent_frames frames without running it: a JSON object; free *json
+ * with kvreel_free(). `geometry` is wan-1.3b, wan-14b, a model folder or a JSON file with the keys of a
+ * config.json. */
 int kvreel_predict(const kvreel_method *m, const char *geometry, int latent_frames, char **json);
 
 /* ---- a block: keys and values of one layer -------------------------------------------------- */
@@ -77,35 +76,35 @@ struct kvreel_block_shape {
     size_t size; /* sizeof(struct kvreel_block_shape) */
     int64_t n_tok;
     int32_t n_heads, head_dim;
-    /* Chunks are coded one by one, in order, as a rollout commits them. 0: one frame of all tokens;
-     * one frame a chunk. */
+    /* Chunks are coded one by one, in order, as a rollout commits them. tokens_per_frame 0: all tokens are one
+     * frame. frames_per_chunk 0: 1. */
     int64_t tokens_per_frame;
     int32_t frames_per_chunk;
-    int32_t layer, n_layers; /* of methods that differ by layer; 0, 0: the only one */
+    int32_t layer, n_layers; /* for methods with settings per layer; 0, 0: a single layer */
 };
 
 struct kvreel_bytes {
     size_t size;       /* sizeof(struct kvreel_bytes) */
-    int64_t tokens;    /* that an uncoded cache would hold */
-    uint64_t bf16;     /* what those would take in BF16 */
-    uint64_t nominal;  /* format arithmetic: what the packed format needs */
-    uint64_t resident; /* what is really held: codes and side information */
-    uint64_t codes;    /* the part that is codes */
+    int64_t tokens;    /* in an uncoded cache */
+    uint64_t bf16;     /* size of these tokens in BF16 */
+    uint64_t nominal;  /* size of the packed format, from arithmetic */
+    uint64_t resident; /* allocated: codes and side information */
+    uint64_t codes;    /* allocated for codes */
 };
 
 /* k, v [n_tok,n_heads,head_dim]; copied. On failure *out is NULL. */
 int kvreel_block_encode(kvreel_block **out, const kvreel_method *m, const float *k, const float *v,
                         const struct kvreel_block_shape *shape);
 void kvreel_block_free(kvreel_block **b);
-/* What attention would read, shaped as what was coded; k, v or held may be NULL. A token that was
- * given up is 0, and held [n_tok] says 0 of it, 1 of others. */
+/* Decodes the values that attention reads, in the shape of the input; k, v or held may be NULL. held [n_tok] is
+ * 0 for evicted tokens, whose values are 0, and 1 for the others. */
 int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held);
-/* out = softmax(q K^T / sqrt(D)) V over the block; q, out [n_query,n_query_heads,head_dim]. With
- * fewer heads of keys, query head h reads head h / (n_query_heads / n_heads). */
+/* out = softmax(q K^T / sqrt(D)) V over the block; q, out [n_query,n_query_heads,head_dim]. With fewer KV heads
+ * (GQA), query head h reads KV head h / (n_query_heads / n_heads). */
 int kvreel_block_attend(const kvreel_block *b, const float *q, int64_t n_query,
                         int32_t n_query_heads, float *out);
 int kvreel_block_bytes(const kvreel_block *b, struct kvreel_bytes *out);
-/* sha256 of all that is stored, as `kvreel codec` tells it: 64 digits and the end. */
+/* SHA-256 of the stored bytes, as `kvreel codec` prints it: 64 hex digits and a NUL. */
 int kvreel_block_hash(const kvreel_block *b, char hex[65]);
 
 /* ---- a cache: all layers of a rollout -------------------------------------------------------- */
@@ -117,25 +116,26 @@ struct kvreel_cache_shape {
     int32_t n_layers, n_heads, head_dim;
     int32_t n_kv_heads; /* 0: n_heads */
     int32_t tokens_per_frame, frames_per_chunk;
-    int32_t capacity_frames;            /* frames of the whole rollout */
-    int32_t window_frames, sink_frames; /* newest frames that are seen, 0: all; first ones kept */
-    int32_t evict;                      /* give up what no later pass can see */
-    int32_t causal;                     /* a query sees nothing of its chunk that comes after it */
-    int32_t exact_f32;                  /* uncoded values as F32 instead of BF16 */
-    const char *path;                   /* "staged", "fused", "dense"; NULL: staged */
-    const char *attend;                 /* "float", "int8"; NULL: float */
+    int32_t capacity_frames; /* frames of the whole rollout */
+    int32_t window_frames,
+        sink_frames;    /* newest visible frames, 0: all; first frames that stay visible */
+    int32_t evict;      /* evict tokens that no later pass can see */
+    int32_t causal;     /* causal mask within the chunk */
+    int32_t exact_f32;  /* uncoded values as F32 instead of BF16 */
+    const char *path;   /* "staged", "fused", "dense"; NULL: staged */
+    const char *attend; /* "float", "int8"; NULL: float */
 };
 
 int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,
                       const struct kvreel_cache_shape *shape);
 void kvreel_cache_close(kvreel_cache **c);
 void kvreel_cache_reset(kvreel_cache *c);
-/* A pass over frames [frame0, frame0 + n_frames), all of one chunk. What a clean pass appends
- * stays; what another one appends is seen by it alone. */
+/* Begins a pass over frames [frame0, frame0 + n_frames) of one chunk. The cache stores the tokens of a clean
+ * pass; those of other passes are visible to that pass only. */
 int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n_frames,
                        int32_t index, int32_t clean);
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
-/* Over what is visible of the past and the pass's own tokens; q, out [T,n_heads,head_dim]. */
+/* Attention over the visible past and the pass's own tokens; q, out [T,n_heads,head_dim]. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
 /* In a clean pass: store without attention. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);

@@ -1,4 +1,4 @@
-/* cli.h - what the commands share: where output goes, and how a status becomes an exit code.
+/* cli.h - shared by commands: output and exit codes.
  *
  * Data goes to stdout, everything else to stderr. Nothing below harness/cli prints or exits. */
 #ifndef KVR_CLI_CLI_H
@@ -30,18 +30,16 @@ int kvr_cli_exit(enum kvr_status st);
 /* Print "kvreel: MESSAGE" to stderr and return the exit code. */
 int kvr_cli_fail(enum kvr_status st);
 
-/* Exit code of writing to stdout, `code` when that went well. A reader that went away (`| head`)
- * has what it wanted: that is no error. */
+/* Exit code of writing to stdout, `code` when that went well. A closed pipe (`| head`) is no error. */
 int kvr_cli_wrote(enum kvr_status st, int code);
 bool kvr_cli_reader_left(void);
 
-/* Of what --json prints: raised when a key is taken away or changes its meaning, not when one comes
- * to it. docs/schemas/ has a schema per document. */
+/* Version of --json documents: raised when a key is removed or changes its meaning, not when one is added.
+ * docs/schemas/ has a schema per document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
-/* Print one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the reference.
- * Returns `code`, or the exit code of the failure to write. `doc` NULL (no memory) is such a
- * failure. */
+/* Print one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the reference. Returns
+ * `code`, or the exit code of the failure to write. `doc` NULL (no memory) is a failure. */
 int kvr_cli_json(json_t *doc, int code);
 
 /* Print an array of flat objects as a text table; `keys` (NULL-terminated) names the columns. */

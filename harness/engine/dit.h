@@ -7,10 +7,9 @@
  *     KVR_TRY(kvr_cache_end_pass(cache));
  *     kvr_dit_close(&d);
  *
- * Owns the activations and the cross-attention keys and values of the current prompt.
- * Knows the KV cache only through append and attend. x and out are memory of the device; P and t
- * are the host's, and so is what a tap is shown. On CUDA a forward returns before its work is
- * done: what goes wrong shows at the next kvr_dev_sync. */
+ * Owns the activations and the cross-attention keys and values of the current prompt. Knows the KV cache only
+ * through append and attend. x and out are device memory; P, t and a tap's data are host memory. On CUDA a
+ * forward is asynchronous: errors are returned by the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 
@@ -26,8 +25,7 @@ struct kvr_dit;
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
 void kvr_dit_close(struct kvr_dit **d);
-/* The activations that an open one of this config holds on the CPU, the prompt's keys and values
- * among them. */
+/* Bytes of activations on the CPU, including the prompt's keys and values. */
 size_t kvr_dit_bytes(const struct kvr_model_config *c);
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
@@ -42,35 +40,34 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
 /* Skip denoising steps whose features barely change; NULL: compute every step (the default). */
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
-/* On a device, from the second denoising step of a chunk on, record the forward once and launch the
- * recording (a CUDA graph) in its place: the same work, the same bytes, one launch. For passes that
- * store nothing, with no tap, no watcher and no reuse; others, and all on the CPU, run as ever.
- * What a recording takes is not told apart by phase. false: never (the default). */
+/* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step and launches the graph from
+ * then on, with the same results. Applies to passes that store nothing, without tap, watcher or reuse; other
+ * passes, and the CPU, run without graphs. A graph's time is not split by phase. Default: false. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {
-    int64_t captured, launched; /* graphs; forwards that were launches of one */
+    int64_t captured, launched; /* graphs captured; forwards launched as graphs */
 };
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared, skipped; /* denoising steps with a step before them; of those, skipped */
-    double total;              /* sum of their relative changes */
+    int64_t compared,
+        skipped;  /* denoising steps after a chunk's first; how many of them were skipped */
+    double total; /* sum of their relative changes */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
-/* Called with named intermediate tensors; for `kvreel engine check` and traces. NULL: off.
- * Names are those of the parity fixtures without the test letter: "block0.q_rope", ... */
+/* Called with named intermediate tensors; for `kvreel engine check` and traces. NULL: off. Names as in the
+ * parity fixtures, without the test's letter: "block0.q_rope", ... */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 
-/* Nanoseconds in linear layers, in cross-attention, and in everything else of prompts and
- * forwards but self-attention, since open: the device's own time. */
+/* Device time since open, in ns: linear layers, cross-attention, and everything else except self-attention. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
     int64_t graph_ns; /* whole forwards launched as graphs, attention and all */
 };
-/* Waits for a device; on its error nothing is written. */
+/* Synchronizes the device; on an error `out` is unchanged. */
 enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);
 
 #ifdef __cplusplus

@@ -12,9 +12,9 @@
  *         n = rms(x) w',  x += W_down (silu(W_gate n) * W_up n)
  *     hidden = rms(x) w'',  logits = hidden E^T
  *
- * rope turns adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D), as GGUF files of
- * this architecture have the rows of W_q and W_k ordered for. Query head h reads KV head
- * h / (H / n_kv_heads), and nothing of its chunk that comes later (cache.h). On the CPU alone. */
+ * rope rotates adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D); GGUF files of this
+ * architecture order the rows of W_q and W_k for it. Query head h reads KV head h / (H / n_kv_heads). Attention
+ * is causal within the chunk (cache.h). CPU only. */
 #ifndef KVR_ENGINE_LM_H
 #define KVR_ENGINE_LM_H
 
@@ -32,21 +32,21 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
                             int max_tokens);
 void kvr_lm_close(struct kvr_lm **lm); /* copes with NULL */
 
-/* What a cache of this model's is, but for capacity, window and what attention multiplies. */
+/* The cache shape of this model; capacity, window and attention's operand type are left for the caller. */
 struct kvr_cache_shape kvr_lm_cache_shape(const struct kvr_model *m, int chunk);
 
-/* Sees the rotated keys and the values, [T,n_kv_heads,D] each, that a layer appends. */
+/* Called with the rotated keys and the values [T,n_kv_heads,D] that a layer appends. */
 typedef void kvr_lm_keep_fn(void *ctx, int layer, const float *k, const float *v);
 void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx); /* fn NULL: stop */
 
-/* KVR_EINVAL: an id outside of the vocabulary, or more tokens than there is context for. */
+/* KVR_EINVAL: an id outside the vocabulary, or more tokens than the context length. */
 enum kvr_status kvr_lm_forward(struct kvr_lm *lm, struct kvr_cache *cache, const int32_t *ids,
                                const struct kvr_pass *pass, float *hidden);
 enum kvr_status kvr_lm_logits(struct kvr_lm *lm, int64_t n, const float *hidden, float *logits);
 
 /* Nanoseconds since open or reset. */
 struct kvr_lm_times {
-    int64_t linear_ns, other_ns; /* the layers' products; norms, rope and the like */
+    int64_t linear_ns, other_ns; /* the layers' products; norms, RoPE and other operations */
     int64_t logits_ns;
 };
 enum kvr_status kvr_lm_times(struct kvr_lm *lm, struct kvr_lm_times *out);

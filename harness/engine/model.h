@@ -1,23 +1,21 @@
 /* model.h - a model folder: config.json, the weights and, for models with their own vocabulary,
- * prompt_table.safetensors. Weights are the first there is of dit.safetensors, dit.pt,
- * self_forcing_dmd.pt, diffusion_pytorch_model.safetensors, in any format and by any of the names
- * that docs/weights.md tells of.
+ * prompt_table.safetensors. Weights are the first existing file of dit.safetensors, dit.pt,
+ * self_forcing_dmd.pt, diffusion_pytorch_model.safetensors, in any format and naming of docs/weights.md.
  *
  *     struct kvr_model *m;
  *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * A folder with Wan2.1_VAE.pth (or vae.pth, vae.safetensors) has a decoder for its latents, one with
- * taew2_1.pth (or taew2_1.safetensors) the tiny one that may be asked for in its place. A
- * config of Wan's own (_class_name WanModel) need not say what Self-Forcing runs it with.
+ * Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder decodes its latents; taew2_1.pth (or
+ * taew2_1.safetensors) is the tiny decoder, chosen on request. Wan's own config (_class_name WanModel) gets
+ * Self-Forcing's values for missing keys.
  *
- * A config whose model_type is "llama" is of a language model (lm.h): its weights are the GGUF file
- * that the config names.
+ * A config with model_type "llama" describes a language model (lm.h); its weights are in the GGUF file that the
+ * config names.
  *
- * Every size comes from config.json and is checked against the tensors' shapes. A config may say
- * that its weights are random: then nothing else is in the folder, and what such a model makes is
- * noise at the right cost (draw.h). */
+ * Every size comes from config.json and is checked against the tensors' shapes. A config may request random
+ * weights: the folder then needs no other file, and the model generates noise at the real cost (draw.h). */
 #ifndef KVR_ENGINE_MODEL_H
 #define KVR_ENGINE_MODEL_H
 
@@ -51,14 +49,14 @@ struct kvr_model_config {
     int n_steps;
     double steps[KVR_MAX_STEPS];  /* as listed, before warping: 1000, 750, ...; none under UniPC */
     enum kvr_timesteps timesteps; /* how they map to timesteps of the network (schedules.def) */
-    bool rounded_timesteps;       /* given to the network in the type it computes in */
+    bool rounded_timesteps;       /* rounded to the network's compute type */
     double context_timestep;
     enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
     float latent_lo, latent_hi;
     int window_frames;  /* the model's own default; 0 = all */
-    int sink_frames;    /* likewise: first frames that stay visible */
-    double shot_offset; /* frames that each cut adds to the time positions behind it */
+    int sink_frames;    /* the model's own default: first frames that stay visible */
+    double shot_offset; /* frames that each cut adds to later time positions */
     struct kvr_lora_config {
         char *file; /* of its folder; NULL: no adapter is merged */
         int rank;
@@ -68,7 +66,7 @@ struct kvr_model_config {
     char **vocabulary;   /* index = id */
     bool random_weights; /* drawn from weights_seed (draw.h), prompts as well */
     uint64_t weights_seed;
-    /* Of a language model (lm.h), whose frames are tokens; elsewhere false, 0, NULL. */
+    /* Language models (lm.h), whose frames are tokens; false, 0, NULL for others. */
     bool is_lm;
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
@@ -79,38 +77,36 @@ struct kvr_model_config {
 /* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
-/* Wan's own config.json says what its weights are and leaves to the program what Self-Forcing runs
- * them with: into such a document (_class_name WanModel) goes what is absent, at 480x832. */
+/* Fills keys that are missing in Wan's own config.json (_class_name WanModel) with Self-Forcing's values, at
+ * 480x832. */
 enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
 /* "model", "renoise", "unipc"; NULL-terminated. */
 extern const char *const kvr_sampler_names[];
-/* Whether `text` is UniPC of other steps than the config's, "unipc:8", or shift too, "unipc:8:3". In
- * this spelling alone. */
+/* Whether `text` is UniPC with a number of steps, "unipc:8", and optionally a shift, "unipc:8:3". Only this
+ * canonical spelling is accepted. */
 bool kvr_sampler_is_spelt(const char *text);
-/* The config with this sampler in place of its own. KVR_EINVAL: neither a name nor so spelt;
- * KVR_EUNSUPPORTED: of a language model, or re-noising where the config lists no steps. */
+/* Replaces the config's sampler. KVR_EINVAL: neither a name nor such a spelling; KVR_EUNSUPPORTED: a language
+ * model, or re-noising with a config that lists no steps. */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
 /* "model", then the rows of schedules.def; NULL-terminated. */
 extern const char *const kvr_schedule_names[];
-/* Whether `text` is a schedule of its own: steps from at most 1000 downwards, "1000-600-250", of
- * the model's shift, or with one before it, "8:1000-750". In this spelling alone, so that one
- * schedule has one name. */
+/* Whether `text` lists a schedule: descending steps of at most 1000, "1000-600-250", with the model's shift, or
+ * preceded by a shift, "8:1000-750". Only this canonical spelling is accepted, so that each schedule has one
+ * name. */
 bool kvr_schedule_is_list(const char *text);
-/* The config with the schedule of this name or list in place of its own. KVR_EINVAL: neither;
- * KVR_EUNSUPPORTED: of a language model, other than "model". */
+/* Replaces the config's schedule by a named or listed one. KVR_EINVAL: neither; KVR_EUNSUPPORTED: a language
+ * model with a schedule other than "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
-/* What makes frames of the latents of a folder of Wan's: its own decoder, or a tiny one. "vae",
- * "taehv"; NULL-terminated. */
+/* The decoder of Wan's latents: Wan's VAE or the tiny TAEHV. "vae", "taehv"; NULL-terminated. */
 enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
 extern const char *const kvr_decoder_names[];
-/* KVR_EINVAL, with the names there are: no such decoder. */
+/* KVR_EINVAL, with the known names: no such decoder. */
 enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out);
 
-/* The files of a folder, or, where one is not there, what it would be called. malloc'ed; NULL: the
- * model has no such part. */
+/* Paths of a folder's files; of a missing file, its expected path. malloc'ed; NULL: the model has no such part. */
 struct kvr_model_paths {
     char *weights, *table, *vae; /* table: prompt_table.safetensors */
 };
@@ -122,31 +118,30 @@ struct kvr_model; /* config and weights; the layout is the engine's own (model_i
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
-/* Gives back all weights, and with them the network: what can be asked of its files and config
- * stays. */
+/* Frees all weights; config, paths and hash stay available. */
 void kvr_model_shed(struct kvr_model *m);
 
-/* Less than all of a folder, or in another way. */
+/* Options of opening a folder. */
 struct kvr_model_use {
-    const char *schedule; /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
-    const char *sampler;  /* kvr_sampler_choose, after the schedule; NULL: the model's own */
-    const char *lora; /* an adapter's file, in place of the config's; NULL: the config's, if any */
-    int n_layers, n_steps; /* the first so many layers, denoising steps; 0: all. Only of random
-                               weights: part of a trained network is another network */
-    bool look;             /* config, hash, and names and shapes of weights alone: no forward */
-    bool plan;             /* with `look`, for a plan: weights need not be there, and files that
-                               are large are not read for the hash, which is empty then */
-    enum kvr_decoder_kind decoder; /* other than KVR_DECODER_VAE, which is 0, it has to be there */
+    const char *schedule;  /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
+    const char *sampler;   /* kvr_sampler_choose, after the schedule; NULL: the model's own */
+    const char *lora;      /* adapter file that replaces the config's; NULL: the config's, if any */
+    int n_layers, n_steps; /* the first n of them; 0: all. Random weights only: part of a
+                               trained network is another network */
+    bool look;             /* read config, hash, names and shapes of weights only: no forward */
+    bool plan;             /* with `look`: weights may be missing, and large files are not
+                               hashed (the hash is then empty) */
+    enum kvr_decoder_kind decoder; /* a decoder other than KVR_DECODER_VAE (0) must exist */
     enum kvr_dtype
         decoder_compute;        /* KVR_F32, which is 0, or KVR_BF16; TAEHV computes in F32 only */
     enum kvr_dtype compute;     /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
     bool tune;                  /* kvr_gemm_tune */
-    const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
-                                   read again for their hash; NULL: they are */
+    const char *stamp, *sha256; /* of an earlier opening: files with this stamp are not hashed
+                                   again; NULL: hash them */
 };
-/* KVR_EINVAL when the model cannot be cut so, or has no latents for such a decoder; KVR_ENOTFOUND:
- * its decoder is not there. The hash is that of the whole folder. Weights go to
- * `dev` one tensor at a time; what prompts are made of stays on the host. */
+/* KVR_EINVAL: the model has fewer layers or steps, or latents that the decoder cannot decode; KVR_ENOTFOUND:
+ * the decoder's file is missing. The hash covers the whole folder. Weights go to `dev` one tensor at a time;
+ * prompt tables stay on the host. */
 enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
                                   const struct kvr_model_use *use);
 
@@ -156,14 +151,13 @@ enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
-/* Whether there is nothing but a config, which only `plan` accepts. */
+/* Whether the folder has a config only, which only `plan` accepts. */
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
-enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* whose that file is */
+enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* the type of that file */
 enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
-/* Hex, from the files' inodes, sizes and change times: equal while the files are unchanged.
- * Empty when one was written less than a second before, for then a stamp would not show the next
- * write. */
+/* Hex, from the files' inodes, sizes and change times: equal while the files are unchanged. Empty if a file was
+ * written less than a second ago, because a stamp could not show a further write. */
 const char *kvr_model_stamp(const struct kvr_model *m);
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
@@ -172,8 +166,8 @@ int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h *
 /* Prompt embedding of vocabulary ids: P[i] = token_embedding[id[i]] + position_embedding[i].
  * P [text_len, text_dim]. KVR_EUNSUPPORTED for models without a vocabulary. */
 enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);
-/* The same of a model with random weights, drawn from its seed and `text`: a row of unit variance
- * per word and one for the end, then rows of zeros. KVR_EUNSUPPORTED for other models. */
+/* The embedding for a model with random weights, drawn from its seed and `text`: a row of unit variance per
+ * word and one for the end, then rows of zeros. KVR_EUNSUPPORTED for other models. */
 enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *text, float *P);
 
 #ifdef __cplusplus

@@ -1,13 +1,12 @@
-/* ops.h - what a forward does besides linear layers and self-attention; one table per device.
+/* ops.h - a forward's operations other than linear layers and self-attention; one table per device.
  *
  *     const struct kvr_ops *ops = kvr_ops_of(dev);
  *     ops->norm_modulate(dev, &rows, x, shift, scale, stride, eps, y);
  *
- * Every pointer is memory of `dev`, which the CPU's table does not look at. On CUDA the work is
- * queued; what goes wrong shows at kvr_dev_sync(). N tokens of d values, row-major; "per frame"
- * vectors belong to tokens_per_frame tokens each and lie `stride` floats apart. Every row is
- * computed by one thread from that row alone, so results do not depend on the number of threads.
- * NaN in, NaN out. Nothing is allocated. */
+ * Pointers are memory of `dev`; the CPU's table ignores `dev`. On CUDA calls are asynchronous; errors are
+ * returned by kvr_dev_sync(). N tokens of d values, row-major; "per frame" vectors apply to tokens_per_frame
+ * tokens each and are `stride` floats apart. Every row is computed by one thread from that row alone, so
+ * results do not depend on the number of threads. NaN in, NaN out. Nothing is allocated. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
@@ -27,7 +26,7 @@ enum {
     KVR_OPS_MAX_TEXT = 8192,    /* keys of cross-attention: bounds its score buffer */
     KVR_OPS_MAX_HEAD_DIM = 256, /* of CUDA's table */
     KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
-    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to so many floats */
+    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to multiples of this many floats */
 };
 
 struct kvr_rows {
@@ -50,7 +49,7 @@ struct kvr_cross {
     enum kvr_dtype compute; /* of linear layers; not changed between pack and attend */
 };
 
-/* What a block's layer adds to x, `gate` per frame (NULL: 1): y NULL for nothing. */
+/* A residual added to x: gate * y, with `gate` per frame (NULL: 1). y NULL: nothing is added. */
 struct kvr_residual {
     const kvr_bf16 *y;
     const float *gate;
@@ -85,12 +84,11 @@ struct kvr_ops {
     /* Rotate adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* The norm of all d and the rotation of every head in one. NULL where there is nothing to gain. */
+    /* rms_norm and rope fused. NULL where fusing gains nothing. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
-    /* The same between activations in BF16: computed in F32, rounded once. Norms are of x after `before`
-     * was added to it, which stays, rounded; y has so many columns, zeros behind the last of d. NULL, all
-     * of these, on the CPU. */
+    /* BF16 variants: computed in F32, rounded once. `before` is added to x first, and x keeps the rounded sum;
+     * y has `columns` columns, zero after the first d. All NULL on the CPU. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -100,7 +98,7 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
-    /* Of two, x[i] to y[i] with w[i]; x[1] NULL: of one. */
+    /* For two tensors, y[i] from x[i] with w[i]; x[1] NULL: for one. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *const *w, double eps, const double *cosines,
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
@@ -121,15 +119,15 @@ struct kvr_ops {
     /* out = softmax(q k^T / sqrt(D)) v, no mask; q, out [N, H*D]. */
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
-    /* The same of BF16 queries, into BF16: what rounded queries give, rounded; both at multiples of 16
-     * bytes. q NULL: nothing is done. False, and nothing is done: not where c is. NULL: nowhere. */
+    /* cross_attend with BF16 q and out, both 16-byte aligned. q NULL only asks whether c is supported. Returns
+     * false, without effect, if c's layout is not supported. NULL: not on this device. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
     /* inverses [n] = 1 / sqrt(sum of squares [n,parts] / width + eps). */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
-    /* And of queries that are normalised as they are loaded. */
+    /* cross_attend_bf16 with an RMS norm applied while queries are loaded. */
     bool (*cross_attend_normed)(struct kvr_dev *dev, const struct kvr_rows *r,
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm,
@@ -148,8 +146,8 @@ struct kvr_ops {
     /* x = (1 - sigma) x0 + sigma eps, in float32. */
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
-    /* out = the blend of n-element arrays, in float64 in the order of its terms, rounded once. out may
-     * be one of them. */
+    /* out = the blend of n-element arrays, summed in float64 in the order of its terms, rounded once. out may
+     * alias an input. */
     void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
     /* x into [lo, hi]; NaN stays. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);

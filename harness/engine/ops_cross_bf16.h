@@ -2,9 +2,9 @@
  *
  *     if (kvr_cross_tiles(c)) { kvr_cross_bf16_pack(c, k, v); kvr_cross_bf16_attend(r, c, q, out); }
  *
- * The kernels and the error bound are self-attention's (harness/cache/attend_bf16.h): queries over
- * sqrt(D), keys, values and softmax weights are rounded to BF16, sums are F32. Pack and attend run in
- * every variant, without AMX in plain C. */
+ * The kernels and the error bound are self-attention's (harness/cache/attend_bf16.h): queries over sqrt(D),
+ * keys, values and softmax weights are rounded to BF16, sums are F32. Both functions run in every CPU variant;
+ * without AMX in plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
@@ -22,7 +22,7 @@ void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
 /* As kvr_ops.cross_attend. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
                            float *out);
-/* Floats of such c->k and c->v. */
+/* Size of c->k and c->v in this layout, in floats. */
 int64_t kvr_cross_bf16_k_floats(int n_keys, int n_heads, int head_dim);
 int64_t kvr_cross_bf16_v_floats(int n_keys, int n_heads, int head_dim);
 

@@ -1,13 +1,13 @@
 /* sampler.h - the few-step sampler: noise in, clean chunks out.
  *
- * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i; what other
- * schedules make of it is in schedules.def.
- * For each chunk: x = noise. For each warped step: x0 from the network, then
- * x = (1 - sigma') x0 + sigma' eps with fresh eps, or the next sample by UniPC (unipc.h), which draws
- * nothing. Last, a clean pass over x0 at the context timestep writes the cache. Without it
- * (last_step) the last step's own forward does.
+ * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i; schedules.def defines the
+ * other schedules.
  *
- * Hooks and noise functions see and write memory of the host, and so are the latents. */
+ * For each chunk: x = noise. For each warped step: x0 from the network, then x = (1 - sigma') x0 + sigma' eps
+ * with fresh eps, or a UniPC step (unipc.h) without noise. A final clean pass over x0 at the context timestep
+ * writes the cache; with last_step, the last step's own forward writes it.
+ *
+ * Hooks, noise functions and latents use host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
 #define KVR_ENGINE_SAMPLER_H
 
@@ -27,7 +27,7 @@ struct kvr_schedule {
     float table_timestep[1000], table_sigma[1000];
 };
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
-/* The timesteps as a network that computes in BF16 is given them. */
+/* Rounds the timesteps to BF16, for a network that computes in BF16. */
 void kvr_schedule_round(struct kvr_schedule *s);
 /* sigma of the table's entry nearest to t (first minimum). */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
@@ -42,7 +42,7 @@ extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL
  * predecessor. */
 struct kvr_shots {
     const int *of_chunk; /* [chunks] from 0, ascending by at most 1; NULL: one shot */
-    double offset;       /* frames that each cut adds to the time positions behind it */
+    double offset;       /* frames that each cut adds to later time positions */
     enum kvr_on_switch on_switch;
     int sink_frames; /* that a reset leaves */
 };
@@ -56,34 +56,30 @@ struct kvr_sample_hooks {
     enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
     /* After the last pass: the chunk is final and committed. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
-    /* A video that goes on from frames that are there: the first n_given frames, whole chunks, are
-     * what `given` writes to x0 [F, frame_elems], in memory of the host. Such a chunk has its clean
-     * pass alone; nothing is generated for it, and no noise is drawn. */
+    /* Continues a recorded video: `given` writes the latents x0 [F, frame_elems] of the first n_given frames
+     * (whole chunks), in host memory. Such a chunk has a clean pass only: no denoising and no noise. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
-    /* The video's first latent frame, given [frame_elems] in memory of the host, as Wan2.2-TI2V takes an
-     * image. It replaces frame 0 of the sample before every step and at the end, at timestep 0; the other
-     * frames have the step's. Not with n_given. NULL: it is generated. */
+    /* The video's first latent frame [frame_elems], in host memory, as Wan2.2-TI2V conditions on an image. It
+     * replaces frame 0 of the sample before every step and at the end, at timestep 0; the other frames have the
+     * step's timestep. Not with n_given. NULL: frame 0 is generated. */
     const float *first;
-    /* Teacher forcing: writes the x0 of a step that the rollout goes on from in place of its own,
-     * in memory of the host. Of the last step the clean pass takes it, so that the next chunk goes
-     * on from it; with `every_step` it is what is re-noised after the others, too. The other hooks
-     * and `latents` still get the rollout's own. NULL: the rollout goes on from itself. */
+    /* Teacher forcing: writes the teacher's x0 of a step to host memory. The clean pass caches the teacher's x0
+     * of the last step, so the next chunk is conditioned on it; with `every_step` the other steps also re-noise
+     * the teacher's x0. The other hooks and `latents` still get the rollout's own x0. NULL: no forcing. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
-    /* No clean pass: keys and values of a chunk's last denoising step stay, of an input that has
-     * noise left. Chunks that are given have their clean pass all the same. */
+    /* No clean pass: the cache keeps keys and values of the last denoising step, whose input still has noise.
+     * Given chunks have a clean pass in any case. */
     bool last_step;
-    /* Its phase 0 takes the time of noise that is drawn without a function. NULL: not measured. */
+    /* Phase 0 measures the device's noise generation (noise NULL). NULL: not measured. */
     struct kvr_phases *noise_time;
 };
 
-/* A new video: the cache is reset first. noise NULL: noise_ctx is a const struct kvr_noise *, and the
- * device draws it (kvr_noise_to). n_frames, and hooks->n_given where there are hooks, must
- * be multiples of frames_per_chunk. latents
- * [n_frames, frame_elems] may be NULL. Models whose latents are RGB have the last x0 of a chunk
- * clamped to latent_range. KVR_ENAN when the network's output is not finite. What a hook returns
- * other than KVR_OK ends the run. */
+/* Generates one video, after resetting the cache. noise NULL: noise_ctx is a const struct kvr_noise *, and the
+ * device draws the noise (kvr_noise_to). n_frames and hooks->n_given must be multiples of frames_per_chunk.
+ * latents [n_frames, frame_elems] may be NULL. For models with RGB latents the last x0 of a chunk is clamped to
+ * latent_range. KVR_ENAN: the network's output is not finite. A hook's error ends the run. */
 enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
                            kvr_noise_fn *noise, void *noise_ctx,
                            const struct kvr_sample_hooks *hooks, float *latents);

@@ -8,9 +8,9 @@
  *         x = blend(kvr_unipc_predict(&u, i));              the sample of step i + 1
  *     }
  *
- * With alpha = 1 - sigma and lambda = log alpha - log sigma a step is exact for m that is constant
- * (order 1) or linear (order 2) in lambda. Each step is a weighted sum, so the solver is its weights:
- * what holds the samples blends them where they lie. */
+ * With alpha = 1 - sigma and lambda = log alpha - log sigma, a step is exact if m is constant (order 1) or
+ * linear (order 2) in lambda. Each step is a weighted sum, so these functions return weights, and the caller
+ * blends its own samples. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 
@@ -25,17 +25,17 @@ struct kvr_unipc {
 /* sigma_i = s b_i / (1 + (s - 1) b_i), b_i = 0.999 (1 - i / n). */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
-/* Weights of what a step is made of; 0 where a step does not read it. */
+/* Weights of a step's terms; 0 for unused terms. */
 struct kvr_unipc_weights {
-    double x;      /* predict: the sample at i; correct: that of i - 1, as it was predicted from */
-    double now;    /* m_i */
-    double before; /* m_(i-1) */
+    double x;        /* predict: sample i; correct: sample i - 1 */
+    double now;      /* m_i */
+    double before;   /* m_(i-1) */
     double before_2; /* m_(i-2) */
 };
-/* The sample of step i + 1 from that of step i; 0 <= i < n_steps. Order 1 at both ends. */
+/* Predictor: sample i + 1 from sample i, 0 <= i < n_steps. Order 1 at the first and last step. */
 struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i);
-/* The sample of step i again, from that of step i - 1, with m_i in it; 0 < i < n_steps. Of the order
- * of the prediction that it corrects. */
+/* Corrector: sample i again from sample i - 1, now with m_i, 0 < i < n_steps. It has the order of the
+ * prediction it corrects. */
 struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i);
 
 #endif

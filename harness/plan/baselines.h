@@ -16,7 +16,7 @@
 enum { KVR_MAX_BASELINES = 18 }; /* two of 8 bits, and windows of 1 to 15 bits an element */
 extern const char *const kvr_baseline_words[]; /* "auto", "all", "none", NULL */
 
-/* Of each of their cells, where a row says what to mind. */
+/* Warning of each of their cells. */
 extern const char kvr_baseline_note[];
 
 struct kvr_baselines {
@@ -26,13 +26,12 @@ struct kvr_baselines {
     char value[KVR_MAX_BASELINES][24]; /* ... and its text, "fit 3": not to be moved */
 };
 
-/* The windows are of the whole bits, rounded up, that the listed methods take of a head of 128
- * channels; a budget that the sweep gives itself (`fit 2.5`) is taken as it is. What the sweep
- * lists is not added again. KVR_ENOMEM. */
+/* Windows match the listed methods' bits per element at 128 channels, rounded up to whole bits; a sweep's own
+ * budget (`fit 2.5`) is used unchanged. Baselines in the sweep's list are not added again. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */
-/* BF16 with no option of its own: what every group is compared with. */
+/* BF16 without options: the baseline of every group. */
 bool kvr_is_reference(const struct kvr_config_method *m);
 
 #endif

@@ -1,4 +1,4 @@
-/* config.h - a sweep as its YAML says it; every list is an axis of a product.
+/* config.h - a sweep, parsed from YAML; every list is an axis of a product.
  *
  *     question: how much does a low-bit cache cost?   what the sweep is for
  *     name: demo                       default: the file's name
@@ -51,11 +51,11 @@ struct kvr_config_model {
     const char *name; /* last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
-    /* A trace in the place of a model: `name` is the recorded model's, `dir` the trace's folder,
-     * and it has a prompt of its own, that of the same place in the only suite. NULL: a model. */
+    /* A trace instead of a model: `name` is the recorded model's name, `dir` the trace's folder; its prompt has
+     * the same index in the only suite. NULL: a model. */
     struct kvr_trace *trace;           /* owned */
-    char id[96];                       /* of that prompt: the folder's name without .kvtrace */
-    struct kvr_model_config attention; /* as far as attention goes; owns nothing */
+    char id[96];                       /* the prompt's id: the folder's name without .kvtrace */
+    struct kvr_model_config attention; /* sizes of attention only; owns nothing */
 };
 
 struct kvr_config_plugin {
@@ -101,7 +101,8 @@ struct kvr_config {
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
-    double until;       /* stop repeating a cell when its median is known to this part; 0: never */
+    double
+        until; /* repeat a cell until its median's interval has this relative width; 0: no */
     const char *decide; /* the metric of `until: decided`; "": runs all prompts */
     struct kvr_rules rules;
     bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */

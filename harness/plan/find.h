@@ -1,4 +1,4 @@
-/* find.h - where models/ and configs/ are: the names in a sweep are not paths.
+/* find.h - finds models and suites, which a sweep names without a path.
  *
  * Search order:
  * 1. below the working directory;

@@ -3,9 +3,8 @@
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
  * `fit B` solves one option: the value with the most predicted bytes at the end of the rollout within B bits
- * per element of a BF16 cache of the same frames (kvr_predict). It is exact where bytes do not depend on
- * the data. The window plays no part: all frames
- * are counted as held. */
+ * per element of a BF16 cache of the same frames (kvr_predict). It is exact where bytes do not depend on the
+ * data. The window is ignored: all frames are counted as stored. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H
 
@@ -14,24 +13,24 @@
 
 enum { KVR_FIT_TEXT = 32 };
 
-/* The budget that a value asks for; false: it is an ordinary value. */
+/* The budget of a value "fit B"; false: an ordinary value. */
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
     int at;                   /* which setting was solved; -1: none */
     double bits;              /* its budget */
-    double predicted;         /* what its value comes to */
+    double predicted;         /* bits per element of the solved value */
     char value[KVR_FIT_TEXT]; /* in the setting's place */
 };
 
-/* Solves the setting that asks for it; one at most. KVR_EINVAL: more than one, a budget that is no
- * number above 0, or an option that is neither a number nor there. KVR_EUNSUPPORTED: no value of
- * the option takes so little. KVR_EINTERRUPTED: `stopped` (NULL: never) said so. */
+/* Solves the option with a budget; at most one. KVR_EINVAL: more than one, a budget that is not a positive
+ * number, or an unknown or non-numeric option. KVR_EUNSUPPORTED: every value of the option exceeds the budget.
+ * KVR_EINTERRUPTED: `stopped` (NULL: never) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
-/* Seconds that one solution takes at the least, of a core: measured, and to be refused by. */
+/* Measured lower bound of one solution's time, in core seconds; used to refuse large plans. */
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 
 #endif

@@ -1,11 +1,11 @@
-/* fit_cache.h - budgets solved once in a plan, however many of its cells ask for them.
+/* fit_cache.h - solves each budget once per plan, for all of its cells.
  *
  *     struct kvr_fit_cache f = { 0 };
  *     KVR_TRY(kvr_fit_cache_solve(&f, method, model, model_layers, frames, NULL, &fit));
  *     kvr_fit_cache_free(&f);
  *
- * An answer hangs on the method, the model's sizes and the frames; of prompts, seeds, windows and
- * repeats there may be thousands, and each budget is some forty dry rollouts. */
+ * A solution depends on the method, the model's sizes and the frames, not on prompts, seeds, windows or
+ * repeats. Each takes about forty predictions. */
 #ifndef KVR_PLAN_FIT_CACHE_H
 #define KVR_PLAN_FIT_CACHE_H
 
@@ -16,11 +16,11 @@ struct kvr_solved; /* of fits.c */
 
 struct kvr_fit_cache {
     struct kvr_solved *solved; /* [n] */
-    int n, at;                 /* `at`: where the last answer stood */
+    int n, at;                 /* `at`: index of the last hit */
 };
 
-/* kvr_fit_solve() for the method's settings, or what it said before, refusals among it. The method
- * and the model are known by their addresses, which must stay. */
+/* kvr_fit_solve() for the method's settings, or the cached solution or error. Methods and models are compared
+ * by address. */
 enum kvr_status kvr_fit_cache_solve(struct kvr_fit_cache *f, const struct kvr_config_method *m,
                                     const struct kvr_config_model *model, int model_layers,
                                     int frames, bool (*stopped)(void), struct kvr_fit *out);

@@ -8,14 +8,14 @@
 /* A file has the keys of a model's config.json. Keys that only weights need (ffn_dim,
  * freq_dim, text_dim, text_len, in_dim) may be absent; n_params is then 0. */
 enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
-/* Its first n_layers alone; 0: all. KVR_EINVAL: more than it has, or of a geometry that is built in
- * and not known in parts. */
+/* The first n_layers only; 0: all. KVR_EINVAL: more than the model has, or a built-in geometry without sizes
+ * per layer. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
-/* The same of a sweep's model; of a trace, what attention needs of one, and no weights. */
+/* The geometry of a sweep's model; of a trace, attention's sizes without weights. */
 enum kvr_status kvr_geometry_of(const struct kvr_config_model *m, int n_layers,
                                 struct kvr_geometry *out);
-/* With the weights as a backend holds them that computes in this type: a device in the type itself;
- * the CPU keeps floats, whose values it has rounded. */
+/* Sets the weights' size for this backend and compute type: CUDA stores the type itself; the CPU stores rounded
+ * values as floats. */
 void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute);
 
 #endif

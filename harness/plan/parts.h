@@ -1,4 +1,4 @@
-/* parts.h - a method's settled plan as JSON: the part of a cell's key that is the method. */
+/* parts.h - a method's resolved parts and options as JSON: the method's part of a cell's key. */
 #ifndef KVR_PLAN_PARTS_H
 #define KVR_PLAN_PARTS_H
 
@@ -6,8 +6,8 @@
 
 #include "methods/method.h"
 
-/* Axis -> text, options spelled out: all that makes one plan differ from another. Of a budget that
- * is a file also the file's sha256. NULL: no memory. The caller owns it. */
+/* Axis -> text with all options: everything that distinguishes methods. A budget given as a file also has its
+ * sha256. NULL: no memory. The caller owns it. */
 json_t *kvr_parts_json(const struct kvr_scheme *p);
 
 /* The plug-ins that the plan uses, name -> sha256 of the file: another build is another cell.

@@ -1,5 +1,5 @@
-/* preferences.h - what is the same for many sweeps and part of no result: where the database is,
- * how many cells run at a time.
+/* preferences.h - user settings that do not affect results: the database's path, the number of concurrent
+ * cells.
  *
  *     KVR_TRY(kvr_preferences_read(&s));
  *     KVR_TRY(kvr_preferences_option(&s, KVR_PREF_DB, "out/a.db", "--db"));
@@ -7,9 +7,9 @@
  *     jobs = kvr_preferences_number(&s, KVR_PREF_JOBS, 0);
  *     kvr_preferences_free(&s);
  *
- * Each of these beats the one before it: the default, /etc/kvreel/config.yaml (the folder:
- * $KVREEL_ETC), $XDG_CONFIG_HOME/kvreel/config.yaml (~/.config), ./kvreel.yaml, the sweep,
- * KVREEL_JOBS and its like in the environment, --set, an option. */
+ * Later sources override earlier ones: defaults, /etc/kvreel/config.yaml (folder: $KVREEL_ETC),
+ * $XDG_CONFIG_HOME/kvreel/config.yaml (~/.config), ./kvreel.yaml, the sweep, environment variables
+ * (KVREEL_JOBS, ...), --set, options. */
 #ifndef KVR_PLAN_PREFERENCES_H
 #define KVR_PLAN_PREFERENCES_H
 
@@ -18,7 +18,7 @@
 #include "harness/plan/yaml.h"
 
 enum kvr_preference_key {
-    KVR_PREF_DB, /* these four may stand in a sweep, too */
+    KVR_PREF_DB, /* a sweep may set these four, too */
     KVR_PREF_OUT,
     KVR_PREF_TIMEOUT_S,
     KVR_PREF_MEMORY_MIB,
@@ -38,20 +38,19 @@ struct kvr_preferences {
     } v[KVR_N_PREFS];
 };
 
-/* Files that are not there are passed over. KVR_EINVAL with file, line and column: an unknown key,
- * a value out of its limits; of a variable with its name. On failure `s` is empty. */
+/* Missing files are skipped. KVR_EINVAL: an unknown key or a value out of bounds, with file, line and column or
+ * the variable's name. On failure `s` is empty. */
 enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
 void kvr_preferences_free(struct kvr_preferences *s); /* copes with {0} */
 
-/* What the command line says; `option` is for --dump-config. */
+/* Sets a preference from the command line; `option` is for --dump-config. */
 enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,
                                        const char *text, const char *option);
 
 /* 0 and 1 for quiet. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
-/* Puts those of `rank` that a sweep may have into one; from files only what it does not say
- * itself. */
+/* Copies preferences of `rank` into a sweep's document. Those from files do not override the sweep's own keys. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 

@@ -1,4 +1,4 @@
-/* setting_values.h - what a sweep says of the settings (harness/store/settings.def).
+/* setting_values.h - the values that a sweep gives to settings (harness/store/settings.def).
  *
  *     struct kvr_setting_values v[KVR_N_SETTINGS] = { 0 };
  *     KVR_TRY(kvr_setting_values_read(v, root));
@@ -19,12 +19,12 @@ enum {
     KVR_WORD_AS_SAID = -1
 };
 
-/* In the order of the sweep. Of a WORD the value is its place among the row's words, or
- * KVR_WORD_AS_SAID, which stands for the sweep's own text. */
+/* In the sweep's order. The value of a WORD is an index into the row's words, or KVR_WORD_AS_SAID: a free text,
+ * found in `at`. */
 struct kvr_setting_values {
-    int n; /* 0: the sweep does not say, and the row has no default */
+    int n; /* 0: not in the sweep, and the row has no default */
     long long *value;
-    const struct kvr_yaml_node **at; /* the root, of a default */
+    const struct kvr_yaml_node **at; /* the document's root if it is a default */
     bool said;                       /* by the sweep */
 };
 
@@ -33,8 +33,8 @@ extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
 /* The row's words; NULL: it has none. */
 const char *const *kvr_setting_words(enum kvr_setting_id id);
 
-/* KVR_EINVAL with file, line and column: out of bounds, no such word, listed twice, a list where
- * the setting is no axis. What was read so far is to be freed then, too. */
+/* KVR_EINVAL with file, line and column: out of bounds, unknown word, listed twice, or a list for a setting
+ * that is no axis. Call kvr_setting_values_free() after a failure, too. */
 enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
                                         const struct kvr_yaml_node *root);
 void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* copes with {0} */
@@ -43,8 +43,8 @@ void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* co
 void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
                         const struct kvr_setting_values *v, int i);
 
-/* `zip: [frames, window]` takes the first of both, the second of both, ... `set` gets a bit 1 << id
- * for each. KVR_EINVAL with the place: no axis, or axes of unlike lengths. */
+/* `zip: [frames, window]` takes the first of both, the second of both, ... `set` gets a bit 1 << id for each.
+ * KVR_EINVAL with file, line and column: no axis, or axes of different lengths. */
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
                              const struct kvr_yaml_node *root);
 

@@ -9,18 +9,18 @@
  *       - {id: mg01, text: a large red disc bounces over a plain blue background}
  *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
  *
- * A prompt of several shots becomes one line that says where each begins (workload/shots.h); the last
- * one goes to the end. Their embeddings are the tensors `cut1.1`, `cut1.2`, ... of a pack, or each shot
- * names its own.
+ * A prompt of several shots becomes one line with each shot's first chunk (workload/shots.h); the last shot
+ * lasts to the end. Their embeddings are the tensors `cut1.1`, `cut1.2`, ... of a pack, or each shot names its
+ * own.
  *
- * A prompt with a word that the model has not learnt says so, and `kvreel settle` leaves it out:
+ * `held_out` marks a prompt with a word outside the model's training; `kvreel settle` skips it:
  *
  *       - {id: mn181, text: a small red disc ..., held_out: small}
  *
- * Clips that go on from frames of the world, and are compared with what really came next:
+ * Rollouts that continue recorded clips and are compared with the clips' continuation:
  *
  *     truth: ../../models/nano/truth.safetensors    seen from this file; tensor: the prompt's id
- *     given: 6                                      latent frames of it that the rollout is given
+ *     given: 6                                      latent frames of the clip that open the rollout
  *     prompts:
  *       - {id: ct01, text: ...}
  *       - {id: ct02, text: ..., truth: {file: F, tensor: T}, given: 9}    or prompt by prompt
@@ -29,7 +29,7 @@
  *
  *       - {id: dog1, text: ..., image: dog.png}
  *
- * Texts that a language model reads, as the ids of its vocabulary; `text` only says what it is:
+ * Texts for a language model, as token ids; `text` is only a description:
  *
  *     tokens: texts.safetensors        seen from this file; I32, tensor: the prompt's id
  *     prompts:
@@ -53,7 +53,7 @@ struct kvr_prompt_truth {
     const char *path, *tensor;
     char sha256[65]; /* of the frames */
     int n, height, width;
-    int given;                                 /* latent frames, 1 and more */
+    int given;                                 /* latent frames, at least 1 */
     const struct kvr_yaml_node *at, *given_at; /* for messages */
 };
 
@@ -84,13 +84,13 @@ struct kvr_prompt_embedding {
 
 struct kvr_prompt_line {
     const char *id, *text;
-    const char *held_out; /* a word of the text that the model has not learnt; NULL: none */
+    const char *held_out; /* a word of the text outside the model's training; NULL: none */
     int index;            /* place in its suite */
     const struct kvr_yaml_node *at;               /* the text, for messages */
     const struct kvr_prompt_truth *truth;         /* NULL: there is none */
     const struct kvr_prompt_image *image;         /* NULL: the first frame is generated */
     const struct kvr_prompt_tokens *tokens;       /* NULL: no text for a language model */
-    const struct kvr_prompt_embedding *embedding; /* NULL: the text has to do */
+    const struct kvr_prompt_embedding *embedding; /* NULL: the text is encoded */
 };
 
 struct kvr_suite {
@@ -103,25 +103,23 @@ struct kvr_suite {
 };
 
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
-/* Of s->doc, which is freed on failure; `path` is for messages. */
+/* Reads s->doc, which is freed on failure; `path` is for messages. */
 enum kvr_status kvr_suite_read_doc(struct kvr_suite *s, const char *path);
 
-/* A text with a prompt on each line (prompt_list.h) as a suite of this name. n > 0: the first so many.
- * embeddings: as in a suite, from here; may be NULL. */
+/* Makes a suite of this name from a text file with one prompt per line (prompt_list.h). n > 0: only the first
+ * n. embeddings: path of a pack, relative to the working directory; may be NULL. */
 struct kvr_suite_list {
     const char *name, *path, *embeddings;
     int n;
 };
-/* *absent: the file is not there, and n prompts without their texts stand for it; with n 0
- * KVR_ENOTFOUND. */
+/* *absent: the file is missing, and the suite has n prompts without text; with n 0 KVR_ENOTFOUND. */
 enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
                                      bool *absent);
 void kvr_suite_free(struct kvr_suite *s); /* copes with {0} */
 
-/* The `prompts` list of a suite or of a sweep: maps of id, text and perhaps truth, given and
- * tokens, which are otherwise what `defaults` (a map, may be NULL) says. `out` is malloc'ed; what
- * it points to is the document's, which `list` is of. Files of truth and tokens are read, once, to
- * be checked and hashed. */
+/* The `prompts` list of a suite or of a sweep: maps with id, text and optionally truth, given and tokens, whose
+ * defaults are in `defaults` (a map, may be NULL). `out` is malloc'ed; its strings belong to the document of
+ * `list`. Files of truth and tokens are read once, to be checked and hashed. */
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n);

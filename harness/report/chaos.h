@@ -1,7 +1,7 @@
-/* chaos.h - what chaos alone does to a metric, for tables and fronts.
+/* chaos.h - the effect of chaos (amplified rounding) on a metric, for tables and fronts.
  *
- * The floor: how far the BF16 rollout is from itself when its noise is moved (view `floor`). The
- * jitter: how far a method's own metric moves over the same draws (view `jitter`). */
+ * Floor: distance of BF16 rollouts with perturbed noise from the unperturbed one (view `floor`). Jitter:
+ * standard deviation of a method's metric over the same draws (view `jitter`). */
 #ifndef KVR_REPORT_CHAOS_H
 #define KVR_REPORT_CHAOS_H
 
@@ -11,21 +11,19 @@
  * less from the unperturbed rollout: a mean error of 4.5 levels of 255. */
 #define KVR_TWO_VIDEOS_DB "35"
 
-/* Which of the differences between means of two methods come of chaos alone: 95 % of them are
- * smaller than
+/* Bound on the difference between two methods' means that chaos alone causes in 95 % of cases:
  *
  *     1.96 sqrt(2) s / sqrt(n)
  *
- * s the standard deviation of one cell over its draws, pooled over the methods that have any, else
- * of the control; n the cells that a mean has. `metric` by its name in the table metric. NaN:
- * nothing was drawn. */
+ * s: standard deviation of a cell over its draws, pooled over methods with draws, else of the control; n: cells
+ * per mean. `metric`: a name in table metric. NaN: no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
 /* "mn006 (17.1 dB), ...": prompts with two possible videos and their lowest draw; "" where none is known. */
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
 
-/* What a reader of means has to know: the floor and how many draws it comes from, prompts with two
- * possible videos; or that nothing was drawn, and how to. */
+/* A note for tables of means: the floor, its number of draws, and prompts with two possible videos; without
+ * draws, how to add them. */
 enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path);
 
 #endif

@@ -1,4 +1,4 @@
-/* claims.h - what papers say, and what of it a database shows.
+/* claims.h - papers' claims, and the verdicts that a database supports.
  *
  *     struct kvr_ledger l;
  *     KVR_TRY(kvr_claims(&l, NULL, "kvreel.db", &(struct kvr_claims_options){ 0 }));
@@ -15,7 +15,7 @@
  *
  * A claim has
  *
- *     id, says, source, at    what is said, and where it stands
+ *     id, says, source, at    the statement, and where the paper makes it
  *     published               the printed difference, positive as the claim says, in the metric's unit
  *
  * and one of
@@ -28,7 +28,7 @@
  *                                what it is, `metric` or `margin` in what it is measured, `needs`
  *                                which methods, `kind` and `forcing` which cells of them
  *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
- *     command, why               what cannot be told here, and what would tell it
+ *     command, why               not testable on this machine, and the command that would test it
  *
  * and, beside any of them,
  *
@@ -80,7 +80,7 @@ enum { KVR_CLAIM_NEEDS = 8 };
 /* Ratios of two measured rows of a GPU, or a row's value on a named GPU. */
 struct kvr_claim_card {
     const char *of, *than; /* names of rows; of NULL: the claim has no `card`; than "": no ratio */
-    const char *on;        /* "H200": an absolute figure counts on cards of that name; "": any */
+    const char *on;        /* "H200": the figure must be from a card of that name; "": any */
     bool above;
     double bound;
     int n;                  /* sessions with both rows */
@@ -94,11 +94,11 @@ struct kvr_claim {
     enum kvr_claim_relation relation;
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": none */
     const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods; ends with NULL */
-    double by, within, fixed; /* fixed: the margin that the ledger says; within: of `alike` */
-    double published;         /* NaN: none, or of another unit */
-    char shown[320];          /* what would show it */
-    bool tested;              /* the database has cells of it */
-    char timed_on[96];        /* devices of a ratio of times: "cpu"; "": no such claim */
+    double by, within, fixed;               /* fixed: the ledger's margin; within: of `alike` */
+    double published;                       /* NaN: none, or of another unit */
+    char shown[320];                        /* how to show it */
+    bool tested;                            /* the database has cells of it */
+    char timed_on[96]; /* devices of a ratio of times: "cpu"; "": no such claim */
     bool arithmetic;
     struct kvr_sequence s;
     double level_a, level_b; /* mean metric of `of` and `than`; NaN: not known */

@@ -1,8 +1,8 @@
 /* curves.h - figures of many numbers per method: curves with bands, stacked memory, heat maps.
  *
- * Rows of curves.c beside those of plots.c; kvr_plot() finds both by name and writes the same
- * files: NAME.tsv, NAME.gp and pictures. Family = colour, as everywhere; with more than a dozen
- * methods the ones on the front of SSIM and compression are named, the others are thin and pale. */
+ * Figures of curves.c; kvr_plot() finds them and those of plots.c by name and writes the same files: NAME.tsv,
+ * NAME.gp and pictures. Family = colour, as everywhere; with more than a dozen methods the ones on the front of
+ * SSIM and compression are named, the others are thin and pale. */
 #ifndef KVR_REPORT_CURVES_H
 #define KVR_REPORT_CURVES_H
 
@@ -19,13 +19,13 @@ enum kvr_curves_kind {
  * then the reference, then method, then x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
-    const char *const *with; /* places of the statement (statement.h); NULL: it has none */
+    const char *const *with; /* parameters of the statement (statement.h); NULL: none */
     bool bands; /* the statement has a value per prompt and x: kvr_bands() makes y, lo and hi */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;
     bool zero;     /* y begins at 0 */
-    double lo, hi; /* what y can be, where lo < hi */
-    bool key;      /* curves end together: names in a key, not at their ends */
+    double lo, hi; /* limits of y if lo < hi */
+    bool key;      /* names are in a key, not at the curves' ends */
 };
 extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
 

@@ -1,8 +1,7 @@
-/* front.h - the one rule of dominance, for tables, page and plots.
+/* front.h - the dominance rule of tables, page and plots.
  *
- * Each objective has a margin of non-inferiority, delta >= 0: what is less than that means nothing
- * (the floor of the metric, or what the reader would not mind). Of A and B the interval [lo, hi] of
- * the gain A - B is known, signed so that more is better; of what is exact lo = hi. Then
+ * Each objective has a non-inferiority margin delta >= 0, below which differences do not matter. The gain A -
+ * B, signed so that more is better, has an interval [lo, hi]; lo = hi for exact objectives. Then
  *
  *     A dominates B      when lo >= -delta of every objective, and lo > delta of one
  *     A does not         when hi < -delta of one objective, or hi <= delta of every one
@@ -31,17 +30,16 @@ enum { KVR_FRONT_RESAMPLES = 2000 };
 /* M methods, K objectives, P prompts; more is better in all. */
 struct kvr_front {
     int n_methods, n_objectives, n_prompts;
-    const double *value;     /* [M, K] */
-    const double *by_prompt; /* [M, K, P] what a prompt gave, NaN where nothing; an objective that
-                              * is exact has nothing anywhere */
-    const double *margin;    /* [K] */
+    const double *value; /* [M, K] */
+    const double
+        *by_prompt;       /* [M, K, P] value per prompt; NaN: missing, and for exact objectives */
+    const double *margin; /* [K] */
 };
 
-/* probability [M]: share of resamples of the prompts (the same for all methods) in which
- * no method dominates this one by the rule above with lo = hi. A resampled mean strays from
- * value by sqrt(n / (n - 1)) times as far as it does, since means of n resampled values stray too
- * little by that (T. Hesterberg, Am. Statistician 69 (2015) 371). Fewer than two prompts cannot
- * stray. A function of its arguments. KVR_ENOMEM. */
+/* probability [M]: share of resamples of the prompts (the same for all methods) in which no method dominates
+ * this one by the rule above with lo = hi. Deviations of resampled means are scaled by sqrt(n / (n - 1)),
+ * because the bootstrap's variance is too small by that factor (T. Hesterberg, Am. Statistician 69 (2015) 371).
+ * With fewer than two prompts there is no deviation. Deterministic. KVR_ENOMEM. */
 enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, double *probability);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "harness/core/status.h"
 
-/* Run `gnuplot -d script` inside `dir`, without the user's own start-up file. Where there is none,
- * *drawn is false and `warning` says so; one that fails is a failure, with its last words. */
+/* Run `gnuplot -d script` inside `dir`, without the user's own start-up file. Without gnuplot *drawn is false
+ * and `warning` says so; if gnuplot fails, the error has the end of its output. */
 enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn, char *warning,
                                 size_t n);
 

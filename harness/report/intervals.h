@@ -14,9 +14,8 @@ enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path
  * drops columns without any interval. */
 enum kvr_status kvr_report_add_intervals(struct kvr_table *t, const char *db_path);
 
-/* The same per budget, for cells with an option solved for bits per element (harness/plan/fit.h). Letters
- * mark ties within a budget. What has no budget, the BF16 cache and
- * plain baselines among it, comes last. */
+/* The same per budget, for cells with an option solved for bits per element (harness/plan/fit.h). Letters mark
+ * ties within a budget. Methods without a budget, including BF16 and plain baselines, come last. */
 enum kvr_status kvr_report_equal_bytes(struct kvr_table **out, const char *db_path);
 
 #endif

@@ -24,12 +24,12 @@ struct kvr_pareto_options {
     const char *db_path;    /* a database, or */
     const char *published;  /* a suite of the study's published table: "moviegen", "storyeval" */
     const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
-    const char *where;      /* SQL condition on summary: who takes part; NULL: all */
-    const char *cells;      /* SQL condition on cells_wide: what of them; NULL: all */
-    const char *margins;    /* "NAME=VALUE,...", instead of what chaos.h says of an objective */
-    const char *bounds;     /* "ssim>=0.9,lpips<=0.2": means beyond which a method takes no part */
+    const char *where;      /* SQL condition on summary that selects methods; NULL: all */
+    const char *cells;      /* SQL condition on cells_wide that selects cells; NULL: all */
+    const char *margins;    /* "NAME=VALUE,...", instead of chaos.h's margins */
+    const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
     bool exact;             /* any difference above the margin counts, noise too, as in the study */
-    bool front_only;        /* leaves out who is dominated or incomplete */
+    bool front_only;        /* omits dominated and incomplete methods */
 };
 
 /* The study's four fronts, by its objectives; the note names objectives that the database lacks. */

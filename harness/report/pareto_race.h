@@ -1,4 +1,4 @@
-/* pareto_race.h - what the files of pareto.h share: objectives, and who takes part. */
+/* pareto_race.h - objectives and contenders, shared by the pareto_*.c files. */
 #ifndef KVR_REPORT_PARETO_RACE_H
 #define KVR_REPORT_PARETO_RACE_H
 
@@ -19,14 +19,14 @@ struct kvr_objective {
     const char *printed; /* its column in the published tables */
     int better;          /* +1, -1 */
     double margin;       /* of non-inferiority, >= 0 */
-    bool chaos;          /* the margin is what draws alone do to a mean */
+    bool chaos;          /* the margin is the chaos part (chaos.h) */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
-    bool noisy;     /* differs from prompt to prompt for no fault of the method's */
-    int column;     /* which of the objectives that were asked for */
+    bool noisy;     /* varies between prompts independently of the method */
+    int column;     /* index among the requested objectives */
 };
 
-/* What a method's mean has to keep to, to take part. */
+/* A bound on a method's mean; methods beyond it do not compete. */
 struct kvr_bound {
     char name[64];
     bool is_column; /* of cells_wide */
@@ -34,7 +34,7 @@ struct kvr_bound {
     double limit;
 };
 
-/* Reads "NAME>=VALUE,NAME<=VALUE" into list [KVR_BOUNDS_MAX]; NULL: none. Names as of objectives. */
+/* Reads "NAME>=VALUE,NAME<=VALUE" into list [KVR_BOUNDS_MAX]; NULL: none. Names as in objectives. */
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 
@@ -53,19 +53,19 @@ struct kvr_contender {
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
-    int beyond;                      /* which bound it lies beyond; -1: none */
+    int beyond;                      /* index of the violated bound; -1: none */
     int from, to;                    /* its rows */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* its samples, of the objectives that are noisy */
     int n_rivals;                    /* complete, of the same settings */
-    int by, n_by;                    /* who dominates it: one, best on the front; how many */
-    int maybe, n_maybe;              /* of whom that is undecided */
-    double p_front;                  /* NaN: cannot be told */
+    int by, n_by; /* the best dominating method; their number */
+    int maybe, n_maybe; /* the same for undecided pairs */
+    double p_front;     /* NaN: cannot be told */
 };
 
 struct kvr_race {
     const struct kvr_pareto_options *o;
     struct kvr_objective objective[KVR_OBJECTIVES_MAX];
-    int n_objectives, n_asked; /* that are left, that were asked for */
+    int n_objectives, n_asked; /* objectives with values; requested objectives */
     struct kvr_bound bound[KVR_BOUNDS_MAX];
     int n_bounds;
     char left_out[256]; /* objectives without any value */
@@ -78,11 +78,11 @@ struct kvr_race {
     int n_prompts;
 };
 
-/* Fills dominance and of each contender n_rivals, by, maybe, p_front. */
+/* Fills dominance, and n_rivals, by, maybe and p_front of each contender. */
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
-/* Differences a - b of objective k over the prompts that both have, d and x of room for the rows of
- * one of them; how many. x [n] is what is left. */
+/* Differences a - b of objective k over shared prompts, into x; returns their number. d and x have room for one
+ * contender's rows. */
 int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a,
                          const struct kvr_contender *b, int k, struct kvr_sample *d, double *x);
 

@@ -30,16 +30,16 @@ struct kvr_plot_result;
 struct kvr_plot_axis {
     const char *column; /* of the statement */
     const char *label;  /* with its unit */
-    const char *of;     /* column whose text stands behind the label; NULL: none */
+    const char *of;     /* column whose text follows the label; NULL: none */
     int better;         /* +1: more is better, -1: less is, 0: neither, so no front */
-    bool log;           /* equal steps are equal ratios */
+    bool log;           /* logarithmic axis */
     double scale;       /* drawn = stored * scale; 0 means 1 */
-    double lo, hi;      /* the axis does not go beyond, where lo < hi: SSIM ends at 1 */
+    double lo, hi;      /* limits of the axis if lo < hi: SSIM ends at 1 */
 };
 
-/* One figure: a row of plots.c. The statement gives the columns of the axes and `method`
- * (text), `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and
- * `n_attempted`; any other column goes to the data file as well. */
+/* One figure: a row of plots.c. The statement gives the columns of the axes and `method` (text), `family`
+ * (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and `n_attempted`; other columns are only
+ * written to the data file. */
 struct kvr_plot_spec {
     const char *name, *title;
     const char *sql;
@@ -51,15 +51,15 @@ struct kvr_plot_spec {
 };
 extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
 
-/* How a figure is drawn, and of what. Zeros: as wide as a screen, with intervals, of all cells. */
+/* Style and selection of a figure. Zeros: screen width, with intervals, all cells. */
 struct kvr_plot_style {
-    double width_in;   /* of the picture; what is printed: 3.35 of one column, 7 of two */
-    double font_pt;    /* of the axes; names, key and notes are smaller, none below 7 */
+    double width_in;   /* width of the picture; in print 3.35 for one column, 7 for two */
+    double font_pt;    /* font size of the axes; names, key and notes are smaller, at least 7 */
     const char *title; /* NULL: the figure's; "": none */
     bool no_bars;
-    const char *where;  /* SQL condition on cells_wide: what is drawn; NULL: all */
-    const char *bounds; /* of pareto.h: who is beyond them is no part of the front */
-    const char *x, *y;  /* another measure there: a column of summary, or a metric */
+    const char *where;  /* SQL condition on cells_wide that selects cells; NULL: all */
+    const char *bounds; /* bounds of pareto.h: methods beyond them are not in the front */
+    const char *x, *y;  /* replaces the axis: a column of summary, or a metric */
 };
 
 struct kvr_plot_result {
@@ -76,7 +76,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out);
 
-/* The same from rows at hand. `host` goes into the caption. */
+/* The same from given rows. The caption names `host`. */
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
                                const struct kvr_plot_style *style, struct kvr_plot_result *out);

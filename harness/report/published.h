@@ -25,15 +25,14 @@ struct kvr_published {
 enum kvr_status kvr_published_read(struct kvr_published *out, const char *name);
 void kvr_published_free(struct kvr_published *p); /* copes with {0} */
 
-/* "" where there is no such column. */
+/* "" if there is no such column. */
 const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);
 int kvr_published_find(const struct kvr_published *p, const char *first); /* row or -1 */
 
-/* The number in `column` of that row; NaN where there is none. */
+/* The number in `column` of that row; NaN: none. */
 double kvr_published_value(const struct kvr_published *p, const char *first, const char *column);
 
-/* A printed number, and half a unit of its last digit: what it may be off by rounding. False for
- * "", "inf" and text. */
+/* A printed number, and its rounding error: half a unit of the last digit. False for "", "inf" and text. */
 bool kvr_published_number(const char *text, double *value, double *rounding);
 
 #endif

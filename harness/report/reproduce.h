@@ -1,4 +1,4 @@
-/* reproduce.h - published figures beside ours, cell by cell, each with a verdict.
+/* reproduce.h - compares published figures with ours, cell by cell, with a verdict for each.
  *
  *     struct kvr_reproduction r;
  *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL, false));
@@ -6,9 +6,9 @@
  *     ... r.n[KVR_VERDICT_OUT] ...
  *     kvr_reproduction_free(&r);
  *
- * What follows from arithmetic (bytes, peak memory) is computed for the published model and must
- * agree. What was measured on another model or machine stands beside the published figure without
- * a claim of equality; the reason is in the row. docs/reproduction.md explains the reasons. */
+ * Figures that follow from arithmetic (bytes, peak memory) are computed for the published model and must agree.
+ * Figures measured on another model or machine are shown without a claim of equality; the row has the reason,
+ * which docs/reproduction.md explains. */
 #ifndef KVR_REPORT_REPRODUCE_H
 #define KVR_REPORT_REPRODUCE_H
 
@@ -16,15 +16,15 @@
 
 enum kvr_verdict {
     KVR_VERDICT_EXACT,          /* equal, to the last digit that was printed */
-    KVR_VERDICT_WITHIN,         /* inside a tolerance that the row derives */
-    KVR_VERDICT_BOUNDS,         /* depends on data; inside what the format allows */
+    KVR_VERDICT_WITHIN,         /* within the row's tolerance */
+    KVR_VERDICT_BOUNDS,         /* depends on data; within the format's bounds */
     KVR_VERDICT_OUT,            /* comparable, and different: the command's exit code is 4 */
     KVR_VERDICT_NOT_COMPARABLE, /* measured, under conditions that make equality impossible */
-    KVR_VERDICT_NOT_MEASURED,   /* no such figure of ours; the reason says why */
-    KVR_VERDICT_NOT_PUBLISHED,  /* ours alone */
-    KVR_VERDICT_HOLDS,          /* a direction, and ours for sure */
-    KVR_VERDICT_FAILS,          /* ours is the other one, for sure */
-    KVR_VERDICT_CANNOT_TELL,    /* ours is not sure */
+    KVR_VERDICT_NOT_MEASURED,   /* we have no such figure; see the reason */
+    KVR_VERDICT_NOT_PUBLISHED,  /* only ours */
+    KVR_VERDICT_HOLDS,          /* our interval confirms the published direction */
+    KVR_VERDICT_FAILS,          /* our interval is on the other side */
+    KVR_VERDICT_CANNOT_TELL,    /* our interval includes both directions */
     KVR_N_VERDICTS
 };
 extern const char *const kvr_verdict_names[]; /* ends with NULL */
@@ -37,10 +37,10 @@ struct kvr_reproduction {
 extern const char
     *const kvr_reproduce_names[]; /* "study33", "jensen", "jensen-llm", "pafu", NULL */
 
-/* `db_path` NULL: nothing measured, arithmetic alone. `quantity` NULL: every column, else the one
- * of that name. `measured`, of study33 with a database: what is in it alone, compression and peak
- * memory as they were measured too, in place of what arithmetic says. KVR_ENOTFOUND: no such paper
- * or quantity, or nothing of it in the database; KVR_EINVAL: `measured` of something else. */
+/* `db_path` NULL: arithmetic only. `quantity`: the column to compare; NULL: all. `measured` (study33 with a
+ * database): only measured figures, with measured compression and peak memory instead of arithmetic.
+ * KVR_ENOTFOUND: no such paper or quantity, or none in the database; KVR_EINVAL: `measured` for another paper
+ * or without a database. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

@@ -1,4 +1,4 @@
-/* submission.h - one sweep as a file to hand in: its database, its configs, its machine, and checksums.
+/* submission.h - exports one sweep as a file: database, configs, machine and checksums.
  *
  *     KVR_TRY(kvr_submission_write("a.db", NULL, "a.kvresult", &r));
  *     ...
@@ -24,8 +24,8 @@ struct kvr_submission_result {
     char sha256[KVR_SHA256_HEX]; /* of the database inside */
 };
 
-/* `sweep`: a name, or the first digits of an id; NULL: the only one. KVR_EINVAL: several, or none of that
- * name, with their names; KVR_EFORMAT: the database is not as it was written. */
+/* `sweep`: a name, or the first digits of an id; NULL: the only sweep. KVR_EINVAL: several sweeps, or none of
+ * that name, with their names; KVR_EFORMAT: a checksum in the database does not match. */
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
                                      struct kvr_submission_result *out);
 
@@ -34,7 +34,7 @@ struct kvr_submission {
 };
 
 bool kvr_submission_is(const char *path);
-/* KVR_EFORMAT: which member is not what the manifest says. */
+/* KVR_EFORMAT: a member that does not match the manifest. */
 enum kvr_status kvr_submission_open(struct kvr_submission *out, const char *path);
 void kvr_submission_close(struct kvr_submission *s); /* copes with {0} */
 

@@ -13,11 +13,10 @@
  * `settle` in a ledger is {model, suites, frames, window, control, metrics, set}, `set` a map of other
  * settings of the sweep, or a list of those: one per model. Claims that name no model are of the first.
  *
- * Settle adds prompts, never seeds. A further prompt costs as much as a second seed of an old one. It lowers the
- * variance of the mean, (p + s / k) / n for n prompts and k seeds, at least as much. A further
- * seed would also change the value of a prompt that was judged before. The test (sequence.h) bounds false
- * verdicts over looks only while values do not change. Draws of BF16 (`control`) show which prompts have two
- * possible videos. */
+ * Settle adds prompts, never seeds. A further prompt costs as much as a second seed of an old one. It reduces
+ * the variance of the mean, (p + s / k) / n for n prompts and k seeds, at least as much. A further seed would
+ * also change the value of a prompt that was judged before. The test (sequence.h) bounds false verdicts over
+ * looks only while values do not change. Draws of BF16 (`control`) show which prompts have two possible videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
@@ -43,7 +42,7 @@ struct kvr_settle_options {
 struct kvr_settle_summary {
     int rounds, cells, failed; /* cells that were measured now, and not */
     int open;                  /* claims that more prompts would still help */
-    int stuck;                 /* of those, whose cells failed or are impossible */
+    int stuck;                 /* of those, with failed or unsupported cells */
     bool interrupted;          /* by a signal */
     bool out_of_budget;
 };

@@ -1,13 +1,13 @@
-/* heads.h - what each head of a model looks at, and the class that makes of it.
+/* heads.h - where each head's attention goes, and the head's class.
  *
  *     KVR_TRY(kvr_heads_open(&p, n_layers, n_heads, 50, 42));
  *     ... a rollout with .watch = kvr_heads_watch, .watch_ctx = p ...
  *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
  *     kvr_heads_close(&p);
  *
- * Seen are the clean passes that have a past, and of each `queries` evenly spread queries, with the
- * weights that uncoded attention gives. A_x are a head's weights on x, summed over queries and
- * passes; "first" is the first frame, "near" the chunk being made and the frame before it.
+ * Clean passes with a past are evaluated, each with `queries` evenly spaced queries and the weights of uncoded
+ * attention. A_x is a head's attention mass on x, summed over queries and passes; "first" is the first frame,
+ * "near" the current chunk and the frame before it.
  *
  * Forcing-KV (arXiv:2605.09681), letters s and d: static when A_near / (A_all - A_first) >= alpha.
  * Dummy Forcing (arXiv:2601.20499), letters f, n, x: A_first and A_past (frames between the
@@ -41,8 +41,8 @@ void kvr_heads_close(struct kvr_heads **p);
 /* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_heads. */
 enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view);
 
-/* class [L][H] letters; measure [L][H] what they were told by: the share near by, the larger of the
- * two masses, the share of changes of sign. KVR_EINVAL: no pass had a past. */
+/* class [L][H]: letters; measure [L][H]: the deciding value, which is the share of A_near, the larger of the
+ * two masses, or the share of sign changes. KVR_EINVAL: no pass had a past. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

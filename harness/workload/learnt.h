@@ -1,12 +1,12 @@
-/* learnt.h - which words of a model's vocabulary its training has taught it.
+/* learnt.h - the vocabulary words that occurred in a model's training.
  *
  *     struct kvr_learnt l;
  *     KVR_TRY(kvr_learnt_read(&l, cfg, "models/nano"));
- *     if (l.told && !l.word[id]) ...                 the grammar knows the word, the model does not
+ *     if (l.told && !l.word[id]) ...                 the word is in the vocabulary, not in the training data
  *     kvr_learnt_free(&l);
  *
- * The list is a file of its own, learnt.json {"words": [...], "objects": n}: what is said of a
- * model does not change the model, and config.json is part of what its hash is of. */
+ * The list is in learnt.json {"words": [...], "objects": n}, not in config.json, which is part of the model's
+ * hash. */
 #ifndef KVR_WORKLOAD_LEARNT_H
 #define KVR_WORKLOAD_LEARNT_H
 
@@ -15,10 +15,10 @@
 struct kvr_learnt {
     bool told;     /* false: the folder has no learnt.json, nothing is known */
     bool *word;    /* [cfg->n_vocabulary]; owned */
-    int n_objects; /* objects of a prompt that were learnt: 1 or 2 */
+    int n_objects; /* objects per prompt in training: 1 or 2 */
 };
 
-/* KVR_EFORMAT names a word that the vocabulary has not. */
+/* KVR_EFORMAT: a word that is not in the vocabulary, with the word. */
 enum kvr_status kvr_learnt_read(struct kvr_learnt *out, const struct kvr_model_config *cfg,
                                 const char *dir);
 void kvr_learnt_free(struct kvr_learnt *l);

@@ -1,11 +1,11 @@
-/* pace.h - frames per second as papers count them: a rollout whose chunks are decoded as they come.
+/* pace.h - frames per second including decoding, as papers report them.
  *
  *     KVR_TRY(kvr_pace_run(dev, scheme, &req, KVR_DECODER_TAEHV, "taew2_1.pth", 0, &p));
  *     fps = kvr_pace_fps(&p);
  *
- * One after the other, by one thread and stream: denoise a chunk, decode its frames to bytes, go on. Or
- * overlapped (pixels.h): decode a chunk while the next one is denoised; the time ends with the last
- * frame. Loading of weights and text encoding are not inside. The decoder's memory is beside the network's. */
+ * Sequential, in one thread and stream: denoise a chunk, decode its frames to bytes, continue. Or overlapped
+ * (pixels.h): decode a chunk while the next one is denoised; the time ends with the last frame. The time
+ * excludes loading weights and text encoding. Decoder and network are in memory together. */
 #ifndef KVR_WORKLOAD_PACE_H
 #define KVR_WORKLOAD_PACE_H
 
@@ -13,22 +13,23 @@
 
 struct kvr_pace {
     int frames;        /* of pixels */
-    int64_t wall_ns;   /* of the rollout, decoding inside */
-    int64_t decode_ns; /* of that, decoding; overlapped: decoding after the last chunk */
+    int64_t wall_ns;   /* of the rollout, including decoding */
+    int64_t decode_ns; /* part of wall_ns for decoding; overlapped: decoding after the last chunk */
     size_t peak_bytes; /* of all tags, since the rollout began */
 };
 
-/* overlap_threads: the overlapped decoder's threads, 0: not overlapped. `path`: the decoder's weights. Wan's VAE computes in kvr_model_decoder_compute(), TAEHV in F32. KVR_EFORMAT: they are for latents of other channels; KVR_ENAN: a pixel is
- * not finite. */
+/* overlap_threads: the overlapped decoder's threads, 0: not overlapped. `path`: the decoder's weights. Wan's
+ * VAE computes in kvr_model_decoder_compute(), TAEHV in F32. KVR_EFORMAT: the decoder's latents have another
+ * number of channels; KVR_ENAN: a pixel is not finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
                              const char *path, int overlap_threads, struct kvr_pace *out);
 
 double kvr_pace_fps(const struct kvr_pace *p);
 
-/* Frames of pixels that a rollout of the model makes. */
+/* Pixel frames of a rollout with latent_frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
-/* A decoder's file with random weights for the model's latents, at `path` (vae/drawn.h). */
+/* Writes a decoder file with random weights for the model's latents to `path` (vae/drawn.h). */
 enum kvr_status kvr_pace_draw(const struct kvr_model_config *c, enum kvr_decoder_kind kind,
                               const char *path);
 

@@ -2,7 +2,7 @@
  * chunk while the next one is denoised.
  *
  *     KVR_TRY(kvr_rollout_run(dev, scheme, &req, ..., &r));       req.keep_latents
- *     kvr_model_shed(model);                                      the network goes first
+ *     kvr_model_shed(model);                                      frees the network
  *     KVR_TRY(kvr_rollout_pixels(dev2, model, req.latent_frames, &r, &decode_ns));
  *
  *     KVR_TRY(kvr_pixels_start(&p, KVR_CUDA, model, NULL, req.latent_frames, n_threads));
@@ -11,25 +11,24 @@
  *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
  *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
  *
- * The decoder has a device of its own: neither its memory nor, after the rollout, its time is the
- * rollout's. Overlapped, it is a second thread, on CUDA with a second stream; the rollout's time
- * includes what it loses by that. */
+ * The decoder has its own device, so its memory and, after the rollout, its time are not counted for the
+ * rollout. Overlapped, it runs in a second thread, on CUDA with a second stream, and the rollout's time
+ * includes the slowdown. */
 #ifndef KVR_WORKLOAD_PIXELS_H
 #define KVR_WORKLOAD_PIXELS_H
 
 #include "harness/workload/workload.h"
 
-/* By `dev`. Fills r->rgb, n, height and width of r->latents; does nothing where there are no
- * latents, or the model has no decoder. KVR_ENAN: a pixel is not finite. *ns: what it took, 0 for
- * nothing. */
+/* Decodes r->latents on `dev` into r->rgb, n, height and width; no effect without latents or decoder. KVR_ENAN:
+ * a pixel is not finite. *ns: the time, 0 if nothing was decoded. */
 enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *m,
                                    int latent_frames, struct kvr_rollout_result *r, int64_t *ns);
 
 struct kvr_pixels;
 
 struct kvr_pixels_done {
-    int64_t ns;        /* to open the decoder, and from the rollout's end to the last frame */
-    int64_t tail_ns;   /* of that, the latter */
+    int64_t ns;        /* opening the decoder, plus tail_ns */
+    int64_t tail_ns;   /* from the rollout's end to the last frame */
     size_t peak_bytes; /* of the decoder's device, all tags */
     bool device_full;  /* kvr_dev_was_full */
 };
@@ -40,8 +39,8 @@ struct kvr_pixels_file {
     enum kvr_dtype type;
     const char *path;
 };
-/* Returns when the decoder is ready for latent_frames frames: the model's, which has one, or `file`'s.
- * Model and file stay until the end. n_threads: of the decoder, on the CPU. */
+/* Starts the model's decoder, or the one in `file`, and returns when it is ready for latent_frames frames.
+ * Model and file must outlive it. n_threads: CPU threads of the decoder. */
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
                                  const struct kvr_model *m, const struct kvr_pixels_file *file,
                                  int latent_frames, int n_threads);

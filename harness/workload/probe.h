@@ -1,4 +1,4 @@
-/* probe.h - what a method does to attention, measured beside a BF16 cache of the same tokens.
+/* probe.h - compares a method's attention with that of a BF16 cache of the same tokens.
  *
  *     struct kvr_probe_opts opts = { .n_passes = 5, .every = 1 };
  *     KVR_TRY(kvr_probe_open(&p, &opts));
@@ -8,15 +8,15 @@
  *     kvr_probe_close(&p);
  *
  * At every attend the probe reads the method's cache (codes decoded, summaries and zeros expanded to their
- * tokens, corrections applied) and a BF16 cache of the same keys and values. It computes both attentions
- * in double. p^ and p are the weights of method and BF16 over all keys. S is the visible past of the BF16
- * cache, whether or not the method still holds it, and A the sum of weights over S:
+ * tokens, corrections applied) and a BF16 cache of the same keys and values. It computes both attentions in
+ * double. p^ and p are the weights of method and BF16 over all keys. S is the visible past of the BF16 cache,
+ * including tokens that the method evicted, and A the sum of weights over S:
  *
- *     delta_a           A^ - A: attention that the past gains from the current chunk
+ *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
  *     attn_out_mse      mean over channels of (sum p^ v^ - sum p v)^2
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
- *     attn_out_rel_k    the same with the method's weights and BF16 values: what keys do alone
+ *     attn_out_rel_k    the same with the method's weights and BF16 values: the error of keys alone
  *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
  *     top1_agreement    share of queries where no key has more p^ than the one with the most p
  *     topk_recall       share of a query's 32 past keys with the most p (of those of
@@ -32,9 +32,8 @@
  *     recodes           how often a token's codes were written anew, after it was first seen
  *     value_changes     how often that changed what attention reads of it
  *
- * p^ is per original token: a mean token's weight is spread evenly over those it stands for, a
- * dropped one has 0. Passes without a past are left out. The method's own errors steer the
- * rollout; the probe does not. */
+ * p^ is per original token: a mean token's weight is divided evenly among the tokens it replaces; a dropped
+ * token has 0. Passes without a past are skipped. The rollout continues with the method's output. */
 #ifndef KVR_WORKLOAD_PROBE_H
 #define KVR_WORKLOAD_PROBE_H
 
@@ -42,8 +41,8 @@
 
 struct kvr_probe_opts {
     int n_passes;  /* forwards of a chunk */
-    int every;     /* every so manieth query of a call is looked at; 1: all */
-    uint64_t seed; /* with layer, chunk and pass it says where the counting starts */
+    int every;     /* every n-th query of a call is evaluated; 1: all */
+    uint64_t seed; /* with layer, chunk and pass it selects the first query */
 };
 
 struct kvr_probe;
@@ -55,8 +54,8 @@ void kvr_probe_close(struct kvr_probe **p);
 /* A kvr_cache_watch_fn; ctx is the probe. One rollout. */
 enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view);
 
-/* A number over all layers, heads, passes, chunks and ages but those given; -1: all. `age` is how
- * many chunks back a token lies, from 1. `n`: queries or tokens behind it. NaN: no such number. */
+/* A metric of one layer, head, pass, chunk and age; -1: over all. `age`: distance of the token's chunk in
+ * chunks, from 1. `n`: number of queries or tokens. NaN: undefined. */
 struct kvr_probe_row {
     const char *name;
     int layer, head, pass, chunk, age;
@@ -71,8 +70,8 @@ typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *
  * layer; delta_a by all four. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
-/* How far what attention returned is from the probe's own attention over what it read: the
- * largest difference over the root mean square of the output. Rounding, or the probe is wrong. */
+/* Self-check: the largest difference between attention's output and the probe's own computation on the same
+ * inputs, divided by the output's root mean square. More than rounding means that the probe is wrong. */
 double kvr_probe_residual(const struct kvr_probe *p);
 
 #endif

@@ -6,10 +6,10 @@
  *     req.watch_ctx = r;
  *     ... a rollout through a BF16 cache; or kvr_cache_watch() of any other cache ...
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
- *     kvr_record_close(&r);                                  copes with a finished one
+ *     kvr_record_close(&r);                                  accepts a finished one
  *
- * Keys and values are the cache's of the chunk, in its exact type; queries are the floats that attention
- * multiplies. Attending to them again gives the same bits. */
+ * Keys and values are the chunk's, in the cache's exact type; queries are attention's F32 inputs. A replay
+ * gives the same bits. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 
@@ -19,8 +19,8 @@
 
 struct kvr_record;
 
-/* info.layout is the cache's. `grid_w`: tokens of a row of a frame, for positions. `outputs`: what
- * attention returns is kept as well. */
+/* info.layout is the cache's. `grid_w`: tokens per row of a frame, for positions. `outputs`: also record
+ * attention's outputs. */
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
                                 const struct kvr_trace_info *info, int grid_w, bool outputs);
 void kvr_record_close(struct kvr_record **r);
@@ -33,7 +33,7 @@ enum kvr_status kvr_record_see(void *ctx, const struct kvr_cache_view *view);
  * language model; the rest of `info` is left alone. Returns the tokens of a frame's row. */
 int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info);
 
-/* A language model reads n tokens through a BF16 cache, `chunk` at a time, and is recorded. */
+/* Records a language model that reads n tokens through a BF16 cache, `chunk` at a time. */
 enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struct kvr_model *m,
                                 const int32_t *ids, int n, int chunk);
 

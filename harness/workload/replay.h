@@ -1,22 +1,21 @@
-/* replay.h - a trace attends again, through a method's cache.
+/* replay.h - replays a trace's attention through a method's cache.
  *
  *     struct kvr_replay_request req = { .trace = t, .frames = 42, .window_frames = 21, ... };
  *     KVR_TRY(kvr_replay_run(dev, scheme, &req, NULL, NULL, &result));
  *     kvr_replay_result_free(&result);
  *
- * Passes, chunks and layers come as they were recorded; the cache takes their keys and values,
- * codes what clean passes leave, and answers their queries. Nothing that a method answers reaches
- * what comes next: the trace is its teacher.
+ * Passes, chunks and layers run in the recorded order: the cache takes their keys and values, codes those of
+ * clean passes, and attends with their queries. A method's outputs never feed back: the trace acts as a
+ * teacher.
  *
- * With `compare` every answer o^ is held against o, that of a BF16 cache of the same window fed
- * with the same keys and values, in memory that is counted apart and in no time. Over queries whose
- * past is not empty, with e = o^ - o:
+ * With `compare` every attention output o^ is compared with o of a BF16 cache with the same window, keys and
+ * values; its memory and time are not counted. Over queries whose past is not empty, with e = o^ - o:
  *
  *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
  *     attn_out_cos   mean over queries and heads of o^ . o / (|o^| |o|); 1 where both are 0
  *
- * `recorded_rel` is the second with the recorded result instead of o, over all queries that have one. For
- * BF16 it validates the trace; 0 means that all bits agree. */
+ * `recorded_rel` is attn_out_rel against the recorded output instead of o. For BF16 it validates the trace; 0
+ * means that all bits agree. */
 #ifndef KVR_WORKLOAD_REPLAY_H
 #define KVR_WORKLOAD_REPLAY_H
 
@@ -25,8 +24,8 @@
 
 struct kvr_replay_request {
     const struct kvr_trace *trace;
-    int frames;        /* the first so many: whole chunks, or all */
-    int n_layers;      /* the first so many; 0: all */
+    int frames;        /* the first n: whole chunks, or all */
+    int n_layers;      /* the first n; 0: all */
     int window_frames; /* 0 = all */
     int sink_frames;
     bool evict;
@@ -47,8 +46,8 @@ struct kvr_replay_error {
 
 struct kvr_replay_result {
     struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
-    double recorded_rel;                 /* NaN: the trace has no answers */
-    struct kvr_rollout_result cost;      /* what costs: times, bytes, passes; no frames */
+    double recorded_rel;                 /* NaN: the trace has no outputs */
+    struct kvr_rollout_result cost;      /* times, bytes, passes; no frames */
 };
 
 /* KVR_EINVAL: more frames or layers than there are, or part of a chunk. KVR_ENAN: a query, key or

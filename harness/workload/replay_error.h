@@ -1,4 +1,5 @@
-/* replay_error.h - a replay's answers beside those of a BF16 cache, and beside the recorded ones.
+/* replay_error.h - errors of a replay's attention outputs against a BF16 cache and against the recorded
+ * outputs.
  *
  *     KVR_TRY(kvr_replay_errors_open(&e, &shape, n_chunks, true));
  *     for each pass:
@@ -8,7 +9,7 @@
  *     kvr_replay_errors_result(e, &result);
  *     kvr_replay_errors_close(&e);
  *
- * The BF16 cache lies on a CPU device of its own: not a byte of it is in the method's books. */
+ * The BF16 cache has its own CPU device, so that its memory is not counted for the method. */
 #ifndef KVR_WORKLOAD_REPLAY_ERROR_H
 #define KVR_WORKLOAD_REPLAY_ERROR_H
 
@@ -16,7 +17,7 @@
 
 struct kvr_replay_errors;
 
-/* `compare` false: recorded answers alone. */
+/* `compare` false: against the recorded outputs only. */
 enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
                                        const struct kvr_cache_shape *shape, int n_chunks,
                                        bool compare);

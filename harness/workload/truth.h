@@ -1,5 +1,5 @@
-/* truth.h - frames of the world that a video goes on from and is compared with: 8-bit RGB, one
- * clip a tensor, recorded once.
+/* truth.h - recorded clips: their first frames open a rollout, which is compared with the rest. 8-bit RGB, one
+ * tensor per clip.
  *
  *     struct kvr_truth t;
  *     KVR_TRY(kvr_truth_open(&t, "models/nano/truth.safetensors", "ct01"));
@@ -18,8 +18,8 @@ struct kvr_truth {
     char sha256[KVR_SHA256_HEX]; /* of the frames' bytes */
 };
 
-/* `tensor` must be U8 [n, height, width, 3] with n, height and width of 1 and more. KVR_EIO,
- * KVR_EFORMAT, KVR_ENOTFOUND name file and tensor; on failure there is nothing to close. */
+/* `tensor` must be U8 [n, height, width, 3] with n, height and width of at least 1. KVR_EIO, KVR_EFORMAT,
+ * KVR_ENOTFOUND name file and tensor; on failure there is nothing to close. */
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
 void kvr_truth_close(struct kvr_truth *t); /* copes with {0} */
 

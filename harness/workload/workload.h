@@ -1,8 +1,8 @@
 /* workload.h - where K, V and Q come from.
  *
- * Three kinds behind one interface: `rollout` (the engine generates a video), `trace`
- * (recorded tensors), `synthetic`. A workload drives a cache through begin_pass, append,
- * attend, end_pass, and tells what came of it. */
+ * Three kinds behind one interface: `rollout` (the engine generates a video), `trace` (recorded tensors),
+ * `synthetic`. A workload drives a cache through begin_pass, append, attend, end_pass, and returns times, bytes
+ * and frames. */
 #ifndef KVR_WORKLOAD_WORKLOAD_H
 #define KVR_WORKLOAD_WORKLOAD_H
 
@@ -14,32 +14,32 @@
 extern "C" {
 #endif
 
-/* What a rollout goes on from: from its own chunks, or from those of a teacher, so that what is
- * measured is the error that a method puts in, without what earlier errors led to. */
+/* What a chunk is conditioned on: the rollout's own earlier chunks, or a teacher's, so that a method's error is
+ * measured without accumulated drift. */
 enum kvr_forcing {
     KVR_FORCING_NONE,
-    KVR_FORCING_TEACHER, /* every chunk is denoised under the teacher's earlier chunks, which the
-                          * method's cache holds as its clean passes leave them */
-    KVR_FORCING_STEP,    /* and every denoising step begins from the teacher's step before */
+    KVR_FORCING_TEACHER, /* every chunk is denoised with the teacher's earlier chunks in the
+                          * method's cache, coded in clean passes */
+    KVR_FORCING_STEP,    /* and every denoising step starts from the teacher's previous step */
     KVR_N_FORCINGS
 };
 extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
 
-/* A finished chunk x0 [n_frames, frame_elems], of the host, until it returns. */
+/* Called with a finished chunk x0 [n_frames, frame_elems], in host memory, borrowed for the call. */
 typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const float *x0);
 
 /* One rollout: a prompt, a seed, a cache. */
 struct kvr_rollout_request {
     struct kvr_model *model;
-    const char *prompt; /* text, parsed with the model's vocabulary; of a model with random
-                           weights, any text: its embedding is drawn, too */
+    const char *prompt; /* text, parsed with the model's vocabulary; any text if weights are random,
+                           as the embedding is then drawn, too */
     /* Embeddings used instead of the prompt's text, one per shot (shots.h): [n_embeddings][text_len, text_dim],
      * zeros after the last token. NULL: the text is encoded. */
     const float *embedding;
     int n_embeddings;             /* 0: 1 */
     enum kvr_on_switch on_switch; /* what a cut does to the cache: KVR_SWITCH_KEEP */
     double shot_offset;           /* frames that each cut adds to time positions */
-    bool keep_latents;            /* if they are not RGB, for a decoder (pixels.h) */
+    bool keep_latents;            /* unless latents are RGB: for a decoder (pixels.h) */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */
@@ -51,25 +51,24 @@ struct kvr_rollout_request {
     enum kvr_dtype exact;      /* KVR_BF16 */
     kvr_cache_watch_fn *watch; /* sees every call; NULL in timed runs */
     void *watch_ctx;
-    /* Gets each chunk's latents x0 [n_frames, frame_elems], the host's, when the chunk is done; inside the
-     * rollout's time. May be NULL. */
+    /* Called with each finished chunk; its time is part of the rollout's. May be NULL. */
     kvr_chunk_fn *chunk;
     void *chunk_ctx;
     bool phases; /* keep each pass's time by phase; not in a timed run */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
-    /* The video goes on from these: frames [n_given, latent_h, latent_w, 3], whole chunks, fewer
-     * than latent_frames. Models of RGB latents only. They are the output's first frames, byte
-     * for byte, and enter the cache by one clean pass each. NULL: 0. */
+    /* Frames [n_given, latent_h, latent_w, 3] that open the video: whole chunks, fewer than latent_frames,
+     * models with RGB latents only. They are the output's first frames, byte for byte; each of their chunks has
+     * one clean pass. NULL: none. */
     const uint8_t *given;
     int n_given;
     /* The video's first latent frame [frame_elems], of an image (image.h); not with `given`. NULL: it is
      * generated. */
     const float *first;
-    /* All noise moved a little, as kvr_noise_moved() does; draw 0: not moved. */
+    /* Perturbation of the noise (kvr_noise_moved); draw 0: none. */
     int jitter_draw;
     double jitter_magnitude;
-    /* With KVR_FORCING_NONE there is no teacher; else its x0 of every chunk and step, of
-     * kvr_rollout_reference(): [chunks, steps, frames_per_chunk, frame_elems]. Borrowed. */
+    /* teacher: x0 of every chunk and step from kvr_rollout_reference(), [chunks, steps, frames_per_chunk,
+     * frame_elems], borrowed; NULL with KVR_FORCING_NONE. */
     enum kvr_forcing forcing;
     const float *teacher;
 };
@@ -81,18 +80,18 @@ struct kvr_pass_record {
     struct kvr_cache_bytes bytes;
     size_t live_total; /* all tags */
     size_t live[KVR_N_MEM_TAGS];
-    struct kvr_cache_times cache; /* of this pass alone, if asked for */
+    struct kvr_cache_times cache; /* of this pass alone, with `phases` */
     struct kvr_dit_times dit;
 };
 
 struct kvr_rollout_result {
     int n, height, width;
-    uint8_t *rgb;   /* frames [n, height, width, 3], owned; NULL, and n 0, where the model's latents
-                       are not RGB: a decoder makes them of `latents` (pixels.h) */
-    float *latents; /* [latent_frames, frame_elems], owned, if asked for */
+    uint8_t *rgb;   /* frames [n, height, width, 3], owned; NULL and n 0 if latents are not RGB:
+                       a decoder makes frames from `latents` (pixels.h) */
+    float *latents; /* [latent_frames, frame_elems], owned, with keep_latents */
     bool finite;    /* no NaN or infinity in any latent */
     int64_t wall_ns;
-    int64_t noise_ns; /* of that, drawing the sampler's noise on the device */
+    int64_t noise_ns; /* part of wall_ns: drawing the sampler's noise on the device */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
@@ -102,9 +101,9 @@ struct kvr_rollout_result {
     size_t live_at_start, live_at_end; /* must agree once caches are closed */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */
-    /* With a teacher: |x - r| / |r| of the rollout's latents x and the teacher's r. By chunk its
-     * final ones, with KVR_FORCING_STEP those of all its steps; and over all chunks. NaN for given
-     * chunks, and where r is 0. Without a teacher: NULL, 0. */
+    /* With a teacher: relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's r, per
+     * chunk and over all chunks. A chunk counts its final latents, with KVR_FORCING_STEP those of all steps.
+     * NaN for given chunks and where r is 0. Without a teacher: NULL, 0. */
     int n_chunks;
     double *chunk_error; /* owned */
     double latent_error;
@@ -121,9 +120,9 @@ void kvr_rollout_result_free(struct kvr_rollout_result *r);
 /* The request without latents, watcher, chunk callback and times by phase. */
 struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
 
-/* A teacher: x0 of every step of the rollout through a BF16 cache that `req` asks for, its forcing,
- * watcher and phases left aside; the caller frees it. Steps of given chunks are 0. What it took is
- * in no result: the device's counts begin anew with the next rollout. On failure *teacher is NULL.
+/* Runs the request through a BF16 cache, without forcing, and returns x0 of every step; free() it. Steps of
+ * given chunks are 0. Its time and memory are in no result: the next rollout resets the device's counters. On
+ * failure *teacher is NULL.
  */
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
                                       float **teacher);

@@ -1,5 +1,5 @@
-/* trace.h - kvtrace: queries, keys and values of a model's attention, as a folder that is larger
- * than memory may be. docs/kvtrace.md is the format.
+/* trace.h - kvtrace: recorded queries, keys and values of a model's attention, in a folder that may be larger
+ * than memory. docs/kvtrace.md defines the format.
  *
  *     struct kvr_trace *t;
  *     KVR_TRY(kvr_trace_open(&t, "red-disc.kvtrace"));
@@ -11,9 +11,8 @@
  *         }
  *     kvr_trace_close(&t);
  *
- * index.json says what there is; every call of attention, which is a pass of a layer, is a
- * safetensors file of its own, whose name follows from its place. Whatever the bytes of either
- * say, they are refused with file, tensor, value and limit, or are what is said here. */
+ * index.json describes the trace. Every attention call (one pass of one layer) has its own safetensors file,
+ * named by chunk, pass and layer. Invalid files are refused with file, tensor, value and limit. */
 #ifndef KVR_TRACE_TRACE_H
 #define KVR_TRACE_TRACE_H
 
@@ -32,19 +31,19 @@ enum {
     KVR_TRACE_VERSION = 1,
     KVR_TRACE_MAX_LAYERS = 1024,
     KVR_TRACE_MAX_HEADS = 1024,
-    KVR_TRACE_MAX_HEAD_DIM = 256,   /* what attention takes */
+    KVR_TRACE_MAX_HEAD_DIM = 256,   /* attention's limit */
     KVR_TRACE_MAX_TOKENS = 1 << 24, /* of all chunks */
     KVR_TRACE_MAX_FRAMES = 100000,
     KVR_TRACE_MAX_PASSES = 65, /* of one chunk */
     KVR_TRACE_FILE_NAME = 40
 };
 
-/* What all calls share. A language model's frame is a token. */
+/* Common to all calls. A language model's frame is one token. */
 struct kvr_trace_layout {
     int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads key head
                                                     h / (H / Hkv) */
     int tokens_per_frame, frames_per_chunk;
-    bool causal; /* causal within the chunk: a query does not see later tokens of it */
+    bool causal; /* causal within the chunk: a query does not see the chunk's later tokens */
 };
 
 /* RoPE of the recorded keys and queries, as information; attention does not use it.
@@ -56,12 +55,12 @@ struct kvr_trace_rope {
     double base;
 };
 
-/* One pass of one chunk: a forward. */
+/* One forward of one chunk. */
 struct kvr_trace_pass {
     int chunk, index; /* index: 0 .. of the chunk's passes */
     int frame0, n_frames;
     bool clean;                     /* the chunk's last pass, whose keys and values stay */
-    bool queries;                   /* false: keys and values only, of a clean pass */
+    bool queries;                   /* false: a clean pass recorded without queries */
     char (*sha256)[KVR_SHA256_HEX]; /* [L], of the files */
 };
 
@@ -80,40 +79,39 @@ struct kvr_trace_info {
 
 struct kvr_trace;
 
-/* Reads index.json alone. KVR_ENOTFOUND: no such folder, or no index in it, as while it is still
- * written; KVR_EFORMAT: the index lies. */
+/* Reads index.json alone. KVR_ENOTFOUND: no such folder, or no index in it (a trace that is still being
+ * written); KVR_EFORMAT: an inconsistent index. */
 enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir);
 void kvr_trace_close(struct kvr_trace **t); /* copes with NULL */
 
 const struct kvr_trace_info *kvr_trace_info(const struct kvr_trace *t);
 const char *kvr_trace_dir(const struct kvr_trace *t);
-/* Of index.json, which has the hashes of all the rest: who knows it knows the trace. */
+/* Hash of index.json, which has the hashes of all other files: it identifies the trace. */
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
-/* A document as index.json; `where` for messages. Strings are the document's, `pass` is freed by
- * kvr_trace_info_free. On failure there is nothing to free. */
+/* Reads a document in the format of index.json; `where` is used in messages. Strings are the document's, `pass`
+ * is freed by kvr_trace_info_free. On failure there is nothing to free. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
-/* The layout alone, with the same bounds; `where` for messages. */
+/* Checks the layout only, with the same bounds. */
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where);
 
 /* One call, in a mapped file. T = n_frames * tokens_per_frame. */
 struct kvr_trace_call {
     struct kvr_st *file;
     int64_t n_tok;              /* T */
-    struct kvr_tensor k, v;     /* [T,Hkv,D] of F32, F16 or BF16: as attention reads them */
+    struct kvr_tensor k, v;     /* [T,Hkv,D] F32, F16 or BF16, as attention reads them */
     struct kvr_tensor q;        /* [T,H,D]; data NULL in a pass without queries */
     struct kvr_tensor out;      /* [T,H,D]: what attention returned; data NULL: not recorded */
     struct kvr_tensor position; /* I32 [T,3]: t, h, w */
 };
 
-/* KVR_EFORMAT: not the file that the index has the hash of, or not these tensors. Values are not
- * looked at. */
+/* KVR_EFORMAT: the file's hash is not the index's, or tensors are missing. Values are not checked. */
 enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
                                     int layer);
 void kvr_trace_call_close(struct kvr_trace_call *c); /* copes with {0} */
-/* The tensors of an open file, which `c` takes when that succeeds. */
+/* Finds the tensors in an open file; on success `c` owns the file. */
 enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *file,
                                     const struct kvr_trace_info *info, int pass);
 
