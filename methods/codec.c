@@ -889,7 +889,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
-    if (out->turned && exact) /* in some pairs only one channel is exact */
+    if (out->rope_rotated && exact) /* in some pairs only one channel is exact */
         out->kind = KVR_NOISE_MEASURED;
 }
 

@@ -181,7 +181,7 @@ struct kvr_coding_noise {
     bool dead_zone;       /* UNIFORM, SCALES with levels -1, 0, 1: the error opposes the element */
     float relative;       /* RELATIVE */
     bool rotated;         /* in the space of the codec's transform: rotate the query */
-    bool turned;          /* errors rotate with the key, in channel pairs of one scale: only the
+    bool rope_rotated;    /* errors rotate with the key, in channel pairs of one scale: only the
                            * norm of a query's pair matters */
     /* Elements stored exactly (error 0): ascending flat indices (t*H + h)*D + d, in rotated space
      * if the transform precedes the EXACT stage. */
@@ -257,7 +257,7 @@ struct kvr_stage {
      * normal FP16 numbers. */
     bool idempotent;
     /* Undoes the keys' rotary embedding; needs a video model (kernels/rope.h). */
-    bool turns;
+    bool undoes_rope;
 
     /* NULL: accepts everything. Refuses impossible settings for this n_heads and head_dim, with a
      * reason. */
@@ -266,7 +266,7 @@ struct kvr_stage {
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* GRID: sets the kind of error and the fields of that kind; NULL means unknown. EXACT: sets
      * `exact` and `n_exact`. SHIFT: sets nothing, unless it restores x incompletely (kind MEASURED)
-     * or rotates what it restores (`turned`). Other fields are unchanged. `in` may be empty. */
+     * or rotates what it restores (`rope_rotated`). Other fields are unchanged. `in` may be empty. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 

@@ -145,12 +145,12 @@ struct kvr_thin_needs {
     bool keys;          /* ctx->k: the new chunk's keys */
     bool values;        /* ctx->v: the new chunk's values */
     bool all_keys;      /* ctx->all_keys */
-    int key_frames;  /* all_keys without all_values: only of this many frames before the new chunk,
+    int key_frames;   /* all_keys without all_values: only of this many frames before the new chunk,
                          * and of the chunk; 0: of all */
-    bool all_values; /* ctx->all_values, together with all_keys */
-    bool turns;      /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
-    bool summaries;  /* ctx->summaries; only with by_head */
-    bool weights;    /* ctx->weights */
+    bool all_values;  /* ctx->all_values, together with all_keys */
+    bool undoes_rope; /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
+    bool summaries;   /* ctx->summaries; only with by_head */
+    bool weights;     /* ctx->weights */
     bool beyond_window; /* kept tokens stay visible beyond the cell's window */
 };
 

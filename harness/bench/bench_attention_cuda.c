@@ -7,7 +7,7 @@
 
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_cudnn.h"
-#include "harness/bench/turns_cuda.h"
+#include "harness/bench/rounds_cuda.h"
 #include "harness/cache/attend_bytes.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/cache/cache.h"
@@ -37,7 +37,7 @@ struct kit {
     struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
     struct kvr_buf state;     /* scratch of the dense kernel */
     struct kvr_buf parts;     /* partial results of its split-KV */
-    struct kvr_buf busy;      /* see turns_cuda.h */
+    struct kvr_buf busy;      /* see rounds_cuda.h */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
     double *want;             /* [N_SAMPLES,D]: direct softmax over it */
@@ -364,23 +364,23 @@ static enum kvr_status decode_all(struct kit *t)
     return check_cudnn(t);
 }
 
-static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, kvr_turn_fn *reference,
+static enum kvr_status time_it(struct kit *t, kvr_round_fn *run, kvr_round_fn *reference,
                                struct kvr_bench_row *row)
 {
-    const struct kvr_turns turns = { .dev = t->dev,
-                                     .ctx = t,
-                                     .run = run,
-                                     .reference = reference,
-                                     .rounds = t->rounds,
-                                     .times = 1,
-                                     .busy = &t->busy };
+    const struct kvr_rounds turns = { .dev = t->dev,
+                                      .ctx = t,
+                                      .run = run,
+                                      .reference = reference,
+                                      .rounds = t->rounds,
+                                      .times = 1,
+                                      .busy = &t->busy };
     const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
-    struct kvr_turn_times times;
+    struct kvr_round_times times;
 
-    KVR_TRY(kvr_turns_run(&turns, &times));
+    KVR_TRY(kvr_rounds_run(&turns, &times));
     row->unit = "GFLOP/s";
     row->reference = reference == cudnn ? with_cudnn : "dense BF16";
-    kvr_turns_fill(row, &times, flops);
+    kvr_rounds_fill(row, &times, flops);
     return KVR_OK;
 }
 
@@ -441,7 +441,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
         st = check(t, row->name, most);
     if (st == KVR_OK && bytes)
         row->error = error_of(t);
-    kvr_turns_judge(t->dev, row);
+    kvr_rounds_judge(t->dev, row);
     if (bytes)
         st = off_or(st, row);
     kvr_cache_close(&t->cache);
@@ -462,7 +462,7 @@ static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
     row->reference = with_cudnn;
     if (t->cudnn.why[0])
         kvr_bench_without(row, t->cudnn.why);
-    kvr_turns_judge(t->dev, row);
+    kvr_rounds_judge(t->dev, row);
     return KVR_OK;
 }
 
@@ -472,7 +472,7 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
     KVR_TRY(time_it(t, cudnn, dense, row));
     KVR_TRY(kvr_bench_cudnn_get(&t->cudnn, t->host_out));
     KVR_TRY(hold(t, row->name, most_of_bf16));
-    kvr_turns_judge(t->dev, row);
+    kvr_rounds_judge(t->dev, row);
     return KVR_OK;
 }
 

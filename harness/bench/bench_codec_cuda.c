@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "harness/bench/bench_codec.h"
-#include "harness/bench/turns_cuda.h"
+#include "harness/bench/rounds_cuda.h"
 #include "harness/device/stream.h"
 
 enum { MAX_BUFFERS = 16, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
@@ -40,7 +40,7 @@ static enum kvr_status kit_open(struct kit *k)
     const size_t bytes = k->n * sizeof(float);
     const bool emulated = kvr_stream_emulated();
 
-    KVR_TRY(kvr_turns_buffers(k->dev, bytes, MAX_BUFFERS, &k->n_buffers));
+    KVR_TRY(kvr_rounds_buffers(k->dev, bytes, MAX_BUFFERS, &k->n_buffers));
     k->times = emulated ? 1 : 2 * k->n_buffers;
     KVR_TRY(kvr_buf_alloc(&k->x, k->dev, KVR_MEM_IO, bytes * (size_t)k->n_buffers));
     KVR_TRY(kvr_buf_alloc(&k->out, k->dev, KVR_MEM_SCRATCH, bytes * (size_t)k->n_buffers));
@@ -152,23 +152,23 @@ static enum kvr_status check(struct kit *k, const char *name)
     return verify(k, name);
 }
 
-static enum kvr_status time_one(struct kit *k, const char *what, const char *name, kvr_turn_fn *run,
-                                struct kvr_bench_row *row)
+static enum kvr_status time_one(struct kit *k, const char *what, const char *name,
+                                kvr_round_fn *run, struct kvr_bench_row *row)
 {
-    const struct kvr_turns t = { .dev = k->dev,
-                                 .ctx = k,
-                                 .run = run,
-                                 .reference = copy,
-                                 .rounds = k->rounds,
-                                 .times = k->times,
-                                 .busy = &k->busy };
-    struct kvr_turn_times times;
+    const struct kvr_rounds t = { .dev = k->dev,
+                                  .ctx = k,
+                                  .run = run,
+                                  .reference = copy,
+                                  .rounds = k->rounds,
+                                  .times = k->times,
+                                  .busy = &k->busy };
+    struct kvr_round_times times;
 
-    KVR_TRY(kvr_turns_run(&t, &times));
+    KVR_TRY(kvr_rounds_run(&t, &times));
     *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "copy within the device" };
     snprintf(row->name, sizeof row->name, "%s.%s", what, name);
-    kvr_turns_fill(row, &times, (double)k->moved);
-    kvr_turns_judge(k->dev, row);
+    kvr_rounds_fill(row, &times, (double)k->moved);
+    kvr_rounds_judge(k->dev, row);
     return KVR_OK;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/bench/bench_gemm.h"
-#include "harness/bench/turns_cuda.h"
+#include "harness/bench/rounds_cuda.h"
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
 #include "harness/engine/linear_cuda.h"
@@ -67,10 +67,10 @@ static enum kvr_status kit_open(struct kit *t)
     const size_t x = m * k * sizeof(float), y = m * n * sizeof(float);
 
     t->padded = kvr_linear_padded(t->s.k);
-    KVR_TRY(kvr_turns_buffers(t->dev, x + y, MAX_BUFFERS, &t->n_buffers));
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_x, m * k, 2));
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_w, n * k, 3));
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_y, m * n, 4));
+    KVR_TRY(kvr_rounds_buffers(t->dev, x + y, MAX_BUFFERS, &t->n_buffers));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_x, m * k, 2));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_w, n * k, 3));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_y, m * n, 4));
     KVR_TRY(kvr_buf_alloc(&t->x, t->dev, KVR_MEM_IO, x * (size_t)t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->y, t->dev, KVR_MEM_IO, y * (size_t)t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->rounded, t->dev, KVR_MEM_SCRATCH,
@@ -146,7 +146,7 @@ static enum kvr_status verify(struct kit *t, const char *name)
     return KVR_OK;
 }
 
-static enum kvr_status check(struct kit *t, kvr_turn_fn *run, const char *name)
+static enum kvr_status check(struct kit *t, kvr_round_fn *run, const char *name)
 {
     KVR_TRY(run(t, 0));
     return verify(t, name);
@@ -154,21 +154,21 @@ static enum kvr_status check(struct kit *t, kvr_turn_fn *run, const char *name)
 
 static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
 {
-    const struct kvr_turns turns = { .dev = t->dev,
-                                     .ctx = t,
-                                     .run = own,
-                                     .reference = library,
-                                     .rounds = rounds,
-                                     .times = kvr_stream_emulated() ? 1 : 8,
-                                     .busy = &t->busy };
+    const struct kvr_rounds turns = { .dev = t->dev,
+                                      .ctx = t,
+                                      .run = own,
+                                      .reference = library,
+                                      .rounds = rounds,
+                                      .times = kvr_stream_emulated() ? 1 : 8,
+                                      .busy = &t->busy };
     const double flops = 2.0 * t->s.m * t->s.k * t->s.n;
-    struct kvr_turn_times times;
+    struct kvr_round_times times;
 
-    KVR_TRY(kvr_turns_run(&turns, &times));
-    kvr_turns_fill(row, &times, flops);
+    KVR_TRY(kvr_rounds_run(&turns, &times));
+    kvr_rounds_fill(row, &times, flops);
     if (strncmp(kvr_gemm_library(t->gemm), "cuBLASLt", 8) != 0)
         kvr_bench_without(row, kvr_gemm_library(t->gemm));
-    kvr_turns_judge(t->dev, row);
+    kvr_rounds_judge(t->dev, row);
     return KVR_OK;
 }
 

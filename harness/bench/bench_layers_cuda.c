@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/bench/bench_gemm.h"
-#include "harness/bench/turns_cuda.h"
+#include "harness/bench/rounds_cuda.h"
 #include "harness/device/blaslt.h"
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
@@ -47,7 +47,7 @@ struct kit {
     struct kvr_buf gate;          /* float [n], one frame */
     struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: the library's */
     struct kvr_buf workspace;     /* the library's */
-    struct kvr_buf busy;          /* see turns_cuda.h */
+    struct kvr_buf busy;          /* see rounds_cuda.h */
     float *host_x, *host_w;       /* [m,k], [layers][n,k]: exact in BF16 */
     float *host_bias, *host_gate; /* [layers][n], [n] */
     kvr_bf16 *host_y;             /* [layers][m,n] */
@@ -130,7 +130,7 @@ static enum kvr_status alloc_all(struct kit *t)
     const size_t bf16 = sizeof(kvr_bf16), layers = (size_t)t->c->layers;
     const size_t x = x_elements(t) * bf16, y = y_elements(t) * bf16, n = (size_t)t->c->n;
 
-    KVR_TRY(kvr_turns_buffers(t->dev, x + layers * y, MAX_BUFFERS, &t->n_buffers));
+    KVR_TRY(kvr_rounds_buffers(t->dev, x + layers * y, MAX_BUFFERS, &t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->x, t->dev, KVR_MEM_IO, x * (size_t)t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->y, t->dev, KVR_MEM_IO, layers * y * (size_t)t->n_buffers));
     KVR_TRY(kvr_buf_alloc(&t->left, t->dev, KVR_MEM_SCRATCH, y));
@@ -173,10 +173,10 @@ static enum kvr_status kit_open(struct kit *t)
 {
     const size_t n = (size_t)t->c->n, layers = (size_t)t->c->layers;
 
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_x, x_elements(t), 2));
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_w, layers * w_elements(t), 3));
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_bias, layers * n, 4));
-    KVR_TRY(kvr_turns_draw_bf16(&t->host_gate, n, 5));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_x, x_elements(t), 2));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_w, layers * w_elements(t), 3));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_bias, layers * n, 4));
+    KVR_TRY(kvr_rounds_draw_bf16(&t->host_gate, n, 5));
     t->host_y = malloc(layers * y_elements(t) * sizeof *t->host_y);
     if (!t->host_y)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
@@ -290,7 +290,7 @@ static enum kvr_status set_start(struct kit *t)
 }
 
 /* One call on the first buffer, from a known start: what is timed adds to what it finds. */
-static enum kvr_status check(struct kit *t, kvr_turn_fn *run, enum kvr_linear_end end,
+static enum kvr_status check(struct kit *t, kvr_round_fn *run, enum kvr_linear_end end,
                              const char *name)
 {
     const size_t all = y_elements(t), layers = (size_t)t->c->layers;
@@ -392,22 +392,22 @@ static enum kvr_status open_library(struct kit *t)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, kvr_turn_fn *reference, int rounds,
-                               struct kvr_bench_row *row)
+static enum kvr_status time_it(struct kit *t, kvr_round_fn *run, kvr_round_fn *reference,
+                               int rounds, struct kvr_bench_row *row)
 {
-    const struct kvr_turns turns = { .dev = t->dev,
-                                     .ctx = t,
-                                     .run = run,
-                                     .reference = reference,
-                                     .rounds = rounds,
-                                     .times = kvr_stream_emulated() ? 1 : 8,
-                                     .busy = &t->busy };
+    const struct kvr_rounds turns = { .dev = t->dev,
+                                      .ctx = t,
+                                      .run = run,
+                                      .reference = reference,
+                                      .rounds = rounds,
+                                      .times = kvr_stream_emulated() ? 1 : 8,
+                                      .busy = &t->busy };
     const struct call *c = t->c;
-    struct kvr_turn_times times;
+    struct kvr_round_times times;
 
-    KVR_TRY(kvr_turns_run(&turns, &times));
-    kvr_turns_fill(row, &times, 2.0 * c->m * c->k * c->n * c->layers);
-    kvr_turns_judge(t->dev, row);
+    KVR_TRY(kvr_rounds_run(&turns, &times));
+    kvr_rounds_fill(row, &times, 2.0 * c->m * c->k * c->n * c->layers);
+    kvr_rounds_judge(t->dev, row);
     return KVR_OK;
 }
 
@@ -433,7 +433,7 @@ static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_ben
     KVR_TRY(time_it(t, forward, t->best ? best : forward, rounds, row));
     if (!t->best)
         kvr_bench_without(row, t->why);
-    kvr_turns_judge(t->dev, row);
+    kvr_rounds_judge(t->dev, row);
     KVR_TRY(check(t, forward, t->c->end, row->name)); /* checks what was timed */
     kvr_bench_tell(sink, row);
     ++*n_rows;

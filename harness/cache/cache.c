@@ -85,13 +85,13 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
     enum kvr_status st = kvr_attend_check(&needs, kvr_dev_backend(dev));
     struct kvr_thin_needs thin;
 
-    if (kvr_retention_thins(&p->retention, &thin) && thin.turns && s->causal)
+    if (kvr_retention_thins(&p->retention, &thin) && thin.undoes_rope && s->causal)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: rotates keys to other times, which is defined for video models only",
                         p->name);
     for (int t = 0; t < p->n_tiers && s->causal; t++)
         for (int i = 0; i < p->k[t]->n_stages; i++)
-            if (p->k[t]->stage[i].stage->turns)
+            if (p->k[t]->stage[i].stage->undoes_rope)
                 return kvr_fail(KVR_EUNSUPPORTED,
                                 "%s: '%s' rotates keys back, which is defined for video models "
                                 "only",
@@ -273,9 +273,9 @@ static bool turns_keys(const struct kvr_scheme *p)
 
     for (int t = 0; t < p->n_tiers; t++)
         for (int i = 0; i < p->k[t]->n_stages; i++)
-            if (p->k[t]->stage[i].stage->turns)
+            if (p->k[t]->stage[i].stage->undoes_rope)
                 return true;
-    return kvr_retention_thins(&p->retention, &thin) && thin.turns;
+    return kvr_retention_thins(&p->retention, &thin) && thin.undoes_rope;
 }
 
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass)

@@ -317,12 +317,12 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
         }
         kvr_segment_free(&l->seg[i]);
         if (i < n_past && past[i].now.n_tok) {
-            kvr_layer_count_made(l, &past[i].now);
+            kvr_layer_count_produced(l, &past[i].now);
             l->seg[w++] = past[i].now;
         }
     }
     for (int i = 0; i < fresh->n; i++) {
-        kvr_layer_count_made(l, &fresh->seg[i]);
+        kvr_layer_count_produced(l, &fresh->seg[i]);
         l->seg[w++] = fresh->seg[i];
     }
     l->n = w;

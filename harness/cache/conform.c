@@ -298,7 +298,7 @@ static enum kvr_status other_input(struct kvr_conform *c)
 static enum kvr_status check_bytes(const struct trial *t, int chunk)
 {
     const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes -
-                          kvr_layer_kept_beside(&t->layer);
+                          kvr_layer_held_tokens_bytes(&t->layer);
     const size_t nominal = kvr_layer_nominal(&t->layer);
     size_t codes;
     const size_t resident = kvr_layer_resident(&t->layer, &codes);

@@ -256,7 +256,7 @@ void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more)
     to->most_bits = more->most_bits > to->most_bits ? more->most_bits : to->most_bits;
 }
 
-size_t kvr_layer_kept_beside(const struct kvr_layer *l)
+size_t kvr_layer_held_tokens_bytes(const struct kvr_layer *l)
 {
     const struct kvr_retention *part = l->scheme->retention.part;
 
@@ -266,7 +266,7 @@ size_t kvr_layer_kept_beside(const struct kvr_layer *l)
 size_t kvr_layer_nominal(const struct kvr_layer *l)
 {
     const bool study = kvr_scheme_is_study(l->scheme);
-    size_t total = l->study_side_bytes + kvr_layer_kept_beside(l);
+    size_t total = l->study_side_bytes + kvr_layer_held_tokens_bytes(l);
 
     for (int i = 0; i < l->n; i++) {
         const struct kvr_segment *s = &l->seg[i];
@@ -323,7 +323,7 @@ struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
     return b;
 }
 
-void kvr_layer_count_made(struct kvr_layer *l, const struct kvr_segment *s)
+void kvr_layer_count_produced(struct kvr_layer *l, const struct kvr_segment *s)
 {
     const struct kvr_layer_bytes b = kvr_layer_segment_held(l, s);
 

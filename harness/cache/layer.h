@@ -116,7 +116,7 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 /* Size from format arithmetic. Study: see "byte accounting" in its definition. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
 /* State of a retention that holds returning tokens; included in nominal, unlike scores' memory. */
-size_t kvr_layer_kept_beside(const struct kvr_layer *l);
+size_t kvr_layer_held_tokens_bytes(const struct kvr_layer *l);
 void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more);
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
 /* The same by tag, also for a dry layer: codes and side information that would be stored. Policies

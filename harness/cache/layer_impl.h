@@ -7,7 +7,7 @@
 /* Bytes of one segment by tag; for a dry one, the size it would have. */
 struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
                                               const struct kvr_segment *s);
-void kvr_layer_count_made(struct kvr_layer *l, const struct kvr_segment *s);
+void kvr_layer_count_produced(struct kvr_layer *l, const struct kvr_segment *s);
 
 /* A growing array of new segments, freed as a whole on failure. */
 struct kvr_segment_list {

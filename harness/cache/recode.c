@@ -69,7 +69,7 @@ enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const floa
     free(l->seg);
     l->made = (struct kvr_layer_bytes){ 0 };
     for (int i = 0; i < list.n; i++)
-        kvr_layer_count_made(l, &list.seg[i]);
+        kvr_layer_count_produced(l, &list.seg[i]);
     l->seg = list.seg;
     l->n = list.n;
     l->cap = list.cap;

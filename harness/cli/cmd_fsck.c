@@ -27,13 +27,13 @@ static int report(const struct fsck_opts *o, const char *db, const struct kvr_ch
     if (o->json)
         return kvr_cli_json(
             json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:O}", "db", db,
-                      "checksums", r->sealed, "problems", r->problems, "cells",
+                      "checksums", r->checksummed, "problems", r->problems, "cells",
                       (json_int_t)r->cells, "lost_cells", (json_int_t)r->lost_cells, "sessions",
                       (json_int_t)r->sessions, "lost_sessions", (json_int_t)r->lost_sessions,
                       "sweeps", (json_int_t)r->sweeps, "lost_sweeps", (json_int_t)r->lost_sweeps,
                       "saved", o->output[0] ? o->output : NULL, "found", problems),
             code);
-    if (!r->sealed && !r->problems)
+    if (!r->checksummed && !r->problems)
         printf("%s: no damage found; a database of an earlier version has no checksums\n", db);
     else
         printf("%s: %lld cells intact, %lld damaged; %lld sessions intact, %lld damaged; %lld "

@@ -100,7 +100,7 @@ static enum kvr_status open_nvrtc(void *library)
     return KVR_OK;
 }
 
-static enum kvr_status load_what_is_said(void **library)
+static enum kvr_status load_named_library(void **library)
 {
     const char *said = getenv("KVREEL_CUDNN");
 
@@ -121,7 +121,7 @@ enum kvr_status kvr_cudnn_load(void **library)
     enum kvr_status st;
 
     *library = NULL;
-    KVR_TRY(load_what_is_said(library));
+    KVR_TRY(load_named_library(library));
     st = open_nvrtc(*library);
     if (st != KVR_OK)
         kvr_cudnn_unload(library);

@@ -120,9 +120,9 @@ static long long default_of(enum kvr_setting_id id)
 
 static bool same_value(const struct kvr_setting_values *v, enum kvr_setting_type type, int i, int j)
 {
-    const bool as_said = type == KVR_SET_WORD && v->value[i] == KVR_WORD_AS_SAID;
+    const bool is_text = type == KVR_SET_WORD && v->value[i] == KVR_WORD_FREE_TEXT;
 
-    return v->value[i] == v->value[j] && (!as_said || strcmp(v->at[i]->text, v->at[j]->text) == 0);
+    return v->value[i] == v->value[j] && (!is_text || strcmp(v->at[i]->text, v->at[j]->text) == 0);
 }
 
 static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_id id,
@@ -181,7 +181,7 @@ void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
     const char *word = NULL;
 
     if (v->n && kvr_setting_rows[id].type == KVR_SET_WORD)
-        word = value == KVR_WORD_AS_SAID ? v->at[i]->text : words[id][value];
+        word = value == KVR_WORD_FREE_TEXT ? v->at[i]->text : words[id][value];
     kvr_setting_put(s, id, value, word);
 }
 

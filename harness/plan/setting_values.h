@@ -16,10 +16,10 @@ enum {
     KVR_SINK_OF_MODEL = -1,
     KVR_OFFSET_OF_MODEL = -1,
     KVR_CONTROL_AUTO = -1,
-    KVR_WORD_AS_SAID = -1
+    KVR_WORD_FREE_TEXT = -1
 };
 
-/* In the sweep's order. The value of a WORD is an index into the row's words, or KVR_WORD_AS_SAID: a free text,
+/* In the sweep's order. The value of a WORD is an index into the row's words, or KVR_WORD_FREE_TEXT: a free text,
  * found in `at`. */
 struct kvr_setting_values {
     int n; /* 0: not in the sweep, and the row has no default */

@@ -108,14 +108,15 @@ enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **
         snprintf(source, sizeof source, "%s, %s", c->source, c->at);
         st = kvr_table_add(
             *out, (const struct kvr_value[]){
-                      kvr_value_said(c->id), kvr_value_said(c->says), kvr_value_said(source),
-                      kvr_value_said(c->shown), kvr_value_said(kvr_claim_verdict_names[c->verdict]),
+                      kvr_value_text_or_none(c->id), kvr_value_text_or_none(c->says),
+                      kvr_value_text_or_none(source), kvr_value_text_or_none(c->shown),
+                      kvr_value_text_or_none(kvr_claim_verdict_names[c->verdict]),
                       kvr_value_number(c->figure), kvr_value_number(c->lo), kvr_value_number(c->hi),
                       c->tested ? kvr_value_number(c->margin) : kvr_value_none(),
                       kvr_value_number(c->published),
                       c->tested ? kvr_value_count(c->s.n) : kvr_value_none(),
                       kvr_value_number(c->n_needed), kvr_value_number(c->cost_s),
-                      kvr_value_said(c->where), kvr_value_said(c->why) });
+                      kvr_value_text_or_none(c->where), kvr_value_text_or_none(c->why) });
     }
     for (int i = 0; st == KVR_OK && i < l->sources->n; i++) {
         char line[512];

@@ -219,7 +219,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = kvr_value_number(kvr_published_value(&c->ratio, name, suite));
     for (int i = PEAK; i < MEMORY_SAYS; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, i));
-    v[n++] = kvr_value_said(kvr_table_text(t, at, MEMORY_SAYS));
+    v[n++] = kvr_value_text_or_none(kvr_table_text(t, at, MEMORY_SAYS));
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, plain[i]));
     v[n++] = kvr_value_number(expected);
@@ -240,7 +240,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
         v[n++] = kvr_value_number(kvr_table_number(t, at, phases[i]));
     for (int i = FPS; i < FPS_MISSING; i++)
         v[n++] = kvr_value_number(kvr_table_number(t, at, i));
-    v[n++] = kvr_value_said(kvr_table_text(t, at, FPS_MISSING));
+    v[n++] = kvr_value_text_or_none(kvr_table_text(t, at, FPS_MISSING));
     v[n++] = kvr_value_number(to - from);
     v[n++] = kvr_value_text(kvr_table_text(t, at, SETTINGS));
     return kvr_table_add(out, v);

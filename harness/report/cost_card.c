@@ -168,7 +168,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     v[n++] = kvr_value_number(kvr_published_value(&c->peak, name, "moviegen"));
     v[n++] = kvr_value_number(noisy ? NAN : row->value);
     v[n++] = kvr_value_number(noisy ? row->value : NAN);
-    v[n++] = kvr_value_said(noisy ? row->note + 5 + strspn(row->note + 5, " ") : "");
+    v[n++] = kvr_value_text_or_none(noisy ? row->note + 5 + strspn(row->note + 5, " ") : "");
     v[n++] = kvr_value_number(row->value / beside(c, r, "BF16", ""));
     v[n++] = kvr_value_number(seconds);
     v[n++] = kvr_value_number(seconds / kvr_published_value(&c->runtime, "BF16", "runtime_s"));
@@ -176,7 +176,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_vae"));
     v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_taehv"));
     v[n++] = kvr_value_count(row->n);
-    v[n++] = kvr_value_said(mark_of(c, row->session, mark));
+    v[n++] = kvr_value_text_or_none(mark_of(c, row->session, mark));
     v[n++] = kvr_value_text(s->commit);
     v[n++] = kvr_value_text(date);
     v[n++] = kvr_value_text(s->card);

@@ -63,7 +63,7 @@ static void try_folder(struct search *s, char *dir)
 }
 
 /* What a sweep's command says of --out, NULL if nothing: *out, to be freed. */
-static enum kvr_status said_out(const char *argv_json, char **out)
+static enum kvr_status out_option_of(const char *argv_json, char **out)
 {
     json_t *argv = json_loads(argv_json, 0, NULL), *word;
     const char *said = NULL;
@@ -88,7 +88,7 @@ static enum kvr_status said_out(const char *argv_json, char **out)
 }
 
 /* Where a sweep said its files go: --out of its command, else `out:` of its config. */
-static enum kvr_status look_where_said(struct search *s, const char *db_path)
+static enum kvr_status look_in_sessions_out(struct search *s, const char *db_path)
 {
     struct kvr_table *t = NULL;
     const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
@@ -99,7 +99,7 @@ static enum kvr_status look_where_said(struct search *s, const char *db_path)
         char *said = NULL, *near;
         const char *dir;
 
-        s->st = said_out(kvr_table_text(t, r, 0), &said);
+        s->st = out_option_of(kvr_table_text(t, r, 0), &said);
         dir = said ? said : kvr_table_text(t, r, 1);
         if (*dir)
             try_folder(s, strdup(dir));
@@ -134,7 +134,7 @@ enum kvr_status kvr_html_media(char **out, const char *db_path, const char *told
     } else {
         char *dir = kvr_path_dir(db_path);
 
-        s.st = dir ? look_where_said(&s, db_path) : no_memory();
+        s.st = dir ? look_in_sessions_out(&s, db_path) : no_memory();
         for (size_t i = 0; i < sizeof near / sizeof near[0]; i++)
             try_folder(&s, dir && *near[i] ? kvr_path_join(dir, near[i]) : strdup(dir ? dir : ""));
         free(dir);

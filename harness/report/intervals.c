@@ -194,18 +194,18 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
             nominal += kvr_table_number(t, r, NOMINAL);
         }
     snprintf(count, sizeof count, "%d/%d", ok, e->to - e->from);
-    v[0] = kvr_value_said(kvr_table_text(t, e->from, METHOD));
+    v[0] = kvr_value_text_or_none(kvr_table_text(t, e->from, METHOD));
     v[1] = kvr_value_number(bits ? 16 * nominal / bf16 : bf16 / nominal);
     KVR_TRY(put_interval(t, e, SSIM, x, about, &v[2]));
-    v[5] = kvr_value_said(e->tie);
+    v[5] = kvr_value_text_or_none(e->tie);
     KVR_TRY(put_interval(t, e, PSNR, x, about, &v[6]));
     v[9] = kvr_value_number(jitter(t, e, SSIM, x));
     v[10] = kvr_value_number(jitter(t, e, PSNR, x));
     KVR_TRY(put_interval(t, e, RUNTIME, x, about, &v[11]));
-    v[14] = kvr_value_said(count);
-    v[15] = kvr_value_said(kvr_table_text(t, e->from, SETTINGS));
+    v[14] = kvr_value_text_or_none(count);
+    v[15] = kvr_value_text_or_none(kvr_table_text(t, e->from, SETTINGS));
     if (bits)
-        v[16] = kvr_value_said(kvr_table_text(t, e->from, BUDGET));
+        v[16] = kvr_value_text_or_none(kvr_table_text(t, e->from, BUDGET));
     return kvr_table_add(out, v);
 }
 

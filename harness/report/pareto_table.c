@@ -111,14 +111,14 @@ static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_conten
         explain_dominated(r, c, why, sizeof why);
     else if (c->maybe >= 0)
         KVR_TRY(explain_undecided(r, c, why, sizeof why));
-    v[n++] = kvr_value_said(c->method);
-    v[n++] = kvr_value_said(verdicts[rank(c)]);
+    v[n++] = kvr_value_text_or_none(c->method);
+    v[n++] = kvr_value_text_or_none(verdicts[rank(c)]);
     for (int k = 0; k < r->n_objectives; k++)
         v[n++] = kvr_value_number(c->v[k]);
     v[n++] = kvr_value_number(c->p_front);
-    v[n++] = kvr_value_said(c->by < 0 ? "" : r->who[c->by].method);
-    v[n++] = kvr_value_said(why);
-    v[n++] = kvr_value_said(c->settings);
+    v[n++] = kvr_value_text_or_none(c->by < 0 ? "" : r->who[c->by].method);
+    v[n++] = kvr_value_text_or_none(why);
+    v[n++] = kvr_value_text_or_none(c->settings);
     return kvr_table_add(t, v);
 }
 

@@ -77,9 +77,9 @@ static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_tabl
             snprintf(number, sizeof number, "%lld", (long long)v->i);
         else if (v->type == KVR_VALUE_REAL)
             snprintf(number, sizeof number, "%.6g", v->r);
-        if (kvr_setting_unsaid(*s, number[0] ? number : v->text))
+        if (kvr_setting_is_omitted(*s, number[0] ? number : v->text))
             continue;
-        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", kvr_setting_said(*s));
+        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", kvr_setting_sweep_name(*s));
         if (number[0])
             fputs(number, to);
         else

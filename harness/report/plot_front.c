@@ -110,7 +110,7 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
             at < 0 ? "" : kvr_table_text(front, at, kvr_table_find(front, "verdict"));
 
         memcpy(row, kvr_table_at(t, r, 0), n * sizeof *row);
-        row[n] = kvr_value_said(verdict);
+        row[n] = kvr_value_text_or_none(verdict);
         row[n + 1] =
             at < 0 ? kvr_value_none() : *kvr_table_at(front, at, kvr_table_find(front, "p_front"));
         st = kvr_table_add(out, row);

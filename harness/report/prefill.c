@@ -224,18 +224,18 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
     }
     v[0] = count(r->chunk);
     v[1] = count(r->prefix);
-    v[2] = kvr_value_said(r->method);
+    v[2] = kvr_value_text_or_none(r->method);
     v[3] = kvr_value_number(r->bits);
     v[4] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_NLL));
     put(&v[5], &above);
     put(&v[8], gain);
-    v[11] = kvr_value_said(verdict(gain, holm, tests, room, sizeof room));
+    v[11] = kvr_value_text_or_none(verdict(gain, holm, tests, room, sizeof room));
     v[12] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_KL));
     v[13] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_TOP1));
     v[14] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_MASS));
     put(&v[15], &shift);
     v[18] = count(r->n_texts);
-    v[19] = kvr_value_said(r->settings);
+    v[19] = kvr_value_text_or_none(r->settings);
     return kvr_table_add(out, v);
 }
 

@@ -45,16 +45,16 @@ enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *r
     double published, rounding;
     bool number = kvr_published_number(row->published, &published, &rounding);
     struct kvr_value v[N_COLUMNS] = {
-        kvr_value_said(row->suite),
-        kvr_value_said(row->method),
-        kvr_value_said(row->quantity),
-        kvr_value_said(row->published),
+        kvr_value_text_or_none(row->suite),
+        kvr_value_text_or_none(row->method),
+        kvr_value_text_or_none(row->quantity),
+        kvr_value_text_or_none(row->published),
         kvr_value_number(row->measured),
         kvr_value_number(number ? row->measured - published : NAN),
         kvr_value_number(row->tolerance),
-        kvr_value_said(kvr_verdict_names[row->verdict]),
-        kvr_value_said(row->basis),
-        kvr_value_said(row->reason),
+        kvr_value_text_or_none(kvr_verdict_names[row->verdict]),
+        kvr_value_text_or_none(row->basis),
+        kvr_value_text_or_none(row->reason),
     };
 
     if (!kvr_repro_wants(r, row->quantity))

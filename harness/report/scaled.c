@@ -118,14 +118,14 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     v[n++] = kvr_value_number(g->layers);
     v[n++] = kvr_value_number(scaled(t, g, RUNTIME));
     v[n++] = kvr_value_number(timed ? NAN : seen);
-    v[n++] = kvr_value_said(timed || g->b < 0 ? "" : kvr_table_text(t, g->b, CODES));
+    v[n++] = kvr_value_text_or_none(timed || g->b < 0 ? "" : kvr_table_text(t, g->b, CODES));
     v[n++] = kvr_value_number(seen / bf16);
     v[n++] = kvr_value_number(whole);
     v[n++] = kvr_value_number(seen / whole - 1);
     v[n++] = kvr_value_number(peak);
     v[n++] = kvr_value_number(whole_peak);
     v[n++] = kvr_value_number(peak / whole_peak - 1);
-    v[n++] = kvr_value_said(missing);
+    v[n++] = kvr_value_text_or_none(missing);
     return kvr_table_add(out, v);
 }
 

@@ -334,7 +334,7 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
 {
     for (; *names && t->n_rows > 0; names++) {
         int c = kvr_table_find(t, *names);
-        const char *said = kvr_setting_said(*names);
+        const char *said = kvr_setting_sweep_name(*names);
         const struct kvr_value *v;
         char text[256];
         bool all = c >= 0;
@@ -353,7 +353,7 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
             snprintf(text, sizeof text, "%s %.6g", said, v->r);
         else
             snprintf(text, sizeof text, "%s %s", said, v->text ? v->text : "-");
-        if (v->type != KVR_VALUE_NULL && !kvr_setting_unsaid(*names, text + strlen(said) + 1))
+        if (v->type != KVR_VALUE_NULL && !kvr_setting_is_omitted(*names, text + strlen(said) + 1))
             KVR_TRY(kvr_table_note(t, text));
         drop_column(t, c);
     }

@@ -72,7 +72,7 @@ double kvr_table_number(const struct kvr_table *t, int row, int column);    /* N
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": none */
 
 /* Moves columns of `names` (ends with NULL) with one value in all rows into the note: "model nano, frames 42".
- * Drops empty columns and settings at an uninteresting default (kvr_setting_unsaid). The others group the
+ * Drops empty columns and settings at an uninteresting default (kvr_setting_is_omitted). The others group the
  * rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */

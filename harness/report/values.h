@@ -25,7 +25,7 @@ static inline struct kvr_value kvr_value_text(const char *s)
 }
 
 /* A text; none where it is empty or NULL. */
-static inline struct kvr_value kvr_value_said(const char *s)
+static inline struct kvr_value kvr_value_text_or_none(const char *s)
 {
     return s && *s ? kvr_value_text(s) : kvr_value_none();
 }

@@ -164,7 +164,7 @@ static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_
 {
     int64_t *const good[] = { &c->out->cells, &c->out->sessions, &c->out->sweeps };
     int64_t *const lost[] = { &c->out->lost_cells, &c->out->lost_sessions, &c->out->lost_sweeps };
-    struct kvr_checksums sealer = { .db = c->db, .path = c->path, .schema = "main" };
+    struct kvr_checksums checksums = { .db = c->db, .path = c->path, .schema = "main" };
     sqlite3_stmt *q = NULL;
     enum kvr_status st = KVR_OK;
 
@@ -177,7 +177,7 @@ static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_
     while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(q, 0);
 
-        st = key ? kvr_checksums_check(&sealer, what, key) : no_memory(c);
+        st = key ? kvr_checksums_check(&checksums, what, key) : no_memory(c);
         if (st == KVR_OK) {
             ++*good[what];
             if (fn)
@@ -188,11 +188,11 @@ static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_
             st = KVR_OK;
         }
     }
-    kvr_checksums_close(&sealer);
+    kvr_checksums_close(&checksums);
     return sqlite3_finalize(q) == SQLITE_NOMEM && st == KVR_OK ? no_memory(c) : st;
 }
 
-static bool has_seals(struct check *c)
+static bool has_checksums(struct check *c)
 {
     const int rc = sqlite3_exec(c->db, "SELECT 1 FROM main.seal LIMIT 1", NULL, NULL, NULL);
 
@@ -231,10 +231,10 @@ static enum kvr_status check_open(struct check *c)
         check_made(c);
     else if (c->version >= KVR_STORE_CHECKSUMS)
         check_common(c);
-    c->out->sealed = has_seals(c);
-    if (!c->out->sealed && !c->no_memory && c->version >= KVR_STORE_CHECKSUMS)
+    c->out->checksummed = has_checksums(c);
+    if (!c->out->checksummed && !c->no_memory && c->version >= KVR_STORE_CHECKSUMS)
         say(c, "structure: the table of checksums cannot be read");
-    for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_CHECKSUMS; w++)
+    for (int w = 0; st == KVR_OK && c->out->checksummed && w < KVR_N_CHECKSUMS; w++)
         st = walk(c, (enum kvr_checksum_what)w, NULL, NULL);
     return st == KVR_OK && c->no_memory ? no_memory(c) : st;
 }
@@ -357,7 +357,7 @@ static enum kvr_status save_all(struct check *c, struct kvr_store *to)
 {
     enum kvr_status st;
 
-    if (!c->out->sealed)
+    if (!c->out->checksummed)
         return kvr_fail(KVR_ESCHEMA,
                         "fsck: %s: no checksums, so damage cannot be detected; `kvreel merge` "
                         "migrates a database of an earlier version",
@@ -386,7 +386,7 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
     KVR_TRY(open_to_check(&c, &open));
     if (!open)
         return KVR_OK;
-    out->sealed = has_seals(&c);
+    out->checksummed = has_checksums(&c);
     st = kvr_sql_check_version(c.db, path, &form, &c.version);
     if (st != KVR_OK)
         c.version = KVR_STORE_VERSION; /* an unreadable version is not treated as an earlier one */

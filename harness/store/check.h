@@ -20,7 +20,7 @@ struct kvr_check_result {
     int problems;
     int64_t cells, sessions, sweeps;                /* intact */
     int64_t lost_cells, lost_sessions, lost_sweeps; /* damaged */
-    bool sealed;                                    /* the database has checksums */
+    bool checksummed;                               /* the database has checksums */
 };
 
 /* A problem as text: "cell 1d1c.. is not what was written: its checksum is another". */

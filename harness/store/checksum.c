@@ -156,8 +156,8 @@ enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_w
 }
 
 /* "" if there is none. */
-static enum kvr_status read_seal(struct kvr_checksums *s, enum kvr_checksum_what what,
-                                 const char *key, char hex[KVR_SHA256_HEX])
+static enum kvr_status read_checksum(struct kvr_checksums *s, enum kvr_checksum_what what,
+                                     const char *key, char hex[KVR_SHA256_HEX])
 {
     enum kvr_status st = KVR_OK;
     const char *text = NULL;
@@ -184,7 +184,7 @@ enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_w
     int rows;
 
     KVR_TRY(make(s, what, key, now, &rows));
-    KVR_TRY(read_seal(s, what, key, sealed));
+    KVR_TRY(read_checksum(s, what, key, sealed));
     if (rows == 0 && !sealed[0])
         return KVR_OK;
     if (!sealed[0])
@@ -207,27 +207,27 @@ void kvr_checksums_close(struct kvr_checksums *s)
     sqlite3_finalize(s->write);
 }
 
-static struct kvr_checksums *sealer_of(struct kvr_store *s)
+static struct kvr_checksums *checksums_of(struct kvr_store *s)
 {
-    s->sealer.db = s->db;
-    s->sealer.path = s->path;
-    s->sealer.schema = "main";
-    return &s->sealer;
+    s->checksums.db = s->db;
+    s->checksums.path = s->path;
+    s->checksums.schema = "main";
+    return &s->checksums;
 }
 
 enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key)
 {
-    return kvr_checksums_write(sealer_of(s), what, key);
+    return kvr_checksums_write(checksums_of(s), what, key);
 }
 
 enum kvr_status kvr_checksum_check(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key)
 {
-    return kvr_checksums_check(sealer_of(s), what, key);
+    return kvr_checksums_check(checksums_of(s), what, key);
 }
 
-static enum kvr_status seal_each(struct kvr_checksums *s, enum kvr_checksum_what what)
+static enum kvr_status checksum_each(struct kvr_checksums *s, enum kvr_checksum_what what)
 {
     char *sql = sqlite3_mprintf("SELECT %s FROM main.%s", kvr_checksum_tables[what][0][1],
                                 kvr_checksum_tables[what][0][0]);
@@ -257,6 +257,6 @@ enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version)
 
     for (int w = 0; st == KVR_OK && w < KVR_N_CHECKSUMS; w++)
         if (version < kvr_checksum_since[w])
-            st = seal_each(sealer_of(s), (enum kvr_checksum_what)w);
+            st = checksum_each(checksums_of(s), (enum kvr_checksum_what)w);
     return st;
 }

@@ -72,8 +72,9 @@ static enum kvr_status put(struct kvr_store *s, const char *sql, const char *wha
 
 /* The same for a row of a checksummed group, inside or outside of a transaction; text[0] is the
  * group's key. */
-static enum kvr_status put_sealed(struct kvr_store *s, enum kvr_checksum_what group,
-                                  const char *sql, const char *what, const char *const text[4])
+static enum kvr_status put_with_checksum(struct kvr_store *s, enum kvr_checksum_what group,
+                                         const char *sql, const char *what,
+                                         const char *const text[4])
 {
     enum kvr_status st;
 
@@ -91,16 +92,17 @@ static enum kvr_status put_sealed(struct kvr_store *s, enum kvr_checksum_what gr
 
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell, bool yes)
 {
-    return put_sealed(s, KVR_CHECKSUM_SWEEP,
-                      "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2", "writing a plan",
-                      (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
+    return put_with_checksum(
+        s, KVR_CHECKSUM_SWEEP, "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2",
+        "writing a plan", (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
 }
 
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value)
 {
-    return put_sealed(s, KVR_CHECKSUM_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
-                      "writing about the session", (const char *const[4]){ session, name, value });
+    return put_with_checksum(s, KVR_CHECKSUM_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
+                             "writing about the session",
+                             (const char *const[4]){ session, name, value });
 }
 
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,

@@ -231,7 +231,7 @@ static enum kvr_status check_cell(struct kvr_store *s, const char *key)
     return kvr_checksum_check(s, KVR_CHECKSUM_CELL, key);
 }
 
-static enum kvr_status seal_cell(struct kvr_store *s, const char *key)
+static enum kvr_status checksum_cell(struct kvr_store *s, const char *key)
 {
     return kvr_checksum_write(s, KVR_CHECKSUM_CELL, key);
 }
@@ -300,8 +300,8 @@ typedef enum kvr_status mark_fn(struct kvr_store *s, const char *session, const 
                                 double most);
 
 /* Changes cells of the session and renews their checksums. */
-static enum kvr_status mark_sealed(struct kvr_store *s, const char *session, mark_fn *mark,
-                                   const char *code, double most)
+static enum kvr_status mark_with_checksum(struct kvr_store *s, const char *session, mark_fn *mark,
+                                          const char *code, double most)
 {
     enum kvr_status st;
 
@@ -310,18 +310,18 @@ static enum kvr_status mark_sealed(struct kvr_store *s, const char *session, mar
     if (st == KVR_OK)
         st = mark(s, session, code, most);
     if (st == KVR_OK)
-        st = each_ok_cell(s, session, seal_cell);
+        st = each_ok_cell(s, session, checksum_cell);
     return kvr_sql_end(s, st, "marking a session");
 }
 
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
 {
-    return mark_sealed(s, session, mark_noisy, code, 0);
+    return mark_with_checksum(s, session, mark_noisy, code, 0);
 }
 
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most)
 {
-    return mark_sealed(s, session, mark_drifted, "DRIFT", most);
+    return mark_with_checksum(s, session, mark_drifted, "DRIFT", most);
 }
 
 static enum kvr_status replace_metrics(struct kvr_store *s, const struct kvr_row *r)
@@ -369,6 +369,6 @@ enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell, const c
     if (st == KVR_OK)
         st = put_spec(s, cell, spec);
     if (st == KVR_OK)
-        st = seal_cell(s, cell);
+        st = checksum_cell(s, cell);
     return kvr_sql_end(s, st, "writing metrics");
 }

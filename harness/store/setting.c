@@ -321,7 +321,7 @@ static void put_run(FILE *to)
             fprintf(to, " || '/' || coalesce(%s, '')", kvr_setting_rows[i].column);
 }
 
-bool kvr_setting_unsaid(const char *column, const char *text)
+bool kvr_setting_is_omitted(const char *column, const char *text)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const struct kvr_setting_row *r = &kvr_setting_rows[i];
@@ -332,7 +332,7 @@ bool kvr_setting_unsaid(const char *column, const char *text)
     return false;
 }
 
-const char *kvr_setting_said(const char *column)
+const char *kvr_setting_sweep_name(const char *column)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++)
         if (kvr_setting_rows[i].column && strcmp(kvr_setting_rows[i].column, column) == 0)

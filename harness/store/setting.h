@@ -88,10 +88,10 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
 
 /* Whether `text` is omitted from keys for the setting with this column: a CHANGED setting at its
  * default. False for other columns. */
-bool kvr_setting_unsaid(const char *column, const char *text);
+bool kvr_setting_is_omitted(const char *column, const char *text);
 
 /* The sweep's name of the setting with this column ("device" for "backend"); else the column. */
-const char *kvr_setting_said(const char *column);
+const char *kvr_setting_sweep_name(const char *column);
 
 /* Replaces in a statement, with or without a table prefix:
  *     {group}    {w.group}     columns that means are grouped by: "model, frames, window, ..."

@@ -16,7 +16,7 @@ struct kvr_store {
     char *copy;    /* backup made before migration; NULL: none */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
-    struct kvr_checksums sealer;
+    struct kvr_checksums checksums;
 };
 
 /* State of a file: empty; of an earlier version, or of this one before a setting existed;

@@ -297,7 +297,7 @@ void kvr_store_close(struct kvr_store **s)
 {
     if (!*s)
         return;
-    kvr_checksums_close(&(*s)->sealer);
+    kvr_checksums_close(&(*s)->checksums);
     sqlite3_close((*s)->db);
     free((*s)->path);
     free((*s)->copy);

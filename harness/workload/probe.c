@@ -286,7 +286,7 @@ static enum kvr_status look_at_heads(struct kvr_probe *p, struct kvr_probe_head 
     for (int h = 0; h < p->kv_heads; h++) {
         kvr_probe_head_read(x, h);
         for (int g = 0; g < p->group; g++, x->hq++) {
-            KVR_TRY(kvr_probe_weigh(x, w->list, n, p->n_chunks, w->query, w->by_age));
+            KVR_TRY(kvr_probe_attention(x, w->list, n, p->n_chunks, w->query, w->by_age));
             add_queries(p, x, n, w->query, w->by_age);
             add_residual(p, n, w->query);
             add_errors(p, x);

@@ -54,8 +54,8 @@ enum { KVR_PROBE_FOUND = N_SIDES, KVR_PROBE_TOP, KVR_PROBE_BY_AGE };
 enum { KVR_PROBE_TOP_KEYS = 32 };
 
 /* Queries list[0..n) of head x->hq: out [n]; by_age [n][ages][KVR_PROBE_BY_AGE]. */
-enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *list, int n,
-                                int ages, struct kvr_probe_query *out, double *by_age);
+enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_t *list, int n,
+                                    int ages, struct kvr_probe_query *out, double *by_age);
 
 /* Sums that every number is a quotient of. */
 struct kvr_probe_sums {

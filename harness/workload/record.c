@@ -131,7 +131,7 @@ int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_i
         .frames_per_chunk = c->is_lm ? chunk : c->frames_per_chunk,
         .causal = c->is_lm,
     };
-    info->rope = (struct kvr_trace_rope){ .turned = true,
+    info->rope = (struct kvr_trace_rope){ .rotary = true,
                                           .channels = { d - 4 * third, 2 * third, 2 * third },
                                           .base = 10000 };
     if (!c->is_lm)

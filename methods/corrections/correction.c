@@ -111,7 +111,7 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
                         noise.kind == KVR_NOISE_UNKNOWN
                             ? "declares no error model"
                             : "has an error without a scale: use energy");
-    if (noise.turned && c->by_scales == KVR_BY_SCALES_EXACT)
+    if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "correction %s: the codec '%s' has errors that turn with the key: taylor "
                         "and flat go by the lengths of pairs, exact by channels",

@@ -141,7 +141,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
         .values = s->head,
         .all_keys = s->all_keys,
         .all_values = s->all_values,
-        .turns = s->turns,
+        .undoes_rope = s->undoes_rope,
         .beyond_window = o->beyond,
     };
 }

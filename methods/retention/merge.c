@@ -49,26 +49,26 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
                                     .all_values = true,
                                     .summaries = true,
                                     .weights = true,
-                                    .turns = true };
+                                    .undoes_rope = true };
 }
 
 struct work {
     const struct merge_opts *o;
     const struct kvr_policy_ctx *ctx;
     uint8_t *keep;
-    int row, side;   /* positions per row; 2 radius + 1 */
-    double *turns;   /* [side^2][2][D/2] cosines and sines of (1, dy, dx) */
-    float *turned;   /* [D] */
-    uint8_t *gone;   /* [new tokens] of the current head: absorbed by another token */
-    int32_t *weight; /* [new tokens] */
-    float *value;    /* [new tokens][D]: means, if the weight exceeds 1 */
-    uint8_t *taken;  /* [S] of the previous frame */
+    int row, side;     /* positions per row; 2 radius + 1 */
+    double *rotations; /* [side^2][2][D/2] cosines and sines of (1, dy, dx) */
+    float *rotated;    /* [D] */
+    uint8_t *gone;     /* [new tokens] of the current head: absorbed by another token */
+    int32_t *weight;   /* [new tokens] */
+    float *value;      /* [new tokens][D]: means, if the weight exceeds 1 */
+    uint8_t *taken;    /* [S] of the previous frame */
 };
 
 static void work_free(struct work *w)
 {
-    free(w->turns);
-    free(w->turned);
+    free(w->rotations);
+    free(w->rotated);
     free(w->gone);
     free(w->weight);
     free(w->value);
@@ -82,16 +82,16 @@ static enum kvr_status work_open(struct work *w)
     const int side = w->side = 2 * w->o->radius + 1;
 
     KVR_TRY(kvr_frame_row("merge", ctx->tokens_per_frame, w->o->row, &w->row));
-    w->turns = malloc((size_t)(side * side) * 2 * (half + 1) * sizeof *w->turns);
-    w->turned = malloc(d * sizeof *w->turned);
+    w->rotations = malloc((size_t)(side * side) * 2 * (half + 1) * sizeof *w->rotations);
+    w->rotated = malloc(d * sizeof *w->rotated);
     w->gone = malloc(n);
     w->weight = malloc(n * sizeof *w->weight);
     w->value = malloc(n * d * sizeof *w->value);
     w->taken = malloc((size_t)ctx->tokens_per_frame);
-    if (!w->turns || !w->turned || !w->gone || !w->weight || !w->value || !w->taken)
+    if (!w->rotations || !w->rotated || !w->gone || !w->weight || !w->value || !w->taken)
         return kvr_fail(KVR_ENOMEM, "merge: no memory for %zu tokens", n);
     for (int i = 0; i < side * side; i++) {
-        double *cosines = w->turns + (size_t)i * 2 * half;
+        double *cosines = w->rotations + (size_t)i * 2 * half;
 
         kvr_rope_angles(ctx->head_dim, 1, i / side - w->o->radius, i % side - w->o->radius, cosines,
                         cosines + half);
@@ -108,16 +108,16 @@ static int64_t at(const struct work *w, int64_t token, int h)
 static double likeness(const struct work *w, int64_t token, int64_t older, int h, int turn)
 {
     const int d = w->ctx->head_dim;
-    const double *cosines = w->turns + (size_t)turn * 2 * (size_t)(d / 2);
+    const double *cosines = w->rotations + (size_t)turn * 2 * (size_t)(d / 2);
     const float *k = w->ctx->all_keys + at(w, token, h);
     double ab = 0, aa = 0, bb = 0;
 
     kvr_rope_turn(w->ctx->all_keys + at(w, older, h), d, cosines, cosines + d / 2, false,
-                  w->turned);
+                  w->rotated);
     for (int c = 0; c < d; c++) {
-        ab += (double)k[c] * w->turned[c];
+        ab += (double)k[c] * w->rotated[c];
         aa += (double)k[c] * k[c];
-        bb += (double)w->turned[c] * w->turned[c];
+        bb += (double)w->rotated[c] * w->rotated[c];
     }
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 }

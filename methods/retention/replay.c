@@ -39,7 +39,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
                                     .all_values = true,
                                     .summaries = true,
                                     .beyond_window = true,
-                                    .turns = true };
+                                    .undoes_rope = true };
 }
 
 struct work {

@@ -52,7 +52,7 @@ struct kvr_score {
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
     bool all_values;     /* also reads ctx->all_values */
-    bool turns;          /* undoes the queries' RoPE; needs a video model */
+    bool undoes_rope;    /* undoes the queries' RoPE; needs a video model */
     bool queries;        /* reads ctx->q */
     bool head;           /* uses a salience head on ctx->q, ctx->k, ctx->v */
     bool foretold;       /* reads ctx->foretold: not causal */

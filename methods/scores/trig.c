@@ -135,6 +135,6 @@ const struct kvr_score kvr_score_trig = {
     .title = "expected attention from mean queries before rotation",
     .all_keys = true,
     .queries = true,
-    .turns = true,
+    .undoes_rope = true,
     .rate = rate,
 };

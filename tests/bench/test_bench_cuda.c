@@ -7,7 +7,7 @@
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/bench_cudnn.h"
 #include "harness/bench/bench_gemm.h"
-#include "harness/bench/turns_cuda.h"
+#include "harness/bench/rounds_cuda.h"
 #include "tests/built.h"
 #include "tests/suite.h"
 
@@ -285,15 +285,15 @@ static enum kvr_status clocked(void *ctx, int turn)
 START_TEST(turns_alternate)
 {
     enum { WARM = 2 * 4, SAME = 3, ALL = WARM + SAME + 3 * 4 };
-    struct kvr_turn_times *times = calloc(1, sizeof *times);
+    struct kvr_round_times *times = calloc(1, sizeof *times);
     struct kvr_dev *dev = open_device();
     struct diary d = { 0 };
-    struct kvr_turns t = {
+    struct kvr_rounds t = {
         .dev = dev, .ctx = &d, .run = work, .reference = reference, .rounds = 3, .times = 2
     };
     struct kvr_bench_row row = { 0 };
 
-    ck_assert_int_eq(kvr_turns_run(&t, times), KVR_OK);
+    ck_assert_int_eq(kvr_rounds_run(&t, times), KVR_OK);
     ck_assert_int_eq(d.n, ALL);
     for (int i = 0; i < d.n; i++) {
         const int k = i < WARM ? i : i - SAME; /* index among the rotating rounds */
@@ -307,13 +307,13 @@ START_TEST(turns_alternate)
     for (int i = 0; i < 3; i++)
         ck_assert(times->ns[i] > 0 && times->reference_ns[i] > 0);
     ck_assert(times->warm_ns[0] > 0);
-    kvr_turns_fill(&row, times, 1);
+    kvr_rounds_fill(&row, times, 1);
     ck_assert_int_eq(row.n, 3);
     ck_assert(row.cold == row.median && row.warm > 0 && row.ratio > 0);
     ck_assert(row.mhz == 0 && row.watts == 0); /* NVML is absent */
     t.times = 3;
     d.n = 0;
-    ck_assert_int_eq(kvr_turns_run(&t, times), KVR_EINTERNAL);
+    ck_assert_int_eq(kvr_rounds_run(&t, times), KVR_EINTERNAL);
     free(times);
     close_device(dev);
 }
@@ -322,10 +322,10 @@ END_TEST
 /* Clocks are those of the work, not of an idle device before or after it. */
 START_TEST(clocks_are_looked_at_under_load)
 {
-    struct kvr_turn_times *times = calloc(1, sizeof *times);
+    struct kvr_round_times *times = calloc(1, sizeof *times);
     struct kvr_dev *dev;
     struct diary d = { 0 };
-    struct kvr_turns t = {
+    struct kvr_rounds t = {
         .ctx = &d, .run = clocked, .reference = reference, .rounds = 3, .times = 1
     };
     struct kvr_bench_row row = { 0 };
@@ -335,8 +335,8 @@ START_TEST(clocks_are_looked_at_under_load)
     setenv("KVREEL_EMULATED_DEVICES", "1", 1);
     setenv("KVR_TEST_GPU", "300 40 0 0 0", 1); /* idle */
     dev = t.dev = open_device();
-    ck_assert_int_eq(kvr_turns_run(&t, times), KVR_OK);
-    kvr_turns_fill(&row, times, 1);
+    ck_assert_int_eq(kvr_rounds_run(&t, times), KVR_OK);
+    kvr_rounds_fill(&row, times, 1);
     ck_assert(row.mhz == 1755 && row.watts == 123.456);
     unsetenv("KVREEL_NVML");
     unsetenv("KVREEL_EMULATED_DEVICES");

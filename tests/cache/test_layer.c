@@ -129,7 +129,7 @@ static size_t lists(const struct kit *t)
 static void check_bytes(const struct kit *t)
 {
     const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes -
-                          kvr_layer_kept_beside(&t->layer);
+                          kvr_layer_held_tokens_bytes(&t->layer);
     size_t codes, resident = kvr_layer_resident(&t->layer, &codes);
     const size_t nominal = kvr_layer_nominal(&t->layer);
     const struct kvr_layer_bytes held = kvr_layer_held(&t->layer);

@@ -194,7 +194,7 @@ START_TEST(lengths_of_pairs_do_not_turn)
     rotate(q, s.head_dim, &place);
     placed_open(&t, text[_i], &s, &place, x);
     kvr_codec_noise(&t.packed, &noise);
-    ck_assert(noise.turned && noise.axis == KVR_AXIS_CHANNELS);
+    ck_assert(noise.rope_rotated && noise.axis == KVR_AXIS_CHANNELS);
     for (int64_t i = 0; i < T * H; i++) {
         double as_is = 0, turned_back = 0;
 

@@ -619,7 +619,7 @@ START_TEST(older_is_brought_here)
                      ask("SELECT count(*) FROM metric").i);
     ck_assert_int_eq(ask(int4_rows).i, olds[_i].version == 3 ? 2 : 1);
     ck_assert_int_eq(kvr_store_check(db, NULL, NULL, &r), KVR_OK);
-    ck_assert(r.problems == 0 && r.sealed && r.cells == n);
+    ck_assert(r.problems == 0 && r.checksummed && r.cells == n);
     ck_assert_int_eq(r.sweeps, olds[_i].version == 3 ? 0 : 1);
     raw_exec(db, "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE method = 'int4'");
     ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE cell NOT IN (SELECT key FROM cell)").i,

@@ -131,7 +131,7 @@ START_TEST(reads_what_was_written)
     ck_assert_int_eq(i->n_chunks, CHUNKS);
     ck_assert_int_eq(i->n_frames, 2 * F + 1);
     ck_assert_int_eq(i->most_passes, 2);
-    ck_assert(i->rope.turned && i->rope.channels[0] == 4);
+    ck_assert(i->rope.rotary && i->rope.channels[0] == 4);
     for (int p = 0; p < N; p++)
         for (int l = 0; l < L; l++) {
             const struct kvr_trace_call want =

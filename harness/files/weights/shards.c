@@ -44,8 +44,8 @@ static enum kvr_status make_room(struct kvr_shards *s, const char *path)
     return KVR_OK;
 }
 
-static enum kvr_status open_beside(struct kvr_st **f, uint64_t *n_bytes, const char *index,
-                                   const char *name)
+static enum kvr_status open_sibling(struct kvr_st **f, uint64_t *n_bytes, const char *index,
+                                    const char *name)
 {
     char *dir = kvr_path_dir(index), *path = dir ? kvr_path_join(dir, name) : NULL;
     enum kvr_status st;
@@ -82,7 +82,7 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
         return kvr_fail(KVR_ENOMEM, "%s: no memory for its shards", index);
     s->files[s->n] = NULL;
     *out = s->n++;
-    KVR_TRY(open_beside(&s->files[*out], &n_bytes, index, name));
+    KVR_TRY(open_sibling(&s->files[*out], &n_bytes, index, name));
     l->file_bytes += n_bytes;
     return KVR_OK;
 }

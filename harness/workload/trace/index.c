@@ -89,7 +89,7 @@ static enum kvr_status read_rope(struct kvr_trace_rope *r, const json_t *doc, in
     if (!(r->base > 1 && r->base <= 1e12))
         return kvr_fail(KVR_EFORMAT, "%s: rope: base is %g, need more than 1 and at most 1e12",
                         where, r->base);
-    r->turned = true;
+    r->rotary = true;
     r->halves = strcmp(pairs, "halves") == 0;
     return read_channels(r, channels, head_dim, where);
 }

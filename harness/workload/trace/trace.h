@@ -49,7 +49,7 @@ struct kvr_trace_layout {
 /* RoPE of the recorded keys and queries, as information; attention does not use it.
  */
 struct kvr_trace_rope {
-    bool turned;     /* false: no rotary embedding; the other fields are unused */
+    bool rotary;     /* false: no rotary embedding; the other fields are unused */
     bool halves;     /* pairs are (i, i + n/2) of an axis; else adjacent, (2i, 2i + 1) */
     int channels[3]; /* of a head, by axis t, h, w; together at most D */
     double base;

@@ -44,7 +44,7 @@ static enum kvr_status check_empty(const char *dir)
 
 static json_t *rope_json(const struct kvr_trace_rope *r)
 {
-    return r->turned ? json_pack("{s:s, s:[i,i,i], s:f}", "pairs",
+    return r->rotary ? json_pack("{s:s, s:[i,i,i], s:f}", "pairs",
                                  r->halves ? "halves" : "adjacent", "channels", r->channels[0],
                                  r->channels[1], r->channels[2], "base", r->base)
                      : json_null();

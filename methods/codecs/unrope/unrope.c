@@ -172,7 +172,7 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
     (void)job, (void)in;
     if ((out->kind == KVR_NOISE_UNIFORM || out->kind == KVR_NOISE_SCALES) &&
         out->axis == KVR_AXIS_CHANNELS && out->group % 2 == 0 && !out->rotated)
-        out->turned = true;
+        out->rope_rotated = true;
     else
         out->kind = KVR_NOISE_MEASURED;
 }
@@ -186,7 +186,7 @@ const struct kvr_stage kvr_stage_unrope = {
     .options = options,
     .opts_size = sizeof(struct unrope_opts),
     .deterministic = true,
-    .turns = true,
+    .undoes_rope = true,
     .check = check,
     .noise = noise,
     .cpu = { .encode = encode, .decode = decode },

@@ -1,4 +1,4 @@
-/* probe_weigh.c - two attentions of some queries over the same tokens, in double, and how they
+/* probe_attention.c - two attentions of some queries over the same tokens, in double, and how they
  * differ. */
 #include "harness/workload/probe_impl.h"
 
@@ -299,8 +299,8 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
     }
 }
 
-enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *list, int n,
-                                int ages, struct kvr_probe_query *out, double *by_age)
+enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_t *list, int n,
+                                    int ages, struct kvr_probe_query *out, double *by_age)
 {
     const int n_blocks = (n + QUERIES - 1) / QUERIES;
     bool ok = true;

@@ -1,34 +1,34 @@
-/* turns_cuda.h - times work on a CUDA device against a reference, with events in the stream.
+/* rounds_cuda.h - times work on a CUDA device against a reference, with events in the stream.
  *
- *     const struct kvr_turns t = { .dev = dev, .ctx = &kit, .run = encode, .reference = copy,
+ *     const struct kvr_rounds t = { .dev = dev, .ctx = &kit, .run = encode, .reference = copy,
  *                                  .rounds = 15, .times = 8 };
- *     KVR_TRY(kvr_turns_run(&t, &times));
+ *     KVR_TRY(kvr_rounds_run(&t, &times));
  *     ... times.ns[i], times.reference_ns[i] of times.n rounds ...
  *
  * Filler work is queued before each timed stretch, so that the host has queued the whole stretch
  * before it starts: launch overhead is not measured. */
-#ifndef KVR_BENCH_TURNS_CUDA_H
-#define KVR_BENCH_TURNS_CUDA_H
+#ifndef KVR_BENCH_ROUNDS_CUDA_H
+#define KVR_BENCH_ROUNDS_CUDA_H
 
 #include <stdbool.h>
 
 #include "harness/bench/bench.h"
 
-typedef enum kvr_status kvr_turn_fn(void *ctx, int turn);
+typedef enum kvr_status kvr_round_fn(void *ctx, int turn);
 
-struct kvr_turns {
+struct kvr_rounds {
     struct kvr_dev *dev; /* CUDA */
     void *ctx;
     /* Queues the work once; `turn` counts up, to select another buffer each time. */
-    kvr_turn_fn *run, *reference;
+    kvr_round_fn *run, *reference;
     int rounds, times;          /* maximum rounds; turns of each per round */
     const struct kvr_buf *busy; /* memory for the filler work; NULL: none */
 };
 
 /* Nanoseconds per turn. `warm`: the first rounds repeated on one buffer, which stays in L2 as far
- * as it fits. The turns themselves cycle through more memory than L2 (kvr_turns_buffers), so they
+ * as it fits. The turns themselves cycle through more memory than L2 (kvr_rounds_buffers), so they
  * are cold except for data common to all, such as a layer's weights. */
-struct kvr_turn_times {
+struct kvr_round_times {
     double ns[KVR_BENCH_MAX_ROUNDS], reference_ns[KVR_BENCH_MAX_ROUNDS];
     double warm_ns[KVR_BENCH_CACHE_ROUNDS];
     int n, n_warm;
@@ -37,19 +37,19 @@ struct kvr_turn_times {
 };
 
 /* The first rounds, which load code, are discarded. */
-enum kvr_status kvr_turns_run(const struct kvr_turns *t, struct kvr_turn_times *out);
+enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out);
 
 /* Row for these times: `work` (bytes, operations) over nanoseconds, ratio, clock and power. */
-void kvr_turns_fill(struct kvr_bench_row *row, const struct kvr_turn_times *times, double work);
+void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *times, double work);
 
 /* Number of buffers of n_bytes such that each has left L2 when its turn comes again; 1 to
  * `most`. */
-enum kvr_status kvr_turns_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
+enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
 
 /* n drawn values that are exact in BF16, malloc'ed; `which` selects the stream of random numbers. */
-enum kvr_status kvr_turns_draw_bf16(float **x, size_t n, uint32_t which);
+enum kvr_status kvr_rounds_draw_bf16(float **x, size_t n, uint32_t which);
 
 /* For an emulated device, replaces the ratio by a reason; else does nothing. */
-void kvr_turns_judge(const struct kvr_dev *dev, struct kvr_bench_row *row);
+void kvr_rounds_judge(const struct kvr_dev *dev, struct kvr_bench_row *row);
 
 #endif

@@ -1,5 +1,5 @@
-/* turns_cuda.c - see turns_cuda.h. */
-#include "harness/bench/turns_cuda.h"
+/* rounds_cuda.c - see rounds_cuda.h. */
+#include "harness/bench/rounds_cuda.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 enum { WARM_ROUNDS = 2 };
 
 /* Queues a stretch of turns between two events; `step` 0: all turns on the same buffer. */
-static enum kvr_status stretch(const struct kvr_turns *t, kvr_turn_fn *work, int first, int step,
+static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, int first, int step,
                                int64_t *begin, int64_t *end)
 {
     struct kvr_stream *s = kvr_dev_stream(t->dev);
@@ -67,7 +67,7 @@ static double median(double *x, int n)
 }
 
 /* Time of one turn, at least a clock tick: small work on an emulated device may take none. */
-static enum kvr_status between(const struct kvr_turns *t, int64_t begin, int64_t end, double *ns)
+static enum kvr_status between(const struct kvr_rounds *t, int64_t begin, int64_t end, double *ns)
 {
     int64_t all;
 
@@ -76,7 +76,7 @@ static enum kvr_status between(const struct kvr_turns *t, int64_t begin, int64_t
     return KVR_OK;
 }
 
-static enum kvr_status one_round(const struct kvr_turns *t, int round, struct load *load,
+static enum kvr_status one_round(const struct kvr_rounds *t, int round, struct load *load,
                                  double *ns, double *reference_ns)
 {
     struct kvr_stream *s = kvr_dev_stream(t->dev);
@@ -91,7 +91,7 @@ static enum kvr_status one_round(const struct kvr_turns *t, int round, struct lo
     return between(t, c, d, ns);
 }
 
-static enum kvr_status warm_round(const struct kvr_turns *t, double *ns)
+static enum kvr_status warm_round(const struct kvr_rounds *t, double *ns)
 {
     struct kvr_stream *s = kvr_dev_stream(t->dev);
     int64_t a, b;
@@ -102,8 +102,8 @@ static enum kvr_status warm_round(const struct kvr_turns *t, double *ns)
     return between(t, a, b, ns);
 }
 
-static enum kvr_status all_rounds(const struct kvr_turns *t, struct load *load,
-                                  struct kvr_turn_times *out)
+static enum kvr_status all_rounds(const struct kvr_rounds *t, struct load *load,
+                                  struct kvr_round_times *out)
 {
     double ratio[KVR_BENCH_MAX_ROUNDS];
     bool last = false;
@@ -123,7 +123,7 @@ static enum kvr_status all_rounds(const struct kvr_turns *t, struct load *load,
     return KVR_OK;
 }
 
-enum kvr_status kvr_turns_run(const struct kvr_turns *t, struct kvr_turn_times *out)
+enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out)
 {
     struct load *load = calloc(1, sizeof *load);
     enum kvr_status st = KVR_OK;
@@ -142,7 +142,7 @@ enum kvr_status kvr_turns_run(const struct kvr_turns *t, struct kvr_turn_times *
     return st;
 }
 
-void kvr_turns_fill(struct kvr_bench_row *row, const struct kvr_turn_times *times, double work)
+void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *times, double work)
 {
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS], cold[KVR_BENCH_CACHE_ROUNDS],
         warm[KVR_BENCH_CACHE_ROUNDS];
@@ -161,7 +161,7 @@ void kvr_turns_fill(struct kvr_bench_row *row, const struct kvr_turn_times *time
     kvr_bench_fill_caches(row, cold, warm, times->n_warm);
 }
 
-enum kvr_status kvr_turns_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n)
+enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n)
 {
     struct kvr_device_info info;
     size_t need;
@@ -172,7 +172,7 @@ enum kvr_status kvr_turns_buffers(struct kvr_dev *dev, size_t n_bytes, int most,
     return KVR_OK;
 }
 
-void kvr_turns_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
+void kvr_rounds_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
 {
     row->device = kvr_dev_name(dev);
     if (kvr_stream_emulated()) {
@@ -181,7 +181,7 @@ void kvr_turns_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
     }
 }
 
-enum kvr_status kvr_turns_draw_bf16(float **x, size_t n, uint32_t which)
+enum kvr_status kvr_rounds_draw_bf16(float **x, size_t n, uint32_t which)
 {
     *x = malloc(n * sizeof **x);
     if (!*x)
