@@ -29,10 +29,12 @@ static void *device(struct kvr_stream *s, const void *host, size_t n)
 START_TEST(fault_is_caught)
 {
     const int which = _i / SEEDS;
-    const int of_hopper = which - n_faults, of_cluster = of_hopper - n_hopper_faults;
-    const struct fault *fault = of_cluster >= 0  ? &cluster_faults[of_cluster]
-                                : of_hopper >= 0 ? &hopper_faults[of_hopper]
-                                                 : &faults[which];
+    const int of_hopper = which - n_faults, of_barrier = of_hopper - n_hopper_faults;
+    const int of_cluster = of_barrier - n_barrier_faults;
+    const struct fault *fault = of_cluster >= 0   ? &cluster_faults[of_cluster]
+                                : of_barrier >= 0 ? &barrier_faults[of_barrier]
+                                : of_hopper >= 0  ? &hopper_faults[of_hopper]
+                                                  : &faults[which];
     struct kvr_stream *s = open_stream((uint64_t)(_i % SEEDS));
     float x[N] = { 0 }, *d = device(s, x, sizeof x);
     enum kvr_status st;
@@ -378,7 +380,7 @@ int main(void)
 
     suite_add_tcase(s, tc);
     tcase_add_loop_test(tc, fault_is_caught, 0,
-                        (n_faults + n_hopper_faults + n_cluster_faults) * SEEDS);
+                        (n_faults + n_hopper_faults + n_barrier_faults + n_cluster_faults) * SEEDS);
     tcase_add_test(tc, errors_stay);
     tcase_add_loop_test(tc, sums, 0, SEEDS);
     tcase_add_loop_test(tc, atomics_add_up, 0, SEEDS);
