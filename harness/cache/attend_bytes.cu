@@ -523,7 +523,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     store_state(rows, first, lane, mine_of, state);
 }
 
-/* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */
+/* Without WGMMA the kernel is empty with a launch bound of 32 threads, which kvr_hopper_has() reads. */
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_bytes(struct kvr_attend_shape a, const __grid_constant__ struct byte_list l,
                  const __grid_constant__ struct kvr_attend_io io, kvr_global<const float> mu,

@@ -405,7 +405,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     end<FORM>();
 }
 
-/* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */
+/* Without WGMMA the kernel is empty with a launch bound of 32 threads, which kvr_hopper_has() reads. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_list(struct kvr_attend_shape a, const __grid_constant__ struct span_list l,

@@ -1,5 +1,5 @@
-/* emu_cluster.cc - clusters of the emulated device: the cluster barrier, loads from and stores to another block's shared
- * memory; see emu_hopper.cuh. */
+/* emu_cluster.cc - clusters of the emulated device: the cluster barrier, loads from and stores to the shared memory
+ * of another block; see emu_hopper.cuh. */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu

@@ -99,8 +99,8 @@ struct cell { /* of `unit` bytes of a region */
     stamp read[2]; /* the last one, and the last by another warp */
 };
 
-/* Regions start with the coarsest cells; the first access to a part of one splits them all. Most memory is
- * accessed in whole words, and shadow cells for every byte are large and slow. */
+/* The shadow starts with one cell per 4 bytes. The first narrower access to a region splits all its cells: most memory
+ * is accessed in whole words, and a cell per byte is large and slow. */
 enum { COARSEST = 4 };
 
 struct region {
@@ -252,7 +252,7 @@ extern __thread struct kvr_stream *running; /* NULL outside a launch */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
 /* A fresh stack that starts at `entry`. left: its last owner has returned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
-/* The first call on a fresh stack. */
+/* Must be the first call on a fresh stack. */
 void fiber_arrived();
 /* Switch to `to`; for_good: `from` is never resumed. */
 void leave_for(struct context *from, struct context *to, bool for_good);

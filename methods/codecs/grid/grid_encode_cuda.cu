@@ -135,8 +135,8 @@ template <int P> static __device__ __forceinline__ void leave(kvr_few<unsigned, 
 {
 }
 
-/* Codes of a group x of channel j, one byte of each of `code`. With `next`, v becomes the
- * residual. */
+/* Quantizes a group x of channel j: the code of token i becomes byte j of code[i]. With `next`, v becomes
+ * the residual. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void encode_group(const struct shape &g, const struct fitted &f,
                                                     const struct level &l, unsigned put, bool next,
