@@ -52,3 +52,14 @@ exits 0 "predict for 1080p" predict -m BF16 -g wan-1.3b-1080p-random --frames 81
 json "has 8160 tokens a frame" '.tokens == 21 * 8160 and .layers == 30 and .bf16_bytes == 30 * 2 * 2 * 21 * 8160 * 1536'
 exits 0 "predict for 14B" predict -m BF16 -g wan-14b-random --frames 81 --json
 json "has 40 layers of 5120" '.tokens == 21 * 1560 and .bf16_bytes == 40 * 2 * 2 * 21 * 1560 * 5120'
+
+# At 480p, by arithmetic: a line through two and four layers is all 30.
+for m in BF16 FORCING_KV RTN_INT4 KIVI_INT2; do
+    for n in 2 4 0; do
+        exits 0 "predict $m in $n layers (0: all)" predict -m "$m" --geometry wan-1.3b-random --layers "$n" --frames 81 \
+            --window 21 --device cuda --compute bf16 --json
+        cp "$out" "$m.$n.json"
+    done
+    check "the line of $m is exact" test "$(jq -s 'map([.peak_bytes, .phases.network.memory_bytes, .phases.network.flop]) |
+        . as [$a, $b, $all] | [range(3) | $a[.] + 14 * ($b[.] - $a[.]) == $all[.]] | all' "$m".{2,4,0}.json)" = true
+done
