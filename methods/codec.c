@@ -521,8 +521,7 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
     return kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
 }
 
-/* Describes the stages from `first` on as one chain: an optional transform, then integer grids.
- * False if they are not one. */
+/* Describes the stages from `first` on as one chain: an optional transform, then integer grids; or false. */
 static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
                      const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
@@ -566,8 +565,7 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
     return KVR_OK;
 }
 
-/* Encodes all stages from `first` on in one kernel if the device supports it; *done says whether it
- * did. */
+/* Encodes all stages from `first` on in one kernel; *done: the device supports it. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
                                     const struct kvr_values *x, struct kvr_packed *out, bool *done)
 {
@@ -588,8 +586,7 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
     return KVR_OK;
 }
 
-/* CPU: outliers, if any, and a chain in one pass, so that a tile is read from memory once and not
- * copied. *done says whether it applied. */
+/* CPU: outliers, if any, and a chain in one pass: a tile is read from memory once. *done: it applied. */
 static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
                                     float *work, struct kvr_packed *out, bool *done)
 {
