@@ -6,9 +6,9 @@
 # PYTHON has the packages that tools/peers/README.md names; without it python3. From the
 # environment: STUDY, a checkout of the study's repository; GGML, a folder of ggml's shared
 # libraries built for this CPU; THREADS ("1,2"), ROUNDS; SHAPES, attention at other shapes than
-# those of `kvreel bench attention`, of the peers alone; KVREEL, the binary. KVREEL_CPU forces
-# kvreel's kernels, as always. What is not installed is named and left out; a peer that disagrees
-# makes the exit status 1.
+# those of `kvreel bench attention`, of the peers alone; KVREEL, the binary; ISA=avx2, avx512 or amx,
+# which limits kvreel, PyTorch and oneDNN to that instruction set (ggml has its build's). What is not
+# installed is named and left out; a peer that disagrees makes the exit status 1.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
@@ -23,6 +23,15 @@ ggml=() study=() shapes=()
 [ -z "${GGML:-}" ] || ggml=(--ggml "$GGML")
 [ -z "${STUDY:-}" ] || study=(--study "$STUDY")
 [ -z "${SHAPES:-}" ] || shapes=(--shapes "$SHAPES")
+
+case ${ISA:-} in
+'') ;;
+avx2) export KVREEL_CPU=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ;;
+avx512) export KVREEL_CPU=vnni ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI ;;
+amx) export KVREEL_CPU=amx_int8 ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX ;;
+*) echo "run.sh: ISA=$ISA: need avx2, avx512 or amx" >&2; exit 2 ;;
+esac
+[ -z "${ISA:-}" ] || echo "run.sh: ISA=$ISA: kvreel's kernels $KVREEL_CPU, oneDNN up to $ONEDNN_MAX_CPU_ISA" >&2
 
 has() { # modules...
     local m
