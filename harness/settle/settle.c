@@ -421,6 +421,18 @@ static void mark_stuck(struct settle *s, const struct round *r)
     s->sum->stuck += r->n_claims;
 }
 
+static void show_round(const struct settle *s, const struct round *r)
+{
+    FILE *f = s->o->progress;
+
+    fprintf(f, "settle: round %d: ", s->sum->rounds + 1);
+    if (r->n_claims)
+        fprintf(f, "%d of %d open claims, from %s on", r->n_claims, s->sum->open, r->claim[0]->id);
+    else
+        fprintf(f, "%s", strcmp(r->forcing, "teacher") ? "other reading" : "teacher forcing");
+    fprintf(f, ": %d methods, %d prompts per suite\n", r->n_methods, r->prompts);
+}
+
 static enum kvr_status run_round(struct settle *s, const struct round *r)
 {
     struct kvr_run_summary run = { 0 };
@@ -437,11 +449,7 @@ static enum kvr_status run_round(struct settle *s, const struct round *r)
     o.budget_s = s->o->budget_s > 0 ? left_s(s) : 0;
     s->sum->out_of_budget = s->o->budget_s > 0 && o.budget_s < 1;
     if (s->o->progress)
-        fprintf(s->o->progress,
-                "settle: round %d: %d of %d open claims, from %s on: %d methods, %d prompts per "
-                "suite\n",
-                s->sum->rounds + 1, r->n_claims, s->sum->open, r->n_claims ? r->claim[0]->id : "",
-                r->n_methods, r->prompts);
+        show_round(s, r);
     if (st == KVR_OK && !s->sum->out_of_budget)
         st = kvr_run(&o, &run);
     free(path);
