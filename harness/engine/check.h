@@ -68,7 +68,7 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
 /* A model folder with golden.safetensors: prompt_tokens [P,T] I64, noise [P, chunks, steps,
  * frames, C, H, W] (step 0: initial noise, then the re-noising), frames [P, F, C, H, W]. Entries
  * "prompt{p}.frames" and "prompt{p}.first" (two chunks). Tolerances of the relative L2 come from
- * golden.json {"rel_l2", "rel_l2_first"} when the folder has one, else 5e-3 and 1e-3; in BF16 they
+ * golden.json {"rel_l2_all", "rel_l2_first6"} when the folder has one, else 5e-3 and 1e-3; in BF16 they
  * are 2.4e-2 (chunks add up; nano has seven) and 1.2e-2 at least. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);

@@ -46,9 +46,9 @@ static enum kvr_status read_tolerances(struct golden *g)
     if (kvr_path_exists(path)) {
         st = kvr_json_load(&root, path);
         if (st == KVR_OK)
-            st = kvr_json_real_opt(root, path, "rel_l2", &g->all.rel_l2);
+            st = kvr_json_real_opt(root, path, "rel_l2_all", &g->all.rel_l2);
         if (st == KVR_OK)
-            st = kvr_json_real_opt(root, path, "rel_l2_first", &g->first.rel_l2);
+            st = kvr_json_real_opt(root, path, "rel_l2_first6", &g->first.rel_l2);
         json_decref(root);
     }
     free(path);

@@ -35,3 +35,13 @@ exits 2 "an unknown verb" engine chek "$fixture"
 head -c 5000 "$fixture/dit.safetensors" >"$work/hurt/dit.safetensors"
 exits 2 "truncated weights" engine check "$work/hurt"
 says "names the file" 'dit.safetensors'
+
+# A model's own limits are the ones that hold.
+cp -r models/nano "$work/nano"
+chmod -R u+w "$work/nano"
+echo '{"rel_l2_all": 1e-9, "rel_l2_first6": 1e-4}' >"$work/nano/golden.json"
+exits 4 "a limit that no sum of floats keeps" engine check "$work/nano"
+prints "is the folder's own" 'prompt0.frames .* fail .* relative L2 1e-09'
+echo '{"rel_l2_all": NaN, "rel_l2_first6": 1e-4}' >"$work/nano/golden.json"
+exits 2 "a limit that is no number" engine check "$work/nano"
+says "names the key" 'golden.json: rel_l2_all: expected number, found NaN'

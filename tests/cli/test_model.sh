@@ -40,6 +40,15 @@ s/"window_frames": 21/"lora": {"rank": "4"}/|lora: rank: expected integer, found
 s/"window_frames": 21/"lora": {"rank": 4, "alpha": NaN}/|lora: alpha: expected number, found NaN
 CHANGES
 
+cp models/nano/dit.safetensors "$work/one.safetensors"
+{
+    printf '\xef\xbb\xbf'
+    "$kvreel" model check models/nano/dit.safetensors --json |
+        jq '{metadata: null, weight_map: (.tensors | map({key: .name, value: "one.safetensors"}) | from_entries)}'
+} >"$work/m.safetensors.index.json"
+exits 0 "an index with a byte order mark" model check "$work/m.safetensors.index.json" --json
+json "is read" '.format == "safetensors shards" and .missing == []'
+
 for f in call call_aside hooks legacy_call expanded doubling deep cut empty lfs; do
     exits 2 "$f.pt is refused" model check $pt/$f.pt
     check "$f.pt shows nothing on stdout" test ! -s "$out"

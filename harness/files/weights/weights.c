@@ -89,7 +89,7 @@ static enum kvr_status read_bytes(struct kvr_weights *w, const unsigned char *b,
         return read_torch(w, b, n);
     if (is_safetensors(b, n))
         return read_safetensors(w, b, n);
-    if (shards_too && n && b[0] == '{') {
+    if (shards_too && (begins(b, n, "{") || begins(b, n, "\xef\xbb\xbf{"))) {
         w->format = KVR_WEIGHTS_SHARDS;
         return kvr_shards_read(&w->shards, &w->list, w->path);
     }
