@@ -14,6 +14,9 @@
 
 enum { MAX_OPTIONS = 16, SLOT = sizeof(double), MAX_TEXT = 160 };
 
+/* Bytes for names, types and shapes of a structure: one that only keeps K and V is taken. */
+enum { DESCRIPTION = 1024 };
+
 struct script {
     char path[KVR_PLUGIN_PATH];
     char name[64], family[64], title[MAX_TEXT], paper[MAX_TEXT], version[64];
@@ -175,7 +178,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
     const size_t n = block_bytes(&job->shape);
     struct held *h = calloc(1, sizeof *h);
     char *options = told_text(s, job);
-    struct kvr_told told = { .most = 2 * n };
+    struct kvr_told told = { .most = 2 * n + DESCRIPTION };
     enum kvr_status st = KVR_OK;
 
     if (!h || !options) {
@@ -239,14 +242,14 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 }
 
 /* A byte of codes is an entry of the keys' block, one of side information of the values'. More than
- * the values themselves in F32 is refused. */
+ * the values themselves in F32, and what names the parts of a structure, is refused. */
 static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
     if (job->side == KVR_K)
         out->entry.codes = 1;
     else
         out->entry.meta = 1;
-    out->most_entries = (int64_t)(2 * block_bytes(&job->shape));
+    out->most_entries = (int64_t)(2 * block_bytes(&job->shape) + DESCRIPTION);
 }
 
 /* ---- what the file says of itself ---------------------------------------------------------- */

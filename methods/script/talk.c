@@ -163,7 +163,7 @@ static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const
         if (!fits)
             return kvr_fail(KVR_EFORMAT,
                             "returned %lld bytes and a state of %lld; at most %zu are taken "
-                            "together, keys and values in F32",
+                            "together, keys and values in F32 and 1 KiB of structure",
                             (long long)n[0], (long long)n[1], told->most);
         told->n[i] = (size_t)n[i];
         all += told->exactly[i] ? 0 : told->n[i];

@@ -227,6 +227,12 @@ sed -i 's/ + top).astype/ + top + 1).astype/' made/mine_too.py
 check "its test fails when the method is broken" bash -c "! KVREEL='$kvreel' '$python' made/test_mine_too.py 2>/dev/null"
 for name in 3x a-b a/b ''; do exits 2 "no name: '$name'" plugin new "$name"; done
 
+# What one writes first: all of both is kept, and the names of the parts come on top.
+printf '%s\n' 'NAME = "KEEPS"' 'def encode(k, v): return b"", {"k": k, "v": v}' \
+    'def decode(data, state, shape): return state["k"], state["v"]' >keeps.py
+exits 0 "a method that keeps everything" codec -m KEEPS --plugin keeps.py --draw 64x2x32 --json
+json "is exact, and costs a little more than F32" '.k_mse == 0 and .v_mse == 0 and .nominal_bytes > 32768 and .nominal_bytes < 32868'
+
 # --- a sweep, with every way to go wrong in it ----------------------------------------------
 
 for name in bad unreadable nameless; do cp "$root/tests/python/hostile/method.py" "$name.py"; done
