@@ -276,6 +276,70 @@ START_TEST(filled_outliers_leave_the_range_alone)
 }
 END_TEST
 
+/* Outliers and their grid. */
+static void same_stages(const struct kvr_packed *want, const struct kvr_packed *got)
+{
+    for (int k = 0; k < 2; k++) {
+        const struct kvr_stage_data *a = &want->stage[k], *b = &got->stage[k];
+
+        ck_assert_uint_eq(a->codes.n_bytes, b->codes.n_bytes);
+        ck_assert_uint_eq(a->meta.n_bytes, b->meta.n_bytes);
+        ck_assert(memcmp(a->codes.p, b->codes.p, a->codes.n_bytes) == 0);
+        ck_assert(memcmp(a->meta.p, b->meta.p, a->meta.n_bytes) == 0);
+    }
+}
+
+/* The threshold lies at or next to the magnitude v of some elements, as far as 2^-14 of it; sums in
+ * F32 are off by up to 2^-18 of the variance. */
+static void same_at_threshold(const float *x, const kvr_bf16 *narrow,
+                              const struct kvr_block_shape *s, float sigma, float v)
+{
+    const size_t n = elements(s);
+    struct kvr_dev *dev = open_dev();
+    float *work = floats(n);
+
+    for (int i = -9; i <= 9; i++) {
+        const double off = i == 0 ? 0 : copysign(ldexp(1, -23 + abs(i)), i);
+        struct kvr_packed p[2];
+        struct kvr_codec *c;
+        char text[80];
+
+        snprintf(text, sizeof text, "outliers(sigma=%.17g)|asym", (double)v / sigma * (1 + off));
+        c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
+        ck_assert_int_eq(kvr_codec_encode(c, dev, x, s, work, &p[0]), KVR_OK);
+        ck_assert_int_eq(kvr_codec_encode_bf16(c, dev, narrow, s, work, &p[1]), KVR_OK);
+        same_stages(&p[0], &p[1]);
+        kvr_packed_free(&p[0]);
+        kvr_packed_free(&p[1]);
+        kvr_codec_close(&c);
+    }
+    kvr_dev_close(&dev);
+    free(work);
+}
+
+START_TEST(bf16_selects_what_f32_does)
+{
+    const struct kvr_block_shape s = { 96, 3, 64 };
+    const size_t n = elements(&s);
+    float *x = floats(n), sigma;
+    kvr_bf16 *narrow = calloc(n, sizeof *narrow);
+    int tried = 0;
+
+    ck_assert_ptr_nonnull(narrow);
+    fill_block(x, &s, FILL_OUTLIER_CHANNEL, 21 + (uint64_t)_i);
+    kvr_from_f32(narrow, KVR_BF16, x, n);
+    sigma = bound_by_definition(x, (int64_t)n, (int64_t)n, 1, false);
+    for (size_t i = 0; i < n && tried < 20; i++)
+        if (fabsf(x[i]) > 1.5f * sigma) {
+            same_at_threshold(x, narrow, &s, sigma, fabsf(x[i]));
+            tried++;
+        }
+    ck_assert_int_eq(tried, 20);
+    free(x);
+    free(narrow);
+}
+END_TEST
+
 /* One element in 64 is an outlier: with room for them one pass finds and codes, else several do. */
 START_TEST(same_bytes_for_any_thread_count)
 {
@@ -296,14 +360,7 @@ START_TEST(same_bytes_for_any_thread_count)
     }
     omp_set_num_threads(before);
     for (int i = 1; i < 3; i++)
-        for (int k = 0; k < 2; k++) {
-            const struct kvr_stage_data *a = &p[0].stage[k], *b = &p[i].stage[k];
-
-            ck_assert_uint_eq(a->codes.n_bytes, b->codes.n_bytes);
-            ck_assert_uint_eq(a->meta.n_bytes, b->meta.n_bytes);
-            ck_assert(memcmp(a->codes.p, b->codes.p, a->codes.n_bytes) == 0);
-            ck_assert(memcmp(a->meta.p, b->meta.p, a->meta.n_bytes) == 0);
-        }
+        same_stages(&p[0], &p[i]);
     for (int i = 0; i < 3; i++)
         kvr_packed_free(&p[i]);
     kvr_codec_close(&c);
@@ -326,6 +383,7 @@ int main(void)
     tcase_add_loop_test(tc, values_beyond_fp16, 0, 2);
     tcase_add_loop_test(tc, nan_reaches_the_output, 0, 2);
     tcase_add_test(tc, filled_outliers_leave_the_range_alone);
+    tcase_add_loop_test(tc, bf16_selects_what_f32_does, 0, 4);
     tcase_add_loop_test(tc, same_bytes_for_any_thread_count, 0, 4);
     return run_suite(s);
 }
