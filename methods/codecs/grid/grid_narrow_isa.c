@@ -359,7 +359,7 @@ ALWAYS int fit_narrow(const struct place *p, const struct kvr_narrow_rows *r, in
     return fit_strip(p, n, range, how, k);
 }
 
-/* Fits spans [0, n) of F32 columns without NaN, whose zeros have one sign or a symmetric grid. */
+/* Fits spans [0, n) of F32 columns, which hold no NaN and no -0 if the grid is asymmetric. */
 ALWAYS int fit_wide(const struct place *p, const vf (*x)[COLUMNS], int n, struct how how,
                     struct steps *k)
 {
@@ -370,8 +370,13 @@ ALWAYS int fit_wide(const struct place *p, const vf (*x)[COLUMNS], int n, struct
 
 #pragma GCC unroll 16
         for (int i = 1; i < N; i++) {
-            most = v_max(most, x[i][j]);
-            least = v_min(least, x[i][j]);
+            if (how.asym) {
+                most = v_max(most, x[i][j]);
+                least = v_min(least, x[i][j]);
+            } else { /* by bits: unsigned, negative numbers are the greatest */
+                most = v_of_bits(i_max(v_bits(most), v_bits(x[i][j])));
+                least = v_of_bits(i_max_bits(v_bits(least), v_bits(x[i][j])));
+            }
         }
         range[j] = (struct range){ v_bits(least), v_bits(most) };
     }
@@ -539,6 +544,10 @@ ALWAYS vi distance(vi raw)
     return w_sub(w_twice(raw), w_set(67 << 8));
 }
 
+/* Two tokens are transformed together: vector q has VL channels of one token in its low half and of
+ * the next token in its high half, so that only the strides within a half shuffle lanes. */
+enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* vectors q that stay in registers */ };
+
 /* Lanes j and j ^ h in each of the n vectors, as in fwht_isa.c. */
 ALWAYS void within(vec *r, int n)
 {
@@ -546,49 +555,88 @@ ALWAYS void within(vec *r, int n)
 
     STRIDE(1)
     STRIDE(2)
-    STRIDE(4)
 #if defined(KVR_ISA_AVX512)
-    STRIDE(8)
+    STRIDE(4)
 #endif
 }
 
-/* The transform of a head: vectors 2 j and 2 j + 1 have its j-th even and odd channels. False if a
- * value is out of range. The sums are those of fwht_isa.c: channels 1 apart are in two vectors, the
- * next ones within a vector. r / norm is fma(r, y, r l) with y + l = 1 / norm
- * (tests/methods/test_isa.c checks every mantissa). */
-ALWAYS bool turn_head(vf *to, const kvr_bf16 *x, int d)
+/* Sums and differences of vectors `from`, 2 from, ... apart, below `to`; n vectors, `step` apart. */
+ALWAYS void between(vec *r, int n, int step, int from, int to)
 {
-    const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;
-    const vf l = v_set(__builtin_fmaf(-y, norm, 1) * y);
+#pragma GCC unroll 8
+    for (int h = from; h < to; h *= 2)
+#pragma GCC unroll 16
+        for (int at = 0; at < n / 2; at++) {
+            const int i = at / h * 2 * h + at % h;
+            const vec a = r[i * step], b = r[(i + h) * step];
+
+            r[i * step] = a + b;
+            r[(i + h) * step] = a - b;
+        }
+}
+
+/* The first levels of GROUP vectors q: r[2 q] has their even channels and r[2 q + 1] the odd ones. */
+ALWAYS vi turn_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below, int n)
+{
     vi far = i_set(0);
-    vec r[128 / VL];
 
 #pragma GCC unroll 8
-    for (int j = 0; j < d / SPAN; j++) {
-        const vi raw = i_load(x + j * SPAN);
+    for (int q = 0; q < n; q++) {
+        const vi raw = i_halves(x + q * VL, below + q * VL);
         const vf even = evens(raw), odd = odds(raw);
 
         far = w_max_bits(far, distance(raw));
-        r[2 * j] = (vec)v_add(even, odd);
-        r[2 * j + 1] = (vec)v_sub(even, odd);
+        r[2 * q] = (vec)v_add(even, odd);
+        r[2 * q + 1] = (vec)v_sub(even, odd);
     }
-    within(r, d / VL);
-#pragma GCC unroll 8
-    for (int h = 2; h < d / VL; h *= 2)
-#pragma GCC unroll 8
-        for (int at = 0; at < d / VL / 2; at++) {
-            const int i = at / h * 2 * h + at % h;
-            const vec a = r[i], b = r[i + h];
+    within(r, 2 * n);
+    between(r, 2 * n, 1, 2, 2 * n);
+    return far;
+}
 
-            r[i] = a + b;
-            r[i + h] = a - b;
-        }
+/* r / norm is fma(r, y, r l) with y + l = 1 / norm (tests/methods/test_isa.c checks every mantissa). */
+ALWAYS vf scaled(vec r, int d)
+{
+    const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;
+    const vf l = v_set(__builtin_fmaf(-y, norm, 1) * y);
+
+    return d == 128 ? v_mul_add((vf)r, v_set(y), v_mul((vf)r, l)) : v_mul((vf)r, v_set(y));
+}
+
+/* Transforms a head of tokens at x and `below`: vectors 2 j and 2 j + 1 of each have its j-th even and
+ * odd channels. The sums are those of fwht_isa.c. False if a value is out of range. */
+ALWAYS bool turn_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16 *below, int d)
+{
+    const int n = d / VL < GROUP ? d / VL : GROUP, groups = d / VL / n;
+    float *const first = (float *)to, *const second = (float *)to_below;
+    vec r[128 / VL / GROUP][2 * GROUP];
+    vi far = i_set(0);
+
+#pragma GCC unroll 4
+    for (int g = 0; g < groups; g++)
+        far = w_max_bits(far, turn_group(r[g], x + g * n * VL, below + g * n * VL, n));
 #pragma GCC unroll 16
-    for (int i = 0; i < d / VL; i++)
-        to[i] = v_mul_add((vf)r[i], v_set(y), v_mul((vf)r[i], l));
+    for (int i = 0; i < 2 * n; i++) {
+        vec across[4];
+
+#pragma GCC unroll 4
+        for (int g = 0; g < groups; g++)
+            across[g] = r[g][i];
+        between(across, groups, 1, 1, groups);
+#pragma GCC unroll 4
+        for (int g = 0; g < groups; g++) {
+            const int q = g * n + i / 2, at = (q / 2 * 2 + i % 2) * VL + q % 2 * HALF;
+
+            v_store_halves(first + at, second + at, scaled(across[g], d));
+        }
+    }
     return w_none_over_bits(far, w_set((short)((227 - 67) << 8)));
 }
 
+/* A symmetric grid needs no check of the range: infinities and NaN reach the ranges of their columns,
+ * whose fit is then not moderate. Signs of zeros have no effect. Below 2^-90 the quotient by the norm
+ * may be off by an ulp; codes of such values are 0, because no scale is below 2^-24, and if a column
+ * has only such values its scale is 2^-24, or 0 if they are 0. */
 ALWAYS int turned(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m, int d,
                   struct how how)
 {
@@ -598,15 +646,18 @@ ALWAYS int turned(const struct kvr_grid_block *b, const struct kvr_narrow_rows *
 
     for (int c = 0; c < m; c += d) {
         const struct place p = { b, r->t0, r->c0 + c };
+        const kvr_bf16 *x = r->x + c;
         bool usable = true;
 
-        for (int i = 0; i < N; i++) {
-            for (size_t e = 0; e < (size_t)d; e += lines)
-                __builtin_prefetch(
-                    r->soon->p + i * r->soon->stride + r->soon->size * ((size_t)c + e), 0, 2);
-            usable = turn_head(head[i], r->x + i * r->stride + c, d) && usable;
+        for (int i = 0; i < N; i += 2, x += 2 * r->stride) {
+            for (size_t e = 0; e < 2 * (size_t)d; e += lines)
+                __builtin_prefetch(r->soon->p + (i + (e >= (size_t)d)) * r->soon->stride +
+                                       r->soon->size * ((size_t)c + e % (size_t)d),
+                                   0, 2);
+            usable = turn_heads(head[i], head[i + 1], x, x + r->stride, d) && usable;
         }
-        if (!usable || fit_wide(&p, (const vf(*)[COLUMNS])head, d / SPAN, how, k) < d / SPAN)
+        if ((how.asym && !usable) ||
+            fit_wide(&p, (const vf(*)[COLUMNS])head, d / SPAN, how, k) < d / SPAN)
             return c;
         code_strip(&p, r, c, (const vf(*)[COLUMNS])head, d / SPAN, how, k);
     }

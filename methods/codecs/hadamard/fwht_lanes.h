@@ -85,4 +85,29 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
             ROUND_BF16(r[i]);                                                                      \
     }
 
+#ifdef KVR_SIMD
+/* The low half of a register from p, the high half from q; and back. */
+#ifdef KVR_ISA_AVX512
+#define i_halves(p, q)                                                                             \
+    _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(p))),           \
+                       _mm256_loadu_si256((const __m256i *)(q)), 1)
+
+static inline void v_store_halves(float *p, float *q, vf v)
+{
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(v));
+    _mm256_storeu_ps(q, _mm512_extractf32x8_ps(v, 1));
+}
+#else
+#define i_halves(p, q)                                                                             \
+    _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(p))),         \
+                            _mm_loadu_si128((const __m128i *)(q)), 1)
+
+static inline void v_store_halves(float *p, float *q, vf v)
+{
+    _mm_storeu_ps(p, _mm256_castps256_ps128(v));
+    _mm_storeu_ps(q, _mm256_extractf128_ps(v, 1));
+}
+#endif
+#endif
+
 #endif
