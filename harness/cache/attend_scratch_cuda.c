@@ -37,11 +37,9 @@ struct kvr_cuda_place kvr_cuda_place_of(const struct kvr_attend_job *job,
 enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
 {
     if (n->int8 && (!n->staged || n->correction))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "attend int8 on a device: it decodes into scratch and corrects nothing; it "
-                        "needs path staged and no correction%s%s",
-                        n->correction ? ", here is " : "",
-                        n->correction ? n->correction->name : "");
+        return kvr_fail(
+            KVR_EUNSUPPORTED, "attend int8 on a device: needs path staged and no correction%s%s",
+            n->correction ? "; the method has " : "", n->correction ? n->correction->name : "");
     if (n->int8 && n->head_dim != KVR_BYTE_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim %d, need %d",
                         n->head_dim, KVR_BYTE_D);

@@ -260,7 +260,7 @@ static int run_completion(const struct kvr_call *call)
     const char *shell = call->words[0];
 
     if (o->values && shell)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: --values with a shell"));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: --values takes no shell"));
     if (o->values) {
         enum kvr_status st = kvr_values_write(o->values, stdout);
 

@@ -431,8 +431,10 @@ static enum kvr_status find_lora(struct paths *p, const char *dir, const struct 
                                  const struct kvr_model_use *use)
 {
     if (use->lora && (c->random_weights || c->is_lm))
-        return kvr_fail(KVR_EINVAL, "%s: adapter %s: weights are %s, which it cannot be of", dir,
-                        use->lora, c->is_lm ? "a language model's" : "drawn");
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: adapter %s: adapters need a video model's trained weights; these are %s", dir,
+            use->lora, c->is_lm ? "a language model's" : "drawn");
     if (!use->lora && !c->lora.file)
         return KVR_OK;
     p->lora = use->lora ? strdup(use->lora) : kvr_path_join(dir, c->lora.file);

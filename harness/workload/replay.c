@@ -99,7 +99,7 @@ static enum kvr_status check_answer(const struct replay *r, const struct kvr_tra
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(r->ho[i]))
-            return kvr_fail(KVR_ENAN, "replay: chunk %d pass %d layer %d: answer %lld is %g",
+            return kvr_fail(KVR_ENAN, "replay: chunk %d pass %d layer %d: output %lld is %g",
                             p->chunk, p->index, layer, (long long)i, (double)r->ho[i]);
     return KVR_OK;
 }
