@@ -469,7 +469,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL, "the prompt"),
     KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
-                 "what linear layers compute in: " KVR_COMPUTE_HELP),
+                 "compute type of linear layers: " KVR_COMPUTE_HELP),
     KVR_ARG_TEXT(struct generate_opts, sampler, "sampler", 0, "NAME", "model",
                  "renoise, unipc, unipc:STEPS or unipc:STEPS:SHIFT; model: its own"),
     KVR_ARG_TEXT(struct generate_opts, lora, "lora", 0, "FILE", NULL,
