@@ -50,7 +50,8 @@ enum {
     TILE_ALIGN = 1024,       /* of dynamic shared memory, which holds the tiles of hopper.cuh */
     MAX_SHARED = 227 * 1024, /* limit of a block on sm_90 */
     MAX_STATIC_SHARED = 48 * 1024, /* limit of static shared memory */
-    UNASKED_SHARED = 48 * 1024,    /* limit of static plus dynamic, unless cudaFuncSetAttribute raises it */
+    UNASKED_SHARED =
+        48 * 1024, /* limit of static plus dynamic, unless cudaFuncSetAttribute raises it */
     SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
