@@ -7,7 +7,7 @@
 # environment: STUDY, a checkout of the study's repository; GGML, a folder of ggml's shared
 # libraries built for this CPU; THREADS ("1,2"), ROUNDS; SHAPES, attention at other shapes than
 # those of `kvreel bench attention`, of the peers alone; KVREEL, the binary; ISA=avx2, avx512 or amx,
-# which limits kvreel, PyTorch and oneDNN to that instruction set (ggml has its build's). What is not
+# which limits kvreel, PyTorch with MKL and oneDNN to that instruction set (ggml has its build's). What is not
 # installed is named and left out; a peer that disagrees makes the exit status 1.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
@@ -26,8 +26,8 @@ ggml=() study=() shapes=()
 
 case ${ISA:-} in
 '') ;;
-avx2) export KVREEL_CPU=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ;;
-avx512) export KVREEL_CPU=vnni ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI ;;
+avx2) export MKL_ENABLE_INSTRUCTIONS=AVX2 KVREEL_CPU=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ;;
+avx512) export MKL_ENABLE_INSTRUCTIONS=AVX512 KVREEL_CPU=vnni ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI ;;
 amx) export KVREEL_CPU=amx_int8 ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX ;;
 *) echo "run.sh: ISA=$ISA: need avx2, avx512 or amx" >&2; exit 2 ;;
 esac
