@@ -51,8 +51,10 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(select(futile)) | if length > 0 then
     "", "## Futile", "",
-    "A verdict needs more prompts than there are. `kvreel claims` prints the differences so far.", "",
-    columns(["claim", "statement", "needed"]), papers(row([id, statement, (.n_needed | number)]))
+    "A verdict needs more prompts than there are: the number after each claim, where there is one. `kvreel claims` prints the",
+    "statements and the differences so far.", "",
+    columns(["paper", "claims"]),
+    (group_by(paper)[] | row([(.[0] | paper), (map(id + (if .n_needed then " \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
