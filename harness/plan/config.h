@@ -101,8 +101,7 @@ struct kvr_config {
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
-    double
-        until; /* repeat a cell until its median's interval has this relative width; 0: no */
+    double until; /* repeat a cell until its median's interval has this relative width; 0: no */
     const char *decide; /* the metric of `until: decided`; "": runs all prompts */
     struct kvr_rules rules;
     bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */

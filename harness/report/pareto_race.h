@@ -57,9 +57,9 @@ struct kvr_contender {
     int from, to;                    /* its rows */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* its samples, of the objectives that are noisy */
     int n_rivals;                    /* complete, of the same settings */
-    int by, n_by; /* the best dominating method; their number */
-    int maybe, n_maybe; /* the same for undecided pairs */
-    double p_front;     /* NaN: cannot be told */
+    int by, n_by;                    /* the best dominating method; their number */
+    int maybe, n_maybe;              /* the same for undecided pairs */
+    double p_front;                  /* NaN: cannot be told */
 };
 
 struct kvr_race {

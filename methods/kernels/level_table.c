@@ -83,10 +83,11 @@ enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
     while (st == KVR_OK && getline(&text, &size, f) >= 0)
         st = take(path, ++at, text, side, place, n, level, &lines, &found);
     if (st == KVR_OK && (!found || lines != 2 * place->n_layers))
-        st = kvr_fail(KVR_EFORMAT,
-                      "%s: %d lines of levels; the model has %d layers, each needs one for keys and "
-                      "one for values",
-                      path, lines, place->n_layers);
+        st =
+            kvr_fail(KVR_EFORMAT,
+                     "%s: %d lines of levels; the model has %d layers, each needs one for keys and "
+                     "one for values",
+                     path, lines, place->n_layers);
     free(text);
     fclose(f);
     return st;
