@@ -1,9 +1,11 @@
 /* vbench.c - see vbench.h. */
 #include "harness/store/vbench.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/core/json.h"
 #include "harness/core/path.h"
@@ -257,6 +259,20 @@ static enum kvr_status note_unmatched(struct import *im, const char *path)
                : KVR_OK;
 }
 
+/* The cells of a link under out/by-name are those of the video that it points to. */
+static enum kvr_status put_linked(struct import *im, const struct dimension *d, const json_t *video,
+                                  const char *path, int *n)
+{
+    char target[PATH_MAX];
+    const ssize_t length = readlink(path, target, sizeof target - 1);
+
+    *n = 0;
+    if (length <= 0)
+        return KVR_OK;
+    target[length] = '\0';
+    return put_cells(im, d, video, target, false, n);
+}
+
 static enum kvr_status import_video(struct import *im, const struct dimension *d, size_t i)
 {
     const json_t *video = json_array_get(d->videos, i);
@@ -267,6 +283,8 @@ static enum kvr_status import_video(struct import *im, const struct dimension *d
     KVR_TRY(put_cells(im, d, video, path, true, &n));
     if (n == 0)
         KVR_TRY(put_cells(im, d, video, path, false, &n));
+    if (n == 0)
+        KVR_TRY(put_linked(im, d, video, path, &n));
     im->out->matched += n > 0;
     return n > 0 ? KVR_OK : note_unmatched(im, path);
 }

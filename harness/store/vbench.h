@@ -24,8 +24,9 @@ struct kvr_vbench_result {
 };
 
 /* One transaction; existing scores are replaced. A video belongs to the cells whose video artifact
- * has its file name without suffix. KVR_EFORMAT: malformed, or a score out of range; KVR_EINVAL: a
- * name shared by videos of several rollouts that the path does not distinguish. */
+ * has its file name without suffix; a symbolic link (out/by-name) to those of its target.
+ * KVR_EFORMAT: malformed, or a score out of range; KVR_EINVAL: a name shared by videos of several
+ * rollouts that the path does not distinguish. */
 enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
                                  struct kvr_vbench_result *out);
 void kvr_vbench_free(struct kvr_vbench_result *r); /* accepts {0} */

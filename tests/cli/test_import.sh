@@ -38,6 +38,12 @@ cat >r.json <<JSON
     {"video_path": "elsewhere.mp4", "video_results": 0.5}]]
 }
 JSON
+link=$(find o/by-name -name 'BF16.mp4' | head -n 1)
+cat >link.json <<JSON
+{"aesthetic_quality": [0.5, [{"video_path": "$link", "video_results": 0.5}]]}
+JSON
+exits 0 "import by readable names" import vbench link.json --db t.db --json
+json "a link has the cells of its video" '.matched == 1 and .unmatched == []'
 exits 0 "import" import vbench r.json --db t.db --json
 json "counts" '.dimensions == 10 and .videos == 18 and .matched == 17 and .stored == 17 and .unmatched == ["elsewhere.mp4"] and .empty == ["motion_smoothness"]'
 says "names what has no cell" 'no cell matches the video elsewhere.mp4'
