@@ -310,6 +310,11 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
         fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
     if (code == KVR_EXIT_NOTHING)
         fprintf(stderr, "kvreel: nothing was measured\n");
+    if (o->filter && s->cells == 0)
+        fprintf(stderr,
+                "kvreel: no cell of the sweep matches --filter '%s'; --dry-run without it lists "
+                "the methods\n",
+                o->filter);
     if (s->not_scored)
         fprintf(stderr,
                 "kvreel: %d cells could not be scored with new metrics; `kvreel score` says why, "

@@ -59,6 +59,8 @@ exits 2 "a database that is not ours" run tiny.yaml --db other.db --out o
 says "names it" 'other.db'
 exits 2 "query of a database that is not ours" query --db other.db 'SELECT 1'
 exits 0 "a good run" "${run[@]}" tiny.yaml --filter 'method=BF16' --json
+exits 5 "a filter that matches nothing" "${run[@]}" tiny.yaml --filter 'method=BF16 or method=RTN_INT4'
+says "quotes it" "no cell of the sweep matches --filter 'method=BF16 or method=RTN_INT4'"
 cp t.db newer.db
 sqlite3 newer.db 'PRAGMA user_version=99;'
 exits 2 "a database of another schema version" run tiny.yaml --db newer.db --out o
