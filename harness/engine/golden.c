@@ -14,7 +14,7 @@ struct golden {
     struct kvr_cache *cache;
     struct kvr_tensor tokens, noise, frames;
     int n_prompts, n_chunks;
-    struct kvr_tolerance all, first; /* of the whole rollout, of its first two chunks */
+    struct kvr_tolerance all, first; /* of the rollout (F32), of its first two chunks (BF16: one) */
     struct kvr_buf latents, prompt;
     int index; /* the prompt being run */
 };
@@ -31,8 +31,11 @@ static enum kvr_status noise(void *ctx, int chunk, int step, int frame0, int n_f
     return KVR_OK;
 }
 
-/* Frames written by another form of GELU differ by 1.3e-3 after seven chunks and 2e-4 after two;
- * a wrong formula costs more than 1e-2. */
+/* In F32, frames written by another form of GELU differ by 1.3e-3 after seven chunks and 2e-4 after
+ * two; a wrong formula costs more than 1e-2. Twice the distance of the first chunk that PyTorch's BF16
+ * has from its F32 (models/nano: 9.3e-3): later chunks drift apart, .29 over all seven. */
+#define BF16_FIRST_CHUNK 1.9e-2
+
 static enum kvr_status read_tolerances(struct golden *g)
 {
     char *path = kvr_path_join(g->k.dir, "golden.json");
@@ -52,10 +55,8 @@ static enum kvr_status read_tolerances(struct golden *g)
         json_decref(root);
     }
     free(path);
-    if (g->k.how.compute == KVR_BF16) {
-        g->all.rel_l2 = fmax(g->all.rel_l2, 2.4e-2);
-        g->first.rel_l2 = fmax(g->first.rel_l2, 1.2e-2);
-    }
+    if (g->k.how.compute == KVR_BF16)
+        g->first.rel_l2 = fmax(g->first.rel_l2, BF16_FIRST_CHUNK);
     return st;
 }
 
@@ -143,6 +144,8 @@ static enum kvr_status run_prompt(struct golden *g)
     KVR_TRY(kvr_dit_set_prompt(g->k.d, g->prompt.p));
     KVR_TRY(kvr_sample(g->k.d, g->cache, g->n_chunks * g->k.c->frames_per_chunk, noise, g, NULL,
                        g->latents.p));
+    if (g->k.how.compute == KVR_BF16)
+        return compare(g, "first", 1, &g->first);
     KVR_TRY(compare(g, "first", g->n_chunks < 2 ? g->n_chunks : 2, &g->first));
     return compare(g, "frames", g->n_chunks, &g->all);
 }

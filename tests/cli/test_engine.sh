@@ -11,6 +11,8 @@ json "the network's output is within 1e-5" '.tensors[] | select(.name | test("a\
 
 exits 0 "engine check in BF16" engine check "$fixture" --compute bf16 --json
 json "is another computation" '.ok and (.tensors[] | select(.name | test("a\\.flow$")) | .rel_l2 > 1e-3 and .rel_l2 <= 1.2e-2)'
+exits 0 "a rollout in BF16" engine check "$root/models/nano" --compute bf16 --json
+json "is compared in its first chunk" '[.tensors[].name] == ["prompt0.first"] and .tensors[0].rel_l2 > 1e-3 and .tensors[0].rel_l2 <= 1.9e-2'
 exits 0 "decoders in BF16" engine check tests/fixtures/wan_real --compute bf16 --json
 json "say the PSNR of their pixels" '[.tensors[] | select(.name | endswith("raw in bf16"))] | length == 4 and
     all(.[]; .ok and .rel_l2 > 5e-3 and .rel_l2 <= 0.03 and ((.note | capture("(?<db>[0-9.]+) dB").db | tonumber) > 49))'
