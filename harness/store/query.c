@@ -121,6 +121,8 @@ enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *froz
     }
     if (st == KVR_OK)
         st = look_in(*db, path);
+    if (st == KVR_OK) /* KiB; without it the same rows take longer */
+        sqlite3_exec(*db, "PRAGMA cache_size = -131072", NULL, NULL, NULL);
     if (st != KVR_OK) {
         sqlite3_close(*db);
         *db = NULL;
