@@ -33,11 +33,11 @@ has() {
     skip "$2" "$1 is not installed"
     return 1
 }
-# python_has 'MODULE...' NAME: the same of what $python can import.
+# python_has 'MODULE...' NAME: the same of what $python can import. It must be Python: /bin/true imports everything.
 python_has() {
     local module
     for module in $1; do
-        "$python" -c "import $module" 2>/dev/null && continue
+        [ "$("$python" -c "import $module; print('imported')" 2>/dev/null | tail -n 1)" = imported ] && continue
         skip "$2" "Python has no $module"
         return 1
     done
