@@ -215,6 +215,20 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
+/* The same through the L1 cache, for what this CTA reads again. */
+static __device__ __forceinline__ void
+kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool there)
+{
+#ifdef KVR_EMULATED
+    kvr_copy_begin(to, from, there);
+#else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+#endif
+}
+
 /* Commits the copies issued since the last commit as a group, which may be empty. */
 static __device__ __forceinline__ void kvr_copy_commit()
 {

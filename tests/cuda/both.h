@@ -25,6 +25,7 @@ void both_free(void);
 TCase *cases_attend(void);
 TCase *cases_corrections(void);
 TCase *cases_codec(void);
+TCase *cases_conv(void);
 TCase *cases_stages(void);
 TCase *cases_outliers(void);
 TCase *cases_mma(void);

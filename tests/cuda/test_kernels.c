@@ -206,6 +206,7 @@ int main(void)
     add_case(s, cases_bytes());
     add_case(s, cases_corrections());
     add_case(s, cases_wan());
+    add_case(s, cases_conv());
     tcase_add_test(last, every_kernel_was_executed);
     suite_add_tcase(s, last);
     if (getenv("KVR_TEST_LIMIT_S"))

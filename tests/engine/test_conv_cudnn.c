@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness/core/rng.h"
+#include "harness/device/stream.h"
 #include "harness/engine/vae/check_vae.h"
 #include "harness/engine/vae/conv.h"
 #include "tests/built.h"
@@ -261,6 +262,52 @@ START_TEST(in_bf16)
 }
 END_TEST
 
+/* kvr_conv_mma_takes() the first three. */
+static const struct job own_jobs[] = {
+    { { .in = 32, .out = 34, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 32 },
+    { { .in = 64, .out = 40, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 3, 64 },
+    { { .in = 32, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 64 },
+    { { .in = 32, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 68 },
+    { { .in = 48, .out = 16, .taps = 1, .kernel = 1, .height = 3, .width = 4, .up = 1 }, 1, 48 },
+};
+enum { N_OWN = sizeof own_jobs / sizeof *own_jobs, ON_TENSOR_CORES = 3 };
+
+/* Without the library and where it refuses, BF16 runs on tensor cores where the shape fits and F32 never
+ * does. Sums of up to 288 products below 1/4 in F32, in two orders, each within 288 x 2^-23 of a sum of sizes
+ * of at most 72: 2.5e-3, seen are below 1e-5. */
+START_TEST(on_tensor_cores)
+{
+    const struct job *j = &own_jobs[_i];
+    float *want, *got;
+    struct rig r;
+
+    use_fake();
+    ck_assert_int_eq(rig_open_as(&r, KVR_CPU, KVR_BF16, j), KVR_OK);
+    ck_assert_int_eq(convolve(&r, j, &want), KVR_OK);
+    rig_close(&r);
+    for (int refuses = 0; refuses < 2; refuses++) {
+        if (refuses)
+            setenv("KVR_TEST_CUDNN", "refuses", 1);
+        setenv("KVREEL_CUDNN", refuses ? fake : "none", 1);
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            const struct kvr_stream *s;
+
+            ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, bf16 ? KVR_BF16 : KVR_F32, j), KVR_OK);
+            s = kvr_dev_stream(r.dev);
+            ck_assert_int_eq(convolve(&r, j, &got), KVR_OK);
+            ck_assert_int_eq(kvr_stream_launches(s, "conv_mma"), bf16 && _i < ON_TENSOR_CORES);
+            ck_assert(bf16 || kvr_stream_launches(s, "conv_pixels") > 0);
+            if (bf16)
+                as_rounded(j, want, got, 1e-5);
+            free(got);
+            rig_close(&r);
+        }
+    }
+    unsetenv("KVR_TEST_CUDNN");
+    free(want);
+}
+END_TEST
+
 /* In BF16, too, the library is held to the own kernel. */
 START_TEST(wrong_in_bf16)
 {
@@ -406,6 +453,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, as_on_the_cpu, 0, N_JOBS);
     tcase_add_loop_test(tc, in_bf16, 0, N_JOBS);
+    tcase_add_loop_test(tc, on_tensor_cores, 0, N_OWN);
     tcase_add_test(tc, wrong_in_bf16);
     tcase_add_loop_test(tc, by_the_own_kernel, 0, sizeof without / sizeof *without);
     tcase_add_test(tc, a_late_failure);

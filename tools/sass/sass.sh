@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# sass.sh - the machine code of the attention kernels, held to tools/sass/sass-limits.txt.
+# sass.sh - the machine code of attention and convolution kernels, held to tools/sass/sass-limits.txt.
 #
 #     tools/sass/sass.sh [--markdown]
 #
-# Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu, attend_bytes.cu and harness/engine/product_cuda.cu
-# for sm_90a, and reads the machine code: registers of warp groups (setmaxnreg.py), instructions and modelled time
+# Compiles harness/cache/attend_mma.cu and harness/engine/vae/conv_mma.cu for sm_90, attend_wgmma.cu, attend_bytes.cu
+# and harness/engine/product_cuda.cu for sm_90a, and reads the machine code: registers of warp groups (setmaxnreg.py), instructions and modelled time
 # (sass_model.py). Needs nvcc, nvdisasm (tools/sass/nvdisasm.sh) and Python 3; without one the exit status is 77.
 set -uo pipefail
 . "$(dirname "$0")/machine-code.sh"
 machine_code harness/cache/attend_mma.cu sm_90 && machine_code harness/cache/attend_wgmma.cu sm_90a &&
     machine_code harness/cache/attend_bytes.cu sm_90a && machine_code harness/engine/product_cuda.cu sm_90a &&
+    machine_code harness/engine/vae/conv_mma.cu sm_90 &&
     python3 tools/sass/setmaxnreg.py "$work"/{attend_wgmma,attend_bytes,product_cuda}.hex >/dev/null &&
     python3 tools/sass/sass_model.py "$work"/*.hex --limits tools/sass/sass-limits.txt "$@"

@@ -1,5 +1,5 @@
 /* conv_cuda.c - convolutions on a CUDA device, by cuDNN where it is there and agrees, else by an
- * own kernel.
+ * own kernel: in BF16 on tensor cores where kvr_conv_mma_takes() the shape.
  *
  * F32: a tap's weights lie together, [taps, out, kernel, kernel, in]. The library adds one tap after
  * the other to y, which starts as the bias, and the own kernel skips taps without a frame.
@@ -21,6 +21,7 @@
 #include "harness/engine/vae/conv_aid_cuda.h"
 #include "harness/engine/vae/conv_cudnn.h"
 #include "harness/engine/vae/conv_impl.h"
+#include "harness/engine/vae/conv_mma.h"
 #include "harness/engine/vae/vae_cuda.h"
 
 enum { BAND_ROWS = 64, MOST_TAPS = 3 };
@@ -37,7 +38,7 @@ struct room {
     struct kvr_conv_cudnn *lib; /* NULL: not there */
     struct kvr_buf work, band;  /* its work space; rows of frames, as the library reads them */
     struct kvr_buf wide;        /* rows of results with padded channels */
-    int n, n_own;               /* convolutions; of them with kvreel's own kernel */
+    int n, n_own;               /* convolutions; of them with kvreel's own kernels */
     char version[64], why[256]; /* why one is not, the first of them */
     char library[512];          /* what is said of it */
 };
@@ -45,7 +46,7 @@ struct room {
 struct conv {
     struct kvr_conv base;
     struct kvr_buf w, bias;
-    struct kvr_conv_cudnn_plan *plan; /* NULL: the own kernel computes it */
+    struct kvr_conv_cudnn_plan *plan; /* NULL: an own kernel computes it */
     int way, band;                    /* rows at a time; 0: all, where they lie */
     int padded;                       /* output channels, as the library computes them */
 };
@@ -205,9 +206,19 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 
 /* ---- computing ----------------------------------------------------------------------------- */
 
+/* The reference of a trial: every shape, on CUDA cores. */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     kvr_conv_cuda_run(stream_of(c), c->base.room->type, &c->base.s, frames, c->w.p, c->bias.p, y);
+}
+
+/* The fastest own kernel. */
+static void by_own(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
+{
+    if (half(c->base.room) && kvr_conv_mma_takes(&c->base.s, frames))
+        kvr_conv_mma_run(stream_of(c), &c->base.s, frames, c->w.p, c->bias.p, y);
+    else
+        by_kernel(c, frames, y);
 }
 
 /* y += of one tap. */
@@ -293,7 +304,7 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
     enum kvr_status st = KVR_OK;
 
     if (!c->plan || (!c->band && apart(c, frames)))
-        by_kernel(c, frames, y);
+        by_own(c, frames, y);
     else
         st = by_library(c, frames, y);
     /* what it could at first it cannot be without */

@@ -1,0 +1,307 @@
+/* conv_mma.cu - implicit GEMM: rows are pixels, columns output channels, and the depth runs over the
+ * kernel's rows, the frames, the kernel's columns and the input channels. */
+#include "harness/engine/vae/conv_mma.h"
+
+#include "harness/device/mma.cuh"
+
+/* A CTA computes PIXELS x COLUMNS of y, a warp half the pixels by half the columns. */
+enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
+enum { ANY = 32 }; /* COLUMNS of the form that may have an odd number of output channels */
+enum { CHUNK = 8 /* elements of one cp.async */, CHUNKS = DEPTH / CHUNK };
+/* A thread copies chunk threadIdx.x % CHUNKS of every ROWS-th row. */
+enum { ROWS = THREADS / CHUNKS, PIXEL_ROWS = PIXELS / ROWS };
+
+/* Element offset of a chunk in a tile. Rows are 64 bytes; the XOR keeps the 8 rows that ldmatrix reads at
+ * once in different banks. Rows 8 apart have the same XOR. */
+static __device__ __forceinline__ int chunk_at(int row, int chunk)
+{
+    return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
+}
+
+/* The three frames, and how many of them are missing at the start of a clip. */
+struct frames {
+    kvr_global<const kvr_bf16> f0, f1, f2;
+    int first, stride;
+};
+
+static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const struct frames &f, int i)
+{
+    return i == 0 ? f.f0 : i == 1 ? f.f1 : f.f2;
+}
+
+/* Position of the next step in the depth: a position of the kernel, a frame, and a channel. */
+struct place {
+    int dy, dx, frame, channel;
+    kvr_global<const kvr_bf16> pixels; /* the frame from `channel` on */
+    kvr_global<const kvr_bf16> weights;
+    int offset[PIXEL_ROWS]; /* of this thread's chunk of each pixel, from `pixels` */
+    unsigned there;         /* bit i: pixel i is inside the frame */
+};
+
+/* Row i of this thread. A pixel behind the last one is above the frame at every position. */
+static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
+                                                  int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
+{
+#pragma unroll
+    for (int i = 0; i < PIXEL_ROWS; i++) {
+        const int p = p0 + (int)threadIdx.x / CHUNKS + i * ROWS;
+
+        y[i] = p < c.height * c.width ? p / c.width : -c.kernel;
+        x[i] = p % c.width;
+    }
+}
+
+/* Finds this thread's pixels for the kernel position of `at`. */
+static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
+                                                   const int (&y)[PIXEL_ROWS],
+                                                   const int (&x)[PIXEL_ROWS], struct place &at)
+{
+    const int half = c.up - 1, width = c.width >> half;
+
+    at.there = 0;
+#pragma unroll
+    for (int i = 0; i < PIXEL_ROWS; i++) {
+        const int v = y[i] + at.dy, h = x[i] + at.dx;
+        const bool there = v >= 0 && v < c.height && h >= 0 && h < c.width;
+
+        at.there |= (unsigned)there << i;
+        at.offset[i] = (there ? ((v >> half) * width + (h >> half)) * stride : 0) +
+                       (int)threadIdx.x % CHUNKS * CHUNK;
+    }
+}
+
+/* The weights of the kernel position and frame of `at`. */
+static __device__ __forceinline__ kvr_global<const kvr_bf16>
+weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w, const struct place &at)
+{
+    const int border = c.kernel / 2;
+
+    return w + (((at.dy + border) * c.kernel + at.dx + border) * c.taps + at.frame) * c.in;
+}
+
+/* Advances to the next step: along the channels, then along the kernel's row, so that the pixels of the next
+ * position are in the L1 cache, then to the next frame, then to the kernel's next row. */
+static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
+                                               const struct frames &f, kvr_global<const kvr_bf16> w,
+                                               const int (&y)[PIXEL_ROWS],
+                                               const int (&x)[PIXEL_ROWS], struct place &at)
+{
+    at.channel += DEPTH;
+    at.pixels = at.pixels + DEPTH;
+    at.weights = at.weights + DEPTH;
+    if (at.channel < c.in)
+        return;
+    at.channel = 0;
+    if (++at.dx > c.kernel / 2) {
+        at.dx = -(c.kernel / 2);
+        if (++at.frame == c.taps) {
+            at.frame = f.first;
+            at.dy++;
+        }
+    }
+    at.pixels = frame_of(f, at.frame);
+    at.weights = weights_of(c, w, at);
+    find_pixels(c, f.stride, y, x, at);
+}
+
+/* Copies one step's pixels and weights to this thread's chunks of a stage. Pixels outside a frame and output
+ * channels from c.out on are zeros. */
+template <int COLUMNS>
+static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c, const struct place &at,
+                                             int depth, int n0, kvr_shared<kvr_bf16> to)
+{
+    const int row = (int)threadIdx.x / CHUNKS, chunk = (int)threadIdx.x % CHUNKS;
+
+#pragma unroll
+    for (int i = 0; i < PIXEL_ROWS; i++)
+        kvr_copy_cached_begin(kvr_as<uint4>(to + i * ROWS * DEPTH),
+                              kvr_as<const uint4>(at.pixels + at.offset[i]), at.there >> i & 1);
+#pragma unroll
+    for (int i = 0; i < COLUMNS / ROWS; i++) {
+        const int n = n0 + row + i * ROWS;
+        const bool there = n < c.out;
+
+        kvr_copy_begin(kvr_as<uint4>(to + (PIXELS + i * ROWS) * DEPTH),
+                       kvr_as<const uint4>(at.weights + ((there ? n : 0) * depth + chunk * CHUNK)),
+                       there);
+    }
+}
+
+/* Element offsets in a stage of what this lane reads of the first 16 pixels and columns of its warp, for
+ * either half of the depth. */
+struct lanes {
+    int a[CHUNKS / 2], b[CHUNKS / 2];
+};
+static __device__ __forceinline__ struct lanes lanes_of(int lane, int wm, int wn)
+{
+    struct lanes at;
+
+#pragma unroll
+    for (int k = 0; k < CHUNKS / 2; k++) {
+        at.a[k] = chunk_at(wm + lane % 16, 2 * k + lane / 16);
+        at.b[k] = PIXELS * DEPTH + chunk_at(wn + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2);
+    }
+    return at;
+}
+
+/* One stage of a warp's sums. */
+template <int N>
+static __device__ __forceinline__ void
+multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][2 * N][4])
+{
+#pragma unroll
+    for (int k = 0; k < CHUNKS / 2; k++) {
+        const kvr_shared<kvr_bf16> a_row = stage + lanes.a[k], b_row = stage + lanes.b[k];
+        unsigned a[4][4], b[N][4];
+
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            kvr_matrices(a[i], a_row + 16 * i * DEPTH);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            kvr_matrices(b[j], b_row + 16 * j * DEPTH);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 2 * N; j++)
+                kvr_mma(sum[i][j], a[i], b[j / 2] + j % 2 * 2);
+    }
+}
+
+/* Stores channels `column` and the next of a pixel at y; those from `out` on do not exist. */
+template <bool ODD>
+static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
+                                           float high)
+{
+    const unsigned pair = kvr_bf16_pair(low, high);
+
+    if constexpr (!ODD) {
+        if (column < out)
+            *kvr_as<unsigned>(y + column) = pair;
+    } else {
+        if (column < out)
+            y[column] = (kvr_bf16)pair;
+        if (column + 1 < out)
+            y[column + 1] = (kvr_bf16)(pair >> 16);
+    }
+}
+
+template <int COLUMNS>
+static __global__ void __launch_bounds__(THREADS, 2)
+    conv_mma(struct kvr_conv_shape c, int first, int stride, kvr_global<const kvr_bf16> f0,
+             kvr_global<const kvr_bf16> f1, kvr_global<const kvr_bf16> f2,
+             kvr_global<const kvr_bf16> w, kvr_global<const float> bias, kvr_global<kvr_bf16> out)
+{
+    enum { STAGE = (PIXELS + COLUMNS) * DEPTH, N = COLUMNS / 32 };
+    KVR_SHARED(uint4, shared, STAGES * STAGE / CHUNK);
+    const kvr_shared<kvr_bf16> stages = kvr_as<kvr_bf16>(shared);
+    const struct frames f = { f0, f1, f2, first, stride };
+    const int mine = chunk_at((int)threadIdx.x / CHUNKS, (int)threadIdx.x % CHUNKS);
+    const int across = (c.out + COLUMNS - 1) / COLUMNS, lane = (int)threadIdx.x % 32;
+    const int warp = (int)threadIdx.x / 32, wm = warp / 2 * (PIXELS / 2),
+              wn = warp % 2 * (COLUMNS / 2);
+    const int p0 = (int)blockIdx.x / across * PIXELS, n0 = (int)blockIdx.x % across * COLUMNS;
+    const int around = c.kernel * c.kernel, depth = around * c.taps * c.in;
+    const int steps = around * (c.taps - first) * (c.in / DEPTH);
+    const struct lanes lanes = lanes_of(lane, wm, wn);
+    const int corner = -(c.kernel / 2);
+    struct place at = { corner, corner, first, 0, frame_of(f, first), w + first * c.in, {}, 0 };
+    int y[PIXEL_ROWS], x[PIXEL_ROWS];
+    float sum[4][2 * N][4];
+
+#pragma unroll
+    for (int i = 0; i < 32 * N; i++)
+        sum[i / (8 * N)][i / 4 % (2 * N)][i % 4] = 0;
+    begin_rows(c, p0, y, x);
+    find_pixels(c, stride, y, x, at);
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) {
+        if (s < steps) {
+            fetch<COLUMNS>(c, at, depth, n0, stages + (s * STAGE + mine));
+            advance(c, f, w, y, x, at);
+        }
+        kvr_copy_commit();
+    }
+    for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
+        kvr_copy_wait<STAGES - 2>();
+        __syncthreads(); /* this stage is full, the previous one empty */
+        if (s + STAGES - 1 < steps)
+            fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
+        kvr_copy_commit();
+        multiply<N>(stages + full, lanes, sum);
+        if (s + STAGES < steps) /* behind the products, which run meanwhile */
+            advance(c, f, w, y, x, at);
+        empty = full;
+        full = full + STAGE < STAGES * STAGE ? full + STAGE : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < 2 * N; j++) { /* pairs of columns of a thread */
+        const int column = n0 + wn + 8 * j + lane % 4 * 2;
+        const float low = column < c.out ? (float)bias[column] : 0.0f;
+        const float high = column + 1 < c.out ? (float)bias[column + 1] : 0.0f;
+
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int p = p0 + wm + 8 * i + lane / 4;
+
+            if (p < c.height * c.width)
+                put<COLUMNS == ANY>(out + (int64_t)p * c.out, column, c.out,
+                                    sum[i / 2][j][i % 2 * 2] + low,
+                                    sum[i / 2][j][i % 2 * 2 + 1] + high);
+        }
+    }
+}
+
+/* ---- launchers ---------------------------------------------------------------------------------- */
+
+bool kvr_conv_mma_takes(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
+{
+    const int64_t n_in = (int64_t)(c->height / c->up) * (c->width / c->up);
+    const int64_t most = INT32_MAX; /* offsets are 32-bit */
+
+    for (int t = 0; t < c->taps; t++)
+        if (frames[t].p &&
+            (!kvr_aligned(frames[t].p, 16) || frames[t].stride % CHUNK != 0 ||
+             frames[t].stride != frames[c->taps - 1].stride || n_in * frames[t].stride > most))
+            return false;
+    return c->in % DEPTH == 0 && (int64_t)c->height * c->width <= most - PIXELS &&
+           (int64_t)c->out * c->kernel * c->kernel * c->taps * c->in <= most;
+}
+
+template <int COLUMNS>
+static void conv_by(struct kvr_stream *s, const struct kvr_conv_shape *c,
+                    const struct kvr_conv_frame *f, int first, const kvr_bf16 *w, const float *bias,
+                    kvr_bf16 *y)
+{
+    const unsigned blocks =
+        kvr_blocks((int64_t)c->height * c->width, PIXELS) * kvr_blocks(c->out, COLUMNS);
+
+    KVR_LAUNCH(conv_mma<COLUMNS>, blocks, THREADS, 0, s, *c, first, f[c->taps - 1].stride,
+               (const kvr_bf16 *)f[0].p, (const kvr_bf16 *)f[1].p, (const kvr_bf16 *)f[2].p, w,
+               bias, y);
+}
+
+/* Columns that tiles of so many compute for `out`. */
+static int padded(int out, int columns)
+{
+    return (out + columns - 1) / columns * columns;
+}
+
+void kvr_conv_mma_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
+                      const struct kvr_conv_frame *frames, const kvr_bf16 *w, const float *bias,
+                      kvr_bf16 *y)
+{
+    struct kvr_conv_frame f[3] = {};
+    int first = 0;
+
+    for (int t = 0; t < c->taps; t++)
+        f[t] = frames[t];
+    while (first < c->taps && !f[first].p)
+        first++;
+    if (c->out <= ANY || c->out % 2)
+        conv_by<ANY>(s, c, f, first, w, bias, y);
+    else if (padded(c->out, 96) < padded(c->out, 128))
+        conv_by<96>(s, c, f, first, w, bias, y);
+    else
+        conv_by<128>(s, c, f, first, w, bias, y);
+}
