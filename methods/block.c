@@ -5,6 +5,7 @@
 
 #include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
+#include "methods/codecs/outliers/outliers_cuda.h"
 
 enum {
     PART = 1 << 15,        /* values per CPU thread */
@@ -146,4 +147,12 @@ bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chai
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c)
 {
     return kvr_chain_decodes_bf16(c);
+}
+
+void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
+                                int nh, kvr_bf16 *out)
+{
+    kvr_outliers_put_bf16_cuda(kvr_dev_stream(dev), shape, entries->codes.p, entries->meta.p,
+                               entries->n_entries, t0, n, h0, nh, out);
 }

@@ -33,6 +33,10 @@ bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chai
                                  const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                  int h0, int nh, kvr_bf16 *out);
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
+/* Writes the kept elements of a stage of KVR_FORM_ENTRIES over what its grids decoded to. */
+void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
+                                int nh, kvr_bf16 *out);
 
 #ifdef __cplusplus
 }

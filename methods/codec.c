@@ -13,53 +13,6 @@
 
 const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
 
-#define STAGE(name) extern const struct kvr_stage kvr_stage_##name;
-#include "methods/methods.def"
-
-#define STAGE(name) &kvr_stage_##name,
-const struct kvr_stage *const kvr_stages[] = {
-#include "methods/methods.def"
-    NULL
-};
-
-static const struct former {
-    const char *name, *now;
-} formers[] = {
-#define FORMER(name, now) { #name, #now },
-#include "methods/methods.def"
-    { NULL, NULL }
-};
-
-const char *kvr_stage_name_now(const char *name)
-{
-    for (const struct former *f = formers; f->name; f++)
-        if (!strcmp(f->name, name))
-            return f->now;
-    return name;
-}
-
-static enum kvr_status find_stage(const struct kvr_stage **out, const char *name)
-{
-    const char *names[256]; /* the nearest name is sought among the first 256 */
-    const struct kvr_stage *s;
-    const char *near;
-    int n = 0;
-
-    name = kvr_stage_name_now(name);
-    for (int i = 0; (s = kvr_stage_at(i)) != NULL; i++) {
-        if (!strcmp(s->name, name)) {
-            *out = s;
-            return KVR_OK;
-        }
-        if (n < 255)
-            names[n++] = s->name;
-    }
-    names[n] = NULL;
-    near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "codec: no stage '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                    near ? near : "", near ? "'?" : "");
-}
-
 /* Canonical text: every option of every stage. */
 static void write_text(struct kvr_codec *c)
 {
@@ -78,28 +31,6 @@ static void write_text(struct kvr_codec *c)
             return;
         kvr_opts_call(st->name, st->options, c->stage[i].opts, c->text + n, sizeof c->text - n);
         n += strlen(c->text + n);
-    }
-}
-
-void kvr_codec_first_text(const char *text, char *to, size_t n)
-{
-    size_t used = 0;
-
-    to[0] = 0;
-    while (*text && used < n) {
-        const size_t name = strcspn(text, "(|+ "), stage = strcspn(text, "|+");
-        const size_t end = stage + strspn(text + stage, "|+ ");
-        const char *first = text;
-        size_t length = name;
-
-        for (const struct former *f = formers; f->name; f++)
-            if (strlen(f->now) == name && !strncmp(f->now, text, name)) {
-                first = f->name;
-                length = strlen(first);
-            }
-        used += (size_t)snprintf(to + used, n - used, "%.*s%.*s", (int)length, first,
-                                 (int)(end - name), text + name);
-        text += end;
     }
 }
 
@@ -132,7 +63,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
         args = open + 1;
         name = trim(name);
     }
-    KVR_TRY(find_stage(&slot->stage, name));
+    KVR_TRY(kvr_stage_find(&slot->stage, name));
     slot->opts = calloc(1, slot->stage->opts_size ? slot->stage->opts_size : 1);
     if (!slot->opts)
         return kvr_fail(KVR_ENOMEM, "codec: no memory");
@@ -841,6 +772,12 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c)
     return kvr_codec_is_raw(c) && any_layout(c, 0).type == KVR_BF16;
 }
 
+/* First stage after leading exact outliers, whose entries are written last. */
+static int after_entries(const struct kvr_codec *c)
+{
+    return c->n_stages > 1 && any_layout(c, 0).form == KVR_FORM_ENTRIES;
+}
+
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim)
 {
     const struct kvr_block_shape shape = { 1, n_heads, head_dim };
@@ -849,18 +786,21 @@ bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim
     for (int i = 0; i < c->n_stages; i++)
         if (!c->stage[i].stage->cuda)
             return false;
-    return chain_of(c, 0, NULL, &shape, &chain) && kvr_block_decodes_bf16(&chain);
+    return chain_of(c, after_entries(c), NULL, &shape, &chain) && kvr_block_decodes_bf16(&chain);
 }
 
 void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                            kvr_bf16 *out)
 {
     const struct kvr_stage_data *data[2] = { NULL, NULL };
+    const int first = after_entries(p->codec);
     struct kvr_grid_chain chain;
 
-    chain_of(p->codec, 0, p->dev, &p->shape, &chain);
-    chain_to_decode(p, 0, &chain, data);
+    chain_of(p->codec, first, p->dev, &p->shape, &chain);
+    chain_to_decode(p, first, &chain, data);
     kvr_block_decode_chain_bf16(p->dev, &chain, data, t0, n, h0, nh, out);
+    if (first)
+        kvr_block_put_entries_bf16(p->dev, &p->shape, &p->stage[0], t0, n, h0, nh, out);
 }
 
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)

@@ -392,7 +392,7 @@ void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0,
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 
-/* True if a device decodes this codec to BF16 in one kernel, transform undone. Depends on the format and the
+/* True if a device decodes this codec to BF16 without F32 in memory, transform undone. Depends on the format and the
  * head width alone, so plans can ask without a device. */
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
 /* kvr_codec_decode rounded to BF16: out [n,nh,D], device memory, 16-byte aligned. Requires
@@ -433,6 +433,8 @@ void kvr_codec_first_text(const char *text, char *to, size_t n);
 extern const struct kvr_stage *const kvr_stages[];
 /* Built-in stages, then those of loaded plug-ins; NULL past the last. */
 const struct kvr_stage *kvr_stage_at(int i);
+/* KVR_EINVAL: no stage has this name, with the nearest. */
+enum kvr_status kvr_stage_find(const struct kvr_stage **out, const char *name);
 
 #ifdef __cplusplus
 }

@@ -209,6 +209,7 @@ START_TEST(staged_in_fills)
     } t[] = { { "9.0", "sym(bits=4)", "attend_list", false },
               { "8.0", "sym(bits=4)", "attend_mma_rows", false },
               { "9.0", "hadamard | sym(bits=4)", "attend_list", false },
+              { "9.0", "outliers(sigma=2) | sym(bits=4)", "attend_list", false },
               { "9.0", "mean | sym(bits=4)", "attend_list", true } };
     enum { T = 3, D = 128, N = 300, ROOM = 128 };
     float q[T * D], out[2][T * D];

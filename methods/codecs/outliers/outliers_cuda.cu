@@ -479,10 +479,21 @@ static __global__ void __launch_bounds__(THREADS)
     x[e] = from < r.n ? (float)x[from] : 0.0f;
 }
 
+static __device__ __forceinline__ void put(kvr_global<float> out, int64_t at, float v)
+{
+    out[at] = v;
+}
+
+static __device__ __forceinline__ void put(kvr_global<kvr_bf16> out, int64_t at, float v)
+{
+    out[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
+}
+
+template <typename T>
 static __global__ void __launch_bounds__(THREADS)
     outlier_put(int64_t n_exact, int64_t channels, int64_t t0, int64_t n, int64_t c0, int64_t width,
                 bool bf16, kvr_global<const kvr_f16> values, kvr_global<const int32_t> indices,
-                kvr_global<float> out)
+                kvr_global<T> out)
 {
     const int64_t k = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     int64_t t, c;
@@ -497,7 +508,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (t < 0 || t >= n || c < 0 || c >= width)
         return;
     v = kvr_float_of(values[k]);
-    out[t * width + c] = bf16 ? kvr_round_bf16(v) : v;
+    put(out, t * width + c, bf16 ? kvr_round_bf16(v) : v);
 }
 
 void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, const float *x,
@@ -547,7 +558,18 @@ void kvr_outliers_put_cuda(struct kvr_stream *s, const struct kvr_block_shape *s
     const int64_t d = shape->head_dim;
 
     if (n_exact && n)
-        KVR_LAUNCH(outlier_put, kvr_blocks(n_exact, THREADS), THREADS, 0, s, n_exact,
+        KVR_LAUNCH(outlier_put<float>, kvr_blocks(n_exact, THREADS), THREADS, 0, s, n_exact,
                    shape->n_heads * d, t0, n, h0 * d, nh * d, compute == KVR_COMPUTE_BF16, values,
                    indices, out);
+}
+
+void kvr_outliers_put_bf16_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                                const kvr_f16 *values, const int32_t *indices, int64_t n_exact,
+                                int64_t t0, int64_t n, int h0, int nh, kvr_bf16 *out)
+{
+    const int64_t d = shape->head_dim;
+
+    if (n_exact && n)
+        KVR_LAUNCH(outlier_put<kvr_bf16>, kvr_blocks(n_exact, THREADS), THREADS, 0, s, n_exact,
+                   shape->n_heads * d, t0, n, h0 * d, nh * d, false, values, indices, out);
 }

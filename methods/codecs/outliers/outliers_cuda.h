@@ -43,6 +43,10 @@ void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
 void kvr_outliers_put_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            enum kvr_compute compute, const kvr_f16 *values, const int32_t *indices,
                            int64_t n_exact, int64_t t0, int64_t n, int h0, int nh, float *out);
+/* The same, rounded to BF16. */
+void kvr_outliers_put_bf16_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                                const kvr_f16 *values, const int32_t *indices, int64_t n_exact,
+                                int64_t t0, int64_t n, int h0, int nh, kvr_bf16 *out);
 
 #ifdef __cplusplus
 }
