@@ -368,16 +368,20 @@ START_TEST(cross_attention_bf16)
     const struct cross_case *c = &cross_cases[_i];
     const struct kvr_rows r = { c->n, c->heads * c->D, 1 };
     const int64_t n = r.n * r.d;
-    float *q = fresh(n, 1), *k = fresh((int64_t)c->keys * r.d, 2);
-    float *v = fresh((int64_t)c->keys * r.d, 3), *out = fresh(n + 1, 4), *table = fresh(n, 4);
     struct kvr_cross cross = { c->keys, c->heads, c->D, NULL, NULL, KVR_BF16 }, other = cross;
-    const float guard = out[n];
+    float *q, *k, *v, *out, *table, guard;
     double worst = 0;
 
     if (c->D < KVR_CROSS_BF16_NARROWEST) {
         ck_assert(!kvr_cross_tiles(&cross));
         return;
     }
+    q = fresh(n, 1);
+    k = fresh((int64_t)c->keys * r.d, 2);
+    v = fresh((int64_t)c->keys * r.d, 3);
+    out = fresh(n + 1, 4);
+    table = fresh(n, 4);
+    guard = out[n];
     cross.k = fresh(kvr_cross_k_floats(c->keys, c->heads, c->D), 5);
     cross.v = fresh(kvr_cross_v_floats(c->keys, c->heads, c->D), 6);
     other.k = fresh(kvr_cross_k_floats(c->keys, c->heads, c->D), 7);
