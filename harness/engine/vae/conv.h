@@ -37,6 +37,21 @@ struct kvr_conv_frame {
     int stride;    /* elements from pixel to pixel, >= in */
 };
 
+/* The frames as a kernel takes them: f [3], zeroed, receives the taps. Returns the first frame that is not
+ * NULL; taps if all are. */
+static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
+                                       const struct kvr_conv_frame *frames,
+                                       struct kvr_conv_frame *f)
+{
+    int first = 0;
+
+    for (int t = 0; t < s->taps; t++)
+        f[t] = frames[t];
+    while (first < s->taps && !f[first].p)
+        first++;
+    return first;
+}
+
 struct kvr_conv_room; /* what convolutions share: a library's engine, the strips of each thread */
 struct kvr_conv;
 

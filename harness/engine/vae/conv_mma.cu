@@ -38,7 +38,8 @@ struct place {
     unsigned there;         /* bit i: pixel i is inside the frame */
 };
 
-/* Row i of this thread. A pixel behind the last one is above the frame at every position. */
+/* Output row and column of this thread's i-th pixel. Behind the last pixel the row is -kernel, so that every tap
+ * lies outside the frame. */
 static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
                                                   int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
 {
@@ -292,12 +293,8 @@ void kvr_conv_mma_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
                       kvr_bf16 *y)
 {
     struct kvr_conv_frame f[3] = {};
-    int first = 0;
+    const int first = kvr_conv_frames_copy(c, frames, f);
 
-    for (int t = 0; t < c->taps; t++)
-        f[t] = frames[t];
-    while (first < c->taps && !f[first].p)
-        first++;
     if (c->out <= ANY || c->out % 2)
         conv_by<ANY>(s, c, f, first, w, bias, y);
     else if (padded(c->out, 96) < padded(c->out, 128))

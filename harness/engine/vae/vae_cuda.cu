@@ -155,12 +155,8 @@ void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct k
                        void *y)
 {
     struct kvr_conv_frame f[3] = {};
-    int first = 0;
+    const int first = kvr_conv_frames_copy(c, frames, f);
 
-    for (int t = 0; t < c->taps; t++)
-        f[t] = frames[t];
-    while (first < c->taps && !f[first].p)
-        first++;
     if (type == KVR_BF16)
         conv_as<kvr_bf16>(s, c, f, first, w, bias, y);
     else
