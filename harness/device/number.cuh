@@ -15,6 +15,11 @@ static __device__ __forceinline__ float kvr_round_bf16(float x)
     return __uint_as_float((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
 }
 
+static __device__ __forceinline__ kvr_bf16 kvr_bf16_of(float x)
+{
+    return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
+}
+
 /* A NaN keeps its sign and upper payload, which the hardware conversion drops. */
 static __device__ __forceinline__ kvr_f16 kvr_half_of(float x)
 {

@@ -95,7 +95,7 @@ static __global__ void __launch_bounds__(256)
         const int c = (int)(i % padded);
         const float v = c < k ? value((T)x[i / padded * k + c]) : 0.0f;
 
-        out[i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
+        out[i] = kvr_bf16_of(v);
     }
 }
 
@@ -140,7 +140,7 @@ static __device__ __forceinline__ void put(kvr_global<float> y, int64_t at, floa
 }
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, float v)
 {
-    y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
+    y[at] = kvr_bf16_of(v);
 }
 
 /* Gate applied to v before ADDED: see kvr_linear_gate. */

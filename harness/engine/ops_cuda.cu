@@ -124,9 +124,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t row = blockIdx.x;
 
     for (int i = (int)threadIdx.x; i < columns; i += THREADS)
-        y[row * columns + i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(
-                                              i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f)) >>
-                                          16);
+        y[row * columns + i] = kvr_bf16_of(i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
 }
 
 /* HERE: x and y are the same array and it is accessed through y only. Through two __restrict__ pointers

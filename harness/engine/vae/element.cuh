@@ -28,7 +28,7 @@ template <> struct kvr_element<float> {
 template <> struct kvr_element<kvr_bf16> {
     static __device__ __forceinline__ kvr_bf16 of(float x)
     {
-        return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
+        return kvr_bf16_of(x);
     }
 };
 

@@ -10,11 +10,6 @@ static __device__ __forceinline__ float widened(kvr_bf16 h)
     return __uint_as_float((unsigned)h << 16);
 }
 
-static __device__ __forceinline__ kvr_bf16 narrowed(float x)
-{
-    return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
-}
-
 /* labels and centroids of the current stage. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_begin(struct kvr_kmeans m, int stage, kvr_global<const float> x,
@@ -28,7 +23,7 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     const int64_t t = KVR_KMEANS_TOKEN(&m, stage, h, k, word);
 
-    centres[i] = narrowed(x[(t * m.n_heads + h) * m.d + c]);
+    centres[i] = kvr_bf16_of(x[(t * m.n_heads + h) * m.d + c]);
 }
 
 /* One thread per head of a token. */
@@ -83,7 +78,7 @@ static __global__ void __launch_bounds__(THREADS)
             n++;
         }
     if (n)
-        centres[i] = narrowed((float)(sum / (double)n));
+        centres[i] = kvr_bf16_of((float)(sum / (double)n));
 }
 
 static __global__ void __launch_bounds__(THREADS)

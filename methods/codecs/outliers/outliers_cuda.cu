@@ -486,7 +486,7 @@ static __device__ __forceinline__ void put(kvr_global<float> out, int64_t at, fl
 
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> out, int64_t at, float v)
 {
-    out[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
+    out[at] = kvr_bf16_of(v);
 }
 
 template <typename T>

@@ -22,7 +22,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
     for (int j = 0; j < N; j++)
-        y.v[j] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v.v[j])) >> 16);
+        y.v[j] = kvr_bf16_of(v.v[j]);
     out[i] = y;
 }
 
