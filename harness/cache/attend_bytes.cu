@@ -1,9 +1,9 @@
 /* attend_bytes.cu - see attend_bytes.h.
  *
- * INT8 attention with the structure of attend_wgmma.cu: a CTA per head and QUERIES queries, one producer
- * warp group that loads tiles by TMA from one thread, two consumer warp groups of ROWS query rows each.
- * S of tile j is issued together with P V of tile j - 1, the two groups ping-pong, and the last wave is
- * split along KV.
+ * INT8 attention with the structure of attend_wgmma.cu: a CTA computes QUERIES queries of one head.
+ * One thread of the producer warp group loads tiles by TMA; two consumer warp groups have ROWS
+ * query rows each. S of tile j is issued together with P V of tile j - 1, the two groups ping-pong,
+ * and the last wave is split along KV.
  *
  * The integer accumulators are used as floats without a conversion instruction:
  *
@@ -51,7 +51,8 @@ static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
 /* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* Kernel argument. The tensor maps of K, V and their scales describe 128-byte rows as 64 BF16 elements. */
+/* Kernel argument. The tensor maps of K, V and their scales describe rows of 128 bytes as 64 BF16
+ * elements. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -101,8 +102,8 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
 
 /* ---- consumer warp groups ----------------------------------------------------------------- */
 
-/* Quantizes the group's Q tile to INT8, two threads per row. The caller's named barrier makes it visible
- * to the group. */
+/* Quantizes the group's Q tile to INT8, two threads per row. The named barrier in the caller makes
+ * it visible to the group. */
 static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
                                                     int query, int h, kvr_global<const float> q,
                                                     kvr_global<const float> mu,
@@ -159,7 +160,7 @@ struct byte_state {
     float out[D / 2];
 };
 
-/* Dequantization of a tile's P V accumulator x, per row: x by + less. */
+/* Per-row dequantization of a tile's P V accumulator x: x by + less. */
 struct byte_weight_scale {
     float by[2], less[2];
 };
@@ -210,8 +211,8 @@ struct byte_row {
     float rescale;      /* rescale factor of l and O: e^(M_old - M) */
 };
 
-/* Dequantizes S in place, to units of the tile, and updates the maximum. `odd`: NaN if the tile has a NaN
- * token, else 0. */
+/* Scales S in place to the tile's unit and updates the running maximum. `odd` is NaN if a token of
+ * the tile has a NaN, else 0. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -253,16 +254,16 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* Subtracts the rounding error of the product as well, so that no weight exceeds 255 however
-         * large the scores. */
+        /* The second term exceeds the rounding error of the product, so no weight exceeds 255,
+         * whatever the magnitude of the scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);
     }
 }
 
-/* Rounds two numbers in [0, 255] to integers in bytes 0 and 2. The conversion to FP16 has an error of at
- * most 1/16; adding 1024 rounds to an integer, since FP16 has a spacing of 1 there. */
+/* Rounds two numbers in [0, 255] to integers in bytes 0 and 2. The conversion to FP16 has an error
+ * of at most 1/16. Adding 1024 rounds to an integer, because FP16 has a spacing of 1 there. */
 static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -279,7 +280,8 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 #endif
 }
 
-/* Dequantizes the P V accumulators of channels from 8 i on and adds them to O. */
+/* Dequantizes the P V accumulators of columns 8 i + 2 (lane % 4) and the next, and adds them to
+ * O. */
 static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
                                                          kvr_shared<const float> steps, int lane,
                                                          const struct byte_weight_scale &of, int i,
@@ -394,7 +396,8 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = state.top[j];
-            /* A NaN scale makes every weight of the row invalid: propagate it to l. */
+            /* A NaN query scale invalidates every weight of the row: x - x makes l NaN then, and
+             * adds 0 otherwise. */
             r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -523,7 +526,8 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     store_state(rows, first, lane, mine_of, state);
 }
 
-/* Without WGMMA the kernel is empty with a launch bound of 32 threads, which kvr_hopper_has() reads. */
+/* Without WGMMA support the kernel body is empty and its launch bound is 32 threads;
+ * kvr_hopper_has() reads that bound. */
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_bytes(struct kvr_attend_shape a, const __grid_constant__ struct byte_list l,
                  const __grid_constant__ struct kvr_attend_io io, kvr_global<const float> mu,
@@ -531,7 +535,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* Warp-uniform; the shuffle makes that known to the compiler. */
+    /* Warp-uniform; the shuffle tells the compiler so. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
 

@@ -1,9 +1,9 @@
 /* attend_cuda.cu - online softmax over tiles of decoded keys and values, in F32.
  *
- * A CTA handles QUERIES queries of one head, ROWS per warp. Scores: one key of the tile per lane.
- * Values: every 32nd channel per lane, with probabilities broadcast by shuffle. Keys, squared
- * scales and values of a tile share one buffer in turn; its row stride is D + 1 floats, so 32 lanes
- * reading 32 rows are bank-conflict free. */
+ * A CTA computes QUERIES queries of one head, ROWS per warp. In S = Q K^T a lane computes one key
+ * of the tile; in P V it computes every 32nd channel, with P broadcast by shuffle. K, squared
+ * scales and V of a tile reuse one buffer. Its row stride of D + 1 floats makes reads of 32 rows by
+ * 32 lanes free of bank conflicts. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cache/query_norm.cuh"
@@ -106,7 +106,7 @@ static size_t shared_bytes(int j)
     return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
 }
 
-/* Terms of a score besides the dot product. */
+/* Score terms besides the dot product. */
 struct terms {
     float scale, log_m;
     int64_t n;
@@ -114,8 +114,8 @@ struct terms {
     int by_scales;
 };
 
-/* Online-softmax state of a warp's queries: lane l holds channels l, l + 32, .. of each output row; m, l
- * and the row's bias are the same in all lanes. */
+/* Online-softmax state of a warp's queries. Lane l holds channels l, l + 32, ... of each output
+ * row; all lanes hold the same m, l and bias. */
 template <int J> struct piece_state {
     float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
 };
@@ -203,7 +203,7 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
     }
 }
 
-/* D <= 32 J. */
+/* Requires D <= 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
     attend_piece(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
@@ -352,7 +352,7 @@ static __global__ void __launch_bounds__(THREADS)
         put_out(io, i, acc[i] * (1.0f / sum[i / d]));
 }
 
-/* One key of a head per thread; the threads of a warp read the same query. */
+/* One thread per key and head; all threads of a warp read the same query. */
 static __global__ void __launch_bounds__(THREADS)
     attend_columns(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
                    kvr_global<const float> k, kvr_global<const float> row_bias,

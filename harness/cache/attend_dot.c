@@ -16,8 +16,8 @@
 #include <arm_neon.h>
 #endif
 
-/* TOP: largest code; OFFSET: added to key codes, to make one factor unsigned; P_TOP: code of weight
- * 1. ROWS x NV accumulator vectors stay in registers. */
+/* TOP: largest code. OFFSET: added to key codes, so that dpbusd and maddubs have one unsigned
+ * operand. P_TOP: code of the weight 1. ROWS x NV accumulator vectors stay in registers. */
 #if KVR_ISA_VNNI
 enum { TOP = 127, OFFSET = 128, P_TOP = 255, ROWS = 12 };
 #elif KVR_ISA_AVXVNNI
@@ -33,7 +33,7 @@ enum { PAD = KVR_ATTEND_PAD, TILE = KVR_ATTEND_TILE, QUERIES = KVR_ATTEND_ROWS }
 
 typedef int32_t word __attribute__((may_alias, aligned(1))); /* four bytes */
 
-/* sum + dot products of four bytes per lane: unsigned u, signed s. */
+/* sum plus the dot product of four bytes per lane, u unsigned and s signed. */
 static inline ivec dot(ivec sum, ivec u, ivec s)
 {
 #if KVR_ISA_VNNI
@@ -81,7 +81,8 @@ static inline vec to_float(ivec x)
     return __builtin_convertvector(x, vec);
 }
 
-/* Maximum of two numbers >= 0, NaN if either is: compared as integers, NaN is above infinity. */
+/* Elementwise maximum of non-negative floats, compared as integers; NaN is above infinity, so it
+ * propagates. */
 static inline vec larger(vec a, vec b)
 {
 #if KVR_ISA_AVX512
@@ -100,13 +101,13 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/* Factor from numbers up to `most` to codes up to `top`; 0 if all are negligible. */
+/* Quantization factor top / most; 0 if `most` is below 1e-30 or not finite. */
 static inline float inverse(float most, int top)
 {
     return most >= 1e-30f && most < INFINITY ? (float)top / most : 0;
 }
 
-/* most[i]: largest |x - mu| of row i of d numbers, NaN if any is; for four rows, or one. */
+/* most[i]: largest |x - mu| of row i, d elements, NaN if any is NaN; rows is 4 or 1. */
 static inline __attribute__((always_inline)) void rows_most(const float *x, const float *mu, int d,
                                                             const int rows, float *most)
 {
@@ -126,7 +127,7 @@ static inline __attribute__((always_inline)) void rows_most(const float *x, cons
             most[r] = larger(vec_of(most[r]), vec_of(fabsf(x[r * d + c] - mu[c])))[0];
 }
 
-/* code[round4(d)] <- rounded (x - mu) * factor + offset. Returns the sum of the codes before the
+/* code[round4(d)] = rne((x - mu) factor) + offset. Returns the sum of the codes without the
  * offset. */
 static inline float code_row(const float *x, const float *mu, int d, float factor, int offset,
                              uint8_t *code)
@@ -218,7 +219,7 @@ static void pack_keys(const float *rows, const float *mu, int n, int d, uint8_t 
     }
 }
 
-/* One vector of channels from c on. */
+/* Packs VLEN channels from c on. */
 static void pack_some_values(const float *rows, int n, int d, int c, int8_t *code, float *scale)
 {
     const float *in = rows + c;
@@ -251,13 +252,13 @@ static void pack_values(const float *rows, int n, int d, int8_t *code, float *sc
         for (int t = 0; t < n; t++)
             for (int i = 0; i < VLEN; i++)
                 last[t * VLEN + i] = c + i < d ? rows[(int64_t)t * d + c + i] : 0;
-        /* A matrix of VLEN channels starting at channel c. */
+        /* last - c: channel c is the first of the copied matrix of VLEN channels. */
         pack_some_values(last - c, n, VLEN, c, code, scale);
     }
 }
 
-/* sums[m][nv vectors] of A[m][k bytes] and panels of B from column j0. Inlined for constant m, nv
- * and keys: for scores B is the unsigned factor, for values A is. */
+/* sums[m][nv vectors]: A[m][k bytes] times the panels of B from column j0 on. Inlined for constant
+ * m, nv and keys. `keys`: B is the unsigned operand, as for scores; else A is, as for values. */
 static inline __attribute__((always_inline)) void products(const uint8_t *a, int64_t lda,
                                                            const uint8_t *b, int64_t panel, int k,
                                                            const int m, const int nv,
@@ -334,7 +335,7 @@ static inline __attribute__((always_inline)) void score_rows(const struct dot_sc
 }
 
 #if KVR_ISA_AMX_INT8
-/* At most QUERIES rows of n <= TILE tokens. */
+/* At most QUERIES query rows and n <= TILE tokens. */
 static void tile_scores(const struct dot_scores *t, int64_t at, int m, int n)
 {
     int32_t sums[QUERIES * TILE] __attribute__((aligned(64)));
@@ -374,7 +375,7 @@ static void scores(const struct kvr_dot_queries *q, int64_t at, int d, const uin
         score_rows(&t, at, kvr_round4(d), m, n);
 }
 
-/* n weights of one row, 0 to P_TOP, as bytes; returns the lanes' sums. */
+/* Quantizes the n softmax weights of a row to bytes 0 to P_TOP; returns their sums per lane. */
 static inline vec weights(const float *row, int n, float top, uint8_t *p)
 {
     const float one = logf(P_TOP);
@@ -429,7 +430,7 @@ static void online_softmax(float *s, int64_t stride, const float *bias, int m, i
         *(vec *)(weight_scale + i) = rescale_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
-        /* A NaN score becomes an integer outside the range of weights. */
+        /* A NaN score converts to an integer outside the range of weights. */
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * weight_scale[i] : NAN);
@@ -467,7 +468,7 @@ static inline __attribute__((always_inline)) void value_block(const struct dot_v
 }
 
 #if KVR_ISA_AMX_INT8
-/* At most QUERIES rows, a whole tile of tokens. */
+/* At most QUERIES query rows and one complete tile of tokens. */
 static void tile_values(const struct dot_values *t, int m, int d)
 {
     enum { WIDE = 128 };

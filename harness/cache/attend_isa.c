@@ -14,9 +14,9 @@ struct product {
     int k, m, n;
 };
 
-/* C[m][nv vectors] = A[m][k] B[k][nv vectors], or +=, from row i0, column j0. Inlined for constant
- * lda, add, m and nv, so that rows of A are constant offsets and only the loop bound needs a
- * general register. */
+/* C[m][nv vectors] = A[m][k] B[k][nv vectors], or +=, from row i0 and column j0 on. Inlined for
+ * constant lda, add, m and nv: rows of A are then constant offsets, and only the loop bound
+ * occupies a general register. */
 static inline __attribute__((always_inline)) void block(const struct product *t, const float *a,
                                                         const int64_t lda, const bool add, int i0,
                                                         int j0, const int m, const int nv)
@@ -47,7 +47,7 @@ static inline __attribute__((always_inline)) void block(const struct product *t,
             *(vec *)(c + i * t->ldc + j * VLEN) = acc[i][j];
 }
 
-/* Columns of NV vectors: the part of B read by all rows stays in L1. */
+/* Blocks of NV vectors of columns: their part of B stays in L1 for all rows of A. */
 static inline __attribute__((always_inline)) void panels(const struct product *t, const float *a,
                                                          const int64_t lda, const bool add)
 {
@@ -128,8 +128,7 @@ static void scale(float *x, int n, float factor)
         *(vec *)(x + i) *= factor;
 }
 
-/* Transposes a square of PAD tokens by PAD channels: in[PAD][stride] -> out[PAD channels][PAD
- * tokens]. */
+/* Transposes PAD tokens by PAD channels: in[PAD][stride] -> out[PAD channels][PAD tokens]. */
 static inline void transpose(const float *in, int64_t stride, float *out)
 {
 #if KVR_ISA_AVX512
@@ -147,7 +146,7 @@ static inline void transpose(const float *in, int64_t stride, float *out)
             r[i + 2 * c] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0x44);
             r[i + 2 * c + 1] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0xee);
         }
-    for (int c = 0; c < 4; c++) { /* complete columns from quarters */
+    for (int c = 0; c < 4; c++) { /* complete columns from quarters of four rows */
         const __m512 a = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
         const __m512 b = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
         const __m512 d = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);

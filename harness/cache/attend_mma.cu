@@ -1,14 +1,15 @@
 /* attend_mma.cu - see attend_mma.h.
  *
- * A CTA computes QUERIES queries of one head; each warp computes ROWS of them as two blocks of 16 rows.
- * The main loop runs over tiles of TILE tokens. cp.async loads the next tile's codes into shared memory
- * during the GEMMs and softmax of the current one. A lane holds rows g and g + 8 of each 16-row block,
- * g = lane / 4, and columns 2 (lane % 4) and the next of every 8 (mma.cuh).
+ * A CTA computes QUERIES queries of one head; each warp computes ROWS of them as two blocks of 16
+ * rows. The main loop runs over tiles of TILE tokens. cp.async loads the next tile's codes into
+ * shared memory during the GEMMs and softmax of the current one. A lane holds rows g and g + 8 of
+ * each 16-row block, g = lane / 4, and columns 2 t and 2 t + 1 of every 8, t = lane % 4 (mma.cuh).
  *
  * The Taylor correction is an extra MMA: squared queries times squared scales. With both operands
- * rounded to BF16 its relative error is at most 2^-7 (2^-9 for each factor, and 2 x 2^-9 for squaring
- * the query). If quantization error gives a score the standard deviation sigma, the correction is
- * sigma^2 / 2. Its error, sigma^2 / 256, is below a tenth of sigma for any sigma below 25. */
+ * rounded to BF16 its relative error is at most 2^-7 (2^-9 for each factor, and 2 x 2^-9 for
+ * squaring the query). For a score whose quantization error has standard deviation sigma, the
+ * correction is sigma^2 / 2. Its error is at most sigma^2 / 256, which is below sigma / 10 for
+ * sigma < 25. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_mma_rows.cuh"
@@ -35,11 +36,11 @@ static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int sp
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
-/* Loop state o in shared memory to save registers: head, first query, slot, tiles left after the
+/* Loop state kept in shared memory to save registers: head, first query, slot, tiles left after the
  * current span, current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
-/* Span of the CTA's first tile, and that tile's first token. */
+/* Span of the CTA's first tile, and the tile's first token. */
 struct rows_position {
     int span, tile;
 };
@@ -60,7 +61,7 @@ static __device__ __forceinline__ struct rows_position position_of(const struct 
     return at;
 }
 
-/* Loads Q, normalized if the launch normalizes. */
+/* Loads Q; applies RMSNorm and RoPE to it if io.norm is set. */
 template <int W>
 static __device__ __forceinline__ void
 load_any(const struct kvr_attend_shape &a, const struct part &p, const struct kvr_attend_io &io,
@@ -103,7 +104,7 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
                                     queries, here + SIZE, rows, o);
 }
 
-/* BF16 rows, D <= W, in a 2-stage cp.async pipeline; the load of a span's first tile is not hidden. */
+/* BF16 rows, D <= W, in a 2-stage cp.async pipeline. The load of a span's first tile is exposed. */
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_rows(struct kvr_attend_shape a, const __grid_constant__ struct rows_list l,
@@ -162,9 +163,9 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
              where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, o);
 }
 
-/* Coded spans: one dequantized tile, and a stage that receives the next tile's codes. FORM is W plus
- * flags for what the kernel supports: K or V with token groups (else channel groups), the Taylor
- * correction, chains of grids, K and V both `packed`, K or V uncoded. */
+/* Coded spans: one dequantized tile, and a stage that receives the next tile's codes. FORM is W
+ * plus flags for what the kernel supports: K or V with token groups (else channel groups), the
+ * Taylor correction, chains of grids, K and V both `packed`, uncoded K or V. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -175,7 +176,7 @@ enum {
     FORMS = 63
 };
 
-/* State rows of a CTA that is not split. */
+/* State rows of a CTA in a launch without split-KV. */
 static __device__ __forceinline__ struct rows_at
 rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
@@ -197,11 +198,11 @@ template <int FORM> struct coded_form {
                                (FORM & WITH_ROWS ? HOW_ROWS : 0);
     static constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
     static constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
-    /* Corrections are rare: K and V share instructions where possible, to reduce code size. */
+    /* Corrections are rare; K and V share instructions where possible, to reduce code size. */
     static constexpr bool alike = corrected && how_k == how_v;
 };
 
-/* The tile's arrays in shared memory. */
+/* Shared-memory arrays of a tile. */
 struct coded_tile {
     kvr_shared<uint8_t> here;
     kvr_shared<kvr_bf16> keys, values, scales, norms;
@@ -226,8 +227,8 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
     kvr_copy_commit();
 }
 
-/* Dequantizes a tile of K and V once its codes have arrived, with its squared scales and its outliers, whose
- * positions per thread are in `next`. */
+/* Waits for the codes of a tile and dequantizes K and V, their squared scales and their outliers.
+ * `next` holds each thread's position in the outlier lists. */
 template <int FORM>
 static __device__ __forceinline__ void
 decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
@@ -263,7 +264,7 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     __syncthreads();
 }
 
-/* Attends to a dequantized tile, whole or in halves. */
+/* Attends to a dequantized tile, in one or two steps (whole_tile()). */
 template <int FORM>
 static __device__ __forceinline__ void
 attend_coded_tile(const struct span_job &j, const struct tile_bounds &bounds, int self, int tile,
@@ -368,7 +369,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     kvr_codec_layout(p->codec, i, &p->shape, &l);
     if (l.form != KVR_FORM_INTEGER)
         return false;
-    /* Such a codec rounds the product before adding the minimum; these kernels do not. */
+    /* In BF16 arithmetic the codec rounds code * scale before it adds the minimum; these kernels do
+     * not. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -382,7 +384,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* one scale per head for the sums of q^2 */
+    if (l.axis == KVR_AXIS_TOKEN) { /* one scale, and one sum of q^2, per head */
         out->shift = 30;
         out->per = out->of_token = 1;
         out->scales = TILE;
@@ -406,7 +408,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* Whether all grids have token groups. Uncoded rows have no scales and match either kind. */
+/* Whether all grids have token groups. Uncoded rows have no scales and fit either kernel. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -477,9 +479,9 @@ static int stage_of(const struct tile_source *s, int w)
 /* Upper bound of a kernel's static shared memory. */
 enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
-/* BF16 rows have their own kernel with two tiles in shared memory. Two such CTAs fill an SM of sm_90 or
- * sm_80. On sm_86, sm_89 and sm_120 it exceeds the limit of one CTA; there the kernel of coded spans
- * reads BF16 rows, as it does when only K or only V is coded. */
+/* BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two of its CTAs fill
+ * an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 it exceeds the shared-memory limit of a CTA;
+ * the coded kernel then reads BF16 rows, as it does when only K or only V is coded. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
@@ -541,7 +543,7 @@ struct call {
     struct kvr_attend_shape a;
     struct kvr_attend_io io;
     const float *row_bias;
-    int *at_once; /* if not NULL: return the CTAs per SM here and launch nothing */
+    int *at_once; /* if not NULL: receives the CTAs per SM; nothing is launched */
 };
 
 template <int FORM> static void launch_coded(const struct call &c, const struct span_job &j)
@@ -568,8 +570,8 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
         launch_coded<FORM>(c, j);
 }
 
-/* For head_dim above 64 the common methods have specialized kernels without unused branches. Smaller
- * heads, and spans with only K or V coded, have one kernel per pair of axes. */
+/* For head_dim above 64 the common methods have specialized kernels without unused branches.
+ * Smaller heads, and spans with only K or only V coded, have one kernel per pair of axes. */
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
@@ -591,7 +593,8 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-/* Launches BF16 spans together. `j` is the job of one of them and gives the shared-memory size. */
+/* Launches several BF16 spans at once. `j` is the job of any of them and gives the shared-memory
+ * size. */
 template <int W>
 static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
                         float *parts, size_t n_floats)

@@ -1,5 +1,5 @@
-/* attend_mma_rows.cuh - one warp's ROWS queries in attend_mma.cu: load, S of a tile by mma.sync, Taylor correction,
- * online softmax, P V, epilogue. */
+/* attend_mma_rows.cuh - the ROWS queries of one warp in attend_mma.cu: load, S by mma.sync, Taylor
+ * correction, online softmax, P V, epilogue. */
 #ifndef KVR_CACHE_ATTEND_MMA_ROWS_CUH
 #define KVR_CACHE_ATTEND_MMA_ROWS_CUH
 
@@ -11,9 +11,10 @@
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
 static_assert((int)QUERIES == (int)PART_QUERIES, "a CTA computes PART_QUERIES queries");
 
-/* Whether S covers a whole coded tile at a time, or half of it. The accumulators of a whole tile and of
- * O just fit into registers; only on sm_90 does dequantization fit as well. The emulator uses the sm_90
- * form for odd tiles and the other form for even ones, so that both are tested. */
+/* Whether a step computes S for a whole coded tile or for half of it. The accumulators of S for a
+ * whole tile and of O just fit into the registers; with dequantization they fit on sm_90 only. The
+ * emulator uses the sm_90 form for odd tiles and the other form for even ones, so that both are
+ * tested. */
 static __device__ __forceinline__ bool whole_tile(int tile)
 {
 #ifdef KVR_EMULATED
@@ -73,7 +74,7 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
             kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
-/* Group size in channels of the last grid, which has channel groups. */
+/* Channels per group of the last grid, which must have channel groups. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].per : k.grid[0].per);
@@ -147,7 +148,8 @@ load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
     }
 }
 
-/* ldmatrix row whose address this lane supplies: matrices in row order, then column order. */
+/* Row whose address this lane supplies to ldmatrix: the four 8 x 8 matrices are ordered down the
+ * rows, then across the columns. */
 static __device__ __forceinline__ int row_of_a(int lane)
 {
     return lane / 8 % 2 * 8 + lane % 8;
@@ -183,8 +185,9 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Adds the Taylor correction of N keys to S. `a`: Q, or sums of q^2 per group. `scales`: the rows of
- * these keys, or all octets of the tile, where `from` is the first of these keys. */
+/* Adds the Taylor correction of N keys to S. `a`: Q, or the sums of q^2 per group. `scales`: the
+ * rows of these keys; for TAYLOR_OCTETS all octets of the tile, the first of these keys being
+ * `from`. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -406,8 +409,8 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
     __syncwarp(); /* publish m and l to the lanes of a row */
 }
 
-/* `bias`: per state row, subtracted from its scores; NULL for none. `seen`: the state holds results of
- * earlier keys. */
+/* Loads the softmax state. `bias`: per state row, subtracted from its scores; NULL for none.
+ * `seen`: the state holds results of earlier keys. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
@@ -442,8 +445,8 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
     }
 }
 
-/* Epilogue. Writes the state or the partial result of a split; at the end of the call `io`, writes O / l
- * to the output, which has the row layout of the state. */
+/* Epilogue. Writes the state or, under split-KV, the partial result; with `ends`, writes O / l to
+ * the output of `io`, which has the row layout of the state. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,

@@ -9,8 +9,8 @@
 
 enum { PART_QUERIES = KVR_ATTEND_SPLIT_QUERIES };
 
-/* CTAs that process all n_tiles; the others are `n_cut` query blocks of a head, split into parts of
- * `tiles` tiles. */
+/* n_whole CTAs process all n_tiles. The other CTAs process n_cut query blocks, each split into
+ * parts of `tiles` tiles. */
 struct cut {
     int n_tiles, n_whole, n_cut, tiles;
 };
@@ -28,8 +28,8 @@ struct part {
                  /* and the same tiles */
 };
 
-/* Query blocks with a neighbour come first, in pairs, head by head; then the last block of each
- * head if their number is odd. */
+/* Query blocks in launch order: first those with a neighbour, in pairs, head by head; then the last
+ * block of each head if a head has an odd number of blocks. */
 struct piece {
     int h, query;
     bool paired;
@@ -60,9 +60,9 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
     return p;
 }
 
-/* Rows of a state or of a partial result: row i of the CTA is row at + i * step, and there are n.
- * Sums and output are selected by one base and one offset: with two selected addresses the compiler
- * would keep one live across the loop over tiles, and on sm_100 there is no register for it. */
+/* Rows of a state or of a partial result: row i of the CTA is row at + i * step, i < n. One base
+ * and one offset select between the partial sums and the output. With two selected addresses the
+ * compiler keeps one live across the main loop, and sm_100 has no register left for it. */
 struct rows_at {
     int64_t at;
     int step, n;

@@ -1,13 +1,14 @@
 /* attend_tile.cuh - loads and dequantizes TILE keys or values of one head into BF16 in shared
- * memory. Decoded values are defined by grid.h, rounded once. Tokens outside of the span become 0.
+ * memory. A decoded value is that of grid.h, rounded once to BF16. Tokens outside the span become
+ * 0.
  *
  *     fetch_rows     plain BF16 rows: cp.async into the tile
  *     fetch_grids    codes and scales: cp.async into a stage
  *     decode         from the stage, or from plain rows in global memory, into the tile
  *     put            overwrites outliers in the decoded tile
  *
- * Tile rows are padded by 8 elements, so that reading 8 rows at the same columns is bank-conflict
- * free. */
+ * Tile rows are padded by 8 elements: ldmatrix reads 8 rows at the same columns without bank
+ * conflicts. */
 #ifndef KVR_CACHE_ATTEND_TILE_CUH
 #define KVR_CACHE_ATTEND_TILE_CUH
 
@@ -27,16 +28,16 @@ struct tile_grid {
     int64_t n_groups; /* as stored */
     int n_tok;
     int bits, axis;
-    int shift;    /* log2 of the group; for whole-token groups a shift that makes any channel 0 */
-    int per;      /* groups per token and head; TOKENS: 0 */
+    int shift;    /* log2 of the group size; 30 for whole-token groups: channel >> 30 is 0 */
+    int per;      /* groups per token and head; token groups: 0 */
     int of_token; /* groups per token over all heads: 1 for whole-token groups */
-    int lines;    /* groups over tokens: scale rows, one per group of tokens */
+    int lines;    /* token groups: rows of scales, one per group */
     int scales;   /* maximum number of scales per tile */
     bool asym;
-    /* Masks for zero point and minimum, duplicated in both halves of a word: zero-point bits, minimum
-     * bits. Symmetric codes have neither, but an offset `middle`. */
+    /* Masks for the zero point and the minimum, in both halves of a word: all ones if the grid has
+     * one. Symmetric codes have neither; `middle` is their offset. */
     unsigned zero, minimum, middle;
-    bool eights; /* not TOKENS: scales are aligned for copies of eight */
+    bool eights; /* channel and whole-token groups: scales are aligned for copies of eight */
 };
 
 struct tile_source {
@@ -44,10 +45,10 @@ struct tile_source {
     const void *rows;
     int n_grids;
     struct tile_grid grid[MAX_GRIDS];
-    const kvr_f16 *value; /* outlier values, at the ascending flat indices `index` */
+    const kvr_f16 *value; /* outlier values; `index` holds their ascending flat indices */
     const int32_t *index;
     int n_exact;
-    bool packed; /* one symmetric grid over tokens with 2 or 4 bits: decoded in pairs */
+    bool packed; /* one symmetric grid over token groups, 2 or 4 bits: see packed_values */
 };
 
 /* Fills in a kernel's description of a source; false if these kernels cannot decode it. Host
@@ -152,8 +153,8 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
     }
 }
 
-/* Scales of channel groups or whole tokens: [TILE][per]. Aligned runs of eight are copied
- * asynchronously; others are read. */
+/* Scales of channel groups or of whole tokens: [TILE][per]. Aligned runs of eight are copied by
+ * cp.async, others by loads and stores. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
                                                             const struct tile_bounds &p, int tile,
                                                             kvr_shared<kvr_f16> out)
@@ -162,7 +163,7 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.of_token > 1 ? p.h * g.per : 0);
 
     if (g.eights && tile + TILE <= g.n_tok) {
-        /* Whole-token scales of a tile are contiguous; channel groups give 8 or 16 per token. */
+        /* A tile's whole-token scales are contiguous; channel groups have 8 or 16 per token. */
         const int odd = g.per / 16, step = g.of_token > 1 ? g.of_token : 8;
 
 #pragma unroll 1
@@ -184,9 +185,8 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
     }
 }
 
-/* Starts copying BF16 rows, keys followed by values, into the tile. Each thread copies every
- * STEP-th row at the same 8 channels, so its address is computed once per tile and then
- * incremented. */
+/* Issues cp.async for BF16 rows of K, then of V. Each thread copies every STEP-th row at the same 8
+ * channels, so it computes an address once per tile and increments it. */
 template <int W>
 static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_bf16 *v,
                                                   const struct tile_bounds &p, int tile,
@@ -226,11 +226,11 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
     }
 }
 
-/* Kinds of grid sources a kernel is compiled for: grids over tokens or over channels, one or
- * several; or `packed` only; optionally also plain rows. */
+/* Sources that a kernel is compiled for: token or channel groups, one grid or a chain; `packed`
+ * grids only; plain rows as well. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
-/* Starts copying codes and scales into the stage. */
+/* Issues cp.async for the codes and scales of a tile. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile,
@@ -251,7 +251,7 @@ static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
 
 /* ---- decode ------------------------------------------------------------------------------- */
 
-/* N words of shared memory, 1, 2 or 4. */
+/* Reads N words of shared memory; N is 1, 2 or 4. */
 template <int N, class T>
 static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 {
@@ -272,13 +272,13 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
     }
 }
 
-/* C channels of a group: x = (q - off) s + m. `off` includes 2^23, as does a code inserted into the
- * low bits of the float 2^23, so the difference is exact. */
+/* Dequantization of C channels: x = (q - off) s + m. A code inserted into the low bits of the float
+ * 2^23 gives 2^23 + q. `off` includes the same 2^23, so the difference is exact. */
 template <int C> struct levels {
     float s[C], off[C], m[C];
 };
 
-/* A scale and its zero point or minimum, in the low or the high half of a word. */
+/* Extracts a scale and its zero point or minimum from the low or high half of a word. */
 static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
                                                  unsigned zero, int high, float &s, float &off,
                                                  float &m)
@@ -291,7 +291,7 @@ static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsi
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* One scale for C channels: at `at`, its zero point or minimum at `behind`. */
+/* Sets C channels from one scale at `at` and its zero point or minimum at `behind`. */
 template <int C>
 static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_shared<kvr_f16> at,
                                                 kvr_shared<kvr_f16> behind, struct levels<C> &l)
@@ -307,8 +307,8 @@ static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_s
     }
 }
 
-/* Location of the scales for channels [c, c + C) of the tile's token i. Channel groups (multiples
- * of C) and whole tokens have one scale. */
+/* Loads the scales of channels [c, c + C) for the tile's token i. Channel groups, multiples of C,
+ * and whole tokens have one scale for them. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int tile, int i, int c,
                                                  kvr_shared<uint8_t> stage, struct levels<C> &l)
@@ -331,7 +331,7 @@ static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int 
     }
 }
 
-/* Codes of one plane with F bits, for 8 tokens and C channels, four per word. */
+/* Reads one plane of F-bit codes for 8 tokens and C channels, four codes per word. */
 template <int W, int F, int C>
 static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsigned (*codes)[C / 4])
 {
@@ -350,8 +350,8 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
     }
 }
 
-/* Codes of the 8 tokens from 8 o on, channels [c, c + C). Several planes are combined, starting
- * with the widest, which has the high bits. */
+/* Reads the codes of tokens [8 o, 8 o + 8), channels [c, c + C). Codes of several planes are
+ * assembled from the widest, which has the high bits, down. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
                                                   kvr_shared<uint8_t> stage,
@@ -457,7 +457,7 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
 
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        x[i / 4][i % 4] = -0.0f; /* -0: adding it changes nothing */
+        x[i / 4][i % 4] = -0.0f; /* adding -0 leaves every value unchanged */
 #pragma unroll 1
     for (int n = 0; n < s.n_grids; n++) {
         const struct tile_grid &g = s.grid[n];
@@ -483,7 +483,7 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
             uint2{ kvr_bf16_pair(x[i][0], x[i][1]), kvr_bf16_pair(x[i][2], x[i][3]) };
 }
 
-/* Scales of 8 channels, each as a sum of two BF16, for decode_packed. */
+/* Scales of 8 channels, each the sum of two BF16 numbers (packed_values). */
 struct split_scales {
     unsigned hi[4], lo[4];
 };
@@ -506,11 +506,12 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
     }
 }
 
-/* Decodes 8 channels of field i from two words of codes of a symmetric grid with F = 2 or 4 bits,
- * into BF16 pairs. 2^7 + code is exact in BF16, with the code in its low bits; subtracting the offset
- * leaves d, |d| <= 8. A scale is FP16 with 11 bits: s = hi + lo, with hi its BF16 rounding and lo at most two bits.
- * So d lo is exact, and d hi + d lo = d s is rounded once, like a single F32 product. `high` is
- * 0x43, which inserts codes there; passing it as a variable keeps it in a register. */
+/* Dequantizes 8 channels of field i from two words of symmetric codes, F = 2 or 4 bits, into BF16
+ * pairs. 2^7 + code is exact in BF16, with the code in its low bits; subtracting the offset leaves
+ * d, |d| <= 8. An FP16 scale has 11 significant bits: s = hi + lo, where hi is s rounded to BF16
+ * and lo has at most two bits. d lo is therefore exact, and d hi + d lo = d s is rounded once, like
+ * a single F32 product. `high` is 0x43, the upper byte of 2^7; as a variable it stays in a
+ * register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
@@ -530,7 +531,7 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
     }
 }
 
-/* The same for symmetric grids over tokens with F = 2 or 4 bits. */
+/* Dequantizes such codes with token groups. */
 template <int W, int F>
 static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
                                                      int c, kvr_shared<uint8_t> stage,
@@ -557,7 +558,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 }
 
-/* Zeroes tokens outside of the span, in C channels. */
+/* Zeroes C channels of the tokens outside the span. */
 template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
@@ -570,7 +571,7 @@ static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p
                 kvr_as<uint2>(to + i * (W + 8) + e)[0] = uint2{ 0, 0 };
 }
 
-/* Plain rows that are not staged: from global memory. */
+/* Plain rows that bypass the stage: loaded from global memory. */
 template <int W>
 static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile, int o,
@@ -598,8 +599,8 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
-/* Decodes the fetched stage into the tile. Each thread decodes 8 tokens and C channels at a time:
- * with D = 128 and C = 8, one such piece. */
+/* Dequantizes the stage into the tile. Each thread takes 8 tokens and C channels at a time: one
+ * such piece for D = 128 and C = 8. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_bounds &p, int tile,
@@ -638,7 +639,8 @@ static __device__ __forceinline__ void decode(const struct tile_source &s,
 
 /* ---- outliers ------------------------------------------------------------------------------- */
 
-/* This thread's first entry (every MMA_THREADS-th) at or after the span's start. */
+/* This thread's first outlier at or after the span's start; a thread handles every
+ * MMA_THREADS-th. */
 static __device__ __forceinline__ int first_exact(const struct tile_source &s,
                                                   const struct tile_bounds &p)
 {
@@ -656,8 +658,8 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
     return lo + (kvr_thread() - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
 }
 
-/* Writes the tile's entries from `next` on into `rows` (stride `stride`), or zeros for them, and
- * advances `next`. */
+/* Writes the tile's outliers from `next` on, or zeros in their places, into `rows` (row stride
+ * `stride`) and advances `next`. */
 template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)

@@ -43,7 +43,8 @@ static __device__ __forceinline__ int query_at(int r, int c)
     return c / KVR_TILE_COLUMNS * Q_PANEL + r * 128 + (c / 8 % 8 ^ r % 8) * 16 + c % 8 * 2;
 }
 
-/* Loads the group's Q tile as BF16, normalized if the launch normalizes; rows past the last query are zero. */
+/* Loads the group's Q tile as BF16, with RMSNorm and RoPE if io.norm is set; rows past the last
+ * query are zero. */
 template <int FORM>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -53,7 +54,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     constexpr int D = form<FORM>::D;
     const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
-    if constexpr (!form<FORM>::CODED) /* the coded forms have no room for more instructions */
+    if constexpr (!form<FORM>::CODED) /* coded: see kvr_attend_norm_cuda() */
         if (io.norm.inverses) {
             load_normed<D, ROWS, KVR_WARP_GROUP>(
                 a, io.norm, io.q16, self, first, h, [&](int r, unsigned x) {
@@ -110,9 +111,9 @@ static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
                 s[4 * i + j] = s[4 * i + 2 + j] = -INFINITY;
 }
 
-/* Online softmax, in offset: S becomes P, m and l are updated, and `rescale` returns the rescale factor
- * e^(m_old - m_new) of each row. A NaN score does not become the maximum but reaches l. If every score
- * so far was -infinity, m counts as 0 and P is 0. */
+/* Online softmax in place: S becomes P, m and l are updated, and `rescale` returns e^(m_old -
+ * m_new) of each row. A NaN score does not become the maximum but reaches l. If every score so far
+ * was -infinity, m counts as 0 and P is 0. */
 template <int D>
 static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, float log_m,
                                                       struct softmax_state<D> &state,
@@ -240,8 +241,8 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
     }
 }
 
-/* Epilogue. Writes the state, or the partial result of a split; with `ends`, writes O / l to the output,
- * which has the row layout of the state. */
+/* Epilogue. Writes the state or, under split-KV, the partial result; with `ends`, writes O / l to
+ * the output, which has the row layout of the state. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
@@ -405,7 +406,8 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     end<FORM>();
 }
 
-/* Without WGMMA the kernel is empty with a launch bound of 32 threads, which kvr_hopper_has() reads. */
+/* Without WGMMA support the kernel body is empty and its launch bound is 32 threads;
+ * kvr_hopper_has() reads that bound. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_list(struct kvr_attend_shape a, const __grid_constant__ struct span_list l,
@@ -414,7 +416,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 #if KVR_HAS_WGMMA
     typedef form<FORM> of;
     KVR_SHARED_TILES(uint8_t, shared);
-    /* Warp-uniform; the shuffle makes that known to the compiler. */
+    /* Warp-uniform; the shuffle tells the compiler so. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
     const bool pair = of::CODED && p.paired && kvr_cluster_blocks() > 1;
@@ -468,7 +470,8 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Whether the producer can read this grid: scales per token group, or per token with whole_tokens. */
+/* Whether the producer can dequantize this grid: token groups, or one group per token if
+ * whole_tokens. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
     if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->meta) ||
@@ -479,7 +482,8 @@ static bool is_read(const struct tile_grid *g, bool whole_tokens)
                         : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
 
-/* Number of grids of a source that has only grids, described in *out; else 0. */
+/* Describes a source that consists of grids alone in *out and returns the number of grids; 0 for
+ * other sources. */
 static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
@@ -488,14 +492,15 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
                : 0;
 }
 
-/* Two symmetric grids over token groups, the second with MORE bits. */
+/* Two symmetric grids over token groups, the second of MORE bits. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&
            !s->grid[1].asym && s->grid[1].bits == MORE;
 }
 
-/* FORM without the head dimension: bits plus TOKEN_VALUES or CHAIN, 0 for BF16 rows. -1: unsupported. */
+/* FORM minus the head dimension: the code bits plus TOKEN_VALUES or CHAIN; 0 for BF16 rows; -1:
+ * unsupported. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -564,9 +569,9 @@ struct call {
     struct span_list list;
 };
 
-/* Two CTAs of a cluster share the tiles they dequantize: neighbouring query pieces of one head, over the
- * same tiles. A piece without a neighbour dequantizes for itself. With an odd number of whole or of cut
- * pieces a cluster would straddle two ranges of tiles, so that such a launch has no pairs. */
+/* CTAs 2 i and 2 i + 1 form a cluster: adjacent query blocks of a head over the same tiles. A CTA
+ * whose query block has no neighbour dequantizes both K and V. If the number of whole or of split
+ * query blocks is odd, a cluster would span two tile ranges, so the launch uses no clusters. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
     const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;

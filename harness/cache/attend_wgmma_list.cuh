@@ -1,5 +1,5 @@
-/* attend_wgmma_list.cuh - the tiles of a launch of attend_wgmma.cu, its template parameter FORM, and the
- * shared memory and mbarriers of a CTA. */
+/* attend_wgmma_list.cuh - template parameter FORM, span list, shared-memory layout and mbarriers of
+ * attend_wgmma.cu. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_LIST_CUH
 #define KVR_CACHE_ATTEND_WGMMA_LIST_CUH
 
@@ -68,7 +68,7 @@ union rows {
     struct coded_rows coded[2]; /* the second one only in a chain */
 };
 
-/* Kernel argument. Older drivers limit all arguments of a kernel to 4096 bytes. */
+/* Kernel argument. CUDA before 12.1 limits the arguments of a kernel to 4096 bytes. */
 struct span_list {
     union rows of[2][MAX_SPANS]; /* K, V */
     int n[MAX_SPANS];

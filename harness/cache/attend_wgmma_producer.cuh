@@ -48,8 +48,8 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 
 /* ---- producer: dequantization of coded rows ----------------------------------------------- */
 
-/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and `behind`, the zero
- * points or minima. Per-channel scales are common to all tokens of the unit (N = 1); per-token scales
+/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and `behind`, the
+ * zero points or minima. All tokens of a unit share per-channel scales (N = 1); per-token scales
  * need two vectors of 8 (N = 2). */
 enum { UNIT = 16 };
 
@@ -58,8 +58,8 @@ template <int F, int N> struct unit {
     uint4 scale[N], behind[N];
 };
 
-/* Loads the unit at token `at` of an n-token span, head h, channel c. Past the end of the span it loads
- * arbitrary valid tokens. If the planes end within the unit, it repeats the last row. */
+/* Loads the unit at token `at` of an n-token span, head h, channel c. Past the end of the span it
+ * loads arbitrary valid tokens; if the planes end within the unit, it repeats their last row. */
 template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
@@ -100,7 +100,7 @@ static __device__ __forceinline__ int offset_of(int r, int c)
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
-/* Stores 8 BF16 values i rows after that offset, with the 128-byte swizzle applied. */
+/* Stores 8 BF16 values at byte `offset`, i rows further on, with the 128-byte swizzle. */
 static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
                                                  const unsigned *x)
 {
@@ -209,14 +209,15 @@ static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, con
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
     const int at = e % 2 * 8 + i % (8 / F) * F;
-    /* A code in mantissa bits [at, at + F) of 2^(23 - at) adds its own value to that number. */
+    /* A code placed in mantissa bits [at, at + F) of the float 2^(23 - at) adds its own value to
+     * it. */
     const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
 
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of a chain. Both products are exact; their sum is rounded to F32, as
- * on the CPU, then to BF16. */
+/* Dequantizes tokens [FIRST, END) of a chain. Both products are exact; their sum is rounded to F32
+ * as on the CPU, then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -317,9 +318,9 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
     }
 }
 
-/* An uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of the four warps
- * arrives, once all lanes of its warp have passed the wait for `empty`. A lane that falls two phases behind
- * would wait for a parity that has come and gone. */
+/* Loads an uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of
+ * the four warps arrives after all lanes of its warp have passed the wait for `empty`: a lane two
+ * phases behind would wait for a parity that has already come and gone. */
 template <int FORM>
 static __device__ __forceinline__ void
 fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
@@ -352,11 +353,11 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
     return l.coded >> s.span & 1;
 }
 
-/* Runs in all threads of the producer group. A step dequantizes one K or one V tile. A single CTA
- * alternates K and V; in a pair, CTA 0 takes K and CTA 1 takes V for both CTAs. The loads of the next
- * step are in flight while the rest of this tile is dequantized and while the producer waits for an
- * empty stage. __syncwarp pins the loads between the two halves of the decode; without it the compiler
- * sinks them below all stores. */
+/* Main loop of the producer group, all 128 threads. A step dequantizes one K or one V tile. A
+ * single CTA alternates K and V; in a pair, CTA 0 dequantizes K and CTA 1 V for both. The next
+ * step's loads are in flight during the second half of the dequantization and the wait for an empty
+ * stage. __syncwarp pins the loads between the two halves; without it the compiler sinks them below
+ * all stores. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,

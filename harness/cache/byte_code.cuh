@@ -7,7 +7,7 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/vector.cuh"
 
-/* |x| as an integer: the order of integers is that of floats, with NaN above infinity. */
+/* |x| as an integer. Integers have the order of the floats, with NaN above infinity. */
 static __device__ __forceinline__ unsigned size_of(float x)
 {
     return __float_as_uint(x) & 0x7fffffffu;
@@ -18,7 +18,7 @@ static __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* 127 / most, the factor from numbers to codes; 0 if `most` is below 1e-30 or not finite. */
+/* Quantization factor 127 / most; 0 if `most` is below 1e-30 or not finite. */
 static __device__ __forceinline__ float inverse_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -26,7 +26,7 @@ static __device__ __forceinline__ float inverse_of(unsigned most)
     return x >= 1e-30f && x < INFINITY ? 127.0f / x : 0.0f;
 }
 
-/* The scale, most / 127; NaN if a number is NaN or infinite. */
+/* Scale most / 127; NaN if `most` is infinite or NaN. */
 static __device__ __forceinline__ float step_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -34,13 +34,13 @@ static __device__ __forceinline__ float step_of(unsigned most)
     return x < INFINITY ? x / 127.0f : NAN;
 }
 
-/* The code, in the lowest byte. Adding 1.5 * 2^23 rounds to the nearest integer, ties to even. */
+/* INT8 code in the lowest byte. Adding 1.5 * 2^23 rounds to the nearest integer, ties to even. */
 static __device__ __forceinline__ unsigned code_of(float x, float by)
 {
     return __float_as_uint(x * by + 12582912.0f);
 }
 
-/* The lowest bytes of four words. */
+/* Packs the lowest byte of each of four words. */
 static __device__ __forceinline__ unsigned four_codes(unsigned a, unsigned b, unsigned c,
                                                       unsigned d)
 {

@@ -1,4 +1,4 @@
-/* byte_rows.cu - see byte_rows.h. The numbers are those of attend_dot.c, to the bit. */
+/* byte_rows.cu - see byte_rows.h. Bit-identical to attend_dot.c. */
 #include "harness/cache/byte_rows.h"
 
 #include "harness/cache/byte_code.cuh"
@@ -6,7 +6,7 @@
 enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* floats of a row of steps */ };
 static_assert(TILE == 128 && D == 128, "one thread per token, or per channel, of a tile");
 
-/* mu of attend_int8.c. One CTA per head, one thread per channel. */
+/* mu of attend_int8.c, the mean of the first keys. One CTA per head, one thread per channel. */
 static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> rows,
                                  kvr_global<float> mu)
 {
@@ -18,7 +18,8 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* Quantizes one token; each lane holds four channels. Returns the largest |x|, as size_of(). */
+/* Quantizes one token, four channels per lane. Returns the largest |x| in the encoding of
+ * size_of(). */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =
@@ -33,7 +34,8 @@ static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<u
     return most;
 }
 
-/* Quantizes a tile of K. One CTA per tile and head: a warp quantizes 32 tokens, a lane four channels of each. */
+/* Quantizes a tile of K. One CTA per tile and head; a warp quantizes 32 tokens, each lane four
+ * channels of each. */
 static __global__ void __launch_bounds__(TILE)
     byte_keys(int n_heads, int64_t n, kvr_global<const float> rows, kvr_global<const float> mu,
               kvr_global<uint8_t> codes, kvr_global<float> steps)

@@ -1,5 +1,4 @@
-/* query_norm.cuh - see query_norm.h: same rounding as rms_norm and rms_rope
- * (engine/ops_cuda.cu). */
+/* query_norm.cuh - see query_norm.h. Rounds as rms_norm and rms_rope (engine/ops_cuda.cu) do. */
 #ifndef KVR_CACHE_QUERY_NORM_CUH
 #define KVR_CACHE_QUERY_NORM_CUH
 
@@ -26,8 +25,8 @@ static __device__ __forceinline__ unsigned normed(const struct query_pair &q, bo
     return kvr_bf16_pair((float)(x * q.co - y * q.si), (float)(x * q.si + y * q.co));
 }
 
-/* ROWS queries of head h from `first` on, by TEAM threads: each handles a channel pair of every
- * STEP-th row and calls put(row, pair), with 0 beyond the end. Loads are issued DEPTH rows ahead,
+/* TEAM threads load ROWS queries of head h from `first` on. Each handles one channel pair of every
+ * STEP-th row and calls put(row, pair), with 0 past the end. Loads are issued DEPTH rows ahead,
  * since the CTA has no other work to hide their latency. */
 template <int WIDTH, int ROWS, int TEAM, class PUT>
 static __device__ __forceinline__ void

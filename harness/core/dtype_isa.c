@@ -1,5 +1,5 @@
-/* dtype_isa.c - conversions of many elements: loops over dtype_scalar.h, and F16 through
- * instructions with the same rounding. */
+/* dtype_isa.c - conversions of arrays: loops over dtype_scalar.h; F16 by instructions that round
+ * the same way. */
 #include "harness/core/dtype_kernels.h"
 #include "harness/core/dtype_scalar.h"
 

@@ -1,5 +1,5 @@
-/* blaslt_cuda.cu - blaslt.h on a device. Our matrices are row-major, the library's column-major, so
- * it computes Y^T = W X^T: its m is our N. */
+/* blaslt_cuda.cu - blaslt.h by cuBLASLt. Our matrices are row-major and cuBLASLt's column-major, so
+ * it computes Y^T = W X^T, and its m is our N. */
 #include "harness/device/blaslt.h"
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct kvr_blaslt_plan {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-    } aligned, any; /* for pointers aligned to x_bytes, w_bytes and y_bytes; for 16 bytes */
+    } aligned, any; /* pointers aligned to x_bytes, w_bytes, y_bytes; to 16 bytes */
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
 };
@@ -168,7 +168,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t turned = CUBLAS_OP_T;
     const cudaDataType_t result =
-        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* type of the bias, too */
+        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* also the type of the bias */
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                   : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
@@ -188,7 +188,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* Alignment of rows of `row_bytes` bytes within an aligned allocation. */
+/* Alignment of rows of `row_bytes` bytes in an aligned allocation. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -198,8 +198,8 @@ static uint32_t alignment_of(size_t row_bytes)
     return bytes;
 }
 
-/* Chooses an algorithm for the operands' actual alignment, as PyTorch does: for 16-byte alignment of
- * all operands the heuristics return other algorithms. */
+/* Chooses an algorithm for the operands' actual alignment, as PyTorch does. For 16-byte alignment
+ * of all operands the heuristics return other algorithms. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)
@@ -237,7 +237,8 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* Less aligned operands use the first algorithm that the heuristics return. */
+/* Less aligned operands use the first algorithm that the heuristics return for 16-byte
+ * alignment. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)

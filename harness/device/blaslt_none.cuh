@@ -1,5 +1,4 @@
-/* blaslt_none.cuh - blaslt.h without the library; included by the source that defines the
- * reason. */
+/* blaslt_none.cuh - stubs of blaslt.h for builds without cuBLASLt. */
 #ifndef KVR_DEVICE_BLASLT_NONE_CUH
 #define KVR_DEVICE_BLASLT_NONE_CUH
 
