@@ -1,6 +1,6 @@
-/* kernels_isa.c - plain loops whose result does not depend on the vector width: integers, or
- * independent sums of doubles. Blocks keep byte sums within 32 bits, so inner loops stay in vector
- * registers. */
+/* kernels_isa.c - loops whose result is independent of the vector width: integer sums, or
+ * independent sums of doubles. Blocks keep byte sums within 32 bits, so that the accumulators of
+ * inner loops are 32-bit lanes. */
 #include "metrics/kernels.h"
 
 /* 255^2 * 32768 < 2^31 and 510 * 32768 < 2^31. */
@@ -61,7 +61,7 @@ static uint64_t sum_bend(const uint8_t *a, const uint8_t *b, const uint8_t *c, s
     return total;
 }
 
-/* LINE is a multiple of the pixel and the vector size; each of its bytes has its own sum. */
+/* LINE is a multiple of 3 (channels) and of the vector size; each of its bytes has its own sum. */
 static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
 {
     enum { LINE = 192 };
@@ -82,8 +82,8 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
         sum[i % 3] += rgb[i];
 }
 
-/* v / 1000 = (v / 8) / 125, and u / 125 = u * 33555 >> 22 for u < 58000: 33555 exceeds 2^22 / 125
- * by .57, which adds less than 1 / 125 to the quotient. */
+/* v / 1000 = (v / 8) / 125. For u < 58000, u / 125 = u * 33555 >> 22: 33555 exceeds 2^22 / 125 by
+ * .57, which adds less than 1 / 125 to the quotient. */
 static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

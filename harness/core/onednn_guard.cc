@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
-/* Small oneDNN objects come from posix_memalign(), whose failure oneDNN does not check. This checks
- * beforehand that a contiguous block below malloc's mmap threshold is free. */
+/* oneDNN does not check posix_memalign() for its small objects. This checks beforehand that a
+ * contiguous block below malloc's mmap threshold is available. */
 static bool has_room() noexcept
 {
     void *volatile room = std::malloc(KVR_DNNL_ROOM); /* volatile: the pair must not be optimised

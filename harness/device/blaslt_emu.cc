@@ -1,4 +1,5 @@
-/* blaslt_emu.cc - blaslt.h for emulated kernels: a stand-in library that a test names, else unavailable. */
+/* blaslt_emu.cc - blaslt.h for the emulator: a stand-in library that a test names; otherwise
+ * unavailable. */
 #include "harness/device/blaslt.h"
 
 #include <cstdio>

@@ -23,7 +23,7 @@ static uint64_t draw(struct kvr_stream *s)
     return z ^ z >> 31;
 }
 
-/* Random in [0, n), without a division: called at every switch. */
+/* Uniform in [0, n), by a multiplication instead of a division: called at every switch. */
 static uint32_t below(struct kvr_stream *s, uint32_t n)
 {
     return (uint32_t)((draw(s) >> 32) * n >> 32);
@@ -53,7 +53,7 @@ void record(struct kvr_stream *s, const char *fmt, ...)
     va_end(ap);
 }
 
-/* The fiber is never resumed: kernels have nothing to clean up. */
+/* The fiber is never resumed: kernels own nothing to clean up. */
 void fail(const char *fmt, ...)
 {
     va_list ap;
@@ -75,8 +75,8 @@ void wake(struct kvr_stream *s, struct fiber *f)
     s->ready[s->n_ready++] = f->place.linear;
 }
 
-/* The next context: a random runnable fiber, or the host when there is none. Bulk copies in flight are drawn
- * from the same lot and complete when drawn. */
+/* The next context: a random runnable fiber, or the host if none is runnable. Bulk copies in flight
+ * take part in the draw and complete when drawn. */
 static struct context *next_of(struct kvr_stream *s)
 {
     unsigned i, next;
@@ -113,7 +113,7 @@ static void fiber_main()
     abort();
 }
 
-/* All threads of a block have arrived at __syncthreads. */
+/* Releases __syncthreads: all threads of the block have arrived. */
 static void open_barrier(struct kvr_stream *s, unsigned rank)
 {
     struct fiber *fibers = s->fibers + (size_t)rank * s->n_threads, *first = fibers;
@@ -158,7 +158,7 @@ void wait_as(enum state why, const char *file, int line)
     if (why == AT_BARRIER && ++running->block[here->rank].n_waiting == running->n_threads)
         open_barrier(running, here->rank);
     next = next_of(running);
-    if (next != &f->context) /* a copy that completed meanwhile may have woken it */
+    if (next != &f->context) /* a copy completed by the scheduler may have woken this fiber */
         leave_for(&f->context, next, false);
 }
 
@@ -253,7 +253,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
     struct fiber *lanes = &s->fibers[first];
     struct warp_book *w = &s->warps[first / 32];
 
-    mask &= exist; /* lanes that were not launched do not count */
+    mask &= exist; /* lanes that were not launched count as exited */
     if (!(mask >> lane & 1u))
         fail("%s:%d: warp operation: the mask %08x does not name the caller, lane %u", file, line,
              mask, lane);
@@ -311,7 +311,8 @@ void together(void (*fn)(void *const *lanes), void *mine, const char *file, int 
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
-/* No thread is runnable: report why. A wait for registers comes first, since it may cause the others. */
+/* Reports a deadlock: no thread is runnable. Waits for registers are reported first, since they may
+ * cause the others. */
 static void record_deadlock(struct kvr_stream *s)
 {
     for (unsigned i = 0; i < s->n_fibers; i++)
@@ -343,7 +344,7 @@ static void record_deadlock(struct kvr_stream *s)
     }
 }
 
-/* Start the cluster of blocks from `at` on along x. */
+/* Starts the cluster of blocks from `at` on along x. */
 static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3 at)
 {
     const dim3 block = shape->block;

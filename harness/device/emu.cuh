@@ -1,8 +1,8 @@
 /* emu.cuh - the part of CUDA C++ that kernels use, for the host compiler.
  *
- * The threads of a block are fibers. A fiber runs until it waits at a barrier or warp operation, or returns;
- * the stream's seed decides which one runs next. Blocks, or clusters of blocks, run one after the other in a seeded
- * order. Faults that a device does not report are errors:
+ * The threads of a block are fibers. A fiber runs until it waits at a barrier or warp operation, or
+ * returns; the stream's seed decides which fiber runs next. Blocks, or clusters of blocks, run one
+ * after the other in a seeded order. Faults that a GPU does not report are errors here:
  *
  *     memory      access out of bounds or misaligned; read of uninitialized bytes; data race: two threads
  *                 of a launch access a byte, one of them writes, and no barrier (within a warp,
@@ -13,8 +13,9 @@
  *
  * hopper.cuh has the instructions of sm_90 and their checks.
  *
- * The first error ends the launch; kvr_stream_sync() returns it with kernel, block, thread and array. Not
- * emulated: textures, grid-wide barriers, waits between clusters, fences of global memory. */
+ * The first error ends the launch; kvr_stream_sync() returns it with kernel, block, thread and
+ * array. Not emulated: textures, grid-wide barriers, waits between clusters, fences of global
+ * memory. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -66,7 +67,7 @@ struct place {
     unsigned rank, n_ranks; /* of the block in its cluster; blocks per cluster */
     unsigned linear;        /* thread index over all blocks of the cluster */
 };
-/* NULL on the host. __thread, since thread_local checks initialization at every use. */
+/* NULL on the host. __thread rather than thread_local, which checks initialization at every use. */
 extern __thread struct place *here;
 
 [[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -81,14 +82,14 @@ struct region *shared_dynamic();
 /* The same array in block `rank` of the cluster. */
 struct region *map_shared(struct region *r, unsigned rank);
 void *begin(struct region *r);
-/* Check and record an access of n bytes at address p. Returns their backing storage. */
+/* Check and record an access of n bytes at address p; return their backing storage. */
 void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_write(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_atomic(struct region *r, uintptr_t p, size_t n, size_t align);
 
 template <class T> class element;
 
-/* A pointer with the region it points into. T may be const. */
+/* A checked pointer: an address and the region it points into. T may be const. */
 template <class T> class pointer
 {
     uintptr_t at;
@@ -206,23 +207,23 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
     return v;
 }
 
-/* An operation of all 32 lanes with more than a word per lane: `fn` is called once, when the last lane has
- * arrived, with the argument of each lane. */
+/* Calls `fn` once, when the last of all 32 lanes has arrived, with the argument of each lane: for
+ * warp operations with more than a word per lane. */
 void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
 
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
-/* cp.async of n bytes into shared memory, or of zeros. It completes when its thread has waited for its group; an
- * access to the target before that is an error. */
+/* cp.async of n bytes, or of zeros, into shared memory. It completes when its thread has waited for
+ * its group; an earlier access to the target is an error. */
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                 bool zeros);
 void copy_commit();
-/* Wait until at most `pending` groups of the thread are in flight. */
+/* Waits until at most `pending` cp.async groups of the thread are in flight. */
 void copy_wait(unsigned pending);
 
 /* ---- launches -------------------------------------------------------------------------- */
 
-/* A launch without its arguments. */
+/* Launch configuration. */
 struct shape {
     const char *name;
     dim3 grid, block;
@@ -233,14 +234,15 @@ struct shape {
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* An operation on a stream, executed now or when the graph that captured it is launched. */
+/* An operation on a stream: executed at once, or by each launch of the graph that captured it. */
 typedef void player(struct kvr_stream *s, const struct shape *shape, void *given);
 bool capturing(const struct kvr_stream *s);
-/* Record a step with n bytes of arguments for `play`. NULL, with an error on the stream: not recorded. */
+/* Appends a graph node with n bytes of arguments for `play`. Returns NULL, with an error on the
+ * stream, if it cannot. */
 void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, size_t n);
 
-/* Arguments are kept as passed; pointers are resolved when the kernel runs, so that a graph launched after
- * its memory was freed is detected. */
+/* Arguments are stored as passed. Pointers are resolved when the kernel runs, so a graph launched
+ * after its memory was freed is an error. */
 template <class F, class... A> struct call;
 template <class... P, class... A> struct call<void (*)(P...), A...> {
     void (*kernel)(P...);

@@ -1,5 +1,5 @@
-/* emu_cluster.cc - clusters of the emulated device: the cluster barrier, loads from and stores to the shared memory
- * of another block; see emu_hopper.cuh. */
+/* emu_cluster.cc - clusters of the emulated device: the cluster barrier, and accesses to another
+ * block's shared memory; see emu_hopper.cuh. */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
@@ -96,7 +96,7 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
     return (void *)at;
 }
 
-/* Completes later, with complete_tx on the mbarrier. */
+/* The store completes later, with complete_tx on the mbarrier. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at)
 {

@@ -1,7 +1,5 @@
-/* emu_fiber.cc - one stack per emulated thread, and switches between them.
- *
- * On x86-64 the switch is assembly: swapcontext makes a system call. Every switch is announced to
- * AddressSanitizer. */
+/* emu_fiber.cc - one stack per emulated thread, and context switches. On x86-64 a switch is
+ * assembly, since swapcontext makes a system call. AddressSanitizer is told of every switch. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -27,8 +25,8 @@ __asm__(".text\n.type kvr_emu_switch,@function\nkvr_emu_switch:\n"
 
 static void prepare(struct context *c, void (*entry)())
 {
-    /* Six registers, the entry as return address, and one word so that the stack is aligned as
-     * after a call. */
+    /* Six saved registers, the entry as return address, and one word that aligns the stack as after
+     * a call. */
     void **top = (void **)((uintptr_t)c->bottom + c->size) - 8;
 
     for (int i = 0; i < 8; i++)
@@ -70,7 +68,7 @@ void leave_for(struct context *from, struct context *to, bool for_good)
 #endif
 }
 
-/* Equally spaced stack tops would share a few cache sets. */
+/* Stack starts are staggered: equally spaced ones would share a few cache sets. */
 void fiber_stacks(struct kvr_stream *s, unsigned n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -85,8 +83,8 @@ void fiber_stacks(struct kvr_stream *s, unsigned n)
     }
 }
 
-/* Returned functions have unpoisoned their frames. Live frames are at the top, or anywhere when a launch was
- * aborted. 256 stacks are 36 MB. */
+/* Unpoisons the stack for AddressSanitizer. Returned functions have unpoisoned their frames. After
+ * an aborted launch live frames may be anywhere, else they are at the top. 256 stacks are 36 MB. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left)
 {
 #ifdef KVR_ASAN

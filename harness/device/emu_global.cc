@@ -1,7 +1,7 @@
 /* emu_global.cc - device memory on the emulated device: allocations and copies, with shadow memory.
  *
- * A device address faults when host code accesses it; the bytes are elsewhere, reachable through kernels and
- * copies only. */
+ * Device addresses are unmapped, so that host code faults on them. Kernels and copies reach the
+ * backing storage. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -155,7 +155,7 @@ static enum kvr_status fill_now(const struct move *m)
     return KVR_OK;
 }
 
-/* Uninitialized bytes stay uninitialized in the copy. */
+/* Uninitialized bytes remain uninitialized in the copy. */
 static enum kvr_status copy_now(const struct move *m)
 {
     struct span to, from;

@@ -38,8 +38,8 @@ void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* Start vector clocks for the running block. The views continue the epochs that its barriers have reached: a
- * thread is ordered after every earlier epoch and after earlier warp epochs of its own warp. */
+/* Starts vector clocks for the running block. Its views continue the epochs reached so far: a
+ * thread is ordered after every earlier epoch, and after earlier warp epochs of its own warp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -92,7 +92,7 @@ struct hopper *clock_block()
     return s->hopper;
 }
 
-/* Blocks of a cluster share a serial number; clocks tell their threads apart. */
+/* The blocks of a cluster share a serial number; their threads have distinct clocks. */
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))
@@ -106,8 +106,8 @@ bool unseen(const struct kvr_stream *s, stamp then)
     return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
 }
 
-/* An mbarrier orders another block after reads, and after writes to its own memory; writes elsewhere are ordered by
- * the cluster barrier only. */
+/* An mbarrier orders another block after reads, and after writes to the mbarrier's own block. Only
+ * the cluster barrier orders it after other writes. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);
@@ -217,7 +217,7 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
                s->hopper->in_group[f->place.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
 }
 
-/* Some thread of the block must be ordered after every remote access to it. */
+/* Some thread of the block must be ordered after every remote access to the block. */
 static void check_reached(struct kvr_stream *s, unsigned rank)
 {
     struct hopper *x = s->hopper;

@@ -1,19 +1,22 @@
-/* emu_hopper.cuh - sm_90 on the emulated device: the state shared by emu_hopper.cc, emu_mbarrier.cc, emu_cluster.cc,
- * emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc; see hopper.cuh.
+/* emu_hopper.cuh - sm_90 on the emulated device: the state shared by emu_hopper.cc,
+ * emu_mbarrier.cc, emu_cluster.cc, emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc; see hopper.cuh.
  *
- * A block that uses sm_90 has vector clocks. A thread's clock advances at every synchronization. Its view holds, for
- * every other clock, the time up to which the thread is ordered after it. A barrier merges the views of arriving
- * threads and publishes them to waiting ones. Two accesses that no view orders are a race.
+ * A block that uses sm_90 has vector clocks. A thread's clock advances at every synchronization.
+ * Its view holds, for every other clock, the latest time that happens before the thread's next
+ * access. A barrier merges the views of arriving threads and publishes them to waiting ones. Two
+ * conflicting accesses that no view orders are a race.
  *
- * Asynchronous operations have clocks of their own. A bulk copy takes place in the phase of the mbarrier that counts
- * its bytes. A wgmma takes place on its warp's tensor core, whose reads end at wgmma.wait_group. A second view,
- * `fenced`, holds the generic writes that asynchronous operations see: those visible at the last fence.proxy.async.
+ * Asynchronous operations have clocks of their own: a bulk copy that of its mbarrier's phase, a
+ * wgmma that of its warp's tensor core, whose reads end at wgmma.wait_group. A second view,
+ * `fenced`, holds the generic writes that the async proxy sees: those visible at the last
+ * fence.proxy.async.
  *
- * The stream's seed decides when a bulk copy completes. A wgmma is computed in wgmma.wait_group.
+ * The stream's seed decides when a bulk copy completes. wgmma.wait_group computes the pending
+ * products.
  *
- * The blocks of a cluster share one set of clocks. Remote arrivals and stores (st.async) merge into a view of their
- * own, which only waits with cluster scope receive. A remote store takes place in its mbarrier's phase like a bulk
- * copy, but has a clock of its own: wgmma sees it only after a fence. */
+ * The blocks of a cluster share one set of clocks. Remote arrivals and stores (st.async) merge into
+ * a separate view, which only waits with cluster scope receive. A remote store completes in its
+ * mbarrier's phase like a bulk copy, but has its own clock: wgmma sees it only after a fence. */
 #ifndef KVR_DEVICE_EMU_HOPPER_CUH
 #define KVR_DEVICE_EMU_HOPPER_CUH
 
@@ -31,7 +34,7 @@ namespace kvr_emu
 enum {
     PHASED = MAX_CLOCKED,
     MAX_PHASED = 112,             /* mbarriers per cluster */
-    STORED = PHASED + MAX_PHASED, /* remote stores, by mbarrier */
+    STORED = PHASED + MAX_PHASED, /* remote stores: one clock per mbarrier */
     CORES = STORED + MAX_PHASED,
     WHO = CORES + MAX_CLOCKED / 32, /* number of clocks */
     MAX_NAMED = 16,
@@ -39,11 +42,11 @@ enum {
     MAX_STORES = 8192, /* remote stores in flight */
     STORE_BYTES = 16,
     MAX_PRODUCTS = 64,     /* products in flight per warp group */
-    MOST_ARRIVE = 1 << 20, /* counts of an mbarrier are below this */
+    MOST_ARRIVE = 1 << 20, /* limit of an mbarrier's counts */
     FIELD = (1 << 14) - 1, /* largest descriptor field, in units of 16 bytes */
     MOST_OFFSET = FIELD << 4,
     MAX_SETMAXNREG = 8, /* per warp */
-    N = 128,            /* most columns of a product */
+    N = 128,            /* maximum columns of a product */
     K = 32,             /* bytes per row of a product: 32 bytes or 16 BF16 elements */
     ROWS = 64,
 };
@@ -60,12 +63,12 @@ struct phased {
     struct region *in;
     uintptr_t at;
     stamp init;
-    uint32_t phase, copied, waited; /* current phase; last one with copies, last one waited for */
+    uint32_t phase, copied, waited; /* current phase; last phase with copies; last phase waited for */
     uint32_t stored, far_waited;    /* the same for remote stores */
     unsigned count, lacking;        /* expected arrivals, pending arrivals */
     int64_t bytes;                  /* tx-count */
-    struct view open, done;         /* views merged in this phase; in all completed phases */
-    struct view far, far_done;      /* the same, from arrivals of other blocks */
+    struct view open, done;         /* merged views of this phase; of all completed phases */
+    struct view far, far_done;      /* the same of arrivals from other blocks */
 };
 
 /* A named barrier (bar.sync, bar.arrive). */
@@ -82,7 +85,7 @@ struct coming {
     struct kvr_tensor_map map;
     struct region *from;
     uintptr_t source; /* in shared memory */
-    size_t n;         /* 0: a box */
+    size_t n;         /* 0: a tensor-map box */
     int c, h;
     int64_t t;
     int barrier;
@@ -96,7 +99,7 @@ struct store {
     int barrier;
 };
 
-/* The barrier of the cluster. */
+/* The cluster barrier. */
 struct meeting {
     unsigned came;
     uint32_t phase;
@@ -105,7 +108,7 @@ struct meeting {
 
 /* A decoded matrix descriptor. */
 struct matrix {
-    struct region *in; /* the array that holds its start address; NULL: none does */
+    struct region *in; /* the array that contains its start address; NULL: none */
     uintptr_t at;
     unsigned leading, stride;
 };
@@ -126,14 +129,15 @@ struct product {
 struct member {
     struct view view;
     int on;         /* index of the barrier it waits at */
-    bool came;      /* arrived at the cluster barrier without waiting yet */
-    uint32_t phase; /* of the cluster barrier at its arrival */
+    bool came;      /* has arrived at the cluster barrier and not yet waited */
+    uint32_t phase; /* phase of the cluster barrier at its arrival */
     int n_products, keeps;
     unsigned group;
     struct product product[MAX_PRODUCTS];
 };
 
-/* setmaxnreg of a warp: registers per thread, requested ones, and the instructions executed with their times. */
+/* setmaxnreg state of a warp: registers per thread, the pending request, and the executed
+ * instructions with their times. */
 struct warp_registers {
     int now, wants, n_set;
     int set[MAX_SETMAXNREG];
@@ -148,7 +152,7 @@ struct hopper {
     struct coming coming[MAX_COMING];
     struct store store[MAX_STORES];
     struct meeting meeting;
-    uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* time of a thread's last access to a block, + 1 */
+    uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* time + 1 of a thread's last access to a block */
     struct member member[MAX_CLOCKED];
     uint32_t core[MAX_CLOCKED / 32]; /* clocks of the tensor cores */
     struct warp_registers registers[MAX_CLOCKED / 32];
@@ -175,7 +179,7 @@ static inline void join_range(uint32_t *to, const uint32_t *from, unsigned n)
         to[i] = from[i] > to[i] ? from[i] : to[i];
 }
 
-/* Address of a byte with the 128-byte swizzle: the 16-byte chunk XOR the row, modulo 8. */
+/* Address of a byte under the 128-byte swizzle: bits [4, 7) XOR the row modulo 8. */
 static inline uintptr_t swizzled(uintptr_t at)
 {
     return at ^ (at >> 7 & 7) << 4;
@@ -185,12 +189,13 @@ static inline uintptr_t swizzled(uintptr_t at)
 void join(const struct kvr_stream *s, struct view *to, const struct view *from);
 /* Advances the clock of f after a synchronization. */
 void tick(struct kvr_stream *s, struct fiber *f);
-/* The running block's state; its first call in a block starts the vector clocks. */
+/* State of the running block; the first call in a block starts its vector clocks. */
 struct hopper *clock_block();
-/* Fails unless an asynchronous operation of the running thread, whose view is `mine`, is ordered after a write. */
+/* Fails unless a write at `then` happens before an asynchronous operation of the running thread,
+ * whose view is `mine`. */
 void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
                    const char *how);
-/* Wakes the threads that wait in state `why` at barrier `on`. */
+/* Wakes the threads that wait at barrier `on` in state `why`. */
 void wake_those(struct kvr_stream *s, enum state why, int on);
 
 /* emu_mbarrier.cc */
@@ -200,16 +205,17 @@ struct phased *phased_at(struct region *r, uintptr_t at);
 void end_phase(struct kvr_stream *s, struct phased *b);
 
 /* emu_cluster.cc */
-/* Checks an access of the running thread to block `rank`, which must be known to have started. `until`: the block must
- * not exit before it is ordered after the access. */
+/* Checks an access of the running thread to block `rank`. The block must be known to have started;
+ * with `until` it must not exit before it is ordered after the access. */
 void reach(unsigned rank, bool until, const char *how);
 /* Completes remote store i of those in flight. */
 void store_arrives(struct kvr_stream *s, unsigned i);
 
 /* emu_setmaxnreg.cc */
-/* Reports a warp that waits for registers forever. */
+/* Reports a warp that waits for registers that never become free. */
 void record_registers(struct kvr_stream *s, const struct fiber *f);
-/* At exit of block `rank`: the warps of each warp group have executed the same number of setmaxnreg. */
+/* At exit of block `rank`: all warps of a warp group must have executed the same number of
+ * setmaxnreg. */
 void check_setmaxnreg(struct kvr_stream *s, unsigned rank);
 
 } // namespace kvr_emu

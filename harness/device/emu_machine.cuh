@@ -41,22 +41,22 @@ namespace kvr_emu
 enum {
     MAX_THREADS = 1024,
     STACK_BYTES = 144 * 1024,
-    STACK_COLOURS = 64, /* start offsets of stacks, so that they do not share cache sets, */
+    STACK_COLOURS = 64, /* stacks start at staggered offsets, so that they do not share cache sets, */
     COLOUR_BYTES = 256, /* apart */
     LAST_FRAMES =
-        4096, /* upper bound of the stack in use when a thread has returned from the kernel */
+        4096, /* upper bound of the stack in use after a thread has returned from the kernel */
     MAX_ARRAYS = 32,
     REDZONE = 256,           /* bytes between arrays */
     TILE_ALIGN = 1024,       /* of dynamic shared memory, which holds the tiles of hopper.cuh */
     MAX_SHARED = 227 * 1024, /* limit of a block on sm_90 */
     MAX_STATIC_SHARED = 48 * 1024, /* limit of static shared memory */
     UNASKED_SHARED =
-        48 * 1024, /* limit of static plus dynamic, unless cudaFuncSetAttribute raises it */
+        48 * 1024, /* limit of static plus dynamic shared memory without cudaFuncSetAttribute */
     SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
     MAX_CLUSTER = 4,   /* blocks per cluster */
-    MAX_CLOCKED = 768, /* threads with vector clocks: of a block that uses sm_90, or of a cluster */
+    MAX_CLOCKED = 768, /* threads with vector clocks, in a block that uses sm_90 or in a cluster */
     MAX_KERNELS = 128,
     MAX_ASKED = 1024, /* kernels with dynamic shared memory */
     MAX_COPIES = 64,  /* cp.async in flight per thread */
@@ -97,11 +97,11 @@ static inline unsigned thread_of(stamp t)
 
 struct cell { /* of `unit` bytes of a region */
     stamp write;
-    stamp read[2]; /* the last one, and the last by another warp */
+    stamp read[2]; /* the last read, and the last one by another warp */
 };
 
-/* The shadow starts with one cell per 4 bytes. The first narrower access to a region splits all its cells: most memory
- * is accessed in whole words, and a cell per byte is large and slow. */
+/* The shadow starts with one cell per 4 bytes, and the first narrower access to a region splits all
+ * its cells. Most memory is accessed in 32-bit words; a cell per byte is larger and slower. */
 enum { COARSEST = 4 };
 
 struct region {
@@ -117,7 +117,7 @@ struct region {
     unsigned rank; /* of its block in the cluster */
 };
 
-/* A step of a graph; its arguments follow. */
+/* A graph node; its arguments follow. */
 struct alignas(16) step {
     struct step *next;
     player *play;
@@ -149,7 +149,7 @@ struct fiber {
     struct context context;
     enum state state;
     unsigned epoch, warp_epoch;
-    stamp now;        /* stamp of its accesses until the next barrier */
+    stamp now;        /* identifies the thread's accesses until its next barrier */
     const char *file; /* where it waits */
     int line;
     int n_copies;
@@ -157,8 +157,8 @@ struct fiber {
     struct copy copy[MAX_COPIES];
 };
 
-/* Arguments of the lanes of a warp in the operation where they wait, as arrays: the last lane to arrive
- * reads them all. */
+/* Arguments of a warp's lanes in their pending warp operation; the last lane to arrive reads
+ * them. */
 struct warp_book {
     unsigned left, waiting; /* bit masks of lanes */
     enum warp_kind kind[32];
@@ -221,7 +221,7 @@ struct kvr_stream {
     unsigned n_ready, n_threads, n_blocks; /* threads per block, blocks per cluster, */
     unsigned n_fibers;                     /* threads per cluster */
     struct warp_book warps[MAX_THREADS / 32];
-    struct hopper *hopper; /* NULL: not used yet */
+    struct hopper *hopper; /* NULL until a block uses sm_90 */
     bool clocked;          /* the running block has vector clocks */
     unsigned n_coming;     /* bulk copies and remote stores in flight */
     struct context host;
@@ -251,7 +251,7 @@ extern __thread struct kvr_stream *running; /* NULL outside a launch */
 
 /* Stacks for the first n threads, each with a guard page behind it. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
-/* A fresh stack that starts at `entry`. left: its last owner has returned. */
+/* A fresh stack that starts at `entry`. left: its previous owner has returned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
 /* Must be the first call on a fresh stack. */
 void fiber_arrived();
@@ -260,50 +260,50 @@ void leave_for(struct context *from, struct context *to, bool for_good);
 /* Describe the calling thread's own stack, for switches away from it. */
 void fiber_describe_host(struct context *host);
 
-/* Keep the stream's first error. */
+/* Records the stream's first error. */
 void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Whether the kernel asked for this many bytes of dynamic shared memory. */
+/* Whether the kernel opted into this many bytes of dynamic shared memory. */
 bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
-/* True, with an error: a device would refuse this launch. */
+/* Returns true and records an error if a device would refuse this launch. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
 
-/* Restart block serials at 1: everything written counts as written by the host. */
+/* Restarts block serials at 1; all earlier writes then count as the host's. */
 void renumber(struct kvr_stream *s);
 
-/* Split cells to `unit` bytes. False: no memory. */
+/* Splits cells to `unit` bytes each. False: out of memory. */
 bool split(struct region *r, unsigned unit);
-/* The cells of bytes [at, at + n) of r, split as needed. Returns their number; 0: no memory. */
+/* The cells of bytes [at, at + n) of r, split as needed. Returns their number; 0: out of memory. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
-/* Add a shared array to a block. NULL: too many. */
+/* Adds a shared array to a block. NULL: too many arrays. */
 struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
                           size_t n);
 
-/* Suspend the running thread until wake(). */
+/* Suspends the running thread until wake(). */
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
-/* Whether the running thread is not ordered after `then`. */
+/* Whether the access `then` does not happen before the running thread. */
 bool unseen(const struct kvr_stream *s, stamp then);
-/* The same for a write by another block of the cluster. */
+/* The same for an access by another block of the cluster. */
 bool unmet(const struct kvr_stream *s, stamp then);
-/* __syncthreads and __syncwarp in a block with vector clocks. */
+/* __syncthreads or __syncwarp in a block with vector clocks. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Complete copy or store i of those in flight. */
+/* Completes bulk copy or remote store i of those in flight. */
 void arrives(struct kvr_stream *s, unsigned i);
-/* Start vector clocks for a cluster of several blocks. */
+/* Starts vector clocks for a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
-/* Report a deadlocked thread that waits in one of the sm_90 states. */
+/* Reports a deadlocked thread that waits in one of the sm_90 states. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
-/* The running thread has exited; it was the last one of its block. */
+/* The running thread has exited and was the last one of its block. */
 void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
 void hopper_close(struct kvr_stream *s);
 /* Describe the thread or operation of a stamp. */
 const char *who(stamp then, char *text, size_t size);
 
-/* Account the bytes of the launch that has just run; of a copy or a fill. */
+/* Accounts the bytes of the launch that has just finished; of a copy or a fill. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
@@ -313,7 +313,7 @@ static inline struct fiber *self()
     return (struct fiber *)here;
 }
 
-/* Must be called whenever an epoch of the fiber changes. */
+/* Must follow every change of the fiber's epochs. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |

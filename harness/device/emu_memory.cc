@@ -1,4 +1,4 @@
-/* emu_memory.cc - shared arrays, and the shadow memory that detects wrong accesses. */
+/* emu_memory.cc - shared arrays, and the shadow memory that detects invalid accesses and races. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -73,7 +73,7 @@ struct region *shared_dynamic()
     return &running->block[here->rank].array[0];
 }
 
-/* An array has the same offset in each block, whichever thread declared it first. */
+/* An array has the same offset in every block of a cluster, whichever thread declared it first. */
 struct region *map_shared(struct region *r, unsigned rank)
 {
     if (!r || !r->shared)
@@ -84,7 +84,7 @@ struct region *map_shared(struct region *r, unsigned rank)
     return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
 }
 
-/* From last to first: cells of shared memory are split in place. */
+/* Splits from the last cell to the first: cells of shared memory are split in place. */
 bool split(struct region *r, unsigned unit)
 {
     const size_t n = (r->n + unit - 1) / unit;
@@ -101,7 +101,7 @@ bool split(struct region *r, unsigned unit)
     return true;
 }
 
-/* Units are powers of two, so that no access needs a division. */
+/* Units are powers of two, so no access needs a division. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
 {
     const size_t ends = at + n == r->n ? 0 : at + n; /* the last cell may be partial */
@@ -123,7 +123,7 @@ void renumber(struct kvr_stream *s)
     for (struct region *r = s->regions; r; r = r->next)
         for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++)
             r->cells[i] = { r->cells[i].write ? BY_HOST : 0, {} };
-    s->serial = 1; /* shared memory of earlier blocks is invalid anyway */
+    s->serial = 1; /* the shared memory of earlier blocks is invalid */
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
@@ -159,11 +159,11 @@ static void race(const struct region *r, size_t at, const char *before, const ch
 enum access { READ, WRITE, ATOMIC };
 static const char *const done[] = { "read", "written", "changed atomically" };
 
-/* Check and record an access to one cell, which starts at byte i of the region; `how` is a constant. */
+/* Checks and records an access to one cell, at byte i of the region; `how` is a constant. */
 static inline __attribute__((always_inline)) void touch_cell(const struct region *r, struct cell *c,
                                                              size_t i, stamp now, enum access how)
 {
-    const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two atomics are ordered */
+    const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two atomics do not race */
 
     if ((c->write & COMING) && serial_of(c->write) == serial_of(now))
         fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",

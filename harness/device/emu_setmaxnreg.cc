@@ -9,7 +9,8 @@ static unsigned warps_of_block(const struct kvr_stream *s)
     return (s->n_threads + 31) / 32;
 }
 
-/* Registers allocated by the launch and held by warps: per thread, times warps. */
+/* Registers allocated by the launch and held by warps, in registers per thread summed over
+ * warps. */
 static int pool_of(const struct kvr_stream *s)
 {
     return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);
@@ -37,7 +38,8 @@ void record_registers(struct kvr_stream *s, const struct fiber *f)
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->place.rank)));
 }
 
-/* All warps of a warp group execute the same k-th setmaxnreg and synchronize before the next one. */
+/* The warps of a warp group must execute the same k-th setmaxnreg and synchronize before the next
+ * one. */
 static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
 {
     struct hopper *x = s->hopper;

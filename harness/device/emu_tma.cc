@@ -4,8 +4,9 @@
 namespace kvr_emu
 {
 
-/* The driver's rules: 1 to 2^32 of each dimension, strides in multiples of 16 below 2^40, boxes of 1 to 256, an
- * inner dimension of a box in multiples of 16 and within the swizzle's span. Element strides are 1. */
+/* Limits of cuTensorMapEncodeTiled: dimensions of 1 to 2^32; strides that are multiples of 16 and
+ * below 2^40; boxes of 1 to 256 elements; an inner box dimension in multiples of 16 bytes, within
+ * the swizzle span. Element strides are 1. */
 bool map_is_taken(const struct kvr_tensor_map *m)
 {
     const int64_t most = (int64_t)1 << 32, far = (int64_t)1 << 40, span = 128;
@@ -27,7 +28,8 @@ static size_t tile_bytes(const struct kvr_tensor_map *m)
     return (size_t)m->box_tok * KVR_TILE_COLUMNS * sizeof(kvr_bf16);
 }
 
-/* Start writing `n` bytes by a copy that counts for b; they belong to it until it completes. */
+/* Starts a copy's write of n bytes, counted by mbarrier b. The bytes belong to the copy until it
+ * completes. */
 static void begin_target(struct region *to, uintptr_t at, size_t n, struct phased *b)
 {
     struct kvr_stream *s = running;
@@ -70,8 +72,8 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
     b->copied = b->phase + 1;
 }
 
-/* Source of a bulk copy. No thread may have written it in this launch: fence.proxy.async of global memory is not
- * emulated. */
+/* Reads the source of a bulk copy. No thread may have written it in this launch, because
+ * fence.proxy.async on global memory is not emulated. */
 static void read_row(struct region *from, uintptr_t at, size_t n)
 {
     struct cell *cell;
@@ -128,7 +130,7 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
     }
 }
 
-/* A bulk copy from the own shared memory, which is read when the copy completes. */
+/* Bulk copy from the block's own shared memory, which is read when the copy completes. */
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                  struct region *barrier, uintptr_t barrier_at)
 {
@@ -172,7 +174,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
     s->n_coming++;
 }
 
-/* The target inherits the source's swizzle; bytes that threads wrote count as swizzled. */
+/* The target inherits the source's swizzle; bytes written by threads count as swizzled. */
 static void move_bytes(struct kvr_stream *s, const struct coming *c)
 {
     unsigned char *swizzle = s->hopper->swizzle;

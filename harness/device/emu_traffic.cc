@@ -1,4 +1,5 @@
-/* emu_traffic.cc - see traffic.h. The shadow memory already has the launch of each byte's last access. */
+/* emu_traffic.cc - see traffic.h. The shadow memory already records the launch of each byte's last
+ * access. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/traffic.h"
 
@@ -13,7 +14,7 @@ struct kvr_emu::traffic {
 namespace kvr_emu
 {
 
-/* The name without template arguments. */
+/* Entry of a kernel; its name excludes template arguments. */
 static struct kvr_traffic_line *line_of(struct traffic *t, const char *what)
 {
     const size_t n = strcspn(what, "<");

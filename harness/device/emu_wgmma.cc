@@ -53,13 +53,13 @@ uint64_t operand_from(uint64_t descriptor, int n_bytes)
     return descriptor + (uint64_t)(n_bytes >> 4);
 }
 
-/* A 14-bit field in bytes. */
+/* A 14-bit descriptor field, in bytes. */
 static unsigned field_at(uint64_t descriptor, int bit)
 {
     return (unsigned)(descriptor >> bit & FIELD) << 4;
 }
 
-/* Decode a descriptor as the tensor core does: an address in the shared memory of its own block. */
+/* Decodes a descriptor as the tensor core does: an address in its own block's shared memory. */
 static struct matrix decode(uint64_t descriptor)
 {
     const struct block *b = &running->block[here->rank];
@@ -84,7 +84,7 @@ static struct matrix decode(uint64_t descriptor)
     return m;
 }
 
-/* Address of 16 bytes of an operand: row r, byte c on. */
+/* Address of the 16 bytes of an operand from row r, byte c on. */
 static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
 {
     const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
@@ -94,8 +94,8 @@ static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
         (transposed ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
 }
 
-/* Check that n_bytes of rows [from, from + rows) are visible to a product of the running thread. core >= 0: record
- * the read by this tensor core. */
+/* Checks that n_bytes of rows [from, from + rows) are visible to a product of the running thread.
+ * If core >= 0, records them as read by this tensor core. */
 static void check_operand(const struct matrix *m, bool transposed, int from, int rows, int n_bytes,
                           int core)
 {
@@ -149,7 +149,7 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
         }
 }
 
-/* Check the operands that a warp's tensor core reads. */
+/* Checks the operands that a warp's tensor core reads. */
 static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
@@ -207,7 +207,7 @@ static int32_t byte_of(enum numbers numbers, uint8_t x)
     return numbers == SIGNED_BYTES ? (int8_t)x : x;
 }
 
-/* Fragment layout: a thread's first row of A [64, 32 bytes], row and column of accumulator j. */
+/* Fragment layout: a thread's first row of A [64, 32 bytes]; row and column of accumulator j. */
 static int row_of(int thread)
 {
     return thread / 32 * 16 + thread % 32 / 4;
@@ -286,7 +286,7 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
             ((float *)group[i].product[at].sums)[j] = x->sums[sum_row(i, j)][sum_column(i, j)];
 }
 
-/* Compute product `at` of a warp group. */
+/* Computes product `at` of a warp group. */
 static void multiply(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -313,7 +313,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
     }
 }
 
-/* Products of a thread that its wait_group completes. */
+/* Number of a thread's products that its wait_group completes. */
 static int due(const struct member *m)
 {
     int n = 0;
@@ -323,7 +323,7 @@ static int due(const struct member *m)
     return n;
 }
 
-/* All threads of the group have arrived at the wait. */
+/* Runs when all threads of the group have arrived at wgmma.wait_group. */
 static void finish_products(struct kvr_stream *s, unsigned first)
 {
     struct hopper *x = s->hopper;
@@ -334,8 +334,8 @@ static void finish_products(struct kvr_stream *s, unsigned first)
     for (int i = 1; i < KVR_WARP_GROUP; i++)
         if (due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
-    /* Once per warp: its tensor core reads in parallel with the others. A cell keeps two readers; rotating the order
-     * varies which. */
+    /* Once per warp: the four tensor cores read in parallel. A cell holds two readers; rotating the
+     * order varies which pair it holds. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;

@@ -9,15 +9,15 @@
  *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
  *                                                     kvr_barrier_arrive(empty);
  *
- * An mbarrier completes its phase when all expected arrivals and bytes have come, and starts the next one. A wait
- * names a phase by its parity: parity p passes when the last phase of that parity has completed; on a fresh
- * mbarrier parity 1 passes at once.
+ * An mbarrier completes its phase and starts the next one when all expected arrivals and bytes have
+ * been counted. A wait names a phase by its parity: it returns once the latest phase of parity p
+ * has completed. On a fresh mbarrier a wait for parity 1 returns at once.
  *
- * wgmma and bulk copies see generic writes to shared memory only after a kvr_fence_async() of the writer. The
- * target of a bulk copy and the operands of a wgmma belong to it until a thread has waited for it.
+ * wgmma and bulk copies see generic writes to shared memory only after a kvr_fence_async() of the
+ * writer. A bulk copy owns its target, and a wgmma its operands, until a thread has waited for it.
  *
- * Blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two cluster barriers:
- * after the first all blocks have started, and none exits before the second.
+ * Blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two cluster
+ * barriers: after the first all blocks have started, and none exits before the second.
  *
  *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
  *     kvr_cluster_wait();                             kvr_fence_async();
@@ -27,14 +27,16 @@
  *     kvr_cluster_arrive();                           kvr_cluster_arrive();
  *     kvr_cluster_wait();                             kvr_cluster_wait();
  *
- * A remote store signals an mbarrier of the target block by complete_tx, like a copy. wgmma sees it only after a
- * fence of a thread that has waited for that mbarrier: no fence of the writer can follow the store.
+ * A remote store signals an mbarrier of the target block by complete_tx, like a copy. wgmma sees it
+ * only after the fence.proxy.async of a thread that has waited for that mbarrier; a fence of the
+ * writer cannot cover a store that completes later.
  *
- * Tiles in shared memory have rows of 128 bytes, are aligned to 1024 bytes and use the 128-byte swizzle: chunk c
- * of 16 bytes of row r is stored at chunk c ^ r % 8.
+ * Tiles in shared memory have rows of 128 bytes, are aligned to 1024 bytes and use the 128-byte
+ * swizzle: chunk c of 16 bytes of row r is stored at chunk c ^ r % 8.
  *
- * Under nvcc each function is one instruction of sm_90a; kernels that use them have empty bodies on other
- * architectures (KVR_HAS_WGMMA). The emulator checks their ordering with vector clocks (emu_hopper.cuh). */
+ * Under nvcc each function is one instruction of sm_90a; kernels that use them have empty bodies on
+ * other architectures (KVR_HAS_WGMMA). The emulator checks their ordering with vector clocks
+ * (emu_hopper.cuh). */
 #ifndef KVR_DEVICE_HOPPER_CUH
 #define KVR_DEVICE_HOPPER_CUH
 
@@ -50,8 +52,8 @@
 #define KVR_HAS_WGMMA 0
 #endif
 
-/* Whether the device has compute capability 9.0 and the program has the kernel's body for blocks of this many
- * threads. */
+/* Whether the device has compute capability 9.0 and the program has the kernel's sm_90a body,
+ * compiled for blocks of this many threads. */
 template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
 {
     if (kvr_stream_capability(s) != 90)
@@ -78,7 +80,7 @@ enum {
 };
 
 #ifdef KVR_EMULATED
-/* A tensor [n_tok, n_heads, head_dim] of BF16 in global memory, and the box that a copy moves. */
+/* A BF16 tensor [n_tok, n_heads, head_dim] in global memory, and the box that a TMA copy moves. */
 struct kvr_tensor_map {
     const void *rows;
     int64_t n_tok;
@@ -89,24 +91,24 @@ struct kvr_tensor_map {
 namespace kvr_emu
 {
 
-/* Whether cuTensorMapEncodeTiled accepts it. */
+/* Whether cuTensorMapEncodeTiled accepts the map. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* Ownership of registers by wgmma. */
+/* Ownership of a kvr_registers by wgmma. */
 struct held {
     int under_way;     /* products in flight */
-    bool lent, fenced; /* not accessed since the last wgmma.fence */
+    bool lent, fenced; /* owned by products in flight; not accessed since the last wgmma.fence */
 };
 
 void barrier_init(struct region *r, uintptr_t at, unsigned count);
 void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes);
 void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
                   const char *file, int line);
-/* Arrivals at another block's mbarrier; `expect` is relaxed: it orders nothing. */
+/* Operations on another block's mbarrier. `expect` is relaxed: it orders nothing. */
 void remote_arrive(struct region *r, uintptr_t at);
 void remote_expect(struct region *r, uintptr_t at, unsigned bytes);
 void *remote_read(struct region *r, uintptr_t at, size_t n);
-/* 16 bytes. */
+/* st.async of 16 bytes. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at);
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
@@ -124,13 +126,14 @@ void return_registers(struct held *h, int pending);
 /* Operand types: k = 16 with float sums, k = 32 with int32_t sums. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* Address in the cluster's shared window: the block's rank from bit KVR_RANK_SHIFT on, then the offset in its
- * shared memory. */
+/* Address in the shared::cluster window: the block's rank from bit KVR_RANK_SHIFT on, then the
+ * offset in its shared memory. */
 unsigned shared_address(struct region *r, uintptr_t at);
-/* Check the fields of a descriptor before their low bits are dropped. */
+/* Checks the fields of a descriptor before their low bits are dropped. */
 void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
-/* [64,k] by [k,columns], by descriptors. a == NULL: A is in the four registers `of_a`. */
+/* Starts a product [64,k] x [k,columns] with operands given by descriptors. a == NULL: A is in the
+ * four registers `of_a`. */
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
                    const unsigned *of_a, struct held *held_a, uint64_t b, int columns,
                    bool transposed, bool add);
@@ -139,8 +142,8 @@ void product_wait(int pending);
 
 } // namespace kvr_emu
 
-/* N registers of a thread that wgmma reads or accumulates into. Between kvr_wgmma_fence and kvr_wgmma_wait the thread
- * must not access them. */
+/* N registers of a thread that wgmma reads or accumulates into. The thread must not access them
+ * between kvr_wgmma_fence and kvr_wgmma_wait. */
 template <class T, int N> struct kvr_registers {
     T x[N];
     struct kvr_emu::held held = {};
@@ -162,7 +165,7 @@ template <class T> struct kvr_remote {
     }
 };
 
-/* The dynamic shared memory, aligned for tiles. */
+/* The dynamic shared memory, aligned for swizzled tiles. */
 #define KVR_SHARED_TILES(T, name) KVR_SHARED_DYNAMIC(T, name)
 #else
 struct kvr_tensor_map {
@@ -197,16 +200,17 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 }
 #endif
 
-/* A wgmma operand in shared memory: PTX's matrix descriptor. */
+/* A wgmma operand in shared memory: a PTX matrix descriptor. */
 typedef uint64_t kvr_operand;
-/* First bit of the block's rank in an address of the cluster's shared window. */
+/* Position of the block's rank in an address of the shared::cluster window. */
 enum { KVR_RANK_SHIFT = 24 };
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
-/* Tensor map of [n_tok, n_heads, head_dim] BF16, 16-byte aligned, with boxes of box_tok tokens and
- * KVR_TILE_COLUMNS channels of one head. Tokens outside [0, n_tok) read as zeros, and so do channels beyond head_dim,
- * a multiple of 8, in a box that starts at a multiple of KVR_TILE_COLUMNS. False: the driver refuses it. */
+/* Tensor map of BF16 [n_tok, n_heads, head_dim], 16-byte aligned, with boxes of box_tok tokens and
+ * KVR_TILE_COLUMNS channels of one head. Tokens outside [0, n_tok) read as zeros. So do channels
+ * past head_dim, a multiple of 8, in a box that starts at a multiple of KVR_TILE_COLUMNS. False:
+ * the driver refuses the map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -240,7 +244,7 @@ static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *row
 
 /* ---- mbarriers ------------------------------------------------------------------------------ */
 
-/* Needs __syncthreads before other threads use it, and kvr_fence_async before a bulk copy does. */
+/* Other threads may use the mbarrier after __syncthreads, bulk copies after kvr_fence_async. */
 static __device__ __forceinline__ void kvr_barrier_init(kvr_shared<uint64_t> b, unsigned count)
 {
 #ifdef KVR_EMULATED
@@ -261,7 +265,7 @@ static __device__ __forceinline__ void kvr_barrier_arrive(kvr_shared<uint64_t> b
 #endif
 }
 
-/* Arrive, and expect n_bytes more of bulk copies in this phase. */
+/* mbarrier.arrive.expect_tx: arrives, and expects n_bytes more in this phase. */
 static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -314,7 +318,7 @@ static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned pa
     while (!passed);
 }
 
-/* The same with cluster scope: also ordered after shared-memory accesses of other blocks that arrived. */
+/* The same with cluster scope: also ordered after shared-memory accesses of the arriving blocks. */
 static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, unsigned parity)
 {
     unsigned passed;
@@ -330,7 +334,7 @@ static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, uns
     asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
 }
 
-/* Barrier of all threads of the cluster, with release and acquire. */
+/* barrier.cluster: release at arrive, acquire at wait. */
 static __device__ __forceinline__ void kvr_cluster_arrive()
 {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -351,7 +355,8 @@ static __device__ __forceinline__ void kvr_named_arrive(int id, int n_threads)
 }
 #endif
 
-/* Order generic writes that are visible to this thread before later bulk copies and wgmma. */
+/* fence.proxy.async: generic writes visible to this thread become visible to later bulk copies and
+ * wgmma. */
 static __device__ __forceinline__ void kvr_fence_async()
 {
 #ifdef KVR_EMULATED
@@ -415,8 +420,9 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* Orders reads only: after kvr_barrier_wait_cluster a thread may overwrite data that this thread, or one it has
- * synchronized with, has read. Their writes become visible at a cluster barrier. */
+/* mbarrier.arrive with cluster scope. After kvr_barrier_wait_cluster a thread may overwrite data
+ * that this thread, or one it has synchronized with, has read. Writes become visible only at a
+ * cluster barrier. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
@@ -426,7 +432,7 @@ static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 #endif
 }
 
-/* Arrive, relaxed, and expect n_bytes more in this phase; orders nothing. */
+/* Relaxed arrive.expect_tx: arrives and expects n_bytes more in this phase; orders nothing. */
 static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -439,7 +445,7 @@ static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b,
 #endif
 }
 
-/* st.async of 16 bytes; complete_tx on b, an mbarrier of the same block as `to`. */
+/* st.async of 16 bytes, with complete_tx on b, an mbarrier in the block of `to`. */
 static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, const uint4 &x,
                                                         kvr_remote<uint64_t> b)
 {
@@ -453,8 +459,9 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 #endif
 }
 
-/* Bulk copy of n bytes between blocks; addresses and n are multiples of 16; complete_tx on b, an mbarrier of the same
- * block as `to`. It reads fenced writes, and wgmma sees its target without a fence. Issued by one thread. */
+/* Bulk copy of n bytes to another block; addresses and n are multiples of 16; complete_tx on b, an
+ * mbarrier in the block of `to`. The copy reads through the async proxy: the source needs
+ * kvr_fence_async, the target needs none before wgmma. Issued by one thread. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)
@@ -484,10 +491,10 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* setmaxnreg moves registers within the pool that the launch allocated, registers per thread as compiled times
- * threads, which is less than the register file. ptxas gives a kernel with launch bounds (threads, 1) at most
- * floor(65536 / threads / 8) * 8 per thread: 168 with 384 threads, a pool of 504 x 128. A setmaxnreg.inc beyond
- * the pool waits forever. */
+/* setmaxnreg redistributes the registers that the launch allocated: threads times the registers per
+ * thread of the compiled kernel, which is less than the register file. With launch bounds (threads,
+ * 1) ptxas uses at most floor(65536 / threads / 8) * 8 per thread: 168 for 384 threads, a pool of
+ * 504 x 128. A setmaxnreg.inc beyond the pool waits forever. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -495,7 +502,8 @@ static constexpr int kvr_launch_registers(int threads)
 
     return n < KVR_MOST_REGISTERS ? n : KVR_MOST_REGISTERS;
 }
-/* Whether one producer warp group and the others as consumers fit the pool of a launch. */
+/* Whether one producer warp group and the remaining consumer warp groups fit the register pool of a
+ * launch. */
 static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
 {
     const int groups = threads / KVR_WARP_GROUP;
@@ -503,8 +511,8 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* setmaxnreg to N registers per thread, executed by all warps of a warp group; `inc` waits until the pool has
- * them. */
+/* setmaxnreg to N registers per thread, executed by all warps of a warp group; `inc` waits until
+ * the pool has that many. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -526,7 +534,8 @@ template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 
 /* ---- bulk copies --------------------------------------------------------------------------- */
 
-/* TMA copy of the box of head h at channel c and token t into `to`; complete_tx on b. Issued by one thread. */
+/* TMA copy of the box of head h at channel c and token t to `to`, with complete_tx on b. Issued by
+ * one thread. */
 static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
                                                       const struct kvr_tensor_map &map, int c,
                                                       int h, int t, kvr_shared<uint64_t> b)
@@ -541,7 +550,7 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
 #endif
 }
 
-/* The same, multicast to all blocks of the cluster, at the same offsets of `to` and b in each. */
+/* The same, multicast to all blocks of the cluster at the same offsets of `to` and b. */
 static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> to,
                                                           const struct kvr_tensor_map &map, int c,
                                                           int h, int t, kvr_shared<uint64_t> b)
@@ -593,7 +602,7 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 #endif
 }
 
-/* The operand n_bytes further on; n_bytes is a multiple of 16 and stays within the start address field. */
+/* The operand n_bytes further on: a multiple of 16 within the start-address field. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -604,7 +613,7 @@ static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, in
 }
 
 #ifndef KVR_EMULATED
-/* Compiler barrier for uses of these registers. */
+/* Compiler barrier on these registers. */
 template <int N>
 static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<float, N> &r)
 {
@@ -628,7 +637,7 @@ static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<u
 }
 #endif
 
-/* wgmma.fence: from here the registers belong to the products that follow. */
+/* wgmma.fence: from here on the following products own the registers. */
 template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -639,7 +648,7 @@ template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &
 #endif
 }
 
-/* Products since the last commit become a group. */
+/* wgmma.commit_group: the products since the last commit become a group. */
 static __device__ __forceinline__ void kvr_wgmma_commit()
 {
 #ifdef KVR_EMULATED
@@ -649,8 +658,8 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
 #endif
 }
 
-/* Wait until at most PENDING groups are in flight. The named registers, which no product in flight may use, belong to
- * the thread again. */
+/* wgmma.wait_group: waits until at most PENDING groups are in flight. The named registers, which no
+ * product in flight may use, then belong to the thread again. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -662,10 +671,10 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* Accumulators [64,128] in F32 of a warp group. Thread 32 w + 4 g + t holds rows 16 w + g and 16 w + g + 8 and, of
- * every 8 columns, columns 2 t and 2 t + 1, as in kvr_mma's c. */
+/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t holds rows 16 w + g and 16 w + g
+ * + 8, and columns 2 t and 2 t + 1 of every 8, as in kvr_mma's c. */
 typedef struct kvr_registers<float, 64> kvr_sums;
-/* The same of 8-bit products. */
+/* INT32 accumulators of 8-bit products, same layout. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
 
 #ifndef KVR_EMULATED

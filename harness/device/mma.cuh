@@ -8,16 +8,16 @@
  *     kvr_matrices(b, row_of_k);
  *     kvr_mma(c, a, b);                           c += a b
  *
- * All 32 lanes of a warp take part. An MMA computes c[16,8] += a[16,16] b[16,8]. With g = lane / 4 and
- * t = lane % 4, a lane holds
+ * All 32 lanes of a warp take part. An MMA computes c[16,8] += a[16,16] b[16,8]. With g = lane / 4
+ * and t = lane % 4, a lane holds
  *
  *     a    rows g, g + 8, g, g + 8   columns 2t, 2t + 1; the last two registers 8 further
  *     b    rows 2t, 2t + 1; the second register 8 further   column g
  *     c    rows g, g, g + 8, g + 8   columns 2t, 2t + 1, 2t, 2t + 1
  *
- * Under nvcc these functions are PTX instructions. The emulator computes exact products and adds them to c
- * in F32 in the order of k. A GPU's order is unspecified, and it may truncate bits below 2^-23 of the
- * largest term, so a test allows 16 such roundings per MMA. */
+ * Under nvcc these functions are PTX instructions. The emulator adds exact products to c in F32 in
+ * the order of k. The order of a GPU is unspecified, and it may truncate bits below 2^-23 of the
+ * largest term; tests allow 16 such roundings per MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 
@@ -26,7 +26,7 @@
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-/* Two floats to the nearest BF16, ties to even; the first in the low half. */
+/* Rounds two floats to the nearest BF16, ties to even; `low` goes into the low half. */
 static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -49,7 +49,7 @@ static __device__ __forceinline__ float kvr_bf16_high(unsigned pair)
     return __uint_as_float(pair & 0xffff0000u);
 }
 
-/* Both halves squared, rounded once. */
+/* Squares both halves; one rounding. */
 static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -59,7 +59,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #else
     unsigned r;
 
-    /* x x - 0: sm_80 has FMA but no multiply for BF16. */
+    /* x x - 0: sm_80 has no BF16 multiply, but an FMA. */
     asm("fma.rn.bf16x2 %0, %1, %1, %2;" : "=r"(r) : "r"(pair), "r"(0x80008000u));
     return r;
 #endif
@@ -80,7 +80,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
     return pair ^ (negative & 0x7fff7fffu);
 }
 
-/* Minimum or maximum of each half: -0 is less than 0, and a NaN gives 0x7fff. */
+/* Minimum or maximum of each half; -0 orders below 0, NaN gives 0x7fff. */
 template <bool LARGER>
 static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned b)
 {
@@ -146,8 +146,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, 
 #endif
 }
 
-/* threadIdx.x through a volatile read: values derived from it are recomputed, not kept in registers
- * across a loop. */
+/* threadIdx.x through a volatile read. The compiler recomputes values derived from it instead of
+ * keeping them in registers across a loop. */
 static __device__ __forceinline__ int kvr_thread()
 {
 #ifdef KVR_EMULATED
@@ -161,7 +161,7 @@ static __device__ __forceinline__ int kvr_thread()
 #endif
 }
 
-/* The same for blockIdx. */
+/* blockIdx through a volatile read. */
 static __device__ __forceinline__ int kvr_block_x()
 {
 #ifdef KVR_EMULATED
@@ -186,7 +186,7 @@ static __device__ __forceinline__ int kvr_block_y()
 #endif
 }
 
-/* 0, opaque to the compiler: an address plus this is computed at its use, not hoisted. */
+/* 0, opaque to the compiler: an address plus this is computed where it is used, not hoisted. */
 static __device__ __forceinline__ int kvr_zero()
 {
 #ifdef KVR_EMULATED
@@ -201,7 +201,7 @@ static __device__ __forceinline__ int kvr_zero()
 
 /* ---- asynchronous copies ------------------------------------------------------------------ */
 
-/* cp.async of 16 aligned bytes. If `there` is false it writes zeros and does not read `from`. */
+/* cp.async of 16 aligned bytes. If `there` is false it writes zeros without reading `from`. */
 static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
                                                       kvr_global<const uint4> from, bool there)
 {
@@ -215,7 +215,7 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
-/* The same through the L1 cache, for what this CTA reads again. */
+/* The same through L1, for data that this CTA reads again. */
 static __device__ __forceinline__ void
 kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool there)
 {

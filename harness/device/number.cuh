@@ -20,7 +20,7 @@ static __device__ __forceinline__ kvr_bf16 kvr_bf16_of(float x)
     return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
 }
 
-/* A NaN keeps its sign and upper payload, which the hardware conversion drops. */
+/* Keeps the sign and upper payload of a NaN, which the hardware conversion drops. */
 static __device__ __forceinline__ kvr_f16 kvr_half_of(float x)
 {
     const unsigned u = __float_as_uint(x);

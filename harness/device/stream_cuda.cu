@@ -1,4 +1,4 @@
-/* stream_cuda.cu - stream.h on a device. */
+/* stream_cuda.cu - stream.h by the CUDA runtime. */
 #include "harness/device/kernel.cuh"
 
 #include <cstdio>
@@ -18,7 +18,7 @@ enum {
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
 
-/* Dynamic shared memory that launches of a kernel may have; a cache, since the driver is slow to ask. */
+/* Dynamic shared memory granted to a kernel; a cache, since asking the driver is slow. */
 struct granted {
     const void *kernel;
     size_t bytes;
@@ -52,7 +52,7 @@ struct kvr_stream {
 
 struct kvr_graph {
     cudaGraphExec_t exec;
-    struct launches count; /* of one launch of the graph */
+    struct launches count; /* launches per launch of the graph */
 };
 
 /* ---- opening ----------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static void gather(struct kvr_device_facts *f, struct cudaDeviceProp *prop)
     } else if (e != cudaSuccess && e != cudaErrorNoDevice && e != cudaErrorInsufficientDriver) {
         f->error = cudaGetErrorString(e);
     }
-    cudaGetLastError(); /* clears errors of these queries */
+    cudaGetLastError(); /* clear the error of these queries */
 }
 
 static enum kvr_status failed(cudaError_t e, const char *doing)
@@ -98,7 +98,7 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
                     "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
 }
 
-/* A private pool that keeps freed memory, so the peak is this stream's alone. */
+/* A private pool that retains freed memory: the peak is then this stream's alone. */
 static cudaError_t open_pool(struct kvr_stream *s)
 {
     struct cudaMemPoolProps props;
@@ -237,7 +237,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
         return true;
     s->error = cudaFuncGetAttributes(&code, kernel);
     if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
-        /* The limit never goes down: another stream may rely on it. */
+        /* Never lowers the limit: another stream may rely on it. */
         most = (size_t)code.maxDynamicSharedSizeBytes;
         most = most > bytes ? most : bytes;
         s->error =
@@ -397,7 +397,7 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     while (i > 0 && s->live[i - 1] != p)
         i--;
     if (!i)
-        abort(); /* not from kvr_device_alloc */
+        abort(); /* abort(): `p` is no live allocation of kvr_device_alloc */
     s->live[i - 1] = s->live[--s->n_live];
     cudaFreeAsync(p, s->stream);
 }
@@ -526,12 +526,12 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     return KVR_OK;
 }
 
-/* Launches counted since the start of the capture belong to the graph. */
+/* Assigns the launches counted since the start of the capture to the graph. */
 static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
     for (int i = 0; i < s->before.n_kernels; i++)
-        out->of[i].n -= s->before.of[i].n; /* counting never reorders the kernels of s->count */
+        out->of[i].n -= s->before.of[i].n; /* s->count never reorders its kernels */
     s->count = s->before;
 }
 

@@ -11,7 +11,7 @@
 #include "harness/core/clock.h"
 #include "harness/device/traffic.h"
 
-/* Value of an environment variable, at most `most`; *bytes is unchanged if it is unset. */
+/* Reads a size from an environment variable, at most `most`; *bytes is unchanged if it is unset. */
 static enum kvr_status told(const char *variable, size_t most, size_t *bytes)
 {
     const char *text = getenv(variable);
@@ -27,7 +27,7 @@ static enum kvr_status told(const char *variable, size_t most, size_t *bytes)
     return KVR_OK;
 }
 
-/* KVREEL_EMULATED_CAPABILITY, as 9.0; 0 if unset. */
+/* Compute capability from KVREEL_EMULATED_CAPABILITY, such as 9.0; 0 if unset. */
 static enum kvr_status capability(int *out)
 {
     const char *text = getenv("KVREEL_EMULATED_CAPABILITY");
@@ -138,7 +138,7 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
-/* A request that is too large is refused at launch. */
+/* A request above the limit fails at launch. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
     int i = 0;
@@ -154,7 +154,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
 }
 
 /* An SM of these devices has 1 KB more shared memory than a block may request, and each block
- * reserves that much. */
+ * reserves 1 KB. */
 int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)
 {
     const size_t by_shared = (s->block_shared + 1024) / (bytes + 1024);

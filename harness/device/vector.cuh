@@ -1,7 +1,7 @@
-/* vector.cuh - vectors of elements, moved by one instruction of up to 16 bytes.
+/* vector.cuh - vectors of elements, loaded and stored by one instruction of up to 16 bytes.
  *
- * A kernel templated on the access type is launched with the wide type if address and extents are
- * aligned for it, else with the narrow one. */
+ * Kernels are templated on the access type. The launcher picks the wide type if addresses and
+ * extents are aligned for it, else the narrow one. */
 #ifndef KVR_DEVICE_VECTOR_CUH
 #define KVR_DEVICE_VECTOR_CUH
 

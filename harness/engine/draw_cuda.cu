@@ -1,4 +1,4 @@
-/* draw_cuda.cu - Philox4x32-10 (harness/core/rng.c); a thread draws four elements. */
+/* draw_cuda.cu - Philox4x32-10 (harness/core/rng.c); one thread generates four elements. */
 #include "harness/engine/draw_cuda.h"
 
 #include "harness/core/normal_pair.h"

@@ -84,7 +84,7 @@ static __device__ __forceinline__ float value(kvr_bf16 v)
     return __uint_as_float((unsigned)v << 16);
 }
 
-/* Copies x, F32 or BF16, to BF16 rows of `padded` columns; padding is zero. */
+/* Copies x, F32 or BF16, to BF16 rows of `padded` columns; the padding is zero. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     linear_round(int64_t n, int k, int padded, kvr_global<const T> x, kvr_global<kvr_bf16> out)
@@ -118,7 +118,7 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* Epilogue: store F32, store GELU in BF16, store BF16, or add to the BF16 output. */
+/* Epilogue: store F32; store GELU as BF16; store BF16; add to the BF16 output. */
 enum end { FLOATS, GELU, ROUNDED, ADDED };
 template <enum end> struct ended {
     typedef kvr_bf16 type;
@@ -143,7 +143,7 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = kvr_bf16_of(v);
 }
 
-/* Gate applied to v before ADDED: see kvr_linear_gate. */
+/* Gate that scales v before ADDED: see kvr_linear_gate. */
 struct gating {
     bool gated;
     int tokens_per_frame;
@@ -161,7 +161,8 @@ static __device__ __forceinline__ float added(struct gating how, kvr_global<cons
     return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
-/* One stage of the main loop: a warp's 32 x 32 sums, from row wm of the A tile and column wn of the B tile. */
+/* One stage of the main loop: a warp's 32 x 32 accumulators, from row wm of the A tile and column
+ * wn of the B tile. */
 static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_tile,
                                                       kvr_shared<kvr_bf16> b_tile, int lane, int wm,
                                                       int wn, float (&sum)[2][4][4])
@@ -184,7 +185,7 @@ static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_til
     }
 }
 
-/* `columns`: row length of y; columns past n are zero. */
+/* `columns`: row length of y; columns from n on are zero. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
@@ -226,7 +227,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         multiply_stage(a_tile, b_tile, lane, wm, wn, sum);
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) { /* rows of a thread */
+    for (int i = 0; i < 4; i++) { /* the rows of this thread */
         const int64_t row = m0 + wm + 8 * i + lane / 4;
         const int64_t gates = E == ADDED ? gate_of(how, row) : 0;
 

@@ -1,5 +1,5 @@
-/* ops_bf16_cuda.cu - norms, rotation and gated residuals in BF16 (ops_cuda.h): one CTA per row. A thread
- * loads eight elements at a time, or two if eight are not aligned. */
+/* ops_bf16_cuda.cu - norms, RoPE and gated residuals in BF16 (ops_cuda.h): one CTA per row. A
+ * thread loads eight elements at a time, or two if eight are unaligned. */
 #include "harness/device/mma.cuh"
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/row_sum.cuh"
@@ -67,7 +67,8 @@ static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, st
     return n;
 }
 
-/* Elements of a row from i on. A thread's first ones are in `mine` and are not read again. */
+/* Elements of a row from i on. A thread keeps its first elements in `mine` and does not read them
+ * again. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_bf16> x, int64_t row,
                                                           int i, const struct numbers<N> &mine) {
@@ -91,8 +92,8 @@ template <> struct source_of<true> {
     typedef kvr_bf16 type;
 };
 
-/* LayerNorm(x) (1 + factor) + add with MODULATE, else LayerNorm(x) factor + add. ADD first adds `from`,
- * scaled by `gate`, to x. */
+/* LayerNorm(x) (1 + factor) + add with MODULATE, else LayerNorm(x) factor + add. With ADD, x +=
+ * gate from comes first. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     norm_rows(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
@@ -203,7 +204,7 @@ struct both_of {
     kvr_bf16 *y[2];
 };
 
-/* RMSNorm of x, then RoPE on the pairs of every head, into y. */
+/* y = RoPE(RMSNorm(x)), over the pairs of every head. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS, 4)
     rope_rows(struct kvr_rows r, int pairs_of_head, struct both_of all, struct of_squares mean,
@@ -260,7 +261,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Whether vectors of eight stay aligned: rows of d elements, parameter vectors `stride` floats apart. */
+/* Whether vectors of eight are aligned: rows of d elements, parameter vectors `stride` floats
+ * apart. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);
@@ -272,7 +274,7 @@ static bool by_eight(int d, int64_t stride, const void *const *p, int n)
     return true;
 }
 
-/* Threads per CTA: enough to cover a row of d in one pass, up to the maximum. */
+/* Threads per CTA: enough to cover a row of d in one pass, at most the maximum. */
 template <int HOW> static unsigned threads_of(int d)
 {
     const int n = (d / form<HOW>::N + 31) / 32 * 32;

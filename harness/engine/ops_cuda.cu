@@ -1,4 +1,5 @@
-/* ops_cuda.cu - see ops_cuda.h. Norms: one CTA per row; elementwise kernels: one thread per value. */
+/* ops_cuda.cu - see ops_cuda.h. Norms use one CTA per row, elementwise kernels one thread per
+ * value. */
 #include "harness/engine/ops_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -6,8 +7,8 @@
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/row_sum.cuh"
 
-/* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
- * frame, or * w + b. */
+/* LayerNorm: y = (x - mean) / sqrt(variance + eps), then per channel (1 + scale) y + shift of the
+ * row's frame, or w y + b. */
 template <bool MODULATE>
 static __global__ void __launch_bounds__(THREADS)
     layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
@@ -52,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* The same, followed by RoPE in the same pass: a thread holds both values of a pair. */
+/* RMSNorm and RoPE in one pass: a thread holds both values of a pair. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
@@ -127,8 +128,8 @@ static __global__ void __launch_bounds__(THREADS)
         y[row * columns + i] = kvr_bf16_of(i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
 }
 
-/* HERE: x and y are the same array and it is accessed through y only. Through two __restrict__ pointers
- * the compiler could move a load of x above a store to y. */
+/* HERE: in place, x and y are the same array, accessed through y only. Through two __restrict__
+ * pointers the compiler could move a load of x above a store to y. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
@@ -142,8 +143,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* One thread per value of the frames x [F,C,H,W], which consist of whole patches. Order of a token's values:
- * (c, p, q) before the first layer, (p, q, c) after the last. */
+/* One thread per value of the frames x [F,C,H,W], whose sides are whole patches. Order of the
+ * values in a token: (c, p, q) before the first layer, (p, q, c) after the last. */
 template <bool BACK>
 static __global__ void __launch_bounds__(THREADS)
     patches(struct kvr_patching p, kvr_global<const float> in, kvr_global<float> out)
@@ -187,7 +188,7 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = x[i] - y[i];
 }
 
-/* CTA b sums every KVR_OPS_L1_PARTS-th run of THREADS values, so the result does not depend on
+/* CTA b sums every KVR_OPS_L1_PARTS-th run of THREADS values: a fixed order, independent of
  * scheduling. */
 static __global__ void __launch_bounds__(THREADS)
     l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
@@ -240,7 +241,7 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
 }
 
-/* One thread per element: float64 products, summed in the order of the terms. */
+/* One thread per element. Products are in float64, summed in the order of the terms. */
 static __global__ void __launch_bounds__(THREADS)
     blend(int64_t n, int n_terms, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,

@@ -1,7 +1,8 @@
-/* ops_isa.c - the definition of the forward's small operations, in vectors as wide as the variant
- * has.
+/* ops_isa.c - norms, RoPE, elementwise and patch operations of the forward on the CPU, compiled per
+ * instruction set; the reference of the CUDA kernels.
  *
- * Rows are dealt to threads in contiguous ranges; a row never sees its neighbours. */
+ * Threads take contiguous ranges of rows. Each row is computed by one thread, so results do not
+ * depend on the number of threads. */
 #include "harness/engine/ops.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "harness/engine/ops_cross.h"
 #include "harness/engine/ops_lanes.h"
 
-/* Elementwise work is dealt in whole blocks. */
+/* Threads take elementwise work in blocks of this many elements. */
 enum { BLOCK = 4096 };
 
 /* ---- norms ---------------------------------------------------------------------------- */
@@ -19,8 +20,8 @@ struct moments {
     float mean, inv; /* 1 / sqrt(variance + eps) */
 };
 
-/* sum_i (x[i] - mean)^power, power 1 or 2, over the whole vectors of a row: SUMS at a time, since
- * an addition takes four cycles; the rest one by one. */
+/* sum_i (x[i] - mean)^power, power 1 or 2. SUMS accumulators hide the four-cycle latency of an
+ * addition. */
 enum { SUMS = 4 };
 
 INLINE float row_sum(const float *x, int d, float mean, int power)
@@ -113,8 +114,8 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 /* ---- positions ------------------------------------------------------------------------ */
 
 #if KVR_ISA_AVX2
-/* PAIRS of a token's pairs, from v on, in all heads: angles are read once and serve every head.
- * a cos - b sin, a sin + b cos: x cos + swapped(x) (-sin, sin, ...). */
+/* Rotates PAIRS channel pairs of a token, at v, in all heads, so that angles are loaded once. (a
+ * cos - b sin, a sin + b cos) = x cos + swapped(x) (-sin, sin, ...). */
 INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const double *si, float *v)
 {
     halves ones;
@@ -134,7 +135,7 @@ INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const doub
     }
 }
 
-/* As many of a token's c pairs as fill registers; how many these are. */
+/* Rotates as many of a token's c pairs as fill whole registers; returns their number. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -145,7 +146,7 @@ static int rotate_whole(int n_heads, int head_dim, int c, const double *co, cons
     return p;
 }
 #else
-/* Two doubles to a register: the compiler's own loop over pairs is as good. */
+/* With two doubles per register the compiler's own loop over pairs is as fast. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -219,8 +220,8 @@ INLINE vec silu_of(vec u)
     return u / (1.0f + exp_fast(-u));
 }
 
-/* y = of(x) for n values; what fills no vector goes through one as well, so that a value does not
- * depend on where it lies. */
+/* y = of(x) for n values. The tail also goes through a vector, so that a value's result does not
+ * depend on its position. */
 INLINE void each(vec (*of)(vec), int64_t n, const float *x, float *y)
 {
     int64_t i = 0;
@@ -308,7 +309,8 @@ static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float
         out[i] = x[i] - y[i];
 }
 
-/* Sixteen sums in every variant: whether a forward is skipped must not depend on the CPU. */
+/* 16 partial sums in every instruction set: the result decides whether a forward is skipped, which
+ * must not depend on the CPU. */
 static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
 {
     enum { EIGHT = 8, L1_SUMS = 2 * EIGHT };
@@ -374,7 +376,7 @@ static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
     }
 }
 
-/* A value times 0 is NaN when it is not finite, and so is every sum that it goes into. */
+/* x * 0 is NaN if x is infinite or NaN, and NaN propagates through the sum. */
 static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag)
 {
     vec sum[SUMS] = { { 0 } };

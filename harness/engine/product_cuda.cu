@@ -1,13 +1,14 @@
 /* product_cuda.cu - see product_cuda.h.
  *
- * A CTA computes tiles of 128 rows by 256 columns one after the other: one producer warp group, two consumer
- * warp groups of 64 rows each. One thread of the producer group copies DEPTH = 64 columns of A and W per stage by
- * TMA into a 4-stage shared-memory pipeline with full/empty mbarriers. It runs ahead into the next tile while
- * the consumers are in their epilogue.
+ * Persistent CTAs compute tiles of 128 rows by 256 columns: one producer warp group, two consumer
+ * warp groups of 64 rows each. One thread of the producer group copies DEPTH = 64 columns of A and
+ * W per stage by TMA into a 4-stage shared-memory pipeline with full/empty mbarriers. It runs ahead
+ * into the next tile while the consumers are in their epilogue.
  *
- * Two CTAs of a cluster compute tiles one below the other. Each multicasts half of the weights to both, so
- * that a stage is empty when both have released it, and a CTA reads 32 KB per stage from L2 instead of 48. In an
- * odd last row of tiles they compute two tiles side by side and share nothing. */
+ * The two CTAs of a cluster compute vertically adjacent tiles. Each multicasts half of the weights
+ * to both, so a CTA reads 32 KB per stage from L2 instead of 48. A stage is empty when both CTAs
+ * have released it. In an odd last row of tiles they compute horizontally adjacent tiles and share
+ * nothing. */
 #include "harness/engine/product_cuda.h"
 
 #include "harness/device/hopper.cuh"
@@ -60,7 +61,7 @@ struct tile_position {
     bool shares;
 };
 
-/* This CTA's half of pair tile `tile`. A CTA without work gets rows past the last. */
+/* This CTA's tile of pair tile `tile`. A CTA without work gets rows past the last. */
 static __device__ __forceinline__ struct tile_position position_of(const struct work &w, int tile)
 {
     const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;
@@ -82,7 +83,7 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Persistent schedule: a cluster's first tile, and the stride to its next one. */
+/* Persistent schedule: a cluster's first pair tile, and the stride to its next one. */
 static __device__ __forceinline__ int first_tile()
 {
     return kvr_block_x() / PAIR;
@@ -98,7 +99,7 @@ static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<ui
     return kvr_as<uint64_t>(shared + AT_BARRIERS);
 }
 
-/* Position of the producer: the next stage to load. */
+/* Producer state: the next stage to load. */
 struct fetch {
     int tile, k0;
     unsigned i;
@@ -119,7 +120,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     const kvr_shared<uint8_t> stage = shared + at * STAGE_BYTES;
     const kvr_shared<uint64_t> full = barriers_at(shared) + at;
 
-    /* Refill i waits until both CTAs have released refill i - STAGES. */
+    /* Load i into a stage waits until both CTAs have released load i - STAGES. */
     kvr_barrier_wait_cluster(full + STAGES, (f.i / STAGES + 1) % 2);
     kvr_barrier_expect(full, STAGE_BYTES);
     kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, full);
@@ -142,7 +143,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     }
 }
 
-/* The producer: one thread. */
+/* Main loop of the producer, one thread. */
 [[maybe_unused]] static __device__ __forceinline__ void produce(const struct work &w,
                                                                 kvr_shared<uint8_t> shared)
 {
@@ -162,7 +163,7 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> fu
         kvr_remote_arrive(kvr_remote_of(full + (int)(STAGES + i % STAGES), (unsigned)lane));
 }
 
-/* Exchanges words between lanes t and t + 1, t even, so that a store is 8 bytes: the even lane gets both
+/* Exchanges words between lanes t and t + 1, t even, for 8-byte stores: the even lane gets both
  * words w, the odd lane both words v. */
 static __device__ __forceinline__ uint2 beside(unsigned w, unsigned v, bool odd)
 {
@@ -177,7 +178,7 @@ static __device__ __forceinline__ float sum_of_four(float v)
     return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/* tanh GELU with the hardware exp2 and reciprocal. If exp2 overflows, GELU is 0; GELU(-infinity) is
+/* tanh GELU by the hardware's exp2 and reciprocal. It is 0 where exp2 overflows; GELU(-infinity) is
  * NaN. */
 static __device__ __forceinline__ float gelu(float u)
 {
@@ -186,7 +187,8 @@ static __device__ __forceinline__ float gelu(float u)
     return u * kvr_reciprocal(1.0f + kvr_exp2(u * fmaf(a * 0.044715f * u, u, a)));
 }
 
-/* A row is 16 column pairs in each of four lanes: pair i of lane t is columns 8 i + 2 t and the next. */
+/* A row is 16 column pairs in each of four lanes: pair i of lane t is columns 8 i + 2 t and 8 i + 2
+ * t + 1. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
 static __device__ __forceinline__ void leave_squares(const struct layer &l, const unsigned *pair,
@@ -205,7 +207,7 @@ static __device__ __forceinline__ void leave_squares(const struct layer &l, cons
         kvr_global<float>(l.squares)[entry] = sum;
 }
 
-/* Stores a row's pairs from column n0 on, 8 bytes per lane; the row has `columns` columns. */
+/* Stores a row's pairs from column n0 on, 8 bytes per lane; a row has `columns` columns. */
 template <bool WHOLE>
 static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const unsigned *pair,
                                                  int t, bool there, int n0, int columns)
@@ -222,8 +224,9 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
     }
 }
 
-/* Epilogue of one row and KVR_PRODUCT_BLOCK columns from n0 on, from accumulators 4 i + 2 r and the next,
- * i < PAIRS. WHOLE: the row and all columns exist and there is a bias, so no bounds are checked. */
+/* Epilogue of one row and the KVR_PRODUCT_BLOCK columns from n0 on, from accumulators 4 i + 2 r and
+ * the next, i < PAIRS. WHOLE: row and columns are in bounds and there is a bias, so no bound is
+ * checked. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
@@ -354,21 +357,22 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
     }
 }
 
-/* Barrier of both CTAs of the cluster. */
+/* Cluster barrier. */
 static __device__ __forceinline__ void meet()
 {
     kvr_cluster_arrive();
     kvr_cluster_wait();
 }
 
-/* Without WGMMA the kernel is empty and its launch bound is 32 threads, which tells the host. */
+/* Without WGMMA support the kernel body is empty and its launch bound is 32 threads; the host reads
+ * that bound. */
 template <int END>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     linear_wgmma(const __grid_constant__ struct work w)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* Warp-uniform; the shuffle makes that known to the compiler. */
+    /* Warp-uniform; the shuffle tells the compiler so. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
 
     if (!threadIdx.x) {

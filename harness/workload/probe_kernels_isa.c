@@ -1,5 +1,5 @@
-/* probe_kernels_isa.c - products of a few rows with a wide matrix, in double: a block of 4 rows and
- * VECS vectors of W keeps its sums in registers. */
+/* probe_kernels_isa.c - products of a few rows with a wide matrix in double; the accumulators of 4
+ * rows by VECS vectors of W stay in registers. */
 #include "harness/workload/probe_kernels.h"
 
 #if KVR_ISA_AVX512

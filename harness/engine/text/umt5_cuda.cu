@@ -1,5 +1,5 @@
-/* umt5_cuda.cu - see umt5_cuda.h. Attention: one warp per query of a head; the eight warps of a CTA share the
- * tiles of keys and values. */
+/* umt5_cuda.cu - see umt5_cuda.h. Attention: one warp per query and head; the eight warps of a CTA
+ * share the tiles of K and V. */
 #include "harness/engine/text/umt5_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
     }
 }
 
-/* D <= 32 J. A warp past the last query computes the last query again and stores nothing. */
+/* Requires D <= 32 J. A warp past the last query recomputes the last one and stores nothing. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 3)
     relative_attend(struct kvr_umt5_heads a, kvr_global<const float> q, kvr_global<const float> k,

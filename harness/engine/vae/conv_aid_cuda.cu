@@ -29,7 +29,7 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
                    (float *)y);
 }
 
-/* One thread copies one FEW of a tap of a pixel; a pixel has `wide` FEWs. */
+/* im2row: one thread copies one FEW of a tap of a pixel; a pixel has `wide` FEWs. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     frame_rows(struct kvr_conv_shape c, int taps, int wide, int stride0, int stride1, int stride2,
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v;
 }
 
-/* Strides in vectors; 0: no frame. */
+/* Frame strides in units of N elements; 0: no frame. */
 template <class T, int N>
 static void frame_rows_as(struct kvr_stream *s, const struct kvr_conv_shape *c, int taps,
                           const struct kvr_conv_frame *f, int first, int rows, void *out)
@@ -107,7 +107,8 @@ void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, in
         KVR_LAUNCH(narrow_rows, kvr_blocks(n, THREADS), THREADS, 0, s, n, padded, out, from, to);
 }
 
-/* The finalizer of SplitMix64 (Steele, Lea and Flood, 2014) on the index of a number. */
+/* Test data in [-1, 1): the SplitMix64 finalizer (Steele, Lea and Flood, 2014) of the element's
+ * index. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_global<T> x)
 {

@@ -1,24 +1,24 @@
-/* conv_mma.cu - implicit GEMM: rows are pixels, columns output channels, and the depth runs over the
- * kernel's rows, the frames, the kernel's columns and the input channels. */
+/* conv_mma.cu - convolution as implicit GEMM: M is pixels, N output channels, and K runs over
+ * kernel rows, frames, kernel columns and input channels, in this order. */
 #include "harness/engine/vae/conv_mma.h"
 
 #include "harness/device/mma.cuh"
 
 /* A CTA computes PIXELS x COLUMNS of y, a warp half the pixels by half the columns. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
-enum { ANY = 32 }; /* COLUMNS of the form that may have an odd number of output channels */
+enum { ANY = 32 }; /* COLUMNS of the form that accepts an odd number of output channels */
 enum { CHUNK = 8 /* elements of one cp.async */, CHUNKS = DEPTH / CHUNK };
 /* A thread copies chunk threadIdx.x % CHUNKS of every ROWS-th row. */
 enum { ROWS = THREADS / CHUNKS, PIXEL_ROWS = PIXELS / ROWS };
 
-/* Element offset of a chunk in a tile. Rows are 64 bytes; the XOR keeps the 8 rows that ldmatrix reads at
- * once in different banks. Rows 8 apart have the same XOR. */
+/* Element offset of a 16-byte chunk in a tile. Rows are 64 bytes; the XOR swizzle spreads the 8
+ * rows of an ldmatrix over all banks. Rows 8 apart have the same swizzle. */
 static __device__ __forceinline__ int chunk_at(int row, int chunk)
 {
     return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
 }
 
-/* The three frames, and how many of them are missing at the start of a clip. */
+/* The three input frames, and how many are missing before the start of a clip. */
 struct frames {
     kvr_global<const kvr_bf16> f0, f1, f2;
     int first, stride;
@@ -29,7 +29,7 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
     return i == 0 ? f.f0 : i == 1 ? f.f1 : f.f2;
 }
 
-/* Position of the next step in the depth: a position of the kernel, a frame, and a channel. */
+/* Position of the next K step: kernel tap, frame, input channel. */
 struct place {
     int dy, dx, frame, channel;
     kvr_global<const kvr_bf16> pixels; /* the frame from `channel` on */
@@ -38,8 +38,8 @@ struct place {
     unsigned there;         /* bit i: pixel i is inside the frame */
 };
 
-/* Output row and column of this thread's i-th pixel. Behind the last pixel the row is -kernel, so that every tap
- * lies outside the frame. */
+/* Output row and column of this thread's i-th pixel. Past the last pixel the row is -kernel, so
+ * every tap falls outside the frame. */
 static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
                                                   int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
 {
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c
     }
 }
 
-/* Finds this thread's pixels for the kernel position of `at`. */
+/* Addresses of this thread's pixels for the kernel tap of `at`. */
 static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
                                                    const int (&y)[PIXEL_ROWS],
                                                    const int (&x)[PIXEL_ROWS], struct place &at)
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &
     }
 }
 
-/* The weights of the kernel position and frame of `at`. */
+/* Weights of the kernel tap and frame of `at`. */
 static __device__ __forceinline__ kvr_global<const kvr_bf16>
 weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w, const struct place &at)
 {
@@ -80,8 +80,8 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w, const s
     return w + (((at.dy + border) * c.kernel + at.dx + border) * c.taps + at.frame) * c.in;
 }
 
-/* Advances to the next step: along the channels, then along the kernel's row, so that the pixels of the next
- * position are in the L1 cache, then to the next frame, then to the kernel's next row. */
+/* Advances to the next K step: along the channels, then along the kernel row, whose pixels are then
+ * in L1, then to the next frame, then to the next kernel row. */
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
                                                const int (&y)[PIXEL_ROWS],
@@ -105,8 +105,8 @@ static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
     find_pixels(c, f.stride, y, x, at);
 }
 
-/* Copies one step's pixels and weights to this thread's chunks of a stage. Pixels outside a frame and output
- * channels from c.out on are zeros. */
+/* cp.async of one step's pixels and weights into a stage. Pixels outside a frame and output
+ * channels from c.out on are zero. */
 template <int COLUMNS>
 static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c, const struct place &at,
                                              int depth, int n0, kvr_shared<kvr_bf16> to)
@@ -128,8 +128,8 @@ static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c, con
     }
 }
 
-/* Element offsets in a stage of what this lane reads of the first 16 pixels and columns of its warp, for
- * either half of the depth. */
+/* Element offsets in a stage of this lane's ldmatrix rows, for the first 16 pixels and columns of
+ * its warp and each half of K. */
 struct lanes {
     int a[CHUNKS / 2], b[CHUNKS / 2];
 };
@@ -145,7 +145,7 @@ static __device__ __forceinline__ struct lanes lanes_of(int lane, int wm, int wn
     return at;
 }
 
-/* One stage of a warp's sums. */
+/* MMAs of one stage for a warp. */
 template <int N>
 static __device__ __forceinline__ void
 multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][2 * N][4])
@@ -169,7 +169,8 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
     }
 }
 
-/* Stores channels `column` and the next of a pixel at y; those from `out` on do not exist. */
+/* Stores output channels `column` and `column` + 1 of a pixel at y; channels from `out` on do not
+ * exist. */
 template <bool ODD>
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
                                            float high)
@@ -230,13 +231,13 @@ static __global__ void __launch_bounds__(THREADS, 2)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
         multiply<N>(stages + full, lanes, sum);
-        if (s + STAGES < steps) /* behind the products, which run meanwhile */
+        if (s + STAGES < steps) /* the next load runs during the MMAs */
             advance(c, f, w, y, x, at);
         empty = full;
         full = full + STAGE < STAGES * STAGE ? full + STAGE : 0;
     }
 #pragma unroll
-    for (int j = 0; j < 2 * N; j++) { /* pairs of columns of a thread */
+    for (int j = 0; j < 2 * N; j++) { /* this thread's pairs of columns */
         const int column = n0 + wn + 8 * j + lane % 4 * 2;
         const float low = column < c.out ? (float)bias[column] : 0.0f;
         const float high = column + 1 < c.out ? (float)bias[column + 1] : 0.0f;
@@ -282,7 +283,7 @@ static void conv_by(struct kvr_stream *s, const struct kvr_conv_shape *c,
                bias, y);
 }
 
-/* Columns that tiles of so many compute for `out`. */
+/* `out` rounded up to a multiple of `columns`. */
 static int padded(int out, int columns)
 {
     return (out + columns - 1) / columns * columns;

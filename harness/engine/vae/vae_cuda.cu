@@ -16,7 +16,7 @@ enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
 
-/* Index of one summand of a convolution: its frame, input channel and kernel tap. */
+/* One K index of a convolution: frame, input channel and kernel tap. */
 struct tap {
     int dy, dx, channel, stride;
     bool there;
@@ -34,7 +34,7 @@ static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, co
         frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
 }
 
-/* Index of the weight of one summand: F32 [taps, out, k, k, in], BF16 [out, k, k, taps, in]. */
+/* Index of the weight at a K index: F32 [taps, out, k, k, in], BF16 [out, k, k, taps, in]. */
 template <class T>
 static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape &c, int span,
                                                     int frame, int out, int within)
@@ -44,7 +44,7 @@ static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape 
     return ((int64_t)out * span + within / c.in * c.in) * c.taps + frame * c.in + within % c.in;
 }
 
-/* Loads a tap of the CTA's pixels into line `lane` of the row tile. */
+/* Loads the CTA's pixels at one K index into line `lane` of the row tile. */
 template <class T>
 static __device__ __forceinline__ void
 load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_global<const T> f0,
@@ -67,7 +67,8 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* Loads a tap's weights of output channels from n0 on into line `lane` of the column tile. */
+/* Loads the weights of output channels from n0 on at one K index into line `lane` of the column
+ * tile. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
@@ -225,7 +226,7 @@ static __device__ __forceinline__ struct kvr_few<T, N> sum_of(const struct kvr_f
     return sum;
 }
 
-/* FEW: kvr_few of the elements that one thread adds. */
+/* FEW: the kvr_few of elements that one thread adds. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
@@ -381,7 +382,8 @@ void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float
         KVR_LAUNCH(patch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
 }
 
-/* Kernels halve and gather: one thread per output value. */
+/* Nearest-neighbour downsampling: the odd row and column of every 2 x 2. One thread per output
+ * value. */
 static __global__ void __launch_bounds__(THREADS)
     halve(int64_t n, int w, int channels, kvr_global<const float> from, kvr_global<float> to)
 {

@@ -1,8 +1,7 @@
 /* cells_cuda.cu - CUDA kernels of the formats in cells.h; cells.c documents the layout.
  *
- * A CTA handles 8 tokens of some complete groups. First each thread fits one group, then each
- * thread encodes the 8 tokens of one channel, which fill whole bytes of a plane. Built with
- * -fmad=false.
+ * A CTA encodes 8 tokens of several complete groups. Each thread first fits one group, then encodes
+ * the 8 tokens of one channel, which fill whole bytes of a plane. Built with -fmad=false.
  *
  * No element needs a division: see cells_quotient and struct cut. */
 #include "methods/codecs/cells/cells.h"
@@ -58,9 +57,9 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* Tiling constants that replace divisions: i / group is the high word of i * share, where share is
- * 2^32 / group rounded up. The rounding error stays below 2^32 for i < 2^24 because a group has at
- * most 256 channels. */
+/* Tiling constants that replace divisions: i / group is the high word of i * share, with share =
+ * 2^32 / group rounded up. Exact for i < 2^24: the error i * (share - 2^32 / group) stays below
+ * 2^32 / group, because a group has at most 256 channels. */
 struct cut {
     unsigned share, of_token; /* groups per token */
     unsigned tiles, groups;   /* tiles per token; groups per tile */
@@ -74,7 +73,7 @@ static struct cut cut_of(const struct cells &c)
              kvr_blocks(c.channels, groups * group), groups };
 }
 
-/* One instantiation per kind of format, so that a kernel fits the instruction cache. */
+/* One instantiation per kind of format, so that each kernel fits the instruction cache. */
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
@@ -89,7 +88,7 @@ static __global__ void __launch_bounds__(THREADS, 6)
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
     const float most = most_of(c, whole);
 
-    if (c.kind != KIND) /* tells the compiler the kind */
+    if (c.kind != KIND) /* tells the compiler that c.kind is KIND */
         return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
         const int r = i % 8, g = i / 8; /* neighbouring threads take the tokens of one group */

@@ -1,5 +1,5 @@
-/* cube_cuda.cu - the stage `cube` on a device: one thread per channel of a cube, or per decoded
- * element; sums run in the CPU's order. Built with -fmad=false. */
+/* cube_cuda.cu - the stage `cube` on a device: one thread per channel of a cube when encoding, per
+ * element when decoding; sums have the CPU's order. Built with -fmad=false. */
 #include "methods/codecs/cube/cube.h"
 
 enum { THREADS = 128 };

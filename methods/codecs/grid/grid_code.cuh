@@ -6,20 +6,18 @@
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/kernels/planes.cuh"
 
-/* A grid and a block of tokens, as seen by kernels. */
+/* A grid and a block of tokens. */
 struct shape {
     struct kvr_planes planes;       /* n_tok: stored tokens, padding included */
     int64_t n_tok, n_groups, width; /* width: elements of a group along channels */
     int64_t per_token;              /* groups per token, for axes within a token */
     int axis, group;
     bool asym, study, bf16;
-    float most, least;   /* clamp range before conversion to a code; symmetric grids encode 0 as
-                        * 2^(b-1) */
-    float middle;        /* that offset, or 0 */
-    unsigned flip;       /* converts two's complement to codes, applied to every byte */
+    float most, least;   /* clamp range before conversion to a code; symmetric grids code 0 as 2^(b-1) */
+    float middle;        /* 2^(b-1) for symmetric grids, else 0 */
+    unsigned flip;       /* XOR for every byte: converts two's complement to codes */
     bool eights;         /* scales of eight tokens are 16-byte aligned */
-    float share, halved; /* 1 / Q, with Q the number of steps of the range or of its smaller half; 1
-                          * / 2^(b-1) */
+    float share, halved; /* 1 / Q, Q the number of steps in the range or in its smaller half; 1 / 2^(b-1) */
 };
 
 static __device__ __forceinline__ int at_most(int64_t n, int most)
@@ -39,15 +37,15 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* Fit of a group: q = rne(((x - m) down) / s + pre) + post; inv is 1 / s. `down` is 1, or a power
- * of two that keeps inv from being denormal. */
+/* Fit of a group: q = rne(((x - m) down) / s + pre) + post, inv = 1 / s. `down` is 1, or a power of
+ * two that keeps inv normal. */
 struct fitted {
     float s, inv, m, pre, down;
     kvr_f16 step, zero;
-    bool clips; /* codes may exceed the range: scale or minimum saturated in FP16, or NaN */
+    bool clips; /* codes may exceed the range: scale or minimum saturated in FP16, or is NaN */
 };
 
-/* Smallest FP16 not below x >= 0, at most 65504; arbitrary for NaN. */
+/* Rounds x >= 0 up to FP16, at most 65504; any result for NaN. */
 static __device__ __forceinline__ kvr_f16 half_up(float x)
 {
     const unsigned h = __half_as_ushort(__float2half_rn(x));
@@ -56,7 +54,7 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
     return (kvr_f16)(up < 0x7bffu ? up : 0x7bffu);
 }
 
-/* Largest FP16 not above x, at least -65504. */
+/* Rounds x down to FP16, at least -65504. */
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
@@ -143,8 +141,8 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* A float whose low bits are the code, in two's complement for symmetric grids. Adding ROUND,
- * halfway between 2^23 and 2^24, makes the last mantissa bit 1. NaN gives the smallest code. */
+/* A float whose low mantissa bits are the code, in two's complement for symmetric grids. ROUND is
+ * 1.5 * 2^23, where floats have a spacing of 1. NaN gives the smallest code. */
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
@@ -162,12 +160,12 @@ static __device__ __forceinline__ float coded(const struct shape &g, float x,
     return (CLIPS ? fminf(fmaxf(v, g.least), g.most) : v) + ROUND;
 }
 
-/* Running minimum and maximum of floats compared as raw bits. The largest unsigned value is the
- * minimum if any value is negative. If all have the same sign, the smallest unsigned value is the
- * minimum (positive) or the maximum (negative). */
+/* Minimum and maximum of floats, by their bits. The largest unsigned integer is the minimum if any
+ * value is negative. If all have the same sign, the smallest unsigned integer is the minimum
+ * (positive values) or the maximum (negative values). */
 struct seen {
     unsigned least, most;
-    int top; /* the largest as signed integer */
+    int top; /* the largest as a signed integer */
 };
 
 static __device__ __forceinline__ struct seen both(struct seen a, struct seen b)
@@ -190,14 +188,14 @@ template <int N> static __device__ __forceinline__ struct seen seen_of(const flo
     return all;
 }
 
-/* Range in the encoding of order_of. */
+/* The range in the encoding of order_of(). */
 static __device__ __forceinline__ void range_of(const struct seen &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.most < 0 ? s.most : s.least));
     high = order_of(__uint_as_float(s.top < 0 ? s.least : (unsigned)s.top));
 }
 
-/* A template, since some builds instantiate it for one type only and clang warns about unused
+/* A template, because some builds instantiate it for one type only and clang warns about unused
  * functions. */
 template <typename X> static __device__ __forceinline__ float widened(X x)
 {
@@ -220,8 +218,8 @@ static __device__ __forceinline__ unsigned chosen(unsigned m, unsigned a, unsign
     return (a & m) | (b & ~m);
 }
 
-/* Stores 16 tokens of the c-th T of a row from t0 on, all within the block: codes from code_of()
- * before the XOR with g.flip. Returns false for bits other than 2 or 4. */
+/* Stores 16 tokens of the c-th T of a row from t0 on, all within the block. The codes are those of
+ * code_of() before the XOR with g.flip. Returns false unless bits is 2 or 4. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)

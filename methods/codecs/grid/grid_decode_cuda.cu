@@ -1,13 +1,13 @@
-/* grid_decode_cuda.cu - decodes the integer grids of grid.h on a device: one grid or two, with an inverse rotation;
- * grid.c is the reference.
+/* grid_decode_cuda.cu - dequantizes the integer grids of grid.h on a device: one grid or two,
+ * optionally followed by the inverse rotation; grid.c is the reference.
  *
- * Results are bit-identical to the CPU, rounding by rounding (built with -fmad=false). A code times its scale is
- * exact in F32, so the following sum may be fused. */
+ * Results are bit-identical to the CPU, rounding by rounding (built with -fmad=false). A code times
+ * its scale is exact in F32, so the following sum may be fused. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Decodes byte j of `code` by inserting it as the low byte of the float 2^23. */
+/* Dequantizes byte j of `code`, inserted as the low byte of the float 2^23. */
 template <bool PLAIN>
 static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code, int j,
                                                 const struct level &l)
@@ -21,14 +21,14 @@ static __device__ __forceinline__ float decoded(const struct shape &g, unsigned 
     return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
-/* Range to decode. */
+/* The part of a block to dequantize. */
 struct part {
     int64_t t0, n, first, width; /* tokens; channels */
     int mode;
 };
 
-/* Decodes tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1 of one grid and adds them to x. Only
- * tokens from `begin` to `end` are needed. */
+/* Dequantizes tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1 of one grid and adds them to x.
+ * Only tokens `begin` to `end` are needed. */
 template <class T, bool PLAIN>
 static __device__ __forceinline__ void add_decoded(const struct shape &g, int begin, int end,
                                                    int64_t t8, int64_t c, kvr_global<const T> codes,
@@ -38,7 +38,7 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     enum { V = sizeof(T) };
     unsigned code[8];
 
-    /* Loads of the scales are issued before those of the codes, and all before the first use. */
+    /* Scales are loaded before codes, and both before the first use, to overlap their latencies. */
     if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one scale for all tokens */
         const int64_t set = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
         const kvr_global<const kvr_few<kvr_f16, V>> all = kvr_as<const kvr_few<kvr_f16, V>>(meta);
@@ -124,8 +124,8 @@ static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_few<floa
     to = (kvr_bf16)(kvr_bf16_pair(x.v[0], 0.0f) & 0xffffu);
 }
 
-/* Each thread decodes up to 8 tokens of its channels. With a transform, a second grid or BF16 output, mode
- * is SET. */
+/* Each thread dequantizes up to 8 tokens of its channels. With a transform, a second grid or BF16
+ * output, mode must be SET. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6

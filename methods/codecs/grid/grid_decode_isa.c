@@ -29,7 +29,7 @@ static void load_levels(const struct kvr_grid_block *b, int64_t at, int n, struc
         kvr_to_f32(b->study ? v->z : v->off, b->meta + b->n_groups + at, KVR_F16, (size_t)n);
 }
 
-/* Packed codes of one token: start, and the bit field of each byte. */
+/* A token's packed codes: first byte, and the bit position and mask of the field. */
 struct code_row {
     const uint8_t *p;
     int shift;
@@ -66,7 +66,8 @@ static inline float combine(float old, float x, enum kvr_decode_mode mode)
     return mode == KVR_DECODE_SET ? x : mode == KVR_DECODE_ADD ? old + x : old - x;
 }
 
-/* Decodes n codes. Every element has its own group, or (along) all use the first of v. */
+/* Dequantizes n codes. Every element has its own group or, if `along`, all use the first group of
+ * v. */
 static inline __attribute__((always_inline)) void plain_row(float *restrict out, struct code_row r,
                                                             int n, const struct levels *restrict v,
                                                             int first, bool along, bool bf16,
@@ -140,7 +141,7 @@ static inline __attribute__((always_inline)) void row(float *out, struct code_ro
         some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB);
 }
 
-/* What to decode, and how. */
+/* The part of a block to dequantize, and its parameters. */
 struct part {
     const struct kvr_grid_block *b;
     int64_t c0, width, stride;
