@@ -319,7 +319,7 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
 }
 
 /* Loads an uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of
- * the four warps arrives after all lanes of its warp have passed the wait for `empty`: a lane two
+ * the four warps arrives after all lanes of its warp have passed the wait for `empty`. A lane two
  * phases behind would wait for a parity that has already come and gone. */
 template <int FORM>
 static __device__ __forceinline__ void

@@ -1,5 +1,6 @@
 /* emu_fiber.cc - one stack per emulated thread, and context switches. On x86-64 a switch is
- * assembly, since swapcontext makes a system call. AddressSanitizer is told of every switch. */
+ * assembly, since swapcontext makes a system call. Every switch is announced to
+ * AddressSanitizer. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>

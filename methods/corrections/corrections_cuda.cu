@@ -1,7 +1,7 @@
 /* corrections_cuda.cu - squared scales, moments and per-query corrections on a device.
  *
- * correction.c, flat.c and energy.c are the reference. Sums over tokens use one thread per channel,
- * in token order; sums over channels use one warp per query. */
+ * correction.c, flat.c and energy.c are the reference. Sums over tokens: one thread per channel, in
+ * token order. Sums over channels: one warp per query. */
 #include "methods/corrections/corrections_cuda.h"
 
 #include <float.h>
@@ -10,7 +10,7 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* out[i] belongs to element first + i of the block, which has `channels` per token. */
+/* out[i] = s^2 of element first + i of the block, which has `channels` elements per token. */
 static __global__ void __launch_bounds__(THREADS)
     stored_scales(int64_t first, int64_t n, int64_t channels, int axis, int group,
                   kvr_global<const kvr_f16> scale, kvr_global<float> out)
@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = s * s;
 }
 
-/* Squares out times `relative`; out holds decoded values, or (1) scales. */
+/* out = (relative out)^2, where out holds decoded values or, with relative = 1, scales. */
 static __global__ void __launch_bounds__(THREADS)
     decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {
@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = relative * (float)out[i] * (relative * (float)out[i]);
 }
 
-/* Exactly stored elements have scale 0. */
+/* Zeroes the squared scales of exactly stored outliers. */
 static __global__ void __launch_bounds__(THREADS)
     no_steps(int64_t n_exact, int64_t first, int64_t n, kvr_global<const int32_t> exact,
              kvr_global<float> out)
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(THREADS)
     moments[c] = kvr_half_of((float)(sum / (double)n_tok));
 }
 
-/* Saturates at 65504; infinity and NaN are kept. */
+/* Rounds to FP16, saturating at 65504; infinity and NaN are kept. */
 static __device__ __forceinline__ kvr_f16 finite_half(double x)
 {
     if (fabs(x) <= DBL_MAX)
@@ -100,8 +100,8 @@ static __global__ void __launch_bounds__(THREADS)
         finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
 }
 
-/* One warp per query and head. With x = scale q and a channel's moments a, b of the coding error: the sum of
- * x a + x^2 b / 2 if `energy`, else of x^2 a / 24. */
+/* One warp per query and head. With x = scale q, and a and b the moments of a channel's coding
+ * error: sum of x a + x^2 b / 2 if `energy`, else of x^2 a / 24. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

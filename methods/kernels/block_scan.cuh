@@ -4,8 +4,8 @@
 
 #include "harness/device/kernel.cuh"
 
-/* Sum of v over the lower-numbered threads; *total gets the sum over all. Called by all threads of
- * the CTA, a multiple of 32. `warps` is shared memory of 33 entries, reusable only after a
+/* Returns the sum of v over lower-numbered threads; *total gets the sum over all. Called by all
+ * threads of the CTA, a multiple of 32. `warps`: shared memory of 33 entries, reusable after a
  * barrier. */
 static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<int64_t> warps,
                                                          int64_t *total)

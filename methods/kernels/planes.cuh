@@ -1,20 +1,20 @@
 /* planes.cuh - the planes of pack.h on a device, eight tokens at a time.
  *
- * Eight tokens fill f rows of the plane of f-bit fields exactly, in total `bits` bytes per channel:
- * the work of one thread, with a warp's bytes contiguous. A thread handles the channels whose bytes
- * form one T (uint8_t: one, uint32_t: four). The codes of token i are in code[i], one byte per
- * channel, so that one shift and one mask extract a field for all of them. */
+ * Eight tokens exactly fill f rows of the plane of f-bit fields, `bits` bytes per channel in total.
+ * That is the work of one thread; a warp's bytes are contiguous. A thread handles the channels
+ * whose bytes form one T (uint8_t: one, uint32_t: four). code[i] has the codes of token i, one byte
+ * per channel, so one shift and one mask extract a field of all channels. */
 #ifndef KVR_METHODS_PLANES_CUH
 #define KVR_METHODS_PLANES_CUH
 
 #include "harness/device/kernel.cuh"
 
 struct kvr_planes {
-    int64_t n_tok, channels; /* in a kernel: a row has this many T */
+    int64_t n_tok, channels; /* in kernels: T per row */
     int bits;
 };
 
-/* Number of rows of the plane with f-bit fields, f = 1, 2, 4, 8. */
+/* Rows of the plane of f-bit fields, f = 1, 2, 4, 8. */
 static __host__ __device__ __forceinline__ int64_t kvr_plane_rows(int64_t n_tok, int f)
 {
     return (n_tok * f + 7) / 8;
@@ -71,7 +71,8 @@ static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, 
     return plane + rows * p.channels;
 }
 
-/* Tokens [8 t8, 8 t8 + 8) of the c-th T of a row; codes at or beyond n_tok must be 0. */
+/* Stores tokens [8 t8, 8 t8 + 8) of the c-th T of a row; codes of tokens from n_tok on must be
+ * 0. */
 template <class T>
 static __device__ __forceinline__ void kvr_store8(const struct kvr_planes p, int64_t t8, int64_t c,
                                                   const unsigned (&code)[8], kvr_global<T> packed)
@@ -109,8 +110,8 @@ static __device__ __forceinline__ void kvr_load8(const struct kvr_planes p, int6
         load_plane<1>(p, low - 1, t8, c, code, plane, packed);
 }
 
-/* Codes of a channel with token i in byte i, so that a loop that is not unrolled can shift to the
- * next. */
+/* Codes of one channel, token i in byte i, so that a rolled loop reaches the next token by a
+ * shift. */
 static __device__ __forceinline__ unsigned long long kvr_bytes8(const unsigned (&code)[8])
 {
     unsigned long long all = 0;

@@ -1,4 +1,4 @@
-/* policy_cuda.cu - statistics and ranking of policy_cuda.h. */
+/* policy_cuda.cu - see policy_cuda.h: statistics and ranking for retention policies. */
 #include "methods/kernels/policy_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -13,7 +13,7 @@ enum {
     SUMMARY_ROWS = SUMMARY_THREADS / LANES
 };
 
-/* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). The sum is a
+/* Sum of |x| over every eighth element, for lane threadIdx % 8, in order (abs_sum.h). The sum is a
  * dependent chain, so AHEAD loads are issued at a time. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
@@ -36,7 +36,7 @@ static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int
     return sum;
 }
 
-/* Adds the lanes of row `row` in order. */
+/* Adds the lanes of row `row`, in order. */
 static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int row)
 {
     double sum = 0;
@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(SUMMARY_THREADS)
         summary[frame * f.n_heads + h] = mk + mv;
 }
 
-/* LANES threads per position; the first accumulates frame after frame (Welford). */
+/* LANES threads per position; the first accumulates frame by frame (Welford). */
 static __global__ void __launch_bounds__(THREADS)
     position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
                       int64_t channels, kvr_global<struct kvr_ranked> rank)
@@ -128,7 +128,7 @@ static __device__ __forceinline__ bool better(const struct kvr_ranked a, const s
     return a.index < b.index;
 }
 
-/* An item's rank is the number of better ones; the order is total, so ranks are unique. */
+/* An item's rank is the number of better items. The order is total, so ranks are unique. */
 static __global__ void __launch_bounds__(THREADS)
     topk_place(kvr_global<const struct kvr_ranked> item, int64_t n,
                kvr_global<struct kvr_ranked> sorted)
@@ -155,7 +155,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* 32 channels per CTA. All warps load POOL tokens while one warp, one channel per lane, adds the
- * previous ones, in token order. */
+ * previous POOL in token order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {

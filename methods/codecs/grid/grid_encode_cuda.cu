@@ -13,7 +13,7 @@
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Storage for 16 tokens in the general variant: one channel per thread, to reduce code size. */
+/* Storage for 16 tokens. The general variant has one channel per thread, to reduce code size. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -24,11 +24,11 @@ template <> struct codes_of<false> {
 enum {
     KEPT = 16,             /* tokens whose values a thread of grid_encode_16 keeps in registers */
     SPAN = 256,            /* channels that a CTA of encode_rows encodes at a time */
-    GROUPS = 8 * SPAN / 8, /* 8 tokens; the shortest group is 8 */
+    GROUPS = 8 * SPAN / 8, /* 8 tokens; a group has at least 8 channels */
     TOKEN_UNITS = 512      /* at most this many threads per CTA of encode_token */
 };
 
-/* Codes of N channels, one byte each. */
+/* Packs the codes of N channels, one byte each. */
 template <int N>
 static __device__ __forceinline__ unsigned code_of(const struct shape &g, const float (&v)[N])
 {
@@ -42,7 +42,7 @@ static __device__ __forceinline__ unsigned code_of(const struct shape &g, const 
     return u ^ g.flip;
 }
 
-/* Groups along tokens, of any length: one group per thread. x is read twice, the second time from
+/* Groups along tokens, of any length, one per thread. x is read twice, the second time from
  * cache. */
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread's channels of one token: floats, or BF16 pairs until they are encoded. */
+/* A thread's channels of one token: floats, or BF16 pairs until they are quantized. */
 template <class X, int V> struct held {
     using type = kvr_few<float, V>;
 };
@@ -135,8 +135,8 @@ template <int P> static __device__ __forceinline__ void leave(kvr_few<unsigned, 
 {
 }
 
-/* Quantizes a group x of channel j: the code of token i becomes byte j of code[i]. With `next`, v becomes
- * the residual. */
+/* Quantizes a group x of channel j: the code of token i becomes byte j of code[i]. With `next`, v
+ * becomes the residual. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void encode_group(const struct shape &g, const struct fitted &f,
                                                     const struct level &l, unsigned put, bool next,
@@ -155,8 +155,8 @@ static __device__ __forceinline__ void encode_group(const struct shape &g, const
     }
 }
 
-/* Range of channel j over N tokens. For BF16, both channels of a pair are computed at even j; odd j
- * returns the range kept in `least` and `most`. */
+/* Range of channel j over N tokens. For BF16 an even j computes both channels of the pair, and an
+ * odd j returns the range kept in `least` and `most`. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_few<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -186,9 +186,9 @@ static __device__ __forceinline__ void range_at(const kvr_few<unsigned, P> (&v)[
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
-/* Encodes groups of 16 tokens from token t0 on for the channels of unit c: v, with `given` tokens
- * that are not padding. The residual for a following grid is left in v. The general variant loops
- * over channels to keep the code small; it has no following grid with several channels. */
+/* Quantizes groups of 16 tokens from token t0 on for the channels of unit c. `given` tokens of v
+ * are not padding. v becomes the residual if a second grid follows. The general variant loops over
+ * channels to keep the code small, and has no second grid with several channels per thread. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_t t0, int64_t c,
                                                    bool next, Held (&v)[KEPT], kvr_global<T> codes,
@@ -284,7 +284,7 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         for (int i = 0; i < KEPT; i++) {
             Read there = {};
 
-            /* Past the end the last token is loaded again: it does not change the range, and its
+            /* Past the end, the last token is loaded again: it does not change the range, and its
              * code is discarded. */
             if (W::plain || i < given)
                 there = from[row * (unsigned)(W::plain && i >= given ? given - 1 : i)];
@@ -300,8 +300,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                  n ? meta_2 : meta);
 }
 
-/* Range of a thread's channels for each of 8 tokens. For BF16 only the upper 16 bits are compared, see
- * whole(). */
+/* Range of each of 8 tokens over a thread's channels. For BF16 only the upper 16 bits are compared,
+ * see whole(). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_few<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
@@ -324,7 +324,7 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* Pack the lower halves and the upper halves of each pair. */
+        /* Packs the lower halves and the upper halves of each pair. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -337,7 +337,7 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
     }
 }
 
-/* Extends the order_of() value of a BF16 number (bytes == 2) to that of the float. */
+/* Extends a BF16 value of order_of() (bytes == 2) to that of the float. */
 static __device__ __forceinline__ int whole(int order, size_t bytes)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -345,7 +345,7 @@ static __device__ __forceinline__ int whole(int order, size_t bytes)
     return bytes == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* Encodes 8 tokens of a thread's channels; `left` of them exist. */
+/* Quantizes 8 tokens of a thread's channels; `left` of them exist. */
 template <bool PLAIN, bool CLIPS, class Fits, class Held>
 static __device__ __forceinline__ void code_tokens(const struct shape &g, int left,
                                                    const Fits &fits, const Held (&v)[8],
@@ -366,8 +366,8 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int le
     }
 }
 
-/* Fits the 8 tokens of a CTA, one per thread of warp 0, to the warps' ranges low[8 warp + token] and high.
- * Returns whether a value is clipped. */
+/* Reduces the warps' ranges low[8 warp + token] and high, and fits the CTA's 8 tokens, one per
+ * thread of warp 0. Returns whether a value is clipped. */
 template <class W>
 static __device__ __forceinline__ int
 fit_tokens(const struct shape &g, int64_t t0, int left, int warps, kvr_shared<int> low,
@@ -395,7 +395,7 @@ fit_tokens(const struct shape &g, int64_t t0, int left, int warps, kvr_shared<in
 }
 
 /* One group per token: a thread keeps 8 tokens of its channels, a CTA covers all channels. Launched
- * with one thread per unit, rounded up to warps. */
+ * with one thread per unit, rounded up to whole warps. */
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
@@ -451,7 +451,8 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
-/* Range of a group of `width` values, over the lanes of a warp; `there`: the token is not padding. */
+/* Range of a group of `width` values, over the lanes of a warp. `there`: the token is not
+ * padding. */
 template <class T>
 static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>> x, int64_t at,
                                                       int width, bool there, int lane, int &low,
@@ -478,8 +479,8 @@ static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>
     high = __reduce_max_sync(~0u, hi);
 }
 
-/* Groups within a token: a CTA handles 8 tokens and either several groups or one wide group of
- * each. A warp reduces a group's range, a thread fits it, then each thread encodes 8 tokens of its
+/* Groups within a token: a CTA handles 8 tokens and, in each, several groups or one wide group. A
+ * warp reduces a group's range, a thread fits it, then each thread quantizes 8 tokens of its
  * channels. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
@@ -627,7 +628,7 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         encode_alone<false>(s, one, x, b);
 }
 
-/* Heads of 128 channels. */
+/* Heads of 128 channels only. */
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const float *x,
                            const struct bytes &b)
@@ -642,7 +643,7 @@ static void encode_rotated(struct kvr_stream *s, const struct chain &chain, cons
     kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.meta[0]);
 }
 
-/* X is the type of the values. */
+/* X: type of the values. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
                          const void *x, const struct bytes &b)

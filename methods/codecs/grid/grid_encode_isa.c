@@ -32,8 +32,9 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
-/* Largest value of k vector columns as signed and as unsigned integers; x points at column c of the
- * first row. Prefetches every other row of the next tile; the rest is prefetched while encoding. */
+/* Largest value of k vector columns, as signed and as unsigned integers; x points at column c of
+ * the first row. Prefetches every other row of the next tile; the encoding pass prefetches the
+ * rest. */
 static inline __attribute__((always_inline)) void extremes(struct groups *restrict r,
                                                            const float *restrict x, int64_t stride,
                                                            int n, int c, int k,
@@ -72,8 +73,8 @@ static inline __attribute__((always_inline)) void extremes(struct groups *restri
     }
 }
 
-/* Corrects range_of_vectors() for columns with a single sign: the maximum is the smallest unsigned
- * value if all are negative, and the minimum is the smallest signed value if none is. */
+/* Corrects range_of_vectors() for columns of one sign: if all values are negative the maximum is
+ * the smallest unsigned integer; if none is, the minimum is the smallest signed integer. */
 static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, vi *low)
 {
     vi least = i_load(x), least_bits = least;
@@ -88,9 +89,9 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
     *low = i_pick(i_sign(*low), *low, least);
 }
 
-/* Reinterpreting floats as integers, the largest signed value is the maximum if any element is
- * positive, and the largest unsigned value is the minimum if any is negative; most columns have
- * both signs. m is a multiple of VL. */
+/* Compares floats by their bits. The largest signed integer is the maximum if any element is
+ * positive, the largest unsigned integer the minimum if any is negative; most columns have both
+ * signs. m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_soon *soon)
 {
@@ -112,7 +113,7 @@ static void range_of_vectors(struct groups *restrict r, const float *restrict x,
 }
 #endif
 
-/* One group per column: rows [n][m] of x. */
+/* One group per column of x [n][m]. */
 static void range_across(struct groups *restrict r, const float *restrict x, int64_t stride, int n,
                          int m, const struct kvr_grid_soon *soon)
 {
@@ -196,7 +197,7 @@ static void range_along(struct groups *r, int set, const float *x, int64_t n)
 
 /* ---- codes ----------------------------------------------------------------------------- */
 
-/* NaN gives code 0; its group's scale is NaN. */
+/* NaN gives code 0; the scale of its group is NaN. */
 static inline uint8_t code_of(float x, float s, float m, float pre, float post, float top,
                               bool bf16)
 {
@@ -212,7 +213,7 @@ static inline uint8_t code_of(float x, float s, float m, float pre, float post, 
     return (uint8_t)(int)v;
 }
 
-/* A row in which every element has its own group. */
+/* A row with one group per element. */
 static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
                         const float *restrict x, const struct groups *restrict r, int from, int n)
 {
@@ -227,7 +228,7 @@ static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s[c], m[c], pre[c], post, top, false);
 }
 
-/* A row of one group. */
+/* A row within one group. */
 static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
                        const float *restrict x, const struct groups *r, int set, int n)
 {
@@ -242,14 +243,14 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s, m, pre, post, top, false);
 }
 
-/* Rows of x. Element (i, c) belongs to group first + c, or, with groups along rows, to first + i *
- * step + c / width. */
+/* Rows of x. Element (i, c) belongs to group first + c or, if groups are along rows, to group first
+ * + i step + c / width. */
 struct rows {
     const float *x;
     int64_t stride;
-    float *left; /* NULL, or destination of the residual */
+    float *left; /* destination of the residual, or NULL */
     int64_t left_stride;
-    int have, n; /* rows of x; including the study's padding */
+    int have, n; /* rows of x; rows with the study's padding */
     int first, step, width;
     bool along;
     const struct kvr_grid_soon *soon; /* across: not NULL */
@@ -308,15 +309,15 @@ static inline __attribute__((always_inline)) vi code_vector(vf given, const stru
     return v_nearest(way.clip ? v_min(v_max(q, least), most) : q);
 }
 
-/* Residual of a value after its code, computed as decoding does. */
+/* Residual of a value given its code, computed with the roundings of the decoder. */
 static inline __attribute__((always_inline)) vf left_of(vf given, vi code, const struct steps *k,
                                                         struct way way)
 {
     return v_sub(given, v_add(v_mul(v_of_int(code), k->s), way.asym ? k->m : v_set(0)));
 }
 
-/* Packs `n` rows into one row of bytes, row i at bit i * bits; m is a multiple of QUAD. Pointers
- * are computed once, since stores may alias them for the compiler. */
+/* Packs n rows into one row of bytes, row i at bit i * bits; m is a multiple of QUAD. Pointers are
+ * computed once: the compiler must assume that stores alias them. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct groups *r,
            const struct reciprocals *inv, uint8_t *out)
@@ -375,7 +376,7 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
     }
 }
 
-/* All rows into the plane of a code that has a single field. */
+/* Packs all rows into the plane of a single-field code. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
            struct way way, const struct groups *r, const struct reciprocals *inv)
@@ -437,8 +438,8 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
     }
 }
 
-/* Scales and minima within FP16 never clip: the scale is at least range / Q, so the quotient rounds
- * to the last code at most. */
+/* A group whose scale and minimum are finite in FP16 never clips: the scale is at least range / Q,
+ * so the quotient rounds to the last code at most. */
 static bool clips(const struct groups *restrict r, int n, bool asym)
 {
     const unsigned size = 0x7fff, largest = 0x7bff; /* non-finite values are larger */
@@ -480,7 +481,7 @@ static bool by_vectors(const struct kvr_grid_block *b)
 #endif
 }
 
-/* Codes of the rows, channels [c0, c0 + m); groups [0, n_groups) are fitted. */
+/* Quantizes channels [c0, c0 + m) of the rows; groups [0, n_groups) are fitted. */
 static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
                  int m, const struct groups *r, const void *inv)
 {
@@ -549,7 +550,7 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     code(b, &w, t0, c0, m, &r, inv);
 }
 
-/* As many groups of each token as fill a strip, or one wide group. */
+/* Encodes as many groups of each token as fill a strip, or one wide group. */
 static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int64_t channels = b->channels;
@@ -562,7 +563,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     struct reciprocals inv_;
 #endif
     const void *inv = NULL;
-    bool one_by_one = false; /* a vector's elements share a group */
+    bool one_by_one = false; /* elements of a vector share a group */
 
     for (int64_t first = 0; first < channels; first += span) {
         const int64_t last = channels - first < span ? channels : first + span;
@@ -605,7 +606,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
 static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int n = (int)(b->stored - t0 < rows ? b->stored - t0 : rows);
-    /* Few rows, so that they are still cached when they are encoded after their range; a byte row
+    /* Few rows at a time, so that they are still cached when their range is known; a row of bytes
      * holds at most 4 tokens. */
     const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
 

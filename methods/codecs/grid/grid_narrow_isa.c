@@ -1,24 +1,25 @@
 /* grid_narrow_isa.c - see grid_narrow_kernels.h.
  *
- * A vector of 32-bit words holds two BF16 values per word. Its even channels become F32 by a shift
- * and its odd channels by a mask, and both stay apart until their codes are merged into 16-bit words.
+ * A vector of 32-bit words holds two BF16 values per word. A shift converts the even channels to
+ * F32, a mask the odd ones. Both are quantized separately; then their codes are merged into 16-bit
+ * words.
  *
- * Codes need no division. With v the value, s the scale (11 bits) and y within 2 ulp of 1/s:
+ * Quantization needs no division. Let v be the value, s the scale (11 bits), y within 2 ulp of 1/s:
  *
  *   near   One or both of v and the residual have at most 11 bits (below), so that v/s is a tie of
  *          rounding, h = k + 1/2, or at least 2^-13 away from it: v - h s is a multiple of the
  *          smaller of their last places. near = fma(v, y, C) rounds to a multiple of 2^-16 (2^-13
  *          for 8 bits), which is finer than that and coarser than the error of v y. So ties stay
  *          ties, and rounding near to an integer gives the code of the rounded quotient.
- *   exact  Otherwise near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. It is the correctly
+ * exact Otherwise near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. It is the correctly
  *          rounded quotient, because v/s is at least 2^-12 ulp from a rounding boundary
  *          (grid_encode_isa.c).
  *
  * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits: for c = 0
- * it is x, and otherwise |x| >= s/2, so that r is a multiple of s 2^-11 and at most s/2.
+ * it is x; otherwise |x| >= s/2, so r is a multiple of s 2^-11 and at most s/2.
  *
- * Adding M = 1.5 2^23 rounds to an integer, ties to even, in the low bits of the sum; later rows of a
- * byte are added to 2^bits times the earlier ones. */
+ * Adding M = 1.5 2^23 rounds to an integer, ties to even, in the low bits of the sum. The codes of
+ * a byte are packed by Horner's scheme: sum = 2^bits sum + code, from the last row to the first. */
 #include "methods/codecs/grid/grid_fit.h"
 #include "methods/codecs/grid/grid_narrow_kernels.h"
 #include "methods/codecs/hadamard/fwht_lanes.h"
@@ -28,7 +29,7 @@ enum { N = KVR_NARROW_TOKENS, SPAN = 2 * VL, MOST = 4 /* rows per byte */ };
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-/* How a grid is coded; compile-time constants in each instantiation. */
+/* Grid parameters; compile-time constants in each instantiation. */
 struct how {
     int bits;
     bool asym, exact;
@@ -36,13 +37,14 @@ struct how {
 
 static const float whole = 12582912; /* M */
 
-/* C */
+/* The constant C: 1.5 times the power of two whose spacing is 2^-16 (8 bits: 2^-13); 0 for
+ * `exact`. */
 ALWAYS float offset_of(struct how how)
 {
     return how.exact ? 0 : how.bits == 8 ? 1536 : 192;
 }
 
-/* Scale, its reciprocal in two parts, and minimum. */
+/* Scale s, reciprocal y + l, minimum m. */
 struct steps {
     vf s, y, l, m;
 };
@@ -56,7 +58,7 @@ ALWAYS struct steps steps_of(vf s, vf m, struct how how)
     return (struct steps){ s, y, l, m };
 }
 
-/* C + v/s, to be rounded to an integer. */
+/* C + v/s, still to be rounded to an integer. */
 ALWAYS vf near_of(vf x, const struct steps *k, struct how how)
 {
     const vf v = how.asym ? v_sub(x, k->m) : x;
@@ -64,8 +66,8 @@ ALWAYS vf near_of(vf x, const struct steps *k, struct how how)
     return v_mul_add(v, k->y, how.exact ? v_mul(v, k->l) : v_set(offset_of(how)));
 }
 
-/* One byte of 8 / bits rows, x[i] at bit i * bits, as integers in the low bits; symmetric codes
- * still lack their bias. */
+/* Quantizes 8 / bits rows into one byte per channel, x[i] at bit i * bits. Symmetric codes still
+ * lack their bias. */
 ALWAYS vi byte_of(const vf *x, const struct steps *k, int64_t each, struct how how)
 {
     const int per = 8 / how.bits;
@@ -79,7 +81,7 @@ ALWAYS vi byte_of(const vf *x, const struct steps *k, int64_t each, struct how h
     return v_bits(sum);
 }
 
-/* Symmetric codes' biases in the bytes of a 16-bit word. */
+/* Bias of symmetric codes, in every field of a 16-bit word. */
 ALWAYS int bias_of(struct how how)
 {
     int bias = 0;
@@ -89,7 +91,7 @@ ALWAYS int bias_of(struct how how)
     return bias;
 }
 
-/* Stores the bytes of SPAN channels. */
+/* Stores one byte for each of SPAN channels. */
 ALWAYS void store_bytes(uint8_t *to, vi even, vi odd, struct how how)
 {
     i_store_low(to, i_add(i_add(even, i_left(odd, 8)), i_set(bias_of(how))));
@@ -107,13 +109,13 @@ ALWAYS vf odds(vi raw)
 
 /* ---- ranges ---------------------------------------------------------------------------- */
 
-/* The order of grid_fit.h. */
+/* Monotonic map from floats to signed integers, as in grid_fit.h. */
 ALWAYS vi in_order(vf x)
 {
     return i_xor(v_bits(x), i_and(i_sign(v_bits(x)), i_set(0x7fffffff)));
 }
 
-/* Ranges of SPAN columns of BF16, whose bits are compared as in grid_encode_isa.c. */
+/* Ranges of SPAN columns of BF16, compared by their bits as in grid_encode_isa.c. */
 ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high)
 {
     vi most = i_load(x), most_bits = most;
@@ -141,7 +143,8 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
     *low = most_bits;
 }
 
-/* Whether no scale or minimum is at FP16's limit, so that nothing clips and nothing is NaN. */
+/* Whether scale and minimum are below the largest FP16 number, so that no code clips and none is
+ * NaN. */
 ALWAYS bool moderate(const struct v_fitted *f, bool asym)
 {
     const vi size = i_set(0x7fff), most = i_set(0x7bfe);
@@ -150,7 +153,7 @@ ALWAYS bool moderate(const struct v_fitted *f, bool asym)
     return i_none_over(asym ? i_max(step, i_and(f->zero, size)) : step, most);
 }
 
-/* Scales and minima of SPAN groups. */
+/* Stores scales and minima of SPAN groups. */
 ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at, const struct v_fitted *even,
                          const struct v_fitted *odd, bool asym)
 {
@@ -161,7 +164,7 @@ ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at, const struc
 
 /* ---- blocks of 16 tokens --------------------------------------------------------------- */
 
-/* A block and the place of its current column. */
+/* A block and the position of the current column. */
 struct place {
     const struct kvr_grid_block *b;
     int64_t t0, c;
@@ -185,17 +188,18 @@ ALWAYS void fetch(const struct kvr_grid_soon *soon, int c)
             __builtin_prefetch(soon->p + i * soon->stride + (int64_t)soon->size * c, 0, 2);
 }
 
-/* A strip is coded in passes over L1, so that the chains of dependent instructions that fit its
- * columns overlap. Vectors 2 j and 2 j + 1 are the even and the odd channels of span j. */
+/* Strips of 128 columns are quantized in several passes while they are in L1, so that the
+ * dependency chains of the columns' fits overlap. Vectors 2 j and 2 j + 1 are the even and odd
+ * channels of span j. */
 enum { STRIP = 128, COLUMNS = STRIP / VL };
 
-/* Even and odd channels of tokens i .. i + 8 / bits, as F32. */
+/* Even and odd channels of tokens [i, i + 8 / bits) as F32. */
 struct some_tokens {
     vf even[MOST], odd[MOST];
 };
 
-/* The bytes of these tokens, those of odd channels above those of even ones, in 16 bits. Earlier
- * rows and even channels are added to 2^bits times the others, as in byte_of(). */
+/* Quantizes these tokens into 16-bit words: the byte of the odd channel above that of the even one.
+ * Packed by Horner's scheme, as in byte_of(). */
 ALWAYS vi word_of(const struct some_tokens *x, const struct steps k[2], struct how how)
 {
     const int per = 8 / how.bits;
@@ -209,7 +213,7 @@ ALWAYS vi word_of(const struct some_tokens *x, const struct steps k[2], struct h
     return i_add(v_bits(sum), i_set(bias_of(how)));
 }
 
-/* The same; x becomes the residual, where zeros may lose their sign: the next grid is symmetric. */
+/* The same; x becomes the residual. Zeros may lose their sign, since the next grid is symmetric. */
 ALWAYS vi word_leaving(struct some_tokens *x, const struct steps k[2], struct how how)
 {
     const int per = 8 / how.bits;
@@ -240,7 +244,7 @@ ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct some_to
     }
 }
 
-/* From F32 columns. */
+/* Takes the tokens from F32 columns. */
 ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct some_tokens *to)
 {
 #pragma GCC unroll 4
@@ -250,12 +254,13 @@ ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct some_tokens *to)
     }
 }
 
-/* A range: bits of the least and the greatest of a column's floats. */
+/* Range of a column: bits of its smallest and largest float. */
 struct range {
     vi low, high;
 };
 
-/* What fits found outside of FP16's normal numbers: 0x400 to 0x7bfe. */
+/* Updates `worst`, which exceeds 0x7bfe - 0x400 if any FP16 number so far was outside [0x400,
+ * 0x7bfe], FP16's normal numbers without the largest. */
 ALWAYS vi beyond(vi worst, vi half)
 {
     return i_max_bits(worst, i_sub(half, i_set(0x400)));
@@ -266,19 +271,20 @@ ALWAYS bool none_beyond(vi worst)
     return i_most_bits(worst) <= 0x7bfe - 0x400;
 }
 
-/* FP16 numbers in F32, without sign, as FP16; right for normal numbers. */
+/* Converts |x| from F32 to FP16; correct if the result is a normal FP16 number. */
 ALWAYS vi half_of(vi x)
 {
     return (vi)((uvec)i_sub(x, i_set(112 << 23)) >> 13);
 }
 
-/* Adds to the bits of x what rounds its magnitude up to 11 bits. */
+/* Rounds |x| up to 11 significant bits, in F32. */
 ALWAYS vi up_to_half(vi x)
 {
     return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
 }
 
-/* v_fit() of a column, if its scale and minimum turn out to be normal FP16 numbers. */
+/* v_fit() of a column, correct if scale and minimum are normal FP16 numbers; `worst` records
+ * whether. */
 ALWAYS struct v_fitted fit_normal(struct range r, struct how how, vi *worst)
 {
     const vi sign = i_set(INT32_MIN);
@@ -305,8 +311,8 @@ ALWAYS struct v_fitted fit_normal(struct range r, struct how how, vi *worst)
                               i_xor(step, i_and(over, i_set(0x8000))), i_set(0) };
 }
 
-/* Fits spans [0, n) of a strip at p, from the ranges of their columns; returns how many are moderate
- * from the left. */
+/* Fits spans [0, n) of a strip at p from the ranges of their columns. Returns the number of leading
+ * spans that are moderate(). */
 ALWAYS int fit_strip(const struct place *p, int n, const struct range *r, struct how how,
                      struct steps *k)
 {
@@ -359,7 +365,7 @@ ALWAYS int fit_narrow(const struct place *p, const struct kvr_narrow_rows *r, in
     return fit_strip(p, n, range, how, k);
 }
 
-/* Fits spans [0, n) of F32 columns, which hold no NaN and no -0 if the grid is asymmetric. */
+/* Fits spans [0, n) of F32 columns. For asymmetric grids they must contain no NaN and no -0. */
 ALWAYS int fit_wide(const struct place *p, const vf (*x)[COLUMNS], int n, struct how how,
                     struct steps *k)
 {
@@ -373,7 +379,7 @@ ALWAYS int fit_wide(const struct place *p, const vf (*x)[COLUMNS], int n, struct
             if (how.asym) {
                 most = v_max(most, x[i][j]);
                 least = v_min(least, x[i][j]);
-            } else { /* by bits: unsigned, negative numbers are the greatest */
+            } else { /* compared as unsigned bits, negative floats are the largest */
                 most = v_of_bits(i_max(v_bits(most), v_bits(x[i][j])));
                 least = v_of_bits(i_max_bits(v_bits(least), v_bits(x[i][j])));
             }
@@ -383,7 +389,7 @@ ALWAYS int fit_wide(const struct place *p, const vf (*x)[COLUMNS], int n, struct
     return fit_strip(p, n, range, how, k);
 }
 
-/* Codes spans [0, n) of a strip. wide: NULL, or its columns in F32. */
+/* Quantizes spans [0, n) of a strip. wide: its columns in F32, or NULL to load them from r. */
 ALWAYS void code_strip(const struct place *p, const struct kvr_narrow_rows *r, int c,
                        const vf (*wide)[COLUMNS], int n, struct how how, const struct steps *steps)
 {
@@ -428,7 +434,7 @@ ALWAYS int one_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows
     return m;
 }
 
-/* Codes spans [0, n) of a strip by the first grid; left: the residual. */
+/* Quantizes spans [0, n) of a strip with the first grid; left: receives the residual. */
 ALWAYS void code_leaving(const struct place *p, const struct kvr_narrow_rows *r, int c, int n,
                          struct how how, const struct steps *steps, vf (*left)[COLUMNS])
 {
@@ -460,7 +466,7 @@ ALWAYS void code_leaving(const struct place *p, const struct kvr_narrow_rows *r,
     }
 }
 
-/* Both grids are symmetric. */
+/* Quantizes with two grids, both symmetric. */
 ALWAYS int two_grids(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                      const struct kvr_narrow_rows *r, int m, struct how how, struct how how2)
 {
@@ -483,7 +489,7 @@ ALWAYS int two_grids(const struct kvr_grid_block *b, const struct kvr_grid_block
 
 /* ---- choosing an instantiation --------------------------------------------------------- */
 
-/* Returns call(bits, asym, exact) with constants. */
+/* Returns call(bits, asym, exact) with constant arguments. */
 #define BY_GRID(g, precise, call)                                                                  \
     switch ((g).bits * 2 + (g).asym) {                                                             \
     case 4:                                                                                        \
@@ -507,7 +513,7 @@ static int by_one(const struct kvr_grid_block *b, const struct kvr_narrow_rows *
 #undef CALL
 }
 
-/* Chains whose grids are both symmetric, the published ones, have their own loops. */
+/* Chains of two symmetric grids, the published ones, have specialized loops. */
 static int by_two(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                   const struct kvr_narrow_rows *r, int m)
 {
@@ -537,18 +543,19 @@ static int tokens(const struct kvr_grid_block *first, const struct kvr_grid_bloc
 
 /* ---- after a Walsh-Hadamard transform -------------------------------------------------- */
 
-/* Whether all magnitudes of SPAN values lie in [2^-60, 2^101); then no sum of them is -0, NaN or a
- * nonzero number outside of the range in which scaled() rounds like a division. */
+/* Exponent distance of |x| from 2^-60; turn_heads() requires |x| in [2^-60, 2^100] for SPAN values.
+ * Then no sum is -0, NaN, or a nonzero number for which scaled() rounds unlike a division. */
 ALWAYS vi distance(vi raw)
 {
     return w_sub(w_twice(raw), w_set(67 << 8));
 }
 
-/* Two tokens are transformed together: vector q has VL channels of one token in its low half and of
- * the next token in its high half, so that only the strides within a half shuffle lanes. */
+/* Two tokens are transformed together: vector q has VL channels of the first token in its low half
+ * and of the second in its high half, so only strides within a half shuffle lanes. */
 enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* vectors q that stay in registers */ };
 
-/* Lanes j and j ^ h in each of the n vectors, as in fwht_isa.c. */
+/* Butterflies of strides within a half, lanes j and j ^ h, in each of n vectors; as in
+ * fwht_isa.c. */
 ALWAYS void within(vec *r, int n)
 {
     const bool bf16 = false;
@@ -560,7 +567,8 @@ ALWAYS void within(vec *r, int n)
 #endif
 }
 
-/* Sums and differences of vectors `from`, 2 from, ... apart, below `to`; n vectors, `step` apart. */
+/* Butterflies between vectors: strides h = from, 2 from, ... below `to`, over n vectors `step`
+ * apart. */
 ALWAYS void between(vec *r, int n, int step, int from, int to)
 {
 #pragma GCC unroll 8
@@ -575,7 +583,8 @@ ALWAYS void between(vec *r, int n, int step, int from, int to)
         }
 }
 
-/* The first levels of GROUP vectors q: r[2 q] has their even channels and r[2 q + 1] the odd ones. */
+/* The first butterfly stages of GROUP vectors q: r[2 q] holds their even channels, r[2 q + 1] the
+ * odd ones. Returns the largest distance() of the input. */
 ALWAYS vi turn_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below, int n)
 {
     vi far = i_set(0);
@@ -594,7 +603,8 @@ ALWAYS vi turn_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below,
     return far;
 }
 
-/* r / norm is fma(r, y, r l) with y + l = 1 / norm (tests/methods/test_isa.c checks every mantissa). */
+/* r / norm, as fma(r, y, r l) with y + l = 1 / norm; tests/methods/test_isa.c checks every
+ * mantissa. */
 ALWAYS vf scaled(vec r, int d)
 {
     const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;
@@ -603,8 +613,9 @@ ALWAYS vf scaled(vec r, int d)
     return d == 128 ? v_mul_add((vf)r, v_set(y), v_mul((vf)r, l)) : v_mul((vf)r, v_set(y));
 }
 
-/* Transforms a head of tokens at x and `below`: vectors 2 j and 2 j + 1 of each have its j-th even and
- * odd channels. The sums are those of fwht_isa.c. False if a value is out of range. */
+/* Transforms one head of the tokens at x and `below`. Vectors 2 j and 2 j + 1 of each result are
+ * its j-th even and odd channels. The sums are those of fwht_isa.c. Returns false if a value is out
+ * of range. */
 ALWAYS bool turn_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16 *below, int d)
 {
     const int n = d / VL < GROUP ? d / VL : GROUP, groups = d / VL / n;
@@ -633,10 +644,10 @@ ALWAYS bool turn_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16 *
     return w_none_over_bits(far, w_set((short)((227 - 67) << 8)));
 }
 
-/* A symmetric grid needs no check of the range: infinities and NaN reach the ranges of their columns,
- * whose fit is then not moderate. Signs of zeros have no effect. Below 2^-90 the quotient by the norm
- * may be off by an ulp; codes of such values are 0, because no scale is below 2^-24, and if a column
- * has only such values its scale is 2^-24, or 0 if they are 0. */
+/* A symmetric grid needs no range check. Infinities and NaN reach the ranges of their columns,
+ * whose fit is then not moderate(), and signs of zeros have no effect. Below 2^-90 the quotient by
+ * the norm may be off by one ulp, but such values have code 0: no scale is below 2^-24, and a
+ * column of such values alone has the scale 2^-24, or 0 if all are 0. */
 ALWAYS int turned(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m, int d,
                   struct how how)
 {
@@ -674,7 +685,8 @@ static int walsh(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r
 
 /* ---- whole tokens ---------------------------------------------------------------------- */
 
-/* Range of a token of both signs; else false. Prefetches as many bytes at `near`. */
+/* Range of a token; false unless it has values of both signs. Prefetches as many bytes at
+ * `near`. */
 ALWAYS
     bool range_of_token(const kvr_bf16 *x, int64_t n, const char *near, int32_t *low, int32_t *high)
 {
@@ -704,7 +716,7 @@ ALWAYS
     return *high >= 0 && *low < 0;
 }
 
-/* Codes 8 / bits tokens; steps k of each. */
+/* Quantizes 8 / bits tokens, each with its own steps k. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct steps *k, struct how how)
 {

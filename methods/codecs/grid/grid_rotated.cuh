@@ -1,11 +1,11 @@
-/* grid_rotated.cuh - rotation and quantization of BF16 heads of 128 channels in groups of 16 tokens
- * (grid_rotated_cuda.cu). */
+/* grid_rotated.cuh - Hadamard rotation and quantization of BF16 heads of 128 channels, in groups of
+ * 16 tokens (grid_rotated_cuda.cu). */
 #ifndef KVR_METHODS_GRID_ROTATED_CUH
 #define KVR_METHODS_GRID_ROTATED_CUH
 
 #include "methods/codecs/grid/grid_code.cuh"
 
-/* x [g->n_tok,H,128], 16-byte aligned; intended reading, F32 arithmetic. */
+/* x [g->n_tok,H,128], 16-byte aligned. Intended reading, F32 arithmetic. */
 void kvr_grid_encode_rotated(struct kvr_stream *s, const struct shape *g, const kvr_bf16 *x,
                              void *codes, void *meta);
 

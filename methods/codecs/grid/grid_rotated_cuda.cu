@@ -1,12 +1,13 @@
-/* grid_rotated_cuda.cu - rotates and quantizes heads of 128 channels in groups of 16 tokens.
+/* grid_rotated_cuda.cu - Hadamard rotation and quantization of heads of 128 channels, in groups of
+ * 16 tokens.
  *
- * A warp handles 16 tokens of one head. The transform's butterflies combine channels whose indices
- * differ in one bit, so the thread-to-channel mapping changes between phases: first 16 adjacent
- * channels of four tokens (strides 1 to 8), then every 16th channel of eight tokens (strides 16 to
- * 64), after which a group is split over two threads. Data moves between threads through the warp's
- * shared memory in 16-byte accesses: half an access per element, where shuffles would need five.
- * Ranges, scales and codes are exchanged the same way and stored as in grid_encode_16, four
- * channels per thread.
+ * A warp handles 16 tokens of one head. Butterflies combine channels whose indices differ in one
+ * bit, so the thread-to-channel mapping changes between two phases. For strides 1 to 8 a thread has
+ * 16 adjacent channels of four tokens; for strides 16 to 64 it has every 16th channel of eight
+ * tokens, and two threads share a group. Data is exchanged through the warp's shared memory in
+ * 16-byte accesses: half an access per element, where shuffles would need five. Ranges, scales and
+ * codes are exchanged the same way; codes are stored as in grid_encode_16, four channels per
+ * thread.
  *
  * Sums and products round as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -16,16 +17,15 @@ enum {
     TOKENS = 16,
     WARPS = 4,
     ROOM = D * TOKENS / 4, /* per warp, in units of 16 bytes */
-    FITS = 34,             /* stride between channels' fits: eight accesses at once are
-                            * bank-conflict free */
-    CODES = 34,            /* stride between codes of four tokens: likewise for 32 */
+    FITS = 34,             /* stride of channels' fits: no bank conflicts of 8 accesses */
+    CODES = 34,            /* stride of codes of four tokens: none of 32 */
     AT_FITS = 2 * D        /* after the ranges; codes reuse the space of the ranges */
 };
 
 using quad = kvr_few<float, 4>;
 using words = kvr_few<unsigned, 4>;
 
-/* 16 channels of a token. */
+/* Loads 16 channels of a token. */
 static __device__ __forceinline__ void channels_of(kvr_global<const words> x, float (&v)[16])
 {
 #pragma unroll
@@ -55,11 +55,11 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
         }
 }
 
-/* Tokens 4 t .. 4 t + 3 of channel c are at 4 c + t with the lowest three bits XOR-swizzled by c /
- * 16 and c / 2: eight threads that write channels 16 apart, or read adjacent ones, hit different
- * banks. */
+/* Tokens 4 t .. 4 t + 3 of channel c are at index 4 c + t, with the low three bits XOR-swizzled by
+ * c / 16 and c / 2. Eight threads that write channels 16 apart, or read adjacent ones, then hit
+ * different banks. */
 
-/* Strides 1 to 8: channels 16 p .. 16 p + 15 of tokens 4 t .. 4 t + 3. */
+/* First phase, strides 1 to 8: channels 16 p .. 16 p + 15 of tokens 4 t .. 4 t + 3. */
 static __device__ __forceinline__ void rotate_near(kvr_global<const words> from, unsigned row,
                                                    int left, int p, int t, kvr_shared<quad> room)
 {
@@ -68,7 +68,7 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
 
 #pragma unroll
     for (int i = 0; i < 4;
-         i++) { /* past the end the last token is repeated: it does not change the range */
+         i++) { /* past the end, the last token repeats: the range is unchanged */
         const int token = 4 * t + i < left ? 4 * t + i : left - 1;
 
         channels_of(from + row * (unsigned)token, v[i]);
@@ -84,9 +84,9 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
     }
 }
 
-/* Strides 16 to 64: channels a, a + 16, ... of tokens 8 half .. 8 half + 7. SURE: exact for
- * non-finite values too, which otherwise become some NaN. Only grids that store the minimum need
- * it; the scale of such a group is NaN in any case. */
+/* Second phase, strides 16 to 64: channels a, a + 16, ... of tokens 8 half .. 8 half + 7. SURE:
+ * exact for non-finite values too; else they become an arbitrary NaN. Only grids that store a
+ * minimum need SURE; the scale of such a group is NaN in any case. */
 template <bool SURE>
 static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, int half,
                                                   float (&w)[8][8])
@@ -124,8 +124,8 @@ static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, 
     }
 }
 
-/* Partial range of half a group. Without a stored minimum two numbers suffice: the extent on either
- * side of 0. */
+/* Partial range of half a group. Without a stored minimum two numbers suffice: the largest
+ * magnitudes on either side of 0. */
 template <bool ASYM> using told = kvr_few<unsigned, ASYM ? 4 : 2>;
 
 template <bool ASYM>
@@ -147,8 +147,8 @@ template <int N> static __device__ __forceinline__ struct seen heard(const kvr_f
     return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
 }
 
-/* Scales and zero points of channels 4 lane .. 4 lane + 3, from the partial ranges of two threads.
- * Returns whether codes may need clipping. */
+/* Fits channels 4 lane .. 4 lane + 3 from the partial ranges of two threads. Returns whether codes
+ * may need clipping. */
 template <bool ASYM>
 static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> room,
                                                   int lane, int64_t set,
@@ -178,7 +178,8 @@ static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_sha
     return clips;
 }
 
-/* Codes of eight tokens of eight channels, written where the storing threads read them. */
+/* Quantizes eight tokens of eight channels; writes the codes where the storing threads read
+ * them. */
 template <bool CLIPS>
 static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> room,
                                                    int a, int half, const float (&w)[8][8])
@@ -206,7 +207,7 @@ static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_sh
     }
 }
 
-/* Transposes 4x4 bytes: four tokens of four channels. */
+/* Transposes 4 x 4 bytes: four tokens of four channels. */
 static __device__ __forceinline__ void turn(const words &of, unsigned *code)
 {
     const unsigned a = __byte_perm(of.v[0], of.v[1], 0x5140);

@@ -1,10 +1,12 @@
-/* grid_variants.cuh - template parameters and arguments that grid_encode_cuda.cu and grid_decode_cuda.cu share.
+/* grid_variants.cuh - template parameters and arguments that grid_encode_cuda.cu and
+ * grid_decode_cuda.cu share.
  *
- * Each thread handles the channels of one T: as many as T has bytes, one byte per channel in a plane's row. T is
- * uint32_t if extents and addresses are multiples of four channels: values then move in 16-byte and codes in
- * 4-byte accesses, and a warp covers 512 or 128 contiguous bytes.
+ * Each thread handles sizeof(T) channels, one byte each in a plane's row. T is uint32_t if extents
+ * and addresses are multiples of four channels. Values then move in 16-byte and codes in 4-byte
+ * accesses, and a warp covers 512 or 128 contiguous bytes.
  *
- * Kernels are compiled twice: PLAIN for the intended reading in F32, and once for any reading and arithmetic. */
+ * Kernels are compiled twice: PLAIN for the intended reading in F32, and once for any reading and
+ * arithmetic. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -13,7 +15,7 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* One grid, or two with the second for the residual of the first. */
+/* One grid, or two, the second coding the residual of the first. */
 struct chain {
     struct shape g[2];
     int n;
@@ -23,22 +25,22 @@ struct chain {
 
 template <class T> using values = kvr_few<float, sizeof(T)>;
 
-/* Kernel variants: one grid; a transform before it (one head per warp); two grids. */
+/* Kernel variants: one grid; one grid after a rotation, one head per warp; two grids. */
 enum kind { ALONE, ROTATED, PAIR };
 template <class Codes, enum kind K, bool Plain = true, class In = float> struct way {
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
     static constexpr bool raw =
-        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are encoded */
+        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are quantized */
 };
 
-/* x^ = (q - z) s + off of a group. */
+/* Dequantization of a group: x^ = (q - z) s + off. */
 struct level {
     float s, z, off;
 };
 
-/* `zero` is unused for symmetric grids. PLAIN grids have one z for all groups. */
+/* Symmetric grids ignore `zero`. PLAIN grids have one z for all groups. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
                                                         kvr_f16 zero)
@@ -83,7 +85,7 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     return s;
 }
 
-/* Whether accesses of n channels are aligned, including at `first` and `width`. */
+/* Whether accesses of n channels are aligned, also at `first` and with rows of `width`. */
 static inline bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
                       const void *codes, const void *meta)
 {
@@ -115,7 +117,7 @@ static inline struct chain chain_of(const struct kvr_grid_chain *c)
     return chain;
 }
 
-/* Buffers of two grids; the second's are NULL if there is one grid. */
+/* Buffers of two grids; the second's are NULL if there is one. */
 struct bytes {
     void *codes[2], *meta[2];
 };

@@ -1,8 +1,8 @@
-/* fwht.cuh - the transform of fwht.h within a warp: lane l holds elements l V .. l V + V - 1 of R
- * rows.
+/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h within a warp: lane l holds elements l V
+ * .. l V + V - 1 of R rows.
  *
- * The sums of one stride are independent, so the placement of elements does not affect rounding:
- * results equal the CPU's, stride by stride. */
+ * Results are bit-identical to the CPU: the butterflies of one stride are independent, so the
+ * placement of elements does not affect rounding. */
 #ifndef KVR_METHODS_FWHT_CUH
 #define KVR_METHODS_FWHT_CUH
 
@@ -15,9 +15,9 @@ static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Rows of d values, d = 32 V, or less with V = 1. Called by all lanes of the warp. TINY: results
- * may be denormal and must be exact. `sure`: non-finite results are exact too, else they become
- * some NaN. */
+/* Transforms rows of d values, d = 32 V, or d < 32 with V = 1. Called by all lanes of the warp.
+ * TINY: results may be denormal and must be exact. `sure`: non-finite results are exact too; else
+ * they become an arbitrary NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)
@@ -42,8 +42,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        if (V == 1 && h >= d) /* shorter than a warp; `continue` instead of `break` keeps the loop
-                               * unrollable */
+        if (V == 1 && h >= d) /* d < 32; `continue` keeps the loop unrollable, `break` would not */
             continue;
         const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;
 
@@ -75,7 +74,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; i < R * V; i++) {
-        /* d = 64, 256, 1024: sqrt(d) is a power of two, and its reciprocal exact. */
+        /* d = 64, 256, 1024: sqrt(d) is a power of two and its reciprocal exact. */
         const float v = x[i / V].v[i % V];
         const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 

@@ -5,9 +5,9 @@
 #include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/codecs/hadamard/fwht_lanes.h"
 
-/* r / norm, rounded like a division. With FMA: fma(r, y, fl(r l)), where y is the rounded 1/norm and
- * l what it lacks, is the rounded quotient unless something underflows, overflows or is 0; such
- * rows are divided. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of [1, 2) matter, and
+/* r / norm, correctly rounded. With FMA: fma(r, y, fl(r l)), with y = fl(1 / norm) and l = 1 / norm
+ * - y, is the rounded quotient unless an operation underflows or overflows or r is 0; such rows are
+ * divided. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of [1, 2) matter;
  * tests/methods/test_isa.c checks them all. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
@@ -17,7 +17,7 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     const uint32_t span = (kvr_f32_bits(0x1p120f) - kvr_f32_bits(0x1p-90f)) << 1;
     vi worst = i_set(0);
 
-    /* Distance of the magnitudes from the smallest, as unsigned integers. */
+    /* |r| minus the lower limit as unsigned integers, so that one comparison checks both limits. */
 #pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     }
 }
 
-/* One row of n * LANES floats in r; a constant n keeps it in registers. */
+/* Transforms one row of n * LANES floats; a constant n keeps it in the registers r. */
 static inline __attribute__((always_inline)) void row_of(float *y, const float *x, vec *r, int n,
                                                          bool bf16)
 {
@@ -104,7 +104,7 @@ static float to_bf16(float x, bool bf16)
     return bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x)) : x;
 }
 
-/* Rows shorter than a register, in place. */
+/* Transforms a row shorter than a register, in place. */
 static void short_row(float *x, int d, bool bf16)
 {
     const float norm = sqrtf((float)d);

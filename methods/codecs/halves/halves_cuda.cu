@@ -1,4 +1,4 @@
-/* halves_cuda.cu - the stage `halves` on a device: one group per thread, which fills whole bytes of
+/* halves_cuda.cu - the stage `halves` on a device: one thread per group, which fills whole bytes of
  * every plane. Built with -fmad=false. */
 #include "methods/codecs/halves/halves.h"
 

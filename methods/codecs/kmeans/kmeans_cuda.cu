@@ -1,5 +1,4 @@
-/* kmeans_cuda.cu - k-means on a device; kmeans.c is the reference and has the same summation
- * order. */
+/* kmeans_cuda.cu - k-means on a device; kmeans.c is the reference, with the same order of sums. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 
@@ -10,7 +9,7 @@ static __device__ __forceinline__ float widened(kvr_bf16 h)
     return __uint_as_float((unsigned)h << 16);
 }
 
-/* labels and centroids of the current stage. */
+/* Initializes labels and centroids of the current stage. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_begin(struct kvr_kmeans m, int stage, kvr_global<const float> x,
                  kvr_global<kvr_bf16> centres)
@@ -26,7 +25,7 @@ static __global__ void __launch_bounds__(THREADS)
     centres[i] = kvr_bf16_of(x[(t * m.n_heads + h) * m.d + c]);
 }
 
-/* One thread per head of a token. */
+/* Assignment: one thread per head of a token. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_label(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const kvr_bf16> centres,
                  kvr_global<uint8_t> labels)
@@ -60,7 +59,7 @@ static __global__ void __launch_bounds__(THREADS)
     labels[i] = (uint8_t)at;
 }
 
-/* One thread per channel of a centroid. */
+/* Update: one thread per channel of a centroid. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_means(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const uint8_t> labels,
                  kvr_global<kvr_bf16> centres)

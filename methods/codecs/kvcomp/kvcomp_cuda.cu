@@ -1,4 +1,4 @@
-/* kvcomp_cuda.cu - decoder of `kvcomp` on a device: one thread per vector, from its first bit.
+/* kvcomp_cuda.cu - decoder of `kvcomp` on a device: one thread decodes one vector's bit stream.
  * Built with -fmad=false. */
 #include "methods/codecs/kvcomp/kvcomp.h"
 

@@ -1,8 +1,7 @@
-/* levels_cuda.cu - codebooks on a device; levels.c is the reference. The stage is described by its
- * layout.
+/* levels_cuda.cu - codebook quantization on a device; levels.c is the reference.
  *
- * Operations and their order are the CPU's (built with -fmad=false), so codes and scales are the
- * same bytes. A warp computes a group's scale; then each thread encodes 8 tokens of one channel,
+ * Codes and scales are the same bytes as on the CPU: same operations in the same order, built with
+ * -fmad=false. A warp computes a group's scale; then each thread encodes 8 tokens of one channel,
  * which fill whole bytes of a plane. */
 #include "harness/device/number.cuh"
 #include "methods/codec.h"
@@ -77,7 +76,7 @@ static __global__ void __launch_bounds__(THREADS)
     kvr_store8<uint8_t>(b.planes, t8, c, code, codes);
 }
 
-/* Range to decode: tokens; channels. */
+/* Range to decode, in tokens and channels. */
 struct part {
     int64_t t0, n, first, width;
     int mode;

@@ -1,4 +1,4 @@
-/* mean_cuda.cu - `mean` and `demean` on a device: one thread per channel or row; sums run in the
+/* mean_cuda.cu - `mean` and `demean` on a device: one thread per channel or row; sums have the
  * CPU's order. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/mean/mean_cuda.h"

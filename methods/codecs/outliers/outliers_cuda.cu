@@ -1,4 +1,4 @@
-/* outliers_cuda.cu - finds outliers, compacts them in order, and restores them. */
+/* outliers_cuda.cu - finds outliers, compacts them in index order, and restores them. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -7,7 +7,7 @@
 #include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* The CPU's partition: PIECES runs of complete SPANs, partial sums in LANES. */
+/* The CPU's partition: PIECES runs of whole SPANs; partial sums in LANES. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -23,8 +23,8 @@ struct moments {
 
 static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
 
-/* State of the selection. An element is kept if |x| > bound and bits(|x|) > above; also the first
- * `ties` elements with bits(|x|) == above. */
+/* Selection. Kept: elements with |x| > bound and bits(|x|) > above, and the first `ties` elements
+ * with bits(|x|) == above. */
 struct choice {
     int64_t kept; /* number of kept elements */
     int64_t over; /* |x| > bound */
@@ -33,10 +33,9 @@ struct choice {
     unsigned above;
 };
 
-/* Layout of `work`: choice | bins [256] | moments [spans] | counts [spans] of kept and tied
- * elements before a span. */
+/* `work` is: choice | bins [256] | moments [spans] | counts [spans]. */
 struct counts {
-    int64_t above, ties; /* in a span; after the scan: kept and tied elements before it */
+    int64_t above, ties; /* kept and tied elements: of the span; after the scan, of all spans before it */
 };
 struct work {
     struct choice *choice;
@@ -46,7 +45,7 @@ struct work {
     int64_t spans;
 };
 
-/* Bytes from the start of `work`. */
+/* Byte offsets in `work`. */
 static size_t bins_at()
 {
     return sizeof(struct choice);
@@ -100,7 +99,7 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
-/* LANES threads per span: each sums its lane, the first one adds the lanes. */
+/* LANES threads per span: each sums its lane; the first thread adds the lanes. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<struct moments> out)
 {
@@ -143,8 +142,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Weights for merging moments of n_b elements into those of n_a. They do not depend on the data, so
- * those of many merges are computed in parallel beforehand. */
+/* Weights for merging the moments of n_b elements into those of n_a (Chan, Golub and LeVeque,
+ * 1979). They do not depend on the data, so the weights of many merges are computed in parallel
+ * first. */
 struct weights {
     double of_m2, of_mean;
 };
@@ -166,7 +166,7 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
 }
 
 /* Single CTA: merges spans into PIECES and those into one, in the CPU's order. EACH threads per
- * piece load spans and weights in parallel; the first merges them. */
+ * piece load spans and compute weights in parallel; the first thread merges. */
 enum { EACH = 8, BOUND_THREADS = PIECES * EACH };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 
     if (self < 256)
         bins[self] = 0;
-    for (int64_t at = 0; at < each; at += EACH) { /* uniform trip count over pieces */
+    for (int64_t at = 0; at < each; at += EACH) { /* same trip count for all pieces */
         const int64_t i = first + at + mine;
 
         if (i < end) {
@@ -201,7 +201,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Elements before the piece and in it; only the last span may be partial. */
+        /* Elements before this piece, and in it; only the last span may be partial. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -228,7 +228,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* The EACH_THREAD consecutive elements of this thread in its CTA's span; 0 beyond the end. */
+/* Loads this thread's EACH_THREAD consecutive elements of its CTA's span; 0 past the end. */
 enum { EACH_THREAD = SPAN / THREADS };
 
 static __device__ __forceinline__ kvr_few<float, EACH_THREAD>
@@ -239,11 +239,11 @@ own(int64_t n, kvr_global<const float> x, int64_t e)
     if (e + EACH_THREAD <= n)
         return kvr_as<const kvr_few<float, EACH_THREAD>>(x)[e / EACH_THREAD];
     for (int i = 0; i < EACH_THREAD; i++)
-        v.v[i] = e + i < n ? (float)x[e + i] : 0.0f; /* 0 is not beyond a bound */
+        v.v[i] = e + i < n ? (float)x[e + i] : 0.0f; /* 0 never exceeds the bound */
     return v;
 }
 
-/* Number of kept and of tied elements of each span. */
+/* Counts kept and tied elements of each span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_count(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
                   kvr_global<struct counts> out)
@@ -286,7 +286,7 @@ static __device__ __forceinline__ int64_t clamp_ties(int64_t ties, int64_t befor
     return ties < left ? ties : left;
 }
 
-/* Single CTA: exclusive scan of the spans' counts, and totals. */
+/* Single CTA: exclusive scan of the spans' counts, and their totals. */
 static __global__ void __launch_bounds__(OFFSET_THREADS)
     outlier_offsets(int64_t spans, kvr_global<struct counts> counts,
                     kvr_global<struct choice> choice)
@@ -326,8 +326,8 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
     }
 }
 
-/* Histogram, over the 8 bits above `shift`, of elements beyond the bound whose higher bits equal
- * `above`. */
+/* Radix select: histogram over the 8 bits above `shift`, of elements beyond the bound whose higher
+ * bits equal `above`. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -352,8 +352,8 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
 }
 
-/* Single CTA, one thread per bin: finds the bin of the smallest kept magnitude and clears the
- * bins. */
+/* Radix select, single CTA, one thread per bin: finds the bin of the smallest kept magnitude and
+ * clears the bins. */
 static __global__ void __launch_bounds__(256)
     outlier_narrow(int shift, int64_t most, kvr_global<int> bins, kvr_global<struct choice> choice)
 {
@@ -375,7 +375,7 @@ static __global__ void __launch_bounds__(256)
             choice[0] = c;
         return;
     }
-    /* The bin where the count reaches the limit, or the last one. */
+    /* The bin in which the count reaches the limit, or the last bin. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;
@@ -383,7 +383,7 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Writes the entries of a span in element order. */
+/* Writes the outliers of a span in index order. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_record(int64_t n, bool study, kvr_global<const float> x,
                    kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
@@ -398,7 +398,7 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t rank = before.ties, at = before.above, all;
     int n_ties = 0, n_kept = 0;
 
-    if (c.ties) { /* uniform: not all elements beyond the bound are kept */
+    if (c.ties) { /* uniform: some elements beyond the bound are dropped */
 #pragma unroll
         for (int i = 0; i < EACH_THREAD; i++)
             n_ties += fabsf(v.v[i]) > c.bound && magnitude(v.v[i]) == c.above;
@@ -418,13 +418,13 @@ static __global__ void __launch_bounds__(THREADS)
         if (kept[i]) {
             const kvr_f16 h = kvr_half_of(v.v[i]);
 
-            /* infinity to 65504 */
+            /* Saturates infinity to 65504. */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
             indices[at++] = (int32_t)(e + i);
         }
 }
 
-/* First entry whose index is not below `want`. */
+/* Index of the first entry that is not below `want`. */
 static __device__ __forceinline__ int64_t lower_bound(kvr_global<const int32_t> index, int64_t n,
                                                       int64_t want)
 {
@@ -451,8 +451,8 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
     return at < n_exact && index[at] == e;
 }
 
-/* Replaces kept elements for the grid. Only kept positions are written and only others are read, so
- * the threads' order does not matter. */
+/* Replaces kept elements before the grid sees them. Only kept positions are written and only other
+ * positions are read, so the order of threads does not matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,

@@ -9,7 +9,7 @@
 enum { LANES = 16 };
 
 #ifdef KVR_SIMD
-/* Bit i: |x[i]| > bound, i < 4 VL. */
+/* Bit i: |x[i]| > bound, for i < 4 VL. */
 static inline uint64_t v_bits_over(const float *x, float bound)
 {
     uint64_t over = 0;
@@ -20,7 +20,7 @@ static inline uint64_t v_bits_over(const float *x, float bound)
 }
 #endif
 
-/* Moments from the sixteen sums of n values. */
+/* Moments from the LANES partial sums of n values. */
 static struct kvr_moments of_sums(const double sum[LANES], const double square[LANES], int64_t n)
 {
     struct kvr_moments m = { .n = (double)n };
@@ -36,7 +36,7 @@ static struct kvr_moments of_sums(const double sum[LANES], const double square[L
     return m;
 }
 
-/* The square of a float is exact in double, so one FMA equals a product and a sum. */
+/* The square of a float is exact in double, so an FMA rounds like a product followed by a sum. */
 static struct kvr_moments moments(const float *x, int64_t n)
 {
     double sum[LANES] = { 0 }, square[LANES] = { 0 };
@@ -77,7 +77,7 @@ static struct kvr_moments moments(const float *x, int64_t n)
 
 static int64_t count_over(const float *x, int64_t n, float bound)
 {
-    enum { SPAN = 1024 }; /* counts fit 32 bits, so that a vector holds as many as floats */
+    enum { SPAN = 1024 }; /* counts fit 32 bits, as wide as the floats */
     int64_t total = 0;
 
     for (int64_t e = 0; e < n; e += SPAN) {
@@ -157,7 +157,8 @@ static inline double d_total(vf v)
     return total;
 }
 
-/* Whole words of 64 values; adds to the sums. Returns how many values were done. */
+/* Processes whole words of 64 values; adds to the sums in r. Returns the number of values
+ * processed. */
 static int64_t rough_words(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over,
                            struct kvr_rough *r)
 {

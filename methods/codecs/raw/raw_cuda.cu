@@ -1,7 +1,6 @@
 /* raw_cuda.cu - elements stored as BF16 or F32 (raw.c).
  *
- * A thread handles N elements: 8 for 16-byte accesses, or 1 if addresses or extents are not
- * multiples of that. */
+ * A thread handles N = 8 elements, or N = 1 if addresses or extents are not multiples of 8. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/codecs/raw/raw_cuda.h"
@@ -42,14 +41,14 @@ static __global__ void __launch_bounds__(THREADS)
     x[i] = v;
 }
 
-/* N elements of a type. */
+/* N elements of type E. */
 template <class E, int N> struct by {
     using T = kvr_few<E, N>;
     static constexpr int n = N;
 };
 
-/* Copies rows of `width` channels out of rows of `channels`, starting at element `first`; all in
- * units of N elements. A CTA handles a strip of one row. */
+/* Copies rows of `width` channels out of rows of `channels`, from element `first` on, all in units
+ * of N elements. One strip of one row per CTA. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
@@ -100,7 +99,7 @@ void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
         to_rounded<1>(s, n, x);
 }
 
-/* The same region in elements. */
+/* The region to copy, in elements. */
 struct cut {
     int64_t rows, channels, first, width;
 };
@@ -121,7 +120,7 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
-    const bool whole = nh == shape->n_heads; /* contiguous rows become one */
+    const bool whole = nh == shape->n_heads; /* all heads: contiguous rows become one */
     const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
     const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&
                       kvr_aligned(codes, 16) && kvr_aligned(out, 16);

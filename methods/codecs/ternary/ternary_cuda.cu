@@ -1,4 +1,4 @@
-/* ternary_cuda.cu - encoder of `ternary` on a device: one group per thread, which fills whole bytes
+/* ternary_cuda.cu - encoder of `ternary` on a device: one thread per group, which fills whole bytes
  * of the plane. Built with -fmad=false. */
 #include "methods/codecs/ternary/ternary.h"
 

@@ -4,7 +4,7 @@
 
 enum { THREADS = 128 };
 
-/* q s + m, with q the `bits`-bit field of channel `at` of `all`. */
+/* q s + m, with q the `bits`-bit code of channel `at` of `all`. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
                                                    kvr_global<const kvr_f16> meta, int64_t t,
@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
     const int64_t h = channel / g.head_dim;
     const int c = (int)(channel % g.head_dim), n_hard = g.head_dim - g.easy;
-    int before = 0; /* easy channels before it */
+    int before = 0; /* number of easy channels before this one */
 
     if (i >= p.n * p.width)
         return;
