@@ -1,4 +1,4 @@
-/* abi.h - what the files of the ABI share. */
+/* abi.h - helpers shared by the files of the C ABI. */
 #ifndef KVR_ABI_ABI_H
 #define KVR_ABI_ABI_H
 
@@ -9,11 +9,12 @@ struct kvreel_method {
     struct kvr_scheme *scheme;
 };
 
-/* A caller's struct of `size` bytes as one of ours of n: what it lacks is 0. KVR_EINVAL: `size` is
- * none that ever was. */
+/* Copies a caller's struct of `size` bytes into ours of n bytes; missing fields become 0.
+ * KVR_EINVAL if no version of the struct had this size. */
 enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void *theirs,
                              size_t size);
-/* The other way: as much of ours as the caller has room for, its `size` untouched. */
+/* The reverse: copies as many bytes of ours as the caller's struct has room for; its `size` field
+ * is unchanged. */
 enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const void *ours,
                              size_t n);
 

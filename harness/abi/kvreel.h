@@ -12,11 +12,11 @@
  *     kvreel_block_free(&b);
  *     kvreel_method_close(&m);
  *
- * Arrays are F32, row-major, in host memory. Functions return 0 or an error code below; kvreel_error() has its
- * message. A struct begins with its size as the caller was compiled: a newer library treats fields unknown to
- * an older caller as 0. No function or field is removed within one KVREEL_ABI, which is the number in the
- * library's file name. An object belongs to one thread at a time; a method may be shared. Nothing here prints
- * or exits. */
+ * Arrays are F32, row-major, in host memory. Functions return 0 or an error code below;
+ * kvreel_error() has its message. A struct begins with its size as compiled into the caller; a
+ * newer library treats fields that an older caller lacks as 0. No function or field is removed
+ * within one KVREEL_ABI, which is the number in the library's file name. An object belongs to one
+ * thread at a time; a method may be shared. Nothing here prints or exits. */
 #ifndef KVREEL_H
 #define KVREEL_H
 

@@ -8,8 +8,8 @@
  *         ... one round of each; results are checked if it is the last ...
  *     }
  *
- * The rounds themselves run with whatever the previous one left in the caches. In the first
- * kvr_bench_cache_rounds() rounds the same work is timed twice more: with all its memory evicted
+ * A round runs with the cache content that the previous round left. The first
+ * kvr_bench_cache_rounds() rounds time the same work twice more: with all its memory evicted
  * (`cold`), and immediately again (`warm`). */
 #ifndef KVR_BENCH_BENCH_H
 #define KVR_BENCH_BENCH_H
@@ -53,13 +53,13 @@ bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name);
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000, KVR_BENCH_LEAST_ROUNDS = 15, KVR_BENCH_CACHE_ROUNDS = 5 };
 
-/* Steadiness: median and quartiles of the ratio differ from those of the first half of the rounds
+/* Steady: median and quartiles of the ratio over all rounds differ from those over the first half
  * by at most this share of the median. */
 #define KVR_BENCH_STEADY 0.02
 
 /* Whether n rounds are steady; false below KVR_BENCH_LEAST_ROUNDS. */
 bool kvr_bench_steady(const double *ratio, int n);
-/* Whether the round after n others is the last, with at most `most` rounds. */
+/* Whether round n (from 0) is the last: the previous n are steady, or n + 1 is `most`. */
 bool kvr_bench_last(const double *ratio, int n, int most);
 
 /* Number of initial rounds with cold and warm timings; one if `most` is small, so that quick runs
@@ -82,11 +82,11 @@ bool kvr_bench_evict(const void *p, size_t n_bytes);
  * cores may remain. KVR_ENOMEM. */
 enum kvr_status kvr_bench_evict_all(void);
 
-/* Different input for the next round, with the same values: moves the first row of n_bytes to the
- * end. A kernel that reuses results of an earlier round then fails the check after timing. */
+/* Rotates the input's rows by one: different input for the next round, with the same values. A
+ * kernel that reuses results of an earlier round then fails the check after timing. */
 void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes);
 
-/* Removes the ratio, with the reason. */
+/* Replaces the ratio by the reason why there is none. */
 void kvr_bench_without(struct kvr_bench_row *row, const char *why);
 
 #ifdef __cplusplus

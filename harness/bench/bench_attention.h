@@ -1,4 +1,5 @@
-/* bench_attention.h - attention over compressed and BF16 caches, against the bare matrix products.
+/* bench_attention.h - attention over compressed and BF16 caches, compared with the matrix products
+ * alone.
  *
  * Rows "attention.PATH.METHOD.QxK": GFLOP/s counted as 4 Q K H D, dequantization included. The
  * reference "oneDNN products" is Q K^T and S V of the same shape in F32 by the GEMM library over a
@@ -17,19 +18,19 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 64 };
 
-/* seconds: time limit of a row's rounds, after at least three; 0: none. A row ended by it says so.
- * Filling the cache, warm-up and check are not counted. */
+/* seconds: time limit of a row's rounds, after at least three; 0: none. A row that hits it has
+ * out_of_time set. Filling the cache, warm-up and check do not count. */
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
                                     struct kvr_bench_row *rows, int *n_rows);
-/* Largest number of operations per call: more would take minutes per row, and gigabytes for the
- * library's scores. */
+/* Maximum operations per call: more would take minutes per row, and gigabytes for the library's
+ * scores. */
 #define KVR_BENCH_ATTENTION_FLOP 5e10
 
-/* The largest divisor of the queries that stays within that limit; at least one. */
+/* Largest divisor of the number of queries within that limit; at least one. */
 int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
-/* At one shape, "QUERIESxKEYSxHEADSxDIM". Beyond KVR_BENCH_ATTENTION_FLOP only a part of the
- * queries is measured over all keys, in chunks of that many tokens, and the row's name gives it:
+/* One shape, "QUERIESxKEYSxHEADSxDIM". Above KVR_BENCH_ATTENTION_FLOP only some of the queries are
+ * measured over all keys, in chunks of that many tokens. The row's name has their number:
  * "4680x65520x12x128" becomes 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        double seconds, struct kvr_bench_row *rows, int *n_rows);
@@ -43,7 +44,8 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, i
  * shapes and gives no ratio.
  *
  * Rows "attention.int8...", on devices of compute capability 9.0, multiply quantized tokens in int8
- * (attend_bytes.h). If the error exceeds what 8 bits explain, the row has no rate and says so. */
+ * (attend_bytes.h). If the error exceeds the bound for 8 bits, the row gives the reason instead of
+ * a rate. */
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                                          const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows);

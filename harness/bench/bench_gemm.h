@@ -12,16 +12,17 @@ enum { KVR_BENCH_LAYER_CALLS = 4, KVR_BENCH_GEMM_ROWS = 3 + 2 * KVR_BENCH_LAYER_
 enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
                                int *n_rows);
 
-/* On CUDA, at Wan's size, against cuBLASLt, if it can be loaded. Rows "gemm.forward.CALL.MxKxN" are the
- * forward's own calls, BF16 in and out with their epilogues, against the fastest of the library's proposals
- * for the product; rows "gemm.cuBLASLt.CALL..." have that one's rate, against the library's first proposal.
- * Rows "gemm.own.BF16.MxKxN" are the mma.sync kernel with F32 in and out. 256 elements of everything that is
- * timed are first compared with sums in double. An emulated device uses small shapes and gives no ratio. */
+/* On CUDA, at Wan's size, against cuBLASLt, if it can be loaded. Rows "gemm.forward.CALL.MxKxN" are
+ * the forward's calls, BF16 in and out with their epilogues; the reference is the fastest algorithm
+ * that cuBLASLt proposes. Rows "gemm.cuBLASLt.CALL..." have the rate of that algorithm; their
+ * reference is cuBLASLt's first proposal. Rows "gemm.own.BF16.MxKxN" are the mma.sync kernel with
+ * F32 in and out. Before timing, 256 elements of each result are compared with sums in double. An
+ * emulated device uses small shapes and gives no ratio. */
 enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
                                     const struct kvr_bench_sink *sink, struct kvr_bench_row *rows,
                                     int *n_rows);
 
-/* The forward's calls alone; appends to rows. */
+/* The rows "gemm.forward" and "gemm.cuBLASLt" alone; appends to rows. */
 enum kvr_status kvr_bench_layers_cuda(struct kvr_dev *dev, int rounds,
                                       const struct kvr_bench_sink *sink, struct kvr_bench_row *rows,
                                       int *n_rows);

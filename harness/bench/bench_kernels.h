@@ -1,8 +1,8 @@
 /* bench_kernels.h - time per element of every kernel variant this CPU supports, single-threaded.
  *
  * The benchmark fails if a variant differs from portable C (kvr_kernel_check). References are
- * portable C, a memcpy with the same traffic, and the library's function for the same arguments, if
- * any; all alternate in each round. */
+ * portable C, a memcpy with the same traffic, and oneDNN's equivalent function, if any. All of them
+ * alternate in each round. */
 #ifndef KVR_BENCH_BENCH_KERNELS_H
 #define KVR_BENCH_BENCH_KERNELS_H
 

@@ -1,6 +1,6 @@
 /* bench_metrics.h - frames per second of every metric.
  *
- * Six frames of 480x832 in two chunks, a moving picture and the same with noise; the reference
+ * Six frames of 480x832 in two chunks: a moving gradient, compared with a noisy copy. The reference
  * reads both videos once (memcmp). LPIPS is included if its weights are present, ST-LPIPS never. */
 #ifndef KVR_BENCH_BENCH_METRICS_H
 #define KVR_BENCH_BENCH_METRICS_H

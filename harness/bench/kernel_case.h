@@ -40,12 +40,12 @@ enum kvr_case_role { KVR_CASE_IN, KVR_CASE_OUT, KVR_CASE_INOUT };
 enum kvr_case_fill {
     KVR_FILL_PLAIN,    /* uniform in [-2, 2) */
     KVR_FILL_ZERO,     /* 0 and -0 */
-    KVR_FILL_CONSTANT, /* one value everywhere, not a sum of few powers of two */
-    KVR_FILL_OUTLIER,  /* plain, one channel of a row a thousand times as large */
+    KVR_FILL_CONSTANT, /* one value, not the sum of a few powers of two */
+    KVR_FILL_OUTLIER,  /* PLAIN; one channel of a row is 1000 times as large */
     KVR_FILL_TINY,     /* 1e-38: denormal range */
     KVR_FILL_HUGE,     /* 1e15: squares and their sums stay finite */
-    KVR_FILL_NAN,      /* plain, one NaN in the first filled argument */
-    KVR_FILL_INF,      /* the same with an infinity */
+    KVR_FILL_NAN,      /* PLAIN; one NaN in the first filled argument */
+    KVR_FILL_INF,      /* PLAIN; one infinity there */
     KVR_N_FILLS
 };
 const char *kvr_fill_name(enum kvr_case_fill fill);
@@ -54,7 +54,7 @@ struct kvr_case_arg {
     enum kvr_case_role role;
     enum kvr_dtype type;
     size_t n;     /* elements */
-    size_t row;   /* elements compared on one scale */
+    size_t row;   /* elements per row: differences are relative to the row */
     void *p;      /* pointer passed to the kernel */
     void *before; /* content before the kernel ran */
     void *want;   /* portable C's result, while comparing a variant */
@@ -72,11 +72,12 @@ struct kvr_case_kit {
 
 struct kvr_kernel_case {
     const char *name;           /* "ops.gelu": table and function */
-    const void *(*table)(void); /* the selected table; variants with the same table are one */
+    const void *(*table)(void); /* the selected table; variants with equal tables are one */
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
     void (*run)(const struct kvr_case_kit *k);
-    /* NULL: portable C is the reference. Else computes the expected result of the selected variant
-     * plainly, for kernels whose variants differ by design; portable C is then tested as well. */
+    /* NULL: portable C is the reference. Otherwise computes the expected result of the selected
+     * variant in plain C, for kernels whose variants differ by design; portable C is then tested
+     * too. */
     void (*reference)(const struct kvr_case_kit *k);
     const char *beside; /* NULL, or a case of the same shapes timed for comparison */
     bool aligned;       /* always 64-byte aligned */
@@ -92,17 +93,17 @@ struct kvr_kernel_case {
 /* The lists of each table, each ending without a name; the list of lists ends with NULL. */
 extern const struct kvr_kernel_case *const kvr_kernel_lists[];
 
-/* Add an argument of n elements and fill it. KVR_ENOMEM. Cycles and nanoseconds are per element of
- * argument 0. */
+/* Adds an argument of n elements and fills it. KVR_ENOMEM. Cycles and nanoseconds are reported per
+ * element of argument 0. */
 enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, enum kvr_dtype type,
                              size_t n, size_t row);
 
-/* Arguments of a product C = A B of attention: c [m,cols] F32, a [m,inner], b in panels of KVR_ATTEND_PAD
- * columns [inner,cols], both of `type`. */
+/* Adds the arguments of an attention product C = A B: c [m,cols] F32, a [m,inner], b [inner,cols]
+ * in panels of KVR_ATTEND_PAD columns; a and b are of `type`. */
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
 
-/* Prepare a case; close accepts a half-built kit. */
+/* Allocates and fills the arguments of a case; close accepts a partially built kit. */
 enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_case *c,
                               const int shape[KVR_CASE_DIMS], enum kvr_case_fill fill);
 void kvr_case_close(struct kvr_case_kit *k);
@@ -113,8 +114,8 @@ void kvr_case_restore(const struct kvr_case_kit *k);
 /* Bytes read plus bytes written by the kernel. */
 size_t kvr_case_traffic(const struct kvr_case_kit *k);
 
-/* Whether this CPU can run the variant and the case has its own copy for it. Changes the selection
- * like kvr_kernel_check: call kvr_isa_force(NULL) afterwards. */
+/* Whether this CPU can run the variant and the case has its own code for it. Changes the selected
+ * variant, as kvr_kernel_check does: call kvr_isa_force(NULL) afterwards. */
 bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 
 /* The case of this name, or NULL. */
@@ -125,8 +126,8 @@ const struct kvr_kernel_case *kvr_case_find(const char *name);
 enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa,
                                const struct kvr_case_kit *k);
 
-/* All shapes with all fills. KVR_ETOLERANCE gives the location and size of a difference from
- * portable C; KVR_EINTERNAL reports a write out of bounds. */
+/* Checks all shapes with all fills. KVR_ETOLERANCE: location and size of a difference from portable
+ * C. KVR_EINTERNAL: a write out of bounds. */
 enum kvr_status kvr_kernel_check(const struct kvr_kernel_case *c, enum kvr_isa isa);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* kernel_library.h - the library function equivalent to a kernel case.
+/* kernel_library.h - the oneDNN function equivalent to a kernel case.
  *
  *     struct kvr_kernel_library *l;
  *     KVR_TRY(kvr_kernel_library_open(&l, c, &kit));       l NULL: no equivalent

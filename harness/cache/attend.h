@@ -2,7 +2,7 @@
  *
  * Spans are processed in a fixed order, and every query keeps its softmax state (running max,
  * running sum, accumulated output), so results depend neither on threads nor on timing. Rotated
- * keys are multiplied with rotated queries; the output of rotated values is rotated back once.
+ * keys meet rotated queries; the output over rotated values is rotated back once.
  *
  * attend_cpu.c is the reference; attend_spans_cuda.c processes the same spans on a CUDA stream,
  * piece by piece, with the kernels of attend_cuda.h and attend_mma.h. Each backend is a table
@@ -36,7 +36,7 @@ struct kvr_attend_job {
     int64_t n_query;       /* T */
     const float *q;        /* [T,H,group,D] */
     float *out;            /* [T,H,group,D] */
-    const kvr_bf16 *q16;   /* the same two in BF16, 16-byte aligned; else NULL */
+    const kvr_bf16 *q16;   /* q and out in BF16, 16-byte aligned; else NULL */
     kvr_bf16 *out16;
     struct kvr_query_norm norm; /* applied to q16 */
     const struct kvr_span *spans;
@@ -47,9 +47,8 @@ struct kvr_attend_job {
     bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
     bool by_head;      /* some spans hold a single head (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
-    struct kvr_phases *phases; /* KVR_ATTEND_PHASE..; NULL: no timing */
-    float *past; /* [T,H,group]: share of a query's weights before the causal span, which must be
-                  * last; NULL: not needed */
+    struct kvr_phases *phases; /* timed phases, from KVR_ATTEND_PHASE on; NULL: none */
+    float *past; /* [T,H,group]: attention on tokens before the causal span, the last; or NULL */
 };
 
 enum { KVR_ATTEND_MAX_D = 256 };
@@ -68,8 +67,8 @@ struct kvr_attend_needs {
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;
     int64_t max_coded;     /* maximum number of coded tokens */
-    int64_t max_staged;    /* maximum number of tokens of one call that are not rows of `exact` */
-    bool by_head, columns; /* single-head spans; kvr_attend_columns is used */
+    int64_t max_staged;    /* tokens of a call that are not rows of `exact`, at most */
+    bool by_head, columns; /* some spans hold a single head; kvr_attend_columns is used */
 };
 
 /* What kvr_attend_reserve allocates. */
@@ -79,15 +78,15 @@ struct kvr_attend_bytes {
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
-/* Whether the backend supports it; KVR_EUNSUPPORTED with the reason if not. */
+/* Whether the backend supports these needs; otherwise KVR_EUNSUPPORTED with the reason. */
 enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
 /* Whether the device's attention loop can decode these codecs, with this correction (NULL: none);
- * KVR_EUNSUPPORTED with the reason if not. */
+ * otherwise KVR_EUNSUPPORTED with the reason. */
 enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
 
-/* Whether jobs with these needs may use BF16 queries and output, without columns. */
+/* Whether jobs with these needs may have BF16 queries and output; not with kvr_attend_columns. */
 bool kvr_attend_takes_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
 /* Allocates scratch; called when the cache opens. */
@@ -101,13 +100,13 @@ void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 struct kvr_column_job {
     const struct kvr_attend_job *attend; /* queries and spans; no output is computed */
     int queries;                         /* number of evenly spaced queries; 0: all */
-    bool newest;                         /* use the newest ones instead */
+    bool newest;                         /* use the newest queries instead */
     int64_t current0;                    /* token index of the first raw token */
-    float *sum, *max; /* [tokens,H] host memory: sums are added to, maxima compared */
+    float *sum, *max; /* [tokens,H] host memory; updated by sum and by maximum */
 };
 
-/* Accumulates the softmax weights of each token of the spans, with scores as in kvr_attend, over
- * all query heads of a KV head. Uses the scratch of attention with the same needs. Synchronises. */
+/* Accumulates the softmax weight of each token over the queries and over all query heads of its KV
+ * head, with scores as in kvr_attend. Uses attention's scratch for the same needs. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* Number of sampled queries. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);

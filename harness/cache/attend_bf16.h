@@ -7,17 +7,19 @@
  *     f->online_softmax(s, lds, m, n, max, sum, rescale, p, ldp);  p = e^(s - max), sums updated
  *     f->add_values(p, ldp, pv, 0, n, out, ldo, m, d);        out += p v
  *
- * Queries (after the factor 1/sqrt(D)), decoded keys, decoded values and softmax weights are rounded
- * to BF16; scores, sums of weights and outputs are F32. With u = 2^-8 and e = 2^-24 a score is off by
+ * Scaled queries q / sqrt(D), decoded keys, decoded values and softmax weights are rounded to BF16;
+ * scores, sums of weights and outputs are F32. With u = 2^-8 and e = 2^-24 the error of a score is
+ * at most
  *
  *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
  *
- * at most, and an output by (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|, where w is
- * online_softmax's relative error. Over a BF16 cache keys and values are exact, so both bounds lose one factor (1 + u).
+ * and that of an output (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|, where w is
+ * the relative error of online_softmax. Keys and values of a BF16 cache are exact, so both bounds
+ * lose one factor (1 + u).
  *
- * Panels of keys are [d pairs][PAD tokens][2 channels], of values [n pairs][PAD channels][2 tokens]:
- * the second factor of a tile product. n counts tokens, padded to a multiple of KVR_BF16_STEP with
- * zeros; so are channels of keys and queries. */
+ * Panels are in the layout of AMX's second operand: keys [d pairs][PAD tokens][2 channels], values
+ * [n pairs][PAD channels][2 tokens]. Tokens, and the channels of keys and queries, are zero-padded
+ * to a multiple of KVR_BF16_STEP. */
 #ifndef KVR_CACHE_ATTEND_BF16_H
 #define KVR_CACHE_ATTEND_BF16_H
 
@@ -27,7 +29,7 @@
 #include "harness/core/isa.h"
 
 enum {
-    KVR_BF16_STEP = 32, /* elements of one tile product's inner dimension */
+    KVR_BF16_STEP = 32, /* elements per tile product along K */
     KVR_BF16_ROWS = 64, /* maximum query rows per softmax call */
     KVR_BF16_GROUP = 4, /* tiles of tokens per softmax call */
 };
@@ -46,8 +48,8 @@ struct kvr_bf16_kernels {
                    int64_t lds, int m, int n);
     /* s[m][n] += bias[n]; n a multiple of KVR_ATTEND_PAD. */
     void (*add_bias)(float *s, int64_t lds, const float *bias, int m, int n);
-    /* As kvr_attend_kernels.online_softmax, of m <= KVR_BF16_ROWS rows and n a multiple of STEP; weights go to
-     * p, rounded, and the sums are of unrounded weights. e^x has a relative error of
+    /* As kvr_attend_kernels.online_softmax, for m <= KVR_BF16_ROWS rows and n a multiple of STEP.
+     * Weights are rounded into p; sums are over the unrounded weights. e^x has a relative error of
      * 8e-6 + 1.2e-7 |x| and is 0 below -87.7. */
     void (*online_softmax)(float *s, int64_t lds, int m, int n, float *max, float *sum,
                            float *rescale, kvr_bf16 *p, int64_t ldp);

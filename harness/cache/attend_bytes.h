@@ -4,10 +4,10 @@
  *     if (kvr_attend_bytes_here(s))
  *         kvr_attend_bytes_cuda(s, &shape, &io, spans, n_spans, &rows, parts, n_floats);
  *
- * The formulas are attend_dot.h's with codes up to 127 and weights up to 255, in tiles of 128
- * tokens of one span. The softmax sum is over the quantized weights. Accumulation is exact in
- * int32; results are deterministic. A NaN or an infinity in a query makes it NaN, in a key all
- * queries that see it, in a value its channel. */
+ * Formulas as in attend_dot.h, with codes up to 127, weights up to 255 and tiles of 128 tokens of
+ * one span. The softmax denominator sums the quantized weights. Accumulation is exact in int32;
+ * results are deterministic. A NaN or infinity in a query makes its output NaN; in a key, the
+ * output of all queries that see it; in a value, its channel. */
 #ifndef KVR_CACHE_ATTEND_BYTES_H
 #define KVR_CACHE_ATTEND_BYTES_H
 
@@ -22,7 +22,7 @@ extern "C" {
 
 enum { KVR_ATTEND_BYTES_SPANS = 64 }; /* spans per launch */
 
-/* Tokens from a multiple of KVR_BYTE_TILE on; spans are consecutive. */
+/* n tokens from a multiple of KVR_BYTE_TILE on; spans are consecutive. */
 struct kvr_byte_span {
     int64_t n;
     float log_m; /* log of each token's multiplicity */
@@ -34,8 +34,8 @@ bool kvr_attend_bytes_here(const struct kvr_stream *s);
 /* Whether the driver can create tensor maps (TMA) of the rows for this number of heads. */
 bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
 
-/* io's queries are F32, in the space of the keys and of mu; the result is left in io's state. At
- * most KVR_ATTEND_BYTES_SPANS non-empty spans. parts as in kvr_attend_list_cuda. */
+/* io's queries are F32, in the space of the keys and of mu; the result stays in io's state. At most
+ * KVR_ATTEND_BYTES_SPANS non-empty spans. parts: as for kvr_attend_list_cuda. */
 void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,

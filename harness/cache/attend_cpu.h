@@ -29,25 +29,25 @@ struct part {
     int n, at;
 };
 
-/* All parts of a tile are in the same space: keys rotated or not, values rotated or not. */
+/* A tile. Its parts share one space: all keys rotated or none, all values rotated or none. */
 struct tile {
     struct part part[TILE];
     int n_parts, n;
     bool rot_k, rot_v;
-    bool bytes;  /* staged as bytes */
+    bool bytes;  /* staged in int8 */
     bool biased; /* some token has a multiplicity, or the last panel is partial */
     bool causal; /* the queries' own tokens; a single part */
 };
 
-/* Start of the next tile. */
+/* Position of the next tile. */
 struct cursor {
     int span;
     int64_t t;
 };
 
-/* The next tile of head h (-1: all heads, if every span has all), empty at the end. */
+/* The next tile of head h (-1: of all heads, if every span has all of them); empty at the end. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
-/* rows [n][D] of the tile's keys or values of head h, in the tile's space. */
+/* Decodes the tile's keys or values of head h: rows [n][D], in the tile's space. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
@@ -55,7 +55,7 @@ void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, in
  * space. */
 void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
                       const float *q, int m, float *s, int stride);
-/* Causal mask: hides from rows [r0, r0 + m) the tokens after their own. */
+/* Causal mask: sets scores of rows [r0, r0 + m) to -infinity for later tokens. */
 void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
                    float *s, int stride);
 
@@ -75,7 +75,7 @@ static inline int64_t rows_of(const struct kvr_attend_job *job)
     return job->n_query * group_of(job);
 }
 
-/* Index of row r of KV head h among the queries, [T,H,group]. */
+/* Index of row r of KV head h in the queries [T,H,group]. */
 static inline int64_t query_of(const struct kvr_attend_job *job, int h, int64_t r)
 {
     const int g = group_of(job);
@@ -90,15 +90,16 @@ struct state {
     float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
     /* Codecs whose transform defines the rotated space of keys and of values; NULL: none. */
     const struct kvr_codec *k_space, *v_space;
-    /* int8 only: the quantized queries, and the vector mu of each head [H][D], per space. */
+    /* int8 only, per space: quantized queries, and each head's mean key mu [H][D]. */
     struct kvr_dot_queries code, code_rot;
     float *mu, *mu_rot;
 };
 
-/* Whether the causal tile's tokens all come after rows up to r1; notes the end of the past. */
+/* Whether all tokens of the causal tile come after rows [at, at + m); records where the past
+ * ends. */
 bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
                     const struct tile *tile, int h, int64_t at, int m);
-/* Scales the outputs of m rows from `at` to their new maximum. */
+/* Rescales the outputs of m rows from `at` on to their new maximum. */
 void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
                        const float *rescale);
 
@@ -111,33 +112,32 @@ struct staged {
     float *bias; /* [TILE]: log of the multiplicity; -INFINITY past the last token */
 };
 
-/* Or in panels of BF16 (attend_bf16.h), in the same memory (attend_cpu_bf16.c): tiles of a job with
- * `bf16` that are not staged as bytes. */
+/* Whether the tile's panels are BF16 (attend_bf16.h), in the same memory: tiles of a job with
+ * `bf16` that are not staged in int8 (attend_cpu_bf16.c). */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);
-/* How many of n staged tiles one softmax takes. */
+/* Number of the n staged tiles that one softmax takes. */
 int kvr_bf16_together(const struct kvr_attend_job *job, const struct tile *tile, int n);
-/* Attends m <= KVR_BF16_ROWS queries from row `at` to so many tiles, `next` floats apart. */
+/* Attends from m <= KVR_BF16_ROWS queries, from row `at` on, to n tiles, `next` floats apart. */
 void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                      int m, const struct tile *tile, int n, struct staged kv, size_t next);
 
-/* Or as bytes (attend_int8.c, attend_dot.h). The functions take the first
- * query row `at` and the number of rows m. */
+/* int8 panels (attend_int8.c, attend_dot.h). `at` is the first query row, m the number of rows. */
 
 /* Floats needed for quantized queries and mu in one space; `rows` over all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
-/* Places them from `base` on; returns the end. */
+/* Assigns their memory from `base` on; returns its end. */
 float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
-/* Computes mu and quantizes the queries in every space; all threads of a team call it. */
+/* Computes mu and quantizes the queries in every space. Called by all threads of a team. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);
 
 /* Packs keys or values of a tile, rows [n][D], into `out`. */
 void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h, int d,
                          const float *rows, struct staged out);
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
-/* s [m][TILE], of whose columns `wide` are computed. */
+/* s [m][TILE]; the first `wide` columns are computed. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
 /* acc [m][padded D] += p values (kvr_dot_kernels.online_softmax). */

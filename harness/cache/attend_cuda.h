@@ -11,10 +11,9 @@
  *
  * Every (query, head) keeps a softmax state (running max, running sum, accumulated output), as in
  * attend_cpu.c. Pieces with rotated keys use rotated queries (kvr_fwht_cuda of a copy of q). Pieces
- * with rotated values use a separate state, whose `acc` is rotated back by kvr_fwht_cuda before it
- * is merged. Summation order differs from the CPU: results agree up to rounding and are
- * deterministic. All arithmetic is F32, all pointers are device memory. This kernel uses no tensor
- * cores: supported everywhere, but slow. */
+ * with rotated values use a separate state; kvr_fwht_cuda rotates its `acc` back before the merge.
+ * Results are deterministic and agree with the CPU up to rounding, since the summation order
+ * differs. All arithmetic is F32 without tensor cores; all pointers are device memory. */
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 
@@ -39,17 +38,17 @@ struct kvr_attend_state {
     float *acc;      /* [T,H,D] */
 };
 
-/* Input and output of an attention call besides keys and values. If the whole call is one launch of
- * attend_mma_rows or attend_list, no other buffers are accessed. */
+/* Queries, state and output of an attention call. A call that is one launch of attend_mma_rows or
+ * attend_list accesses no other buffers. */
 struct kvr_attend_io {
     const float *q;             /* [T,H,D], unscaled; NULL: use q16 */
-    const kvr_bf16 *q16;        /* in BF16, 16-byte aligned: q rounded */
-    struct kvr_query_norm norm; /* applied to q16, with out16 */
-    /* State between launches of one call. */
+    const kvr_bf16 *q16;        /* q rounded to BF16, 16-byte aligned */
+    struct kvr_query_norm norm; /* applied to q16; needs out16 */
+    /* Softmax state between the launches of a call. */
     struct kvr_attend_state state;
     bool begins;     /* first launch: the state is not read */
-    float *out;      /* last launch: [T,H,D], normalised; NULL: */
-    kvr_bf16 *out16; /* the same in BF16; both NULL: the result stays in the state */
+    float *out;      /* last launch: [T,H,D] = acc / sum, or NULL */
+    kvr_bf16 *out16; /* the same in BF16; with both NULL the result stays in the state */
 };
 
 /* Whether this launch writes the output instead of the state. */
@@ -58,7 +57,7 @@ static inline bool kvr_attend_ends(const struct kvr_attend_io *io)
     return io->out || io->out16;
 }
 
-/* For a launch that is not the last of its call. */
+/* io for a launch that is not the last of its call. */
 static inline struct kvr_attend_io kvr_attend_goes_on(const struct kvr_attend_io *io)
 {
     struct kvr_attend_io some = *io;
@@ -68,14 +67,14 @@ static inline struct kvr_attend_io kvr_attend_goes_on(const struct kvr_attend_io
     return some;
 }
 
-/* Keys and values, and the terms of a score besides the dot product: + log_m, - row_bias of the
- * query, - the correction that `by_scales` computes from the key's squared scales. */
+/* Keys, values, and score terms besides the dot product: + log_m, - row_bias of the query, - the
+ * correction that `by_scales` derives from the key's squared scales. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
     float log_m;                  /* log of each token's multiplicity */
     const float *row_bias;        /* [T,H]; NULL: 0 */
-    enum kvr_by_scales by_scales; /* if not NO: */
+    enum kvr_by_scales by_scales; /* if not NO, needs s2 */
     const float *s2;              /* [n,H,D], in the space of k and q */
 };
 
@@ -85,38 +84,38 @@ void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
 void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const float *q, const struct kvr_attend_piece *piece,
                            const struct kvr_attend_state *state);
-/* out [n,H][2]: for each key of the piece, sum and maximum over all queries of its weight e^(score
- * - mx) / sum, given a state that has seen every key. piece->v is not read. */
+/* out [n,H][2]: sum and maximum over all queries of a key's weight e^(score - mx) / sum. The state
+ * must have seen every key. piece->v is not read. */
 void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                              const float *q, const struct kvr_attend_piece *piece,
                              const struct kvr_attend_state *state, float *out);
-/* Merges `from`, over other keys, into `into`; an empty `from` has no effect. */
+/* Merges `from`, a state over other keys, into `into`. An empty `from` has no effect. */
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
 /* Merges `from` with io's state, which is unchanged, and writes the normalized output. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
-/* Floats needed for `parts` with any number of keys and up to this many queries; 0: heads of this
- * width are not split. */
+/* Floats needed for `parts`, for any number of keys and up to this many queries. 0: no split-KV for
+ * heads of this width. */
 size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
 /* Split-KV plan over n_tiles, given the available space for partial results. */
 struct kvr_attend_split kvr_attend_split_for(const struct kvr_attend_shape *shape, int64_t n_tiles,
                                              size_t n_floats);
-/* Merges partial results in order, into the state or the call's output; no-op if nothing was split.
- * parts, for all slots of 128 rows: mx; sum; acc [slots,128,D]. */
+/* Merges partial results in order, into the state or the call's output; no-op without split-KV.
+ * parts, over all slots of 128 rows: mx [slots,128]; sum [slots,128]; acc [slots,128,D]. */
 void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_split *split, const float *parts,
                            const struct kvr_attend_io *io);
 /* out [T,H,D] = acc / sum; NaN for queries without keys. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);
-/* Applies the norm of q16 in a separate pass, into out16, which has the same size and is written
- * last; returns the remaining call. A CTA may write its output over its queries. */
+/* Applies the norm of q16 in a separate pass, into out16, which the call then uses as its queries;
+ * returns the remaining call. A CTA may overwrite its own queries with its output. */
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
-/* Begin and end of a call in separate passes, unless a launch included them. */
+/* Performs what no launch of the call has done: initializing the state, writing the output. */
 void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io);
 

@@ -13,16 +13,16 @@
  *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
  *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
  *
- * mu removes the common part of the keys, whose channels of large mean would dominate the scale.
- * Any vector that is the same for all tiles of a head is exact. The softmax sum is over the
- * quantized weights pq, so they sum to one.
+ * Subtracting mu keeps channels with a large mean from dominating the scale. It introduces no error
+ * as long as all tiles of a head use the same mu. The softmax denominator sums the quantized
+ * weights pq, so they sum to one.
  *
  * `top` is 127 where the CPU accumulates byte products in int32 (AVX-512 VNNI, AVX-VNNI, NEON) and
  * in portable C without SSSE3. It is 63 where pairs of products are added in int16 (AVX2, SSSE3),
  * whose range 2 * 127 * 127 just fits. `kvreel bench attention` reports the error against F32.
  *
- * Bytes are in panels of PAD columns, with four of the summed index adjacent: keys [tokens / PAD][D
- * / 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], zero-padded. */
+ * Bytes are in panels of PAD columns, four consecutive K indices adjacent: keys [tokens / PAD][D /
+ * 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], zero-padded. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 
@@ -48,18 +48,18 @@ struct kvr_dot_kernels {
     /* q [m][d] and mu [d]. A NaN in a row makes its scale NaN. */
     void (*pack_queries)(const float *q, const float *mu, int m, int d,
                          const struct kvr_dot_queries *out);
-    /* rows [n][d], n <= KVR_ATTEND_TILE -> codes (padded(n) * round4(d) bytes) and scale
+    /* Quantizes rows [n][d], n <= KVR_ATTEND_TILE, to codes, padded(n) * round4(d) bytes, and scale
      * [padded(n)]. A NaN makes its token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
-    /* rows [n][d] -> codes (padded(d) * round4(n) bytes) and scale [padded(d)]. A NaN makes its
-     * channel's scale NaN. */
+    /* Quantizes rows [n][d] to codes, padded(d) * round4(n) bytes, and scale [padded(d)]. A NaN
+     * makes its channel's scale NaN. */
     void (*pack_values)(const float *rows, int n, int d, int8_t *code, float *scale);
     /* s[m][n] = q . k; n a multiple of PAD. `at` is the first query row. */
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
-    /* Like kvr_attend_kernels.online_softmax, but the weights are written to p[m][KVR_ATTEND_TILE] as
-     * bytes, and weight_i is the value of one unit: e^(m_i - M_i) / P. */
+    /* Like kvr_attend_kernels.online_softmax, but quantizes the weights into bytes
+     * p[m][KVR_ATTEND_TILE]; weight_i, the value of one unit, is e^(m_i - M_i) / P. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale, uint8_t *p, float *weight);
     /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d a multiple of PAD. */

@@ -1,8 +1,8 @@
-/* attend_dot_tiles.h - products of bytes on AMX tiles (tile.h). Private to attend_dot.c and its test.
+/* attend_dot_tiles.h - int8 products on AMX tiles (tile.h). Private to attend_dot.c and its test.
  *
- * sums[m][n] (rows `ld` apart) = A[m][k] B[k][n], exactly: B in panels of 16 columns, each [k/4][16][4],
- * `panel` bytes apart; k a multiple of 64, n of 16. keys: A is signed and B unsigned, as in scores;
- * else A is unsigned. */
+ * sums[m][n] (rows `ld` apart) = A[m][k] B[k][n], exactly: B in panels of 16 columns, each
+ * [k/4][16][4], `panel` bytes apart; k a multiple of 64, n of 16. keys: A is signed and B unsigned,
+ * as in scores; else A is unsigned. */
 #ifndef KVR_CACHE_ATTEND_DOT_TILES_H
 #define KVR_CACHE_ATTEND_DOT_TILES_H
 
@@ -18,7 +18,7 @@ struct kvr_byte_product {
     int64_t ld;
 };
 
-/* Up to two blocks of 16 rows by two panels, inlined for constant `keys`, `rows` and `cols`. */
+/* At most two blocks of 16 rows by two panels; inlined for constant `keys`, `rows` and `cols`. */
 static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tiles *t,
                                                                  const struct kvr_byte_product *x,
                                                                  const bool keys, const int rows,
@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tile
     int32_t *c = x->sums, *c2 = c + KVR_TILE_ROWS * x->ld;
     const int64_t ld = x->ld * 4;
 
-    (void)t; /* only plain C has its tiles in memory */
+    (void)t; /* only plain C keeps its tiles in memory */
     KVR_TILE_ZERO(t, 0);
     KVR_TILE_ZERO(t, 1);
     KVR_TILE_ZERO(t, 2);

@@ -7,7 +7,7 @@
 /* Attention on one backend. */
 struct kvr_attend_kind {
     struct kvr_attend_bytes (*bytes)(const struct kvr_attend_needs *n);
-    /* NULL: everything is supported, and every codec is decoded inside the loop. */
+    /* NULL: everything is supported, and the attention loop decodes every codec. */
     enum kvr_status (*check)(const struct kvr_attend_needs *n);
     enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
                              const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
@@ -16,19 +16,19 @@ struct kvr_attend_kind {
     bool (*bf16)(const struct kvr_attend_needs *n);
     void (*run)(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
     enum kvr_status (*columns)(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
-    /* Called once when scratch is created; NULL: nothing to do. */
+    /* Called once when the scratch is allocated; NULL: nothing to do. */
     enum kvr_status (*prepare)(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s);
 };
 extern const struct kvr_attend_kind kvr_attend_cpu, kvr_attend_cuda;
 
-/* Absolute index of the i-th token of a span, including `t0`. */
+/* Index in the rollout of the i-th token of a span, counted from t0. */
 static inline int64_t kvr_column_token(const struct kvr_column_job *job, const struct kvr_span *s,
                                        int64_t i)
 {
     return s->seg ? kvr_segment_token(s->seg, i) : job->current0 + i;
 }
 
-/* Head index passed to a transform for head h: single-head codecs have one head. */
+/* Head index for a transform of head h: single-head codecs have only head 0. */
 static inline int kvr_space_head(const struct kvr_attend_job *job, int h)
 {
     return job->by_head ? 0 : h;

@@ -1,4 +1,4 @@
-/* attend_scratch_cuda.h - the scratch of attention on a CUDA stream: its size, and where each part lies.
+/* attend_scratch_cuda.h - attention's scratch on a CUDA stream: its size and layout.
  *
  *     .bytes = kvr_cuda_scratch_bytes, .prepare = kvr_cuda_scratch_prepare     (struct kvr_attend_kind)
  *     ... struct kvr_cuda_place at = kvr_cuda_place_of(job, scratch); ...
@@ -14,17 +14,17 @@
 enum {
     KVR_CUDA_PIECE = 1024, /* tokens of a decoded piece */
     KVR_CUDA_WIDE_PIECE =
-        4096, /* tokens of the F32 piece on the way to BF16: 25 MB of 12 x 128, within L2 */
+        4096, /* tokens of an F32 piece on its way to BF16: 25 MB for 12 x 128, within L2 */
     KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
 };
 
-/* The softmax state of queries; begun: it is not empty. */
+/* Softmax state of the queries. begun: it is not empty. */
 struct kvr_cuda_sums {
     struct kvr_attend_state state;
     bool begun;
 };
 
-/* Where things lie in the scratch. */
+/* Pointers into the scratch. */
 struct kvr_cuda_place {
     float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: one piece; squared scales of its keys */
     float *row_bias;   /* [T,H] */
@@ -32,7 +32,7 @@ struct kvr_cuda_place {
     float *q_rot; /* [T,H,D] */
 };
 
-/* The rows of one head of a job of single heads. */
+/* One head's rows, for jobs whose spans hold single heads. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
     float *q, *out, *k, *v; /* [T,D]; k and v of the cache's exact type */
@@ -44,7 +44,7 @@ struct kvr_cuda_head kvr_cuda_head_part(const struct kvr_attend_job *job,
                                         const struct kvr_attend_scratch *s, int h);
 struct kvr_byte_rows kvr_cuda_byte_rows(const struct kvr_attend_scratch *s, int n_heads);
 
-/* Floats of one token's keys. */
+/* Floats per token of the keys. */
 static inline size_t kvr_cuda_row_floats(const struct kvr_attend_job *job)
 {
     return (size_t)job->n_heads * (size_t)job->head_dim;

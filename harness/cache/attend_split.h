@@ -1,16 +1,15 @@
 /* attend_split.h - split-KV: divides attention over many keys into CTAs that finish together.
  *
- * An SM runs one CTA at a time, or two at half the speed. As many CTAs as fill complete waves
- * process every tile of keys. The remaining n % SMS CTAs of the last wave are split along KV into
- * parts, each its own CTA with some of the tiles, and a second launch merges the partial results in
- * order. If n is below SMS, all CTAs are split: few queries, many keys. The number of parts
- * minimises
+ * An SM runs one CTA at a time, or two at half the speed. Of n CTAs, those that fill complete
+ * waves process all tiles of keys. The remaining n % SMS query blocks are split along KV into
+ * parts, one CTA each, and a second launch merges their partial results in order. With n < SMS
+ * (few queries, many keys) all blocks are split. The number of parts minimises
  *
  *     rounds(n_cut parts / SMS) (tiles / parts + OVERHEAD),
  *
  * where OVERHEAD is the extra cost of a part in tiles: loading queries, and writing and merging 66
- * KB of partial results. The plan depends only on these numbers, so the same call has the same
- * summation order on every device. */
+ * KB of partial results. SMS is a constant, so a call has the same summation order on every
+ * device. */
 #ifndef KVR_CACHE_ATTEND_SPLIT_H
 #define KVR_CACHE_ATTEND_SPLIT_H
 
@@ -33,13 +32,13 @@ struct kvr_attend_split {
     int64_t tiles;          /* tiles per part; the last may have fewer */
 };
 
-/* `slots`: space for this many partial results. parts >= 1; n_cut is 0 if nothing is split. */
+/* slots: number of partial results that fit. parts >= 1; n_cut is 0 if nothing is split. */
 struct kvr_attend_split kvr_attend_split_of(int64_t n_blocks, int64_t n_tiles, int64_t slots);
 
-/* Slots usable by up to n_blocks CTAs. */
+/* Slots that a launch of up to n_blocks CTAs can use. */
 int64_t kvr_attend_split_slots(int64_t n_blocks);
 
-/* Estimated time: waves times tiles, including the overhead of parts. */
+/* Estimated time in tiles: waves times tiles, with the overhead of parts. */
 int64_t kvr_attend_split_time(const struct kvr_attend_split *s, int64_t n_tiles);
 
 #ifdef __cplusplus

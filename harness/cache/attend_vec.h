@@ -1,7 +1,7 @@
 /* attend_vec.h - vector types for the CPU attention kernels, one register wide.
  *
- * Arithmetic uses the compiler's vector operators (GNU C); other operations are named here and map
- * to an instruction where there is one. */
+ * Arithmetic uses the compiler's vector operators (GNU C); the operations below map to single
+ * instructions where the CPU has them. */
 #ifndef KVR_CACHE_ATTEND_VEC_H
 #define KVR_CACHE_ATTEND_VEC_H
 
@@ -129,7 +129,7 @@ static inline vec rescale_of(vec old, vec top)
     return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
 }
 
-/* top[i]: maximum over row i of n scores and start[i], after adding bias[n] (NULL: none). NaN is
+/* top[i]: maximum of start[i] and of row i of n scores, after adding bias[n] (NULL: none). NaN is
  * ignored. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)
@@ -156,9 +156,9 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
     }
 }
 
-/* Online softmax state of m rows after a tile: the maxima become `top`, sums are rescaled from the
- * maxima `old` and get the tile's sums `part`; rescale[i] is the factor. old, top and less, which is
- * scratch, are whole vectors long. */
+/* Updates the softmax state of m rows after a tile: the maxima become `top`, and the sums are
+ * rescaled from the maxima `old` and increased by the tile's sums `part`. rescale[i] is the factor.
+ * old, top and the scratch `less` are padded to whole vectors. */
 static inline void next_state(int m, const float *old, const float *top, const float *part,
                               float *less, float *max, float *sum, float *rescale)
 {

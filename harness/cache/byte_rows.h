@@ -1,28 +1,28 @@
-/* byte_rows.h - quantizes keys and values to bytes for int8 attention, in device scratch.
+/* byte_rows.h - quantizes keys and values to INT8 for attend_bytes.h, in device scratch.
  *
  *     struct kvr_byte_rows to = kvr_byte_rows_at(scratch, n_heads, n_tiles);
  *
  *     kvr_byte_mean_cuda(s, n_heads, k, n, to.mu);              mean of the first rows
  *     kvr_byte_rows_cuda(s, n_heads, k, v, n, tile, &to);       rows [n,H,128] of F32, from a tile on
  *
- * As in attend_dot.h: keys minus their head's vector mu, with one scale per token; values with one
- * scale per channel of a tile of KVR_BYTE_TILE tokens. Layout for wgmma:
+ * As in attend_dot.h: keys minus their head's mean mu, one scale per token; values, one scale per
+ * channel and tile of KVR_BYTE_TILE tokens. Layout for wgmma:
  *
  *     keys     [tiles,128 tokens][H][128 channels]    signed
  *     values   [tiles,128 channels][H][128 tokens]    offset by 128; within 32 tokens, token
  *                                                     16 u + 8 v + 2 t + w is at 16 u + 4 t + 2 v + w
  *
- * so that a thread's scores of the first GEMM are its weights of the second. Scales are stored in
- * rows of the same width, loaded as one TMA box per tile:
+ * so that a thread's accumulators of S are its A fragments of P V. Scales are in rows of the same
+ * width, one TMA box per tile:
  *
  *     of keys     [tiles,9][H][32 floats]    (A, C) of each token; then 2^E and 0, or NaN if a token of
  *                                            the tile has a NaN or an infinity
  *     of values   [tiles,4][H][32 floats]    one per channel, NaN if it has a NaN or an infinity
  *
- * Integer accumulators are not converted to float. With a bias they are non-negative and below
- * 2^23, and such an integer x reinterpreted as float is x 2^-149. A key scale a below 2^E gives A =
- * a 2^(127 - E) and C = -bias a 2^(-22 - E), so that one FMA yields the score in units of 2^(22 +
- * E). Beyond a span's last token C is -infinity. Value scales b are stored as b 2^22 / 255. */
+ * Integer accumulators need no conversion to float: a bias keeps them in [0, 2^23), where the bits
+ * of the integer x are the denormal float x 2^-149. A key scale a < 2^E is stored as A = a 2^(127 -
+ * E) and C = -bias a 2^(-22 - E), so that one FMA gives the score in units of 2^(22 + E). Past a
+ * span's last token C is -infinity. Value scales b are stored as b 2^22 / 255. */
 #ifndef KVR_CACHE_BYTE_ROWS_H
 #define KVR_CACHE_BYTE_ROWS_H
 
@@ -38,7 +38,7 @@ extern "C" {
 enum {
     KVR_BYTE_TILE = 128, /* tokens per tile */
     KVR_BYTE_D = 128,    /* channels per head */
-    KVR_BYTE_MEAN = 64,  /* mu is the mean of this many first tokens */
+    KVR_BYTE_MEAN = 64,  /* mu is the mean of the first 64 tokens */
     KVR_BYTE_KEY_STEPS = 9,
     KVR_BYTE_VALUE_STEPS = 4,      /* rows of scales per tile */
     KVR_BYTE_BIAS = 255 * 255 * 32 /* added to scores: exceeds 127 * 127 * 128 */
@@ -52,14 +52,14 @@ struct kvr_byte_rows {
 };
 
 size_t kvr_byte_rows_size(int n_heads, int64_t n_tiles);
-/* Placement in scratch of that size, 128-byte aligned. */
+/* Layout in scratch of kvr_byte_rows_size() bytes, 128-byte aligned. */
 struct kvr_byte_rows kvr_byte_rows_at(void *scratch, int n_heads, int64_t n_tiles);
 
 /* mu [H][128]: mean of the first KVR_BYTE_MEAN keys of `rows` [n,H,128]. */
 void kvr_byte_mean_cuda(struct kvr_stream *s, int n_heads, const float *rows, int64_t n, float *mu);
 
-/* Quantizes n tokens of keys and values, F32 [n,H,128], into the tiles from `tile` on; the last
- * tile is padded with masked tokens. */
+/* Quantizes n tokens of keys and values, F32 [n,H,128], into tiles from `tile` on. The last tile is
+ * padded with masked tokens. */
 void kvr_byte_rows_cuda(struct kvr_stream *s, int n_heads, const float *k, const float *v,
                         int64_t n, int64_t tile, const struct kvr_byte_rows *to);
 
