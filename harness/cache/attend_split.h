@@ -1,8 +1,8 @@
 /* attend_split.h - split-KV: divides attention over many keys into CTAs that finish together.
  *
- * An SM runs one CTA at a time, or two at half the speed. Of n CTAs, those that fill complete
- * waves process all tiles of keys. The remaining n % SMS query blocks are split along KV into
- * parts, one CTA each, and a second launch merges their partial results in order. With n < SMS
+ * An SM runs one CTA at a time, or two at half the speed. The CTAs of complete waves process all
+ * tiles of keys. The remaining n % SMS query blocks, n being their total number, are split along
+ * KV into parts, one CTA each. A second launch merges the partial results in order. With n < SMS
  * (few queries, many keys) all blocks are split. The number of parts minimises
  *
  *     rounds(n_cut parts / SMS) (tiles / parts + OVERHEAD),

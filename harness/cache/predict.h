@@ -20,7 +20,7 @@ struct kvr_geometry {
     int n_layers, n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int pixel_frames;  /* pixel frames per latent frame after the first; 1: for all */
-    int window_frames; /* the model's own, in latent frames; 0: none */
+    int window_frames; /* the model's own window in latent frames; 0: none */
     int64_t n_params;  /* 0: unknown */
     int weight_bytes;  /* per parameter */
 };
@@ -42,19 +42,18 @@ struct kvr_prediction {
     /* At the cache's peak: a layer has been coded again while its old state still exists. In the
      * study reading, lists of scattered frames (4 B per token) come on top. */
     struct kvr_layer_bytes at_peak;
-    size_t scratch; /* of the cache: current chunk, values being coded, attention */
+    size_t scratch; /* scratch of the cache: current chunk, values being coded, attention */
     size_t weights; /* 0: n_params is unknown */
-    size_t peak;    /* their sum. Not predicted: activations (ACT), files and frames (IO), and the
-                     * workspace of linear layers (part of SCRATCH) */
+    size_t peak;    /* the sum; without ACT, IO and the workspace of linear layers */
 };
 
-/* How it would be run; zeros mean path staged, F32 attention, CPU. */
+/* Settings of the predicted run; zeros mean path staged, F32 attention, CPU. */
 struct kvr_predict_run {
     int latent_frames;
     enum kvr_path path;
     enum kvr_attend_as attend;
     enum kvr_backend backend;
-    bool no_bounds; /* only bytes and peak: data_dependent stays false */
+    bool no_bounds; /* only bytes and peak; data_dependent stays false */
     /* Polled at every chunk of every layer; true aborts with KVR_EINTERRUPTED. NULL: never. */
     bool (*stopped)(void);
 };
@@ -65,17 +64,18 @@ int64_t kvr_predictions(void);
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
-/* Only bytes and peak, instantly even for a full-size model. If all layers store the same, one is
- * simulated and the result equals kvr_predict(). A method that selects tokens at random per head is
- * simulated in one layer, too, and the others count its final size; at_peak and scratch are then of
- * that layer. */
+/* Bytes and peak only, in negligible time even for a full-size model. If all layers store the same,
+ * one is simulated, and the result equals kvr_predict(). A method that selects random tokens per
+ * head is also simulated in one layer; the others count its final size, and at_peak and scratch are
+ * that layer's. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
 /* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest valid n. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
 
-/* The study's peak memory: a constant plus its cache, by the type in which it stored codes. */
+/* The study's peak memory: a constant plus its cache, which depends on the type in which it stored
+ * codes. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
     const char *stored; /* "int16 codes", ...; era B: why nothing can be computed */
@@ -84,7 +84,7 @@ struct kvr_study_peak {
     size_t non_kv;      /* everything else at the peak of the first prompt */
     size_t left_over;   /* the previous prompt's video and latents, still referenced */
     size_t peak;        /* the sum */
-    size_t packed_peak; /* non_kv plus the packed format's bytes */
+    size_t packed_peak; /* the sum, with the packed format's bytes for the cache */
 };
 
 /* For a scheme in the study reading; the constants are those of wan-1.3b at 42 latent frames. */

@@ -1,10 +1,9 @@
-/* query_norm.h - RMS norm and RoPE applied to BF16 queries [T,H,D] while attention loads them, in
- * place of a separate pass.
+/* query_norm.h - RMSNorm and RoPE of BF16 queries [T,H,D], fused into attention's load of Q.
  *
  *     u = x * inverse * weight;    pairs of u rotated in float64;    rounded once
  *
- * as in kvr_ops. The sum of squares in `inverse` is left by the linear layer that wrote the queries
- * (kvr_product_layer.squares), as partial sums added in order. */
+ * as in kvr_ops. The linear layer that writes the queries also writes the sums of squares for
+ * `inverse` (kvr_product_layer.squares): partial sums, added in order. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 

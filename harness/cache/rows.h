@@ -1,9 +1,9 @@
-/* rows.h - moves and sums rows of floats on either backend, for storing layers.
+/* rows.h - gathers, scatters, repeats and averages rows of floats on either backend.
  *
  *     kvr_rows_gather(dev, x, width, list, n, tok0, out);     rows named by a list
  *
- * Every pointer is memory of `dev`; a row has `width` floats. Nothing allocates or synchronises; on
- * CUDA errors surface at kvr_dev_sync. Both backends give identical bits (NaN payloads may
+ * Every pointer is memory of `dev`; a row has `width` floats. Nothing allocates or synchronises;
+ * on CUDA errors surface at kvr_dev_sync. Both backends give identical bits (NaN payloads may
  * differ). */
 #ifndef KVR_CACHE_ROWS_H
 #define KVR_CACHE_ROWS_H
@@ -31,7 +31,7 @@ void kvr_values_from_f32(struct kvr_dev *dev, void *to, enum kvr_dtype type, con
                          size_t n);
 void kvr_values_to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dtype type,
                        size_t n);
-/* Rounds x as a store in `type` would. */
+/* Rounds x to `type`, in place. */
 void kvr_values_round(struct kvr_dev *dev, enum kvr_dtype type, float *x, size_t n);
 
 #ifdef __cplusplus

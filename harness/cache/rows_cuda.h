@@ -1,5 +1,5 @@
-/* rows_cuda.h - moves rows on a CUDA stream (rows.h). All pointers are device memory; nothing
- * allocates or synchronises. */
+/* rows_cuda.h - gathers, scatters and repeats rows on a CUDA stream (rows.h). All pointers are
+ * device memory; nothing allocates or synchronises. */
 #ifndef KVR_CACHE_ROWS_CUDA_H
 #define KVR_CACHE_ROWS_CUDA_H
 

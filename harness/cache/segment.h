@@ -1,5 +1,5 @@
-/* segment.h - a set of tokens of one layer stored in one way, and the token runs visible to a
- * pass. */
+/* segment.h - a set of tokens of one layer that is stored by one codec, and the token runs visible
+ * to a pass. */
 #ifndef KVR_CACHE_SEGMENT_H
 #define KVR_CACHE_SEGMENT_H
 
@@ -15,12 +15,12 @@ enum kvr_segment_kind {
 struct kvr_segment {
     enum kvr_segment_kind kind;
     int tier;
-    int64_t serial;         /* number of the layer's coding that made it, from 1; ZERO: 0 */
+    int64_t serial;         /* serial number of the layer's coding that created it, from 1; ZERO: 0 */
     int64_t tok0;           /* absolute index of the first token: frame * tokens_per_frame + s */
     int64_t n_tok;          /* tokens represented */
     int head0;              /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
     bool listed;            /* not contiguous: see `list` */
-    bool summary;           /* CODED: summaries that a retention made in place of these tokens */
+    bool summary;           /* CODED: summaries by which a retention replaced these tokens */
     int32_t weight;         /* CODED: multiplicity of each token; 0: one */
     struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
     struct kvr_buf shown;   /* host copy of a device list */
@@ -59,7 +59,7 @@ struct kvr_span {
     struct kvr_raw raw;
     int64_t t0, n; /* range of stored tokens within the segment or the raw tensors */
     float log_m;   /* log of each token's multiplicity */
-    bool causal;   /* the queries' own tokens: query t sees the first t + 1 only */
+    bool causal;   /* the queries' own tokens: query t sees tokens 0 to t only */
 };
 
 #endif

@@ -8,9 +8,9 @@
  *         { 0 },
  *     };
  *
- * Long options take --opt=value and --opt value, short ones -j4 and -j 4; `--` ends them;
- * words may stand among them. Every command takes kvr_args_common besides its own, which may
- * also stand before the command's word. Texts are borrowed from argv. */
+ * Accepts --opt=value, --opt value, -j4 and -j 4; `--` ends the options, and words may stand
+ * between them. Every command also accepts kvr_args_common, before or after the command's name.
+ * Texts are borrowed from argv. */
 #ifndef KVR_CLI_ARGS_H
 #define KVR_CLI_ARGS_H
 
@@ -28,7 +28,7 @@ enum kvr_arg_type {
     KVR_ARG_T_INT,  /* int */
     KVR_ARG_T_U64,  /* uint64_t */
     KVR_ARG_T_REAL, /* double */
-    KVR_ARG_T_LIST, /* struct kvr_arg_list: the option may be given again and again */
+    KVR_ARG_T_LIST, /* struct kvr_arg_list: the option may be repeated */
 };
 
 enum { KVR_ARG_LIST_MAX = 64 };
@@ -43,7 +43,7 @@ struct kvr_arg {
     char letter;      /* 0: no short form */
     enum kvr_arg_type type;
     size_t offset;
-    const char *value; /* what the help calls the value; NULL for flags */
+    const char *value; /* placeholder of the value in the help; NULL for flags */
     const char *def;   /* default as text; NULL: zero */
     double min, max;   /* INT, REAL */
     const char *help;
@@ -79,38 +79,38 @@ struct kvr_call;
 struct kvr_command {
     const char *name;
     const char *summary;  /* one line, for `kvreel help` */
-    const char *usage;    /* what follows "kvreel NAME " */
-    const char *examples; /* lines, shown first; NULL for hidden commands */
+    const char *usage;    /* synopsis after "kvreel NAME " */
+    const char *examples; /* example lines, shown first; NULL for hidden commands */
     const char *details;  /* shown last; may be NULL */
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
-    bool hidden, stops; /* stops: looks at SIGINT, SIGTERM and SIGUSR1 itself, from the first on */
+    bool hidden, stops; /* stops: handles SIGINT, SIGTERM and SIGUSR1 itself, from the first one on */
     int (*run)(const struct kvr_call *call); /* the exit code */
 };
 
-/* One invocation, parsed. */
+/* A parsed invocation. */
 struct kvr_call {
     const struct kvr_command *command;
     const void *opts;   /* the command's own struct */
-    const char **words; /* what was no option, NULL-terminated */
+    const char **words; /* arguments that are no options, NULL-terminated */
     int n_words;
-    bool help;                   /* -h or --help was among the options: nothing else was checked */
+    bool help;                   /* -h or --help was given: nothing else was checked */
     struct kvr_arg_list plugins; /* --plugin */
     const char *cpu;             /* --cpu; NULL: not given */
-    int argc;                    /* of the whole program */
+    int argc;                    /* arguments of the whole program */
     char **argv;
 };
 
-/* --plugin and --cpu; offsets are into struct kvr_call. */
+/* --plugin and --cpu; offsets refer to struct kvr_call. */
 extern const struct kvr_arg kvr_args_common[];
 
-/* Those of them that stand at argv[*at], into `call`; *at moves to what comes behind. */
+/* Parses common options from argv[*at] on into `call`; *at advances past them. */
 enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call);
 
-/* Parse argv[first..argc) into `opts` (opts_size bytes, defaults filled in here) and `words`
- * (room for argc + 1). KVR_EINVAL names the option, the value and the limits, with the nearest
- * option for an unknown one. */
+/* Parses argv[first..argc) into `opts` (opts_size bytes, defaults filled in here) and `words` (room
+ * for argc + 1). KVR_EINVAL gives the option, the value and the limits, and the nearest option for
+ * an unknown one. */
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 

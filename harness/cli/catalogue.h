@@ -6,8 +6,8 @@
 
 #include "harness/core/status.h"
 
-/* A row per method, then how the readings of the study and of other projects differ. Methods that
- * differ in the same way share a letter or a line. */
+/* Writes a row per method, then how the readings of the study and of other projects differ from the
+ * paper's. Methods with the same difference share a letter or a line. */
 enum kvr_status kvr_catalogue_write(FILE *to);
 
 #endif

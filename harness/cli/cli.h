@@ -9,7 +9,7 @@
 #include "harness/cli/args.h"
 #include "methods/method.h"
 
-/* Exit codes: documented in README.md and docs/, relied on by scripts. */
+/* Exit codes: documented in README.md and docs/; scripts rely on them. */
 enum kvr_exit {
     KVR_EXIT_OK = 0,
     KVR_EXIT_INTERNAL = 1,
@@ -24,40 +24,44 @@ enum kvr_exit {
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);
 
-/* Exit code of a status: what the user got wrong is 2, our own trouble 1. */
+/* Exit code of a status: 2 for a user's error, 1 for a failure of the program. */
 int kvr_cli_exit(enum kvr_status st);
 
-/* Print "kvreel: MESSAGE" to stderr and return the exit code. */
+/* Prints "kvreel: MESSAGE" to stderr and returns the exit code. */
 int kvr_cli_fail(enum kvr_status st);
 
-/* Exit code of writing to stdout, `code` when that went well. A closed pipe (`| head`) is no error. */
+/* Exit code after writing to stdout: `code` on success. A closed pipe (`| head`) counts as
+ * success. */
 int kvr_cli_wrote(enum kvr_status st, int code);
 bool kvr_cli_reader_left(void);
 
-/* Version of --json documents: raised when a key is removed or changes its meaning, not when one is added.
- * docs/schemas/ has a schema per document. */
+/* Version of --json documents: incremented when a key is removed or changes meaning, not when one
+ * is added. docs/schemas/ has a schema per document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
-/* Print one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the reference. Returns
- * `code`, or the exit code of the failure to write. `doc` NULL (no memory) is a failure. */
+/* Prints one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the
+ * reference. Returns `code`, or the exit code of a failed write. `doc` NULL (out of memory) is a
+ * failure. */
 int kvr_cli_json(json_t *doc, int code);
 
-/* Print an array of flat objects as a text table; `keys` (NULL-terminated) names the columns. */
+/* Prints an array of flat objects as a text table; `keys` (NULL-terminated) are the columns. */
 enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
 
-/* Of options that count latent frames: whole chunks of `chunk` frames, said in the option's own name. */
+/* Checks an option that counts latent frames: KVR_EINVAL, naming the option, unless `frames` is a
+ * multiple of `chunk`. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
-/* Of commands that predict any length: a note on stderr where `latent_frames`, of so many pixel frames, are no
- * whole chunks, which `run` and `generate` refuse. */
+/* For commands that predict any length: prints a note to stderr if `latent_frames`, of so many
+ * pixel frames, is no whole number of chunks, which `run` and `generate` refuse. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
-/* --window: 0 (all frames), negative (the model's own), or enough frames for a chunk. */
+/* Checks --window: 0 (all frames), negative (the model's own), or at least the frames of a
+ * chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
-/* "key=value" texts as settings; `buf` [n_buf] holds the copies that `out` [list->n] points into.
- */
+/* Parses "key=value" texts into settings; `buf` [n_buf] holds the strings that `out` [list->n]
+ * points into. */
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,
                                  char *buf, size_t n_buf);
 

@@ -8,13 +8,13 @@
 
 struct kvr_variable {
     const char *name;
-    const char *help; /* NULL: not for people */
+    const char *help; /* NULL: undocumented */
 };
 
 extern const struct kvr_variable kvr_variables[]; /* ends with name NULL */
 
-/* One line for each KVREEL_* variable that is set but unknown, with the nearest known name: a misspelt
- * preference would otherwise have no effect and no message. */
+/* Prints one line for each KVREEL_* variable that is set but unknown, with the nearest known name.
+ * A misspelt variable would otherwise be ignored silently. */
 void kvr_environment_check(FILE *to);
 
 #endif

@@ -1,4 +1,5 @@
-/* generate_wan.h - what `kvreel generate` reads for a model of Wan's latents: prompt embeddings and a first frame.
+/* generate_wan.h - inputs of `kvreel generate` for a Wan model: prompt embeddings and a first
+ * frame.
  *
  *     struct kvr_wan_input in;
  *     KVR_TRY(kvr_wan_input_open(&in, &from, dev, model, dir));
@@ -11,12 +12,12 @@
 #include "harness/engine/model.h"
 
 struct kvr_wan_source {
-    const char *prompt;    /* one text, or shots (workload/shots.h) */
-    const char *embedding; /* a pack; NULL: the folder's text encoder reads the prompt */
-    const char *name;      /* tensor in the pack; NAME.1, NAME.2, ... of several shots */
-    const char *image;     /* the first frame; NULL: it is generated */
-    const char *device;    /* of the text encoder, by name */
-    const char *out;       /* folder that gets prompt.safetensors, the encoded prompt */
+    const char *prompt;    /* one prompt, or shots (workload/shots.h) */
+    const char *embedding; /* file of embeddings; NULL: the folder's text encoder encodes the prompt */
+    const char *name;      /* tensor in that file; NAME.1, NAME.2, ... for several shots */
+    const char *image;     /* the first frame; NULL: generated */
+    const char *device;    /* device name for the text encoder */
+    const char *out;       /* folder for prompt.safetensors, the encoded prompt */
     int n_chunks;
 };
 
@@ -26,15 +27,15 @@ struct kvr_wan_input {
     float *first; /* [frame_elems]; NULL: no image */
 };
 
-/* KVR_ENOTFOUND: neither a pack nor a text encoder. The image is encoded on a device of its own, freed before
- * the return. On failure there is nothing to close. */
+/* KVR_ENOTFOUND: neither an embedding file nor a text encoder. The image is encoded on a separate
+ * device, freed before the return. On failure there is nothing to close. */
 enum kvr_status kvr_wan_input_open(struct kvr_wan_input *in, const struct kvr_wan_source *from,
                                    const struct kvr_dev *dev, const struct kvr_model *model,
                                    const char *dir);
 void kvr_wan_input_close(struct kvr_wan_input *in); /* accepts {0} */
 
-/* KVR_EUNSUPPORTED: latents that are not RGB, and no decoder in `dir`; KVR_EINVAL: an image of another size.
- * `image` may be NULL. Reads no weights. */
+/* KVR_EUNSUPPORTED: the latents are not RGB and `dir` has no decoder. KVR_EINVAL: the image has
+ * another size. `image` may be NULL. Reads no weights. */
 enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir, const char *image);
 
 #endif

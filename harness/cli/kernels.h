@@ -1,4 +1,4 @@
-/* kernels.h - what `version` and `doctor` say of the CUDA side of this program. */
+/* kernels.h - the CUDA part of the output of `version` and `doctor`. */
 #ifndef KVR_CLI_KERNELS_H
 #define KVR_CLI_KERNELS_H
 
@@ -9,7 +9,8 @@
 /* "emulated; ..." or "nvcc 13.0 for 8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
 const char *kvr_kernels_text(char *buf, size_t n);
 
-/* The device that these kernels run on: its name, size and versions. The reason where none is. */
+/* Name, memory and versions of the device that runs these kernels, or the reason why there is
+ * none. */
 enum kvr_status kvr_kernels_device(char *buf, size_t n);
 
 #endif

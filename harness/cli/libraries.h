@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-/* {"sqlite": "3.40.1", ...}: what is loaded now, not what it was compiled against. New
- * reference, NULL without memory. */
+/* {"sqlite": "3.40.1", ...}: the loaded versions, which may differ from the compiled ones. New
+ * reference; NULL: out of memory. */
 json_t *kvr_libraries_json(void);
 
 #endif

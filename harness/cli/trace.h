@@ -1,4 +1,4 @@
-/* trace.h - what the parts of `kvreel trace` share. */
+/* trace.h - shared by the subcommands of `kvreel trace`. */
 #ifndef KVR_CLI_TRACE_H
 #define KVR_CLI_TRACE_H
 
@@ -9,7 +9,7 @@
 struct kvr_trace_opts {
     const char *model, *prompt, *tokens, *tensor, *device, *name, *licence, *source;
     int chunk, frames, window;
-    /* Of `synth`. */
+    /* For `synth`. */
     const char *like, *preset;
     int layers, passes, outliers;
     double size, rho, toward;
@@ -17,13 +17,13 @@ struct kvr_trace_opts {
     bool no_outputs, json, quiet;
 };
 
-/* What a trace is and what was found in it. NULL: no memory. */
+/* Properties of a trace and the findings of its check. NULL: out of memory. */
 json_t *kvr_cli_trace_json(const struct kvr_trace *t, const struct kvr_trace_report *r);
 
 /* `kvreel trace synth`: the exit code. */
 int kvr_cli_trace_synth(const struct kvr_trace_opts *o, const char *out);
 
-/* Says where it is and how large; the exit code. */
+/* Prints the path and the size; returns the exit code. */
 int kvr_cli_trace_written(const struct kvr_trace_opts *o, const char *out, int64_t bytes);
 
 #endif

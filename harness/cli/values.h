@@ -1,10 +1,10 @@
-/* values.h - what an option or a word may be: for the shells' completion.
+/* values.h - possible values of an option or argument, for shell completion.
  *
  *     const char *kind = kvr_values_kind("generate", "method");       "methods"
  *     KVR_TRY(kvr_values_write(kind, stdout));                        one per line
  *
- * The scripts ask the program when a value is wanted, so that suites and models of the folder they
- * are in are among them. */
+ * Completion scripts call the program for each value, so that suites and models of the current
+ * folder are included. */
 #ifndef KVR_CLI_VALUES_H
 #define KVR_CLI_VALUES_H
 
@@ -12,10 +12,11 @@
 
 #include "harness/core/status.h"
 
-/* option "": a word that is no option. NULL: not from a list; files are offered where it is one. */
+/* option "": an argument that is no option. NULL: the value is not from a list; the shell offers
+ * files where it is a file. */
 const char *kvr_values_kind(const char *command, const char *option);
 
-/* KVR_EINVAL names the kinds. */
+/* Prints the values of `kind`. KVR_EINVAL lists the kinds. */
 enum kvr_status kvr_values_write(const char *kind, FILE *to);
 
 #endif

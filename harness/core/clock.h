@@ -1,4 +1,4 @@
-/* clock.h - time that only moves forward. */
+/* clock.h - monotonic time. */
 #ifndef KVR_CORE_CLOCK_H
 #define KVR_CORE_CLOCK_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Nanoseconds of the monotonic clock. Only differences mean something. */
+/* Nanoseconds of the monotonic clock; only differences are meaningful. */
 int64_t kvr_now_ns(void);
 
 #ifdef __cplusplus

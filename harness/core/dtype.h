@@ -75,9 +75,9 @@ uint8_t kvr_f32_to_e4m3(float x);
 float kvr_e5m2_to_f32(uint8_t b);
 uint8_t kvr_f32_to_e5m2(float x);
 
-/* n elements of any floating type (F32, F64, F16, BF16, F8_*) to float. */
+/* Converts n elements of any floating type (F32, F64, F16, BF16, F8_*) to float. */
 void kvr_to_f32(float *dst, const void *src, enum kvr_dtype t, size_t n);
-/* n floats to any floating type. */
+/* Converts n floats to any floating type. */
 void kvr_from_f32(void *dst, enum kvr_dtype t, const float *src, size_t n);
 
 #ifdef __cplusplus

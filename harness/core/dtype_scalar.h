@@ -51,8 +51,8 @@ static inline kvr_f16 f32_to_f16(float x)
     const uint32_t u = kvr_f32_bits(x), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
     uint32_t h = narrow_normal(a, 13, 15);
 
-    h = pick(a < 0x38800000u, count_steps(a, 0.5f), h); /* 2^-14 */
-    h = pick(a >= 0x477ff000u, 0x7c00u, h); /* 65520, halfway between 65504 and the next even */
+    h = pick(a < 0x38800000u, count_steps(a, 0.5f), h); /* below 2^-14: subnormal */
+    h = pick(a >= 0x477ff000u, 0x7c00u, h); /* 65520: halfway from 65504 to infinity */
     h = pick(a > 0x7f800000u, 0x7e00u | ((a >> 13) & 0x3ffu), h);
     return (kvr_f16)(sign | h);
 }
@@ -72,7 +72,7 @@ static inline uint8_t f32_to_e4m3(float x)
     const uint32_t u = kvr_f32_bits(x), sign = (u >> 24) & 0x80u, a = u & 0x7fffffffu;
     uint32_t b = narrow_normal(a, 20, 7);
 
-    b = pick(a < 0x3c800000u, count_steps(a, 0x1p14f), b); /* 2^-6 */
+    b = pick(a < 0x3c800000u, count_steps(a, 0x1p14f), b); /* below 2^-6: subnormal */
     b = pick(a >= 0x43e00000u, 0x7eu, b);                  /* 448: saturates, infinity too */
     b = pick(a > 0x7f800000u, 0x7fu, b);
     return (uint8_t)(sign | b);
@@ -94,8 +94,8 @@ static inline uint8_t f32_to_e5m2(float x)
     const uint32_t u = kvr_f32_bits(x), sign = (u >> 24) & 0x80u, a = u & 0x7fffffffu;
     uint32_t b = narrow_normal(a, 21, 15);
 
-    b = pick(a < 0x38800000u, count_steps(a, 0x1p7f), b); /* 2^-14 */
-    b = pick(a >= 0x47700000u, 0x7cu, b); /* 61440, halfway between 57344 and the next even */
+    b = pick(a < 0x38800000u, count_steps(a, 0x1p7f), b); /* below 2^-14: subnormal */
+    b = pick(a >= 0x47700000u, 0x7cu, b); /* 61440: halfway from 57344 to infinity */
     b = pick(a > 0x7f800000u, 0x7fu, b);
     return (uint8_t)(sign | b);
 }

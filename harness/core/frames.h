@@ -1,4 +1,4 @@
-/* frames.h - a video as metrics see it: raw 8-bit RGB, before any encoder. */
+/* frames.h - a video as metrics read it: raw 8-bit RGB, before any encoder. */
 #ifndef KVR_CORE_FRAMES_H
 #define KVR_CORE_FRAMES_H
 

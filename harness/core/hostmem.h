@@ -1,4 +1,4 @@
-/* hostmem.h - the process's host memory and processor time, from the kernel. */
+/* hostmem.h - host memory of the process and CPU time, from the kernel. */
 #ifndef KVR_CORE_HOSTMEM_H
 #define KVR_CORE_HOSTMEM_H
 
@@ -13,16 +13,16 @@ extern "C" {
  * updates it at page faults, so short spikes are included. 0: unknown. */
 int64_t kvr_host_peak_bytes(void);
 
-/* Reset the peak to the current resident set size. False: the kernel does not support it. */
+/* Resets the peak to the current resident set size. False: the kernel does not support it. */
 bool kvr_host_peak_reset(void);
 
-/* Number of processes killed by the OOM killer on this host and in this process's control group. If
- * two readings differ, a process was killed in between. */
+/* Number of processes that the OOM killer has killed on this host and in this process's control
+ * group. Two different readings mean that a process was killed in between. */
 int64_t kvr_host_oom_kills(void);
 
-/* Processor time that the host has been busy since boot, over all CPUs. 0: unknown. */
+/* Busy CPU time of the host since boot, over all CPUs. 0: unknown. */
 int64_t kvr_host_busy_ns(void);
-/* Processor time that the hypervisor took from this host while it had work (steal). */
+/* Steal time: CPU time that the hypervisor withheld from this host while it had work. */
 int64_t kvr_host_stolen_ns(void);
 
 #ifdef __cplusplus

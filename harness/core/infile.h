@@ -1,12 +1,11 @@
-/* infile.h - input files that are guaranteed to end and not to block.
+/* infile.h - opens input files that end and do not block.
  *
  *     FILE *f;
  *     KVR_TRY(kvr_infile_open(&f, path));
  *     ... read to the end, once ...
  *     fclose(f);
  *
- * Directories cannot be read, devices may never end, and opening a FIFO blocks until a writer
- * appears. */
+ * Refuses directories, devices, which may never end, and does not wait for the writer of a FIFO. */
 #ifndef KVR_CORE_INFILE_H
 #define KVR_CORE_INFILE_H
 
@@ -18,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Opens a regular file or a pipe: a shell's `<(...)` is read to its end; one without a writer is
+/* Opens a regular file or a pipe. A shell's `<(...)` is read to its end; a FIFO without a writer is
  * empty. KVR_ENOTFOUND: no such file; KVR_EFORMAT: another kind of file; KVR_EIO; KVR_ENOMEM. */
 enum kvr_status kvr_infile_open(FILE **out, const char *path);
 

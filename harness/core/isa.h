@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 enum kvr_isa {
-    KVR_ISA_OF_PORTABLE, /* C for the build's baseline: x86-64-v2, ARMv8-A */
+    KVR_ISA_OF_PORTABLE, /* baseline of the build: x86-64-v2, ARMv8-A */
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
     KVR_ISA_OF_AVXVNNI,  /* plus 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
@@ -42,22 +42,22 @@ enum kvr_isa {
  * KVREEL_CPU is ignored here and refused by kvr_isa_force(NULL). */
 enum kvr_isa kvr_isa(void);
 
-/* Whether it has AMX tiles (tile.h). */
+/* Whether the selected variant has AMX tiles (tile.h). */
 bool kvr_isa_has_tiles(void);
 
-/* Select by name; NULL: KVREEL_CPU, else the best. KVR_EINVAL lists the usable names. Not while
- * other threads compute. */
+/* Selects a variant by name; NULL: KVREEL_CPU, else the best. KVR_EINVAL lists the usable names.
+ * Must not run while other threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
 
 /* Whether the variant is compiled in, and whether this CPU can run it. */
 bool kvr_isa_compiled(enum kvr_isa isa);
 bool kvr_isa_usable(enum kvr_isa isa);
-/* Why the operating system refuses AMX tiles that the CPU has; NULL: it does not. */
+/* Why the operating system refuses the CPU's AMX tiles; NULL: it does not, or there are none. */
 const char *kvr_isa_refused(void);
-/* "portable, avx2": the variants for which `which` (one of the two above) holds. Returns buf
- * [n]. */
+/* "portable, avx2": the variants that satisfy `which`, kvr_isa_compiled or kvr_isa_usable. Returns
+ * buf [n]. */
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
-/* Whether it was selected by name instead of by CPU features. */
+/* Whether the variant was selected by name rather than by CPU features. */
 bool kvr_isa_forced(void);
 const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
 

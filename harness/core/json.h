@@ -24,27 +24,26 @@
 extern "C" {
 #endif
 
-/* Failed allocations of the JSON library in this process. The library reports them by NULL or -1 at
- * many small steps, or not at all, and a dropped member changes the document. Readers and writers
- * of documents therefore check whether this number has grown. */
+/* Number of failed allocations in the JSON library so far. The library reports them by NULL or -1
+ * in many places, or not at all, and a dropped member changes the document. Readers and writers of
+ * documents therefore check whether this number has grown. */
 unsigned long kvr_json_losses(void);
-/* json_dumps(), or NULL if any allocation has failed before: incomplete JSON would name another
+/* json_dumps(), or NULL if any allocation has failed: incomplete JSON would be the key of another
  * cell. Caller frees. */
 char *kvr_json_text(const json_t *j, size_t flags);
 
 /* json_string() for arbitrary bytes: invalid UTF-8 becomes U+FFFD. */
 json_t *kvr_json_words(const char *text);
 
-/* Duplicate keys are refused. Errors of kvr_infile_open_text(), or KVR_EFORMAT "file:line:column:
- * ...". Accepts NaN, Infinity and -Infinity as written by Python's json: see
- * kvr_json_not_finite(). */
+/* Refuses duplicate keys. Errors of kvr_infile_open_text(), or KVR_EFORMAT "file:line:column: ...".
+ * Accepts NaN, Infinity and -Infinity as Python's json writes them: see kvr_json_not_finite(). */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
 /* The same for `n` bytes in memory, with or without a UTF-8 byte order mark; messages start with
  * `where`. */
 enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where);
 
-/* "NaN", "Infinity" or "-Infinity" for a value read as such by kvr_json_load() or kvr_json_parse();
- * else NULL. The library has no such numbers and represents it as a short string; the getters below
+/* "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as such;
+ * else NULL. The library has no such numbers, so the value is a short string; the getters below
  * refuse it by name. */
 const char *kvr_json_not_finite(const json_t *v);
 
@@ -66,7 +65,7 @@ enum kvr_status kvr_json_array_opt(const json_t *o, const char *where, const cha
 enum kvr_status kvr_json_object_opt(const json_t *o, const char *where, const char *key,
                                     json_t **out);
 
-/* Like kvr_json_int and kvr_json_int_opt; the value must be in [lo, hi]. */
+/* Like kvr_json_int and kvr_json_int_opt, for values in [lo, hi]. */
 enum kvr_status kvr_json_int_in(const json_t *o, const char *where, const char *key, int64_t lo,
                                 int64_t hi, int *out);
 enum kvr_status kvr_json_int_in_opt(const json_t *o, const char *where, const char *key, int64_t lo,

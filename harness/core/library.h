@@ -4,8 +4,8 @@
  *     ...
  *     dlclose(library);
  *
- * Distinguishes a missing library, which is optional, from a loader that ran out of memory, which
- * is a failure. */
+ * A missing library is optional; a loader that runs out of memory is a failure. The status tells
+ * them apart. */
 #ifndef KVR_CORE_LIBRARY_H
 #define KVR_CORE_LIBRARY_H
 

@@ -1,4 +1,5 @@
-/* machine.h - the machine behind a measured time: processor, kernels, other load. */
+/* machine.h - facts about the machine that are stored with measured times: processor, kernels,
+ * load. */
 #ifndef KVR_CORE_MACHINE_H
 #define KVR_CORE_MACHINE_H
 
@@ -8,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Processor name with family, model and stepping, since clouds give several processors one name:
- * "NAME (6/85/7)"; else "unknown". Returns buf [n]. */
+/* Processor name with family, model and stepping, "NAME (6/85/7)", since cloud providers give
+ * several processors one name; else "unknown". Returns buf [n]. */
 const char *kvr_cpu_name(char *buf, size_t n);
 
 /* Load average over the last minute; negative: unknown. */

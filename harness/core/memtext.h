@@ -6,8 +6,8 @@
  *     if (!kvr_text_close(to, &text))
  *         return kvr_fail(KVR_ENOMEM, ...);
  *
- * Replaces open_memstream(): glibc's drops output without memory, continues with later output, and
- * neither ferror() nor fclose() reports it. */
+ * Replaces open_memstream(): when memory is short, glibc's drops output and continues with later
+ * output, and neither ferror() nor fclose() reports it. */
 #ifndef KVR_CORE_MEMTEXT_H
 #define KVR_CORE_MEMTEXT_H
 
@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A stream to print to; NULL without memory. Closing sets *text and *n (bytes, without the final
- * zero). */
+/* Opens a stream; NULL: out of memory. Closing sets *text and *n, the bytes without the final
+ * zero. */
 FILE *kvr_text_open(char **text, size_t *n);
 
 /* Closes `to`, which may be NULL. True if *text has all output and belongs to the caller; else

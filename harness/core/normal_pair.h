@@ -1,13 +1,14 @@
-/* normal_pair.h - Box-Muller from IEEE operations alone: the same bits on the CPU and in kernels.
+/* normal_pair.h - Box-Muller transform by IEEE operations alone: bit-identical on CPU and GPU.
  *
  *     float x[2];
  *     kvr_normal_pair(u[0], u[1], x);            two words of the generator -> two N(0,1)
  *
  * r = sqrt(-2 ln((u0 + 1/2) 2^-32)), angle = 2 pi (u1 + 1/2) 2^-32, x = (r cos angle, r sin angle)
- * (Box and Muller, Ann. Math. Statist. 29, 1958). The half step keeps the logarithm away from 0; the
- * largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series in double precision
- * with a fixed order of operations, so no mathematics library decides a bit. Every build compiles
- * without contraction to FMA. Errors are below one unit in the last place of a double. */
+ * (Box and Muller, Ann. Math. Statist. 29, 1958). The half step keeps the logarithm away from 0;
+ * the largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series in double
+ * precision with a fixed order of operations, so results do not depend on a math library. Every
+ * build compiles without contraction to FMA. Errors are below one unit in the last place of a
+ * double. */
 #ifndef KVR_CORE_NORMAL_PAIR_H
 #define KVR_CORE_NORMAL_PAIR_H
 
@@ -26,8 +27,8 @@ extern "C" {
 #endif
 
 /* ln of v 2^-33, v odd and below 2^33. v = 2^k m, m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1):
- * ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), |s| <= 0.1716; the first term left out is
- * 2e-19 of the sum. m - 1 and m + 1 are exact: m has 33 bits. */
+ * ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), |s| <= 0.1716. The first omitted term is
+ * 2e-19 of the sum. m - 1 and m + 1 are exact, since m has 33 bits. */
 KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 {
     const double ln2_hi = 0x1.62e42fefa38p-1; /* 42 bits: its product with |e| <= 33 is exact */
@@ -59,11 +60,11 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
     return e * ln2_hi + (2 * s + (2 * s * (z * p) + e * ln2_lo));
 }
 
-/* Cosine and sine of an angle in (0, 2 pi). j quarter turns are subtracted in two parts, and Taylor's
- * series takes the remainder x + tail, |x| <= pi / 4. */
+/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j quarter turns in two
+ * parts; Taylor series of the remainder x + tail, |x| <= pi / 4. */
 KVR_PAIR_FN void kvr_pair_turn(double angle, double *cosine, double *sine)
 {
-    const double q_hi = 0x1.921fb54442dp0; /* pi / 2, 45 bits: j times it is exact */
+    const double q_hi = 0x1.921fb54442dp0; /* pi / 2 in 45 bits: the product with j is exact */
     const double q_lo = 0x1.8469898cc5170p-48;
     const int j = (int)(angle * 0.63661977236758134 + 0.5);
     const double near = angle - j * q_hi, off = j * q_lo, x = near - off, tail = (near - x) - off;

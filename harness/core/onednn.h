@@ -2,9 +2,9 @@
  *
  *     kvr_onednn_limit();    before the first computation with oneDNN
  *
- * With --cpu or KVREEL_CPU the program behaves as on a CPU without newer instructions, including
- * oneDNN. Without a choice by name oneDNN uses what the CPU has (and DNNL_MAX_CPU_ISA). The library
- * accepts a limit once: a later choice affects only our own loops.
+ * With --cpu or KVREEL_CPU the whole program, including oneDNN, behaves as on a CPU without newer
+ * instructions. Otherwise oneDNN uses all instructions of the CPU, within DNNL_MAX_CPU_ISA. The
+ * library accepts a limit only once: a later selection affects our kernels alone.
  *
  *     KVR_TRY(kvr_onednn_done(kvr_dnnl_stream_wait(s), "gemm", "stream"));     onednn_guard.h */
 #ifndef KVR_CORE_ONEDNN_H
@@ -21,12 +21,12 @@ extern "C" {
 /* Only the first call has an effect. Thread-safe. */
 void kvr_onednn_limit(void);
 
-/* Whether oneDNN multiplies BF16 with instructions of this CPU, within its limits (--cpu,
- * ONEDNN_MAX_CPU_ISA). Elsewhere its BF16 primitives do not exist or are emulated. Applies the limit. */
+/* Whether oneDNN multiplies BF16 by instructions of this CPU, within its limits (--cpu,
+ * ONEDNN_MAX_CPU_ISA). Otherwise its BF16 primitives are missing or emulated. Applies the limit. */
 bool kvr_onednn_has_bf16(void);
 
-/* Converts a dnnl_status_t to KVR_ENOMEM, KVR_EUNSUPPORTED (not implemented) or KVR_EINTERNAL, with the
- * caller and the failed operation. */
+/* Converts a dnnl_status_t to KVR_ENOMEM, KVR_EUNSUPPORTED (not implemented) or KVR_EINTERNAL; the
+ * message names the caller and the operation. */
 enum kvr_status kvr_onednn_done(int status, const char *who, const char *what);
 
 #ifdef __cplusplus

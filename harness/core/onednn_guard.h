@@ -4,8 +4,8 @@
  *
  * oneDNN is C++: std::bad_alloc escapes from some of its C functions and would terminate the
  * program at a C frame. The wrappers return dnnl_out_of_memory instead, and dnnl_runtime_error for
- * other exceptions. Other functions write through failed allocations, so free memory is checked
- * before each call that creates an object. */
+ * other exceptions. Some functions dereference failed allocations, so the wrappers check for free
+ * memory before each call that creates an object. */
 #ifndef KVR_CORE_ONEDNN_GUARD_H
 #define KVR_CORE_ONEDNN_GUARD_H
 

@@ -1,5 +1,5 @@
-/* opts.h - one table describes a part's options for the YAML check, -O key=value, help, `kvreel
- * show` and the tests.
+/* opts.h - a table of a part's options, read by the YAML check, -O key=value, help, `kvreel show`
+ * and the tests.
  *
  *     static const struct kvr_opt options[] = {
  *         KVR_OPT_INT(struct sym_opts, bits, 4, 2, 8, "bits per stored element"),
@@ -53,15 +53,15 @@ struct kvr_opt {
     { #f, KVR_OPT_T_STRING, offsetof(S, f), 0, 0, 0, NULL, d, h }       /* char[KVR_OPT_STRING_MAX] */
 /* clang-format on */
 
-/* Fill `s` with the defaults. `table` may be NULL (no options). */
+/* Fills `s` with the defaults. `table` may be NULL (no options). */
 void kvr_opts_defaults(const struct kvr_opt *table, void *s);
 
-/* Set one option from text. Unknown name: KVR_ENOTFOUND with the nearest match; wrong type
- * or out of bounds: KVR_EINVAL with value and limits. On failure `s` is unchanged. */
+/* Sets one option from text. Unknown name: KVR_ENOTFOUND with the nearest match; wrong type or out
+ * of bounds: KVR_EINVAL with value and limits. On failure `s` is unchanged. */
 enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
                              const char *value);
 
-/* Parse "a=1,b=2" (blanks allowed) over the current values of `s`. */
+/* Parses "a=1,b=2" (blanks allowed) over the current values of `s`. */
 enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char *text);
 
 /* Canonical text of one option's value, as accepted by kvr_opts_set. */

@@ -9,7 +9,7 @@
  *     }
  *     return kvr_out_commit(&o);
  *
- * Bytes go to a temporary file in the target's directory; commit syncs it and renames it over the
+ * Writes go to a temporary file in the target's directory; commit syncs it and renames it over the
  * target. Until then, and after any failure, the target is unchanged. A replaced file keeps its
  * mode. Devices and FIFOs are written in place; symbolic links are refused. A full disk or quota is
  * KVR_EFULL, other errors are KVR_EIO; both name the target. */
@@ -30,7 +30,7 @@ enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
 /* Descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
 int kvr_out_fd(const struct kvr_out *o);
-/* Closes `o` whatever it returns; *o becomes NULL. */
+/* Closes `o` on success and on failure; *o becomes NULL. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
 /* Removes the temporary file. Accepts NULL. */
 void kvr_out_drop(struct kvr_out **o);

@@ -17,7 +17,7 @@ char *kvr_path_dir(const char *path);
 /* Last component, within `path`: "a/b.c" -> "b.c", "a/" -> "". */
 const char *kvr_path_base(const char *path);
 
-/* Whether this is a regular file below `dir` after resolving links. For names from untrusted
+/* Whether `path`, after resolving links, is a regular file below `dir`. For names from untrusted
  * input. */
 bool kvr_path_is_below(const char *dir, const char *path);
 bool kvr_path_exists(const char *path); /* any kind of file; false for a dangling link */
@@ -27,10 +27,10 @@ bool kvr_path_is_dir(const char *path);
  * "../c/d". NULL: no memory. */
 char *kvr_path_relative(const char *from, const char *to);
 
-/* Create a directory and its parents. An existing directory is fine; a file in the way is
- * KVR_EIO. */
+/* Creates a directory and its parents. KVR_EIO if a file is in the way; an existing directory is no
+ * error. */
 enum kvr_status kvr_mkdirs(const char *path);
-/* Create the parent directories of an output file. */
+/* Creates the parent directories of an output file. */
 enum kvr_status kvr_mkdirs_above(const char *path);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* procfile.h - reads lines of a small file without allocating: a short memory shortage must not
- * turn machine facts into "unknown", which would make it another machine.
+/* procfile.h - reads lines of a small file without allocating. A transient lack of memory must not
+ * turn machine facts into "unknown", since the store would then take it for another machine.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");

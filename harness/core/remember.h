@@ -1,4 +1,4 @@
-/* remember.h - caches results that are expensive to compute between runs.
+/* remember.h - caches expensive results across runs.
  *
  *     KVR_TRY(kvr_file_sha256(path, hex));         computed, or cached
  *     KVR_TRY(kvr_file_sha256_known(path, hex));   "" if it would have to be computed
@@ -22,8 +22,9 @@ extern "C" {
 /* Smaller files are hashed in a fraction of a second. */
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
-/* Identity of a file's content: unchanged while it is not written to. False: no such file. *quiet
- * becomes false if it was modified less than a second ago, else is left alone. */
+/* Identity of a file's content, unchanged as long as nobody writes to it. False: no such file.
+ * *quiet becomes false if the file was modified less than a second ago, and is otherwise
+ * unchanged. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file. */
@@ -31,7 +32,8 @@ enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
 /* The same if cached or the file is small; else "" and KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
-/* Path of a file of the cache folder, which need not be there; malloc'ed, NULL if there is none. */
+/* Path of a file in the cache folder, whether or not it exists; malloc'ed. NULL: no cache
+ * folder. */
 char *kvr_cache_file(const char *name);
 
 /* The maximum of `now` and earlier values for `key` (without line feeds). */

@@ -39,10 +39,10 @@ const char *kvr_st_path(const struct kvr_st *f);
 const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
 
 bool kvr_st_has(const struct kvr_st *f, const char *name);
-/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned data, as
- * safetensors wrote them before it padded headers, are copied once. */
+/* KVR_ENOTFOUND gives the file and the tensor. `out->data` is read-only. Misaligned data, from
+ * writers that did not pad the header, is copied once. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
-/* Like kvr_st_get for any alignment: to be read as bytes. */
+/* Like kvr_st_get, but without alignment: the data must be read as bytes. */
 enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* Like kvr_st_get with a required shape (-1 matches any extent); the message gives both shapes. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
@@ -51,7 +51,7 @@ enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int 
 enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                    const int64_t *shape, struct kvr_tensor *out);
 
-/* Write all tensors to a temporary file, fsync, rename. metadata: key, value, ..., NULL; may be
+/* Writes all tensors to a temporary file, fsync, rename. metadata: key, value, ..., NULL; may be
  * NULL. On failure `path` is unchanged. Wider dtypes come first in the file; otherwise items keep
  * their order. */
 struct kvr_st_item {

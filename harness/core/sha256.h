@@ -8,7 +8,7 @@
  *     KVR_TRY(kvr_sha256_add(&h, p, n));        any number of times
  *     KVR_TRY(kvr_sha256_close(&h, hex));
  *
- * Nothing is allocated, so a state may be abandoned. */
+ * A state allocates nothing and may be abandoned without closing it. */
 #ifndef KVR_CORE_SHA256_H
 #define KVR_CORE_SHA256_H
 

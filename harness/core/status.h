@@ -31,21 +31,21 @@ enum kvr_status {
     KVR_N_STATUS
 };
 
-/* Store the message for this thread and return `st`. */
+/* Stores the message for this thread and returns `st`. */
 enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* Prepend "prefix: " to this thread's message; returns `st`. */
+/* Prepends "prefix: " to this thread's message; returns `st`. */
 enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* The last message of this thread, "" if there is none. Never NULL. */
+/* This thread's last message; "" if there is none. Never NULL. */
 const char *kvr_error(void);
 
 /* "EINVAL", ... for logs and rows. */

@@ -10,9 +10,9 @@
  *     KVR_TILE_STORE(&t, 0, c, stride);
  *     KVR_TILE_RELEASE(&t);                      before the function returns
  *
- * A tile is up to 16 rows of 64 bytes. Without KVR_ISA_AMX_BF16 the same operations are plain C:
- * the reference on any machine, with the rounding of Intel's manual (TDPBF16PS: denormals are zero,
- * even and odd products are summed apart). Tile numbers are literals. */
+ * A tile is up to 16 rows of 64 bytes. Without KVR_ISA_AMX_BF16 the operations are plain C, the
+ * reference on any machine, with the rounding of Intel's manual (TDPBF16PS: denormals are zero,
+ * even and odd products have separate sums). Tile numbers must be literals. */
 #ifndef KVR_CORE_TILE_H
 #define KVR_CORE_TILE_H
 
@@ -28,8 +28,8 @@ struct kvr_tile_config {
     uint8_t rows[16];
 };
 
-/* Tiles 0 to 3: sums of a pair of row blocks (0, 1: the first; 2, 3: the second). 4, 5: factors of the
- * first and the second block. 6, 7: the other factor, 16 rows. */
+/* Tiles 0 to 3: accumulators; 0 and 1 of the first block of 16 rows of A, 2 and 3 of the second.
+ * Tiles 4 and 5: the two blocks of A. Tiles 6 and 7: two panels of B, 16 rows each. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
     struct kvr_tile_config c;
@@ -51,7 +51,7 @@ struct kvr_tiles {
     struct kvr_tile_config config;
 };
 
-/* Inline assembly, since GCC 12's intrinsics do not say that they read memory. */
+/* Inline assembly, because GCC 12's intrinsics do not declare that they read memory. */
 #define KVR_TILE_CONFIGURE(t, rows_a, rows_b)                                                      \
     do {                                                                                           \
         (t)->config = kvr_tile_shapes(rows_a, rows_b);                                             \
@@ -130,7 +130,7 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
         }
 }
 
-/* Sums of products of bytes wrap around. */
+/* Byte products; the int32 sums wrap around. */
 static inline void kvr_tile_bytes(struct kvr_tiles *t, int to, int a, int b, int a_signed)
 {
     for (int m = 0; m < t->config.rows[to]; m++)

@@ -25,8 +25,8 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
                                 enum kvr_dtype dtype, int n_dims, const int64_t *shape);
 void kvr_array_free(struct kvr_array *a);
 
-/* Reads a file's tensor (harness/core/safetensors.h) of this shape (-1 matches any extent) into a
- * new F32 array in host memory, converting any floating dtype, aligned or not. */
+/* Reads a tensor of a file (harness/core/safetensors.h) into a new F32 array in host memory, from
+ * any floating dtype and alignment. Its shape must match; -1 matches any extent. */
 enum kvr_status kvr_array_read(struct kvr_array *a, struct kvr_dev *host, enum kvr_mem_tag tag,
                                const struct kvr_st *f, const char *name, int n_dims,
                                const int64_t *shape);

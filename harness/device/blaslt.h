@@ -7,11 +7,11 @@
  *     kvr_blaslt_close(&lt);
  *
  * Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both F32 (no TF32) or both
- * BF16. Bias and Y are F32, or both BF16, then optionally with a GELU epilogue if the library
- * supports it. The program does not link cuBLAS: without the library opening fails with the reason and
- * the engine uses its own kernels (harness/engine/linear_cuda.h). KVREEL_CUBLASLT names another file, or
- * `none`. Two implementations, never in one program: blaslt_cuda.cu (nvcc), and blaslt_emu.cc, which
- * loads only a stand-in for tests that KVREEL_CUBLASLT names and that defines
+ * BF16. Bias and Y are both F32, or both BF16 with an optional GELU epilogue if the library
+ * supports it. The program does not link cuBLAS. Without the library, opening fails with the
+ * reason, and the engine uses its own kernels (harness/engine/linear_cuda.h). KVREEL_CUBLASLT names
+ * another file, or `none`. A program contains one of two implementations: blaslt_cuda.cu (nvcc) or
+ * blaslt_emu.cc. The latter loads only a test's stand-in, named by KVREEL_CUBLASLT, that defines
  * kvr_on_the_emulated_device and kvr_standin_blaslt. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
@@ -34,7 +34,7 @@ struct kvr_blaslt_shape {
     bool bf16, bias;
     enum kvr_blaslt_end end;
     size_t workspace_bytes; /* upper limit */
-    int choice; /* of the library's proposals, which come best first by its estimate: 0 is that */
+    int choice; /* index into the library's proposals, the best by its estimate first */
 };
 enum { KVR_BLASLT_CHOICES = 8 };
 
@@ -50,13 +50,14 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* In stream order. x, w, y and workspace are 16-byte aligned; bias is ignored if the shape has
- * none. Where they are aligned as their rows are, up to 256 bytes, the algorithm was chosen for that. */
+ * none. Operands that are aligned as their rows are, up to 256 bytes, get an algorithm chosen for
+ * that alignment. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);
 
-/* Of the stand-in, one product by its proposal shape->choice; x [m,k], w [n,k], y [m,n]. KVR_EUNSUPPORTED:
- * it has none, which `x` NULL asks. */
+/* The stand-in's product, by its proposal shape->choice; x [m,k], w [n,k], y [m,n].
+ * KVR_EUNSUPPORTED: there is no such proposal. x == NULL only queries it. */
 typedef enum kvr_status kvr_standin_blaslt_fn(struct kvr_stream *s,
                                               const struct kvr_blaslt_shape *shape, const void *x,
                                               const void *w, const void *bias, void *y);

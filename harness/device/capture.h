@@ -2,8 +2,8 @@
  *
  *     KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
  *
- * A forbidden call does nothing, and the capture ends with an error that names it: a graph that
- * lacks a step must not be launched. */
+ * A forbidden call does nothing, and the capture ends with an error that names the call: a graph
+ * that lacks an operation must not be launched. */
 #ifndef KVR_DEVICE_CAPTURE_H
 #define KVR_DEVICE_CAPTURE_H
 

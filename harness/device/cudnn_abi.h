@@ -1,7 +1,7 @@
-/* cudnn_abi.h - the part of cuDNN's backend API used here, with the headers' numbers: descriptors
- * with attributes form a graph of operations, from which the library makes a plan. Names are
- * cuDNN's without CUDNN_, so that no cuDNN headers are needed to build; tests/device/test_cudnn.c
- * compares each with the headers if they are installed. */
+/* cudnn_abi.h - the part of cuDNN's backend API used here, with the numbers of its headers.
+ * Descriptors with attributes form a graph of operations; the library turns it into a plan. Names
+ * are cuDNN's without CUDNN_, so that the build needs no cuDNN headers; tests/device/test_cudnn.c
+ * compares them with the headers if those are installed. */
 #ifndef KVR_DEVICE_CUDNN_ABI_H
 #define KVR_DEVICE_CUDNN_ABI_H
 
@@ -85,7 +85,7 @@ enum { /* values: CUDNN_DATA_, CUDNN_POINTWISE_, CUDNN_REDUCE_TENSOR_, CUDNN_HEU
        KVR_CUDNN_HEUR_A = 3,
 };
 
-enum { /* return codes, CUDNN_STATUS_; the thousands are kinds of failures */
+enum { /* CUDNN_STATUS_ codes; the thousands give the kind of failure */
        KVR_CUDNN_SUCCESS = 0,
        KVR_CUDNN_NOT_INITIALIZED = 1001,
        KVR_CUDNN_BAD_PARAM = 2000,

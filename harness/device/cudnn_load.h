@@ -16,8 +16,8 @@
 
 #include "harness/core/status.h"
 
-/* Also loads NVRTC (libnvrtc.so.13 or .12) if there is one: beside cuDNN, in the folder of NVIDIA's Python
- * package, or on the loader's path. */
+/* Also loads NVRTC (libnvrtc.so.13 or .12) if found: next to cuDNN, in the folder of NVIDIA's
+ * Python package, or on the loader's path. */
 enum kvr_status kvr_cudnn_load(void **library);
 const char *kvr_cudnn_nvrtc(void);     /* the NVRTC this process has loaded; NULL for none */
 void kvr_cudnn_unload(void **library); /* accepts NULL */

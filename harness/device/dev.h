@@ -9,10 +9,10 @@
  *     kvr_buf_free(&b);
  *     kvr_dev_close(&dev);
  *
- * A device is a table of functions (dev_impl.h) with state. Code that computes on devices has its
- * own table per backend, indexed by kvr_dev_backend(); no other code needs to know the backend.
- * Callers query the facts below: whether the host can access the device's memory, and whether the
- * device can record work.
+ * A device is a table of functions (dev_impl.h) with state. Code that computes on devices has a
+ * table per backend, indexed by kvr_dev_backend(); no other code depends on the backend. Callers
+ * may query two properties: whether the host can access the device's memory, and whether the device
+ * can record work.
  *
  * A device belongs to one thread at a time. */
 #ifndef KVR_DEVICE_DEV_H
@@ -51,13 +51,13 @@ enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* The same for a backend whose device need not exist. */
+/* The same by backend; no device needs to be open. */
 bool kvr_backend_in_host(enum kvr_backend backend);
 /* Host memory as a device with its own accounting; `dev` itself if its memory is host memory. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
-/* Copies n bytes from or to the host, in order with the device's work. `put` has read host memory
- * on return; `get` synchronises and has written it. */
+/* Copies n bytes from or to the host, in order with the device's work. On return `put` has read,
+ * and `get` has written, the host memory; `get` synchronises. */
 enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, size_t n);
 enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
 /* Copies n bytes within the device, not overlapping. Errors surface at kvr_dev_sync. */
@@ -65,16 +65,16 @@ void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
 /* Waits for all queued work; returns the first error since the last sync. */
 enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-/* Whether an allocation was ever refused because device memory was full, or by the limit of
- * kvr_mem_set_limit(). */
+/* Whether an allocation has failed because device memory, or the limit of kvr_mem_set_limit(), was
+ * exhausted. */
 bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Whether the device can record and replay work. If not, the other functions are not called. */
+/* Whether the device can record and replay work. If not, the functions below must not be called. */
 bool kvr_dev_records(const struct kvr_dev *dev);
-/* Work from here to kvr_dev_record_end() is recorded instead of executed (harness/device/stream.h
- * lists what is allowed). */
+/* Starts recording: work up to kvr_dev_record_end() is recorded, not executed
+ * (harness/device/stream.h lists the allowed calls). */
 enum kvr_status kvr_dev_record_begin(struct kvr_dev *dev);
 /* *out is NULL after an error; recording has ended in any case. */
 enum kvr_status kvr_dev_record_end(struct kvr_dev *dev, struct kvr_graph **out);

@@ -1,5 +1,6 @@
-/* dev_impl.h - a device's function table. Private to harness/device: a new kind of device is a
- * value of enum kvr_backend, a table of this type, a line in dev.c, and its tables elsewhere. */
+/* dev_impl.h - a device's function table. Private to harness/device. A new kind of device needs a
+ * value of enum kvr_backend, a table of this type, a line in dev.c, and its entries in other
+ * tables. */
 #ifndef KVR_DEVICE_DEV_IMPL_H
 #define KVR_DEVICE_DEV_IMPL_H
 
@@ -24,11 +25,11 @@ struct kvr_dev_kind {
     enum kvr_status (*sync)(struct kvr_dev *dev);
     bool (*was_full)(const struct kvr_dev *dev);
 
-    /* A time stamp in stream order; negative if none can be taken. */
+    /* Records a time stamp in stream order; negative on failure. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* NULL: time stamps are nanoseconds. Else the time between two; waits for the later one. */
+    /* Time between two stamps; waits for the later one. NULL: stamps are nanoseconds. */
     enum kvr_status (*between)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* Releases a time stamp; NULL with `between`. */
+    /* Releases a time stamp; NULL if `between` is. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 

@@ -1,5 +1,5 @@
-/* device_check.h - whether this build can use a device, decided from facts alone, so that every
- * refusal is testable without a device.
+/* device_check.h - decides from recorded facts whether this build can use a device, so that every
+ * refusal can be tested without one.
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
  *     KVR_TRY(kvr_device_judge(&f));     KVR_EUNSUPPORTED: found and needed */
@@ -35,7 +35,7 @@ enum kvr_status kvr_device_judge(const struct kvr_device_facts *f);
 /* "800,900,1000" as "8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
 const char *kvr_device_archs(const char *archs, char *buf, size_t n);
 
-/* The same for memory: KVR_ENOMEM with all three numbers. */
+/* KVR_ENOMEM, with requested, free and total bytes. */
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
                                      size_t total_bytes);
 

@@ -5,8 +5,8 @@
  *     if (kvr_gpu_look(g, uuid, &s)) ... s.mhz ...
  *     kvr_gpu_states_close(&g);
  *
- * Uses NVIDIA's management library, libnvidia-ml.so.1 or the one named by KVREEL_NVML, loaded if
- * present. Without it or without a GPU everything is unknown, which is not an error. */
+ * Loads NVIDIA's management library, libnvidia-ml.so.1 or the one named by KVREEL_NVML, if present.
+ * Without the library or a GPU all values are unknown, which is not an error. */
 #ifndef KVR_DEVICE_GPU_STATE_H
 #define KVR_DEVICE_GPU_STATE_H
 
@@ -27,7 +27,7 @@ enum kvr_gpu_reason {
     KVR_GPU_SW_THERMAL = 0x20,
     KVR_GPU_HW_THERMAL = 0x40,
     KVR_GPU_POWER_BRAKE = 0x80,
-    /* Reasons other than the power limit: a machine with a problem. */
+    /* Reasons besides the power limit: the machine has a problem. */
     KVR_GPU_SLOWED =
         KVR_GPU_HW_SLOWDOWN | KVR_GPU_SW_THERMAL | KVR_GPU_HW_THERMAL | KVR_GPU_POWER_BRAKE,
 };
@@ -44,8 +44,8 @@ struct kvr_gpu_state {
 
 struct kvr_gpu_states;
 
-/* *out NULL: unavailable, and why [n] is "no NVML: REASON". Else why is "NVML VERSION of the
- * driver", or "NVML" without a version. Only KVR_ENOMEM is a failure, since availability is then
+/* *out NULL: unavailable, and why [n] is "no NVML: REASON". Otherwise why is "NVML VERSION of the
+ * driver", or "NVML" without a version. The only failure is KVR_ENOMEM, since availability is then
  * unknown. */
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
@@ -53,8 +53,9 @@ void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 /* False: unavailable; `g` may be NULL. */
 bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
 
-/* Device memory of one process, in *bytes. False: *bytes is 0 and why [n] says why, such as a process ID of
- * another namespace: then the GPU's only process is taken, and with several there is none to take. */
+/* Device memory of one process in *bytes. NVML may report process IDs of another namespace; then
+ * the GPU's only process is taken. False: *bytes is 0 and why [n] gives the reason, for example
+ * several processes of another namespace. */
 bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, int64_t *bytes,
                            char *why, size_t n);
 

@@ -14,8 +14,8 @@ struct kvr_device_info {
     int n_sm;            /* multiprocessors */
     size_t l2_bytes;
     size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* peak of device memory that this device's pool has reserved */
-    size_t taken_bytes;      /* that it has reserved now */
+    size_t taken_peak_bytes; /* peak of the device memory reserved by this device's pool */
+    size_t taken_bytes;      /* reserved by the pool now */
 };
 
 struct kvr_device_build {

@@ -5,9 +5,8 @@
  *     ...
  *     kvr_buf_free(&b);
  *
- * Only one thread at a time may alloc and free on a device; CPU buffers may be accessed by any
- * thread. The peak is exact: it is updated at every allocation, with each tag's share at that
- * instant.
+ * Only one thread at a time may allocate and free on a device; any thread may access CPU buffers.
+ * The peak is exact: every allocation updates it, with each tag's share at that instant.
  *
  * If memory is not host memory (kvr_dev_in_host), `p` is a device pointer, valid in stream order;
  * the host accesses it only through kvr_dev_put and kvr_dev_get. */
@@ -43,13 +42,13 @@ struct kvr_mem_stats {
 
 void kvr_mem_stats(const struct kvr_dev *dev, struct kvr_mem_stats *out);
 
-/* Reset the peak to the current usage. */
+/* Resets the peak to the current usage. */
 void kvr_mem_reset_peak(struct kvr_dev *dev);
 
 /* Allocations beyond a live_total of `bytes` fail with KVR_ENOMEM; 0 removes the limit. */
 void kvr_mem_set_limit(struct kvr_dev *dev, size_t bytes);
 
-/* For tests: the n-th allocation from now fails with KVR_ENOMEM (1 = the next); 0 = none. */
+/* For tests: the n-th allocation from now fails with KVR_ENOMEM (1: the next one); 0: none. */
 void kvr_mem_fail_after(struct kvr_dev *dev, uint64_t n);
 
 struct kvr_buf {
@@ -69,7 +68,8 @@ enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_m
 enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                   size_t n_bytes);
 
-/* Ensures at least n_bytes, discarding the contents; never shrinks. For growing scratch. */
+/* Ensures a size of at least n_bytes, discarding the contents; never shrinks. For growing
+ * scratch. */
 enum kvr_status kvr_buf_reserve(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                 size_t n_bytes);
 

@@ -1,4 +1,4 @@
-/* names.h - devices by the names used in commands and sweeps.
+/* names.h - maps the device names of commands and sweeps to devices.
  *
  *     struct kvr_dev *dev;
  *     KVR_TRY(kvr_dev_open_named(&dev, "emulated"));
@@ -45,8 +45,8 @@ struct kvr_device_words {
 /* For an open device. */
 enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out);
 
-/* For a device by name, queried in a child process, so that the caller takes no device memory. Not
- * after this process has opened a GPU, whose driver does not survive fork(). */
+/* For a device by name, queried in a child process so that this process holds no device memory.
+ * Must not be called after this process has opened a GPU, whose driver does not survive fork(). */
 enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out);
 
 #ifdef __cplusplus

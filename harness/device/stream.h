@@ -10,8 +10,9 @@
  *     kvr_device_free(s, x);
  *     kvr_stream_close(&s);
  *
- * Two implementations, never in one program: stream_cuda.cu (nvcc) and stream_emu.cc. A stream
- * belongs to one thread. After an error, launches do nothing until a sync has returned it. */
+ * A program contains one of two implementations: stream_cuda.cu (nvcc) or stream_emu.cc. A
+ * stream belongs to one thread. After an error, launches do nothing until a sync has returned
+ * the error. */
 #ifndef KVR_DEVICE_STREAM_H
 #define KVR_DEVICE_STREAM_H
 
@@ -70,7 +71,7 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
  * KVREEL_EMULATED_BYTES at open, or the machine's memory. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
-/* Whether an allocation was ever refused because the device was full. */
+/* Whether an allocation has failed because the device was full. */
 bool kvr_stream_was_full(const struct kvr_stream *s);
 
 /* Stream-ordered copies; on return `put` has read and `get` has written host memory. */
@@ -79,7 +80,7 @@ enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *dev
 /* Copies n bytes within the device in stream order, not overlapping; asynchronous, errors surface
  * at the next sync. */
 void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n);
-/* n bytes of `value`. */
+/* Fills n bytes with `value`. */
 void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n);
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -98,9 +99,9 @@ int64_t kvr_stream_most_marks(const struct kvr_stream *s);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Launches, kvr_device_copy and kvr_device_fill up to the end are recorded with their arguments and
- * not run. All other device calls of this header (alloc, free, put, get, sync, mark, graph
- * launches) are refused meanwhile and make the end fail. Run the work once before capturing: a
+/* Starts a capture: launches, kvr_device_copy and kvr_device_fill are recorded with their arguments
+ * and not run. All other device calls of this header (alloc, free, put, get, sync, mark, graph
+ * launches) are refused meanwhile and make the capture fail. Run the work once before capturing: a
  * device loads a kernel's code at its first launch. */
 enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s);
 bool kvr_stream_capturing(const struct kvr_stream *s);

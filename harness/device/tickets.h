@@ -1,4 +1,4 @@
-/* tickets.h - allocates event numbers of a stream, reusing released ones; common to both streams,
+/* tickets.h - allocates and reuses the event numbers of a stream; common to both implementations,
  * which own the events.
  *
  *     int64_t t = kvr_ticket_take(&s->tickets);          -1: no memory
@@ -20,7 +20,7 @@ struct kvr_tickets {
 
 static inline int64_t kvr_ticket_take(struct kvr_tickets *t)
 {
-    if (!t->n_back && t->n_all == t->max) { /* reserve room for all, so that release cannot fail */
+    if (!t->n_back && t->n_all == t->max) { /* make room for all, so that a release cannot fail */
         const int64_t n = t->max ? 2 * t->max : 64;
         int64_t *grown = (int64_t *)realloc(t->back, (size_t)n * sizeof *grown);
 

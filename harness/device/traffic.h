@@ -1,6 +1,5 @@
-/* traffic.h - memory traffic of launches on the emulated device: distinct bytes of global memory
- * read and written per launch. This is the minimum traffic of a device whose cache keeps all reused
- * data.
+/* traffic.h - compulsory memory traffic of launches on the emulated device: distinct bytes of
+ * global memory read and written per launch, as if the cache kept all reused data.
  *
  *     kvr_stream_account(s, true);
  *     ... launches, kvr_device_copy, kvr_device_fill ...

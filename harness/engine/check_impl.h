@@ -1,4 +1,4 @@
-/* check_impl.h - what the parts of `kvreel engine check` share. Private to harness/engine. */
+/* check_impl.h - shared by the parts of `kvreel engine check`. Private to harness/engine. */
 #ifndef KVR_ENGINE_CHECK_IMPL_H
 #define KVR_ENGINE_CHECK_IMPL_H
 
@@ -15,7 +15,7 @@ struct kvr_checker {
     struct kvr_dit *d;
     struct kvr_scheme *scheme;
     struct kvr_schedule schedule;
-    struct kvr_st *file; /* the one being compared */
+    struct kvr_st *file; /* the file being compared */
     int64_t chunk_elems; /* values of a chunk of latents */
     int64_t chunk_kv;    /* values of a chunk's keys in one layer */
     const char *test;    /* "a", ...: prefix of tap names; NULL: do not compare taps */
@@ -24,40 +24,42 @@ struct kvr_checker {
 
 /* Opens device, model, network and the exact scheme of k->dir and k->how. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
-/* Closes them and k->file. With st KVR_OK concludes the report, else frees it; returns st. */
+/* Closes them and k->file. If st is KVR_OK, concludes the report, else frees it. Returns st. */
 enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
 
-/* x [n] with the tensor of this name in k->file, if it is there and was not compared before. In BF16
- * by the bounds of latents or of all else; compare_table: what no linear layer has touched. */
+/* Compares x [n] with the tensor of this name in k->file, once, if the file has it. In BF16,
+ * kvr_checker_compare uses the tolerance of latents or of other tensors; compare_table that of
+ * tables. */
 enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,
                                     int64_t n);
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n);
-/* Under this name with that tensor, of any file. */
+/* Compares x with `golden`, from any file, under this name. */
 enum kvr_status kvr_checker_compare_as(struct kvr_checker *k, const char *name, const float *x,
                                        int64_t n, const struct kvr_tensor *golden);
-/* "test.part" */
+/* Compares under the name "test.part". */
 enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test, const char *part,
                                          const float *x, int64_t n);
-/* Recorded floats of exactly n values; borrowed of the file. */
+/* A recorded tensor of exactly n floats, borrowed from the file. */
 enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
                                   const float **out);
-/* Tensors that no check compared: `inputs` (ends with NULL) are expected; others are unknown. */
+/* Adds entries for tensors that no check compared. `inputs`, NULL-terminated, are expected; others
+ * are unknown. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs);
 
 /* A cache of the model's shape; window 0: all frames stay. */
 enum kvr_status kvr_checker_open_cache(struct kvr_checker *k, const struct kvr_scheme *scheme,
                                        struct kvr_cache **out, int n_frames, int window, int sink);
-/* One forward, its input and output from and to the host. work: a chunk of latents twice, of the
- * device. */
+/* Runs one forward with input and output in host memory. work: device memory for two chunks of
+ * latents. */
 enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cache, const float *x,
                                     const float *t, const struct kvr_pass *pass, float *work,
                                     float *out);
 
-/* Folders of a model with shots (check_shots.c): golden.safetensors, and the solver's tables. */
+/* Checks of a model with shots (check_shots.c): golden.safetensors, and the solver's tables. */
 enum kvr_status kvr_check_shots(struct kvr_checker *k);
 enum kvr_status kvr_check_unipc(struct kvr_checker *k);
-/* lora_golden.safetensors: the folder's model with lora.pt merged, in place of k's. */
+/* lora_golden.safetensors: the folder's model with lora.pt merged replaces k's. */
 enum kvr_status kvr_check_lora(struct kvr_checker *k);
 
 #endif

@@ -1,4 +1,4 @@
-/* dit.h - one forward of the causal Wan DiT for one chunk (specs: Wan 2.1, causal).
+/* dit.h - the causal Wan 2.1 DiT: one forward for one chunk.
  *
  *     KVR_TRY(kvr_dit_open(&d, dev, model));
  *     KVR_TRY(kvr_dit_set_prompt(d, P));                    P [text_len, text_dim]
@@ -7,9 +7,9 @@
  *     KVR_TRY(kvr_cache_end_pass(cache));
  *     kvr_dit_close(&d);
  *
- * Owns the activations and the cross-attention keys and values of the current prompt. Knows the KV cache only
- * through append and attend. x and out are device memory; P, t and a tap's data are host memory. On CUDA a
- * forward is asynchronous: errors are returned by the next kvr_dev_sync. */
+ * Owns the activations and the cross-attention keys and values of the current prompt. Knows the KV
+ * cache only through append and attend. x and out are device memory; P, t and a tap's data are host
+ * memory. On CUDA a forward is asynchronous: errors are returned by the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 
@@ -25,19 +25,21 @@ struct kvr_dit;
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
 void kvr_dit_close(struct kvr_dit **d);
-/* Bytes of activations on the CPU, including the prompt's keys and values. */
+/* Bytes of activations on the CPU, with the prompt's keys and values. */
 size_t kvr_dit_bytes(const struct kvr_model_config *c);
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
-/* Text MLP and the cross-attention K, V of every layer; replaces the previous prompt's. */
+/* Computes the text MLP and the cross-attention K and V of every layer, replacing the previous
+ * prompt's. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
-/* The network's output (flow or x0, as the config says) for the chunk of `pass`. */
+/* Computes the network's output, flow or x0 by the configuration, for the chunk of `pass`. */
 enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                 const float *t, const struct kvr_pass *pass, float *out);
 
-/* Skip denoising steps whose features barely change; NULL: compute every step (the default). */
+/* Enables reuse: denoising steps whose features barely change are skipped. NULL: every step is
+ * computed (default). */
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
 /* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step and launches the graph from
@@ -52,20 +54,21 @@ void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out)
 
 struct kvr_reuse_counts {
     int64_t compared,
-        skipped;  /* denoising steps after a chunk's first; how many of them were skipped */
-    double total; /* sum of their relative changes */
+        skipped;  /* denoising steps after a chunk's first; skipped ones among them */
+    double total; /* sum of the relative feature changes */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
-/* Called with named intermediate tensors; for `kvreel engine check` and traces. NULL: off. Names as in the
- * parity fixtures, without the test's letter: "block0.q_rope", ... */
+/* Called with named intermediate tensors, for `kvreel engine check` and traces. NULL: off. Names
+ * are those of the parity fixtures without the test's letter: "block0.q_rope", ... */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 
-/* Device time since open, in ns: linear layers, cross-attention, and everything else except self-attention. */
+/* Device time since open in ns: linear layers, cross-attention, and the rest without
+ * self-attention. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
-    int64_t graph_ns; /* whole forwards launched as graphs, attention and all */
+    int64_t graph_ns; /* forwards launched as graphs, including attention */
 };
 /* Synchronizes the device; on an error `out` is unchanged. */
 enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);

@@ -1,4 +1,4 @@
-/* dit_impl.h - the network as opened. Private to harness/engine: dit_open.c reserves all of it, dit.c runs
+/* dit_impl.h - state of the network. Private to harness/engine: dit_open.c allocates it, dit.c runs
  * it. */
 #ifndef KVR_ENGINE_DIT_IMPL_H
 #define KVR_ENGINE_DIT_IMPL_H
@@ -10,7 +10,7 @@
 #include "harness/engine/ops.h"
 #include "harness/engine/reuse.h"
 
-/* KVR_DIT_ALL encloses the others; KVR_DIT_ATTEND is the cache's, which times it in its own way. */
+/* Timed phases. KVR_DIT_ALL encloses the others; the cache times KVR_DIT_ATTEND itself. */
 enum {
     KVR_DIT_ALL,
     KVR_DIT_LINEAR,
@@ -20,12 +20,12 @@ enum {
     KVR_DIT_N_PHASES
 };
 
-/* Angles, from the frames of rope_frame on. */
+/* RoPE angles of the frames from rope_frame on. */
 struct kvr_dit_rope {
     double *cosines, *sines; /* [N, D/2] */
 };
 
-/* A forward as a graph, and what it is a forward of. */
+/* A forward captured as a graph, and the parameters that it was captured with. */
 struct kvr_dit_recording {
     struct kvr_graph *graph; /* NULL: none */
     const struct kvr_cache *cache;
