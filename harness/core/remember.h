@@ -22,9 +22,8 @@ extern "C" {
 /* Smaller files are hashed in a fraction of a second. */
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
-/* Identity of a file's content, unchanged as long as nobody writes to it. False: no such file.
- * *quiet becomes false if the file was modified less than a second ago, and is otherwise
- * unchanged. */
+/* Identity of a file's content; it changes when the file is written. False: no such file. *quiet
+ * becomes false if the file was modified less than a second ago, and is otherwise unchanged. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file. */

@@ -32,7 +32,7 @@ struct kvr_dit_recording {
     const float *x;
     float *out;
     int frame0;
-    bool failed; /* this work cannot be captured: not tried again */
+    bool failed; /* the capture failed and is not retried */
 };
 
 struct kvr_dit {
@@ -42,29 +42,29 @@ struct kvr_dit {
     const struct kvr_ops *ops;
     int tokens_per_frame; /* S */
     struct kvr_buf arena;
-    /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk, d, f: see config */
-    struct kvr_flow flow;     /* and what it says that numbers between layers are: */
+    /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk; d, f: see config. void
+     * pointers have flow's activation type. */
+    struct kvr_flow flow;
     void *q, *k, *v, *ctx;    /* [N,d] */
     void *ffn;                /* [N,f] */
-    float *wide[3];           /* [N,d]: floats beside such numbers, once something takes floats */
-    struct kvr_buf wide_room; /* NULL: nothing has yet */
-    float *patches;           /* [N, C*ph*pw]: in, and the head's out */
+    float *wide[3];           /* [N,d]: F32 copies for taps and watchers */
+    struct kvr_buf wide_room; /* allocated at the first use */
+    float *patches;           /* [N, C*ph*pw]: input, then the head's output */
     float *sinusoid;          /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
     float *time_mod;                        /* [F,6,d]: e0 */
-    float *mod, *mod_before;            /* with a block's modulation; with that of the one before,
-                                             * where what it gates may not have been added yet */
+    float *mod, *mod_before;            /* e0 + modulation of this block and of the previous */
     float *head_mod;                    /* [F,2,d] */
     float *text, *text_hidden, *text_k; /* [T,d] */
-    float *prompt; /* [T, text_dim]; where the host's memory is apart, and so below */
+    float *prompt; /* [T, text_dim]; on devices without host access */
     struct kvr_dit_rope rope;
-    struct kvr_dit_rope host_rope; /* as the host made it; else the same memory */
-    float *host_sinusoid;          /* likewise */
-    struct kvr_buf host;           /* what host_rope and host_sinusoid point into */
-    struct kvr_buf shown;          /* what a tap is shown */
+    struct kvr_dit_rope host_rope; /* staging copy in host memory, or the same as `rope` */
+    float *host_sinusoid;          /* staging copy, or the same as `sinusoid` */
+    struct kvr_buf host;           /* memory of host_rope and host_sinusoid */
+    struct kvr_buf shown;          /* host copy of a tap's data */
     double rope_frame;
-    float *inverses;             /* [N], where layers leave sums of squares */
-    struct kvr_query_norm query; /* what attention does to q; without inverses: nothing */
+    float *inverses;             /* [N], if layers write sums of squares */
+    struct kvr_query_norm query; /* norm applied by attention; none without inverses */
     struct kvr_cross *cross;     /* [n_layers] */
     struct kvr_cross_work cross_work;
     bool has_prompt;
@@ -73,7 +73,7 @@ struct kvr_dit {
     enum kvr_status tap_status;
     struct kvr_phases *phases;
     struct kvr_reuse reuse;
-    bool graphs; /* wanted */
+    bool graphs; /* enabled by kvr_dit_set_graphs */
     struct kvr_dit_recording recording;
     struct kvr_graph_counts graph_counts;
 };

@@ -1,4 +1,4 @@
-/* draw.h - random weights and prompts from a seed, for models used to measure cost only.
+/* draw.h - random weights and prompts from a seed, for models that measure cost only.
  *
  *     kvr_draw_tensor(1, "blocks.0.ffn.0.weight", 2, (int64_t[]){ 8960, 1536 }, w);
  *
@@ -29,11 +29,11 @@
 extern "C" {
 #endif
 
-/* Part of the model's hash, so that a changed generator is another model. */
+/* Part of the model's hash: a changed generator makes a different model. */
 extern const char *const kvr_draw_version;
 
-/* The random stream of a tensor and its distribution: bound * (2 u - 1); with bound 0 every value is `fill`. A
- * device can generate the tensor from this alone. */
+/* Random stream and distribution of a tensor: bound * (2 u - 1), or `fill` everywhere if bound is
+ * 0. Sufficient for a device to generate the tensor. */
 struct kvr_draw {
     uint32_t a, b;
     float bound, fill;
@@ -44,11 +44,11 @@ struct kvr_draw kvr_draw_of(const char *name, int n_dims, const int64_t *shape);
 void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n,
                  float *to);
 
-/* to [product of shape] floats. */
+/* Writes product(shape) floats to `to`. */
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to);
 
-/* P [text_len, text_dim]: a row of unit variance per blank-separated word of `text` and one for the end token;
- * the other rows are zero, like a real prompt's padding. */
+/* P [text_len, text_dim]: a row of unit variance per word of `text`, separated by blanks, and one
+ * for the end token; the other rows are zero, like a real prompt's padding. */
 void kvr_draw_prompt(uint64_t seed, const char *text, int text_len, int text_dim, float *P);
 
 #ifdef __cplusplus

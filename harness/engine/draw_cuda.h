@@ -1,4 +1,5 @@
-/* draw_cuda.h - the draws of draw.h and noise.h on a CUDA stream: the same bytes. */
+/* draw_cuda.h - random weights and noise of draw.h and noise.h on a CUDA stream, bit-identical to
+ * the CPU. */
 #ifndef KVR_ENGINE_DRAW_CUDA_H
 #define KVR_ENGINE_DRAW_CUDA_H
 
@@ -12,12 +13,13 @@
 extern "C" {
 #endif
 
-/* Elements [0, n) of a tensor to `to`, device memory. Nothing waits. */
+/* Writes elements [0, n) of a tensor to `to`, device memory; asynchronous. */
 void kvr_draw_cuda(struct kvr_stream *s, uint64_t seed, const struct kvr_draw *d, int64_t n,
                    float *to);
 
-/* Elements from 0 on of the normals (seed, use, a, b) of rng.h. moved: (x + magnitude eta) whole, with
- * eta the normals (seed, KVR_RNG_JITTER, a, eta_b). */
+/* N(0,1) stream (seed, use, a, b) of rng.h, from element 0 on. With `moved`, x becomes (x +
+ * magnitude eta) whole, where eta is the stream (seed, KVR_RNG_JITTER, a, eta_b) and whole the
+ * normalization 1 / sqrt(1 + magnitude^2). */
 struct kvr_draw_normal {
     uint64_t seed;
     enum kvr_rng_use use;

@@ -1,12 +1,13 @@
-/* flow.h - activations between the linear layers of a transformer block: norms, residual adds, GELU, rotation.
+/* flow.h - activations between the linear layers of a transformer block: norms, residual adds,
+ * GELU, RoPE.
  *
  *     kvr_flow_open(&f, dev, gemm, eps);
- *     in = kvr_flow_norm(&f, &rows, &norm, false);                  half a block begins: a norm of x
- *     KVR_TRY(kvr_flow_layers(&f, &rows, in, 3, qkv, to));          and layers over it,
- *     KVR_TRY(kvr_flow_add(&f, &rows, from, out, gate, stride, false));    and ends: x += gate * out(from)
+ *     in = kvr_flow_norm(&f, &rows, &norm, false);                  norm of x
+ *     KVR_TRY(kvr_flow_layers(&f, &rows, in, 3, qkv, to));          layers over it
+ *     KVR_TRY(kvr_flow_add(&f, &rows, from, out, gate, stride, false));    x += gate * out(from)
  *
- * With layers in F32 every activation is F32. With layers in BF16 the results of a layer, norm, rotation, GELU and
- * residual add are rounded to BF16 once; arithmetic inside each of them is F32. A device stores such results as
+ * With layers in F32 every activation is F32. With layers in BF16 each layer, norm, RoPE, GELU and
+ * residual add computes in F32 and rounds its result to BF16 once. A device stores such results as
  * BF16, the CPU as floats of the same values. The two differ only by the order of sums. */
 #ifndef KVR_ENGINE_FLOW_H
 #define KVR_ENGINE_FLOW_H
@@ -23,27 +24,29 @@ struct kvr_flow {
     bool narrow;              /* and stored as BF16 */
     void *x;                  /* [N,d]: the residual stream */
     void *y;                  /* [N,d]: a norm of x, or a term to be added to x */
-    struct kvr_residual left; /* a term not yet added to x; only if narrow */
-    bool fuses; /* a layer's epilogue adds to x, and leaves sums of squares, in one launch */
+    struct kvr_residual left; /* a term still to be added to x; only if narrow */
+    bool fuses; /* one launch multiplies, adds to x and writes sums of squares */
     float
-        *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers, */
-    bool squared; /* if it left them */
+        *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers */
+    bool squared; /* `squares` is valid */
 };
 
-/* Norm and modulation at the start of half a block. stride > 0: y = norm(x) (1 + factor) + shift, with factor and
- * shift of the row's frame, `stride` floats apart. stride 0: y = norm(x) factor + shift. */
+/* Norm and modulation before a group of layers. stride > 0: y = norm(x) (1 + factor) + shift, with
+ * factor and shift of the row's frame, `stride` floats apart. stride 0: y = norm(x) factor +
+ * shift. */
 struct kvr_flow_norm {
     const float *factor, *shift;
     int64_t stride; /* floats between frames */
 };
 
-/* Input rows of a layer and their columns; x NULL: they are in the gemm's own input buffer. */
+/* Input rows of a layer and their number of columns. x NULL: the input is in the gemm's input
+ * buffer. */
 struct kvr_flow_in {
     const void *x;
     int columns;
 };
 
-/* Angles of every row's pairs, float64. */
+/* RoPE angles of every row's pairs, float64. */
 struct kvr_flow_angles {
     int head_dim;
     const double *cosines, *sines; /* [N, head_dim / 2] */
@@ -53,12 +56,13 @@ void kvr_flow_open(struct kvr_flow *f, struct kvr_dev *dev, struct kvr_gemm *gem
 
 /* Bytes of an activation element. */
 size_t kvr_flow_size(const struct kvr_flow *f);
-/* Reserves memory, so that m rows of this layer with this epilogue allocate nothing later (KVR_LINEAR_ROUNDED:
+/* Allocates all memory for m rows of this layer with this epilogue (KVR_LINEAR_ROUNDED:
  * kvr_flow_layers). */
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 
-/* Norm of x, after the pending term was added to x. shown: the result is written to y in any case. */
+/* Adds the pending term to x, then computes the norm of x. shown: the result is written to y in any
+ * case. */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts floats to a layer's input. */
@@ -69,18 +73,19 @@ enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, st
 /* y [N, kvr_gemm_columns(n)]: GELU of a layer's result; *out is the next layer's input. */
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
-/* y [N,n] in F32, whatever the type of activations. `in`: from kvr_flow_floats, or a norm without `shown`. */
+/* y [N,n] in F32, whatever the activation type. `in`: from kvr_flow_floats, or from a norm without
+ * `shown`. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
-/* x += gate * l(in), now or before the next norm; gate per frame (NULL: 1). shown: y gets l(in). */
+/* x += gate * l(in), now or before the next norm. gate: per frame, NULL: 1. shown: y gets l(in). */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);
 /* Adds the pending term to x. */
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r);
 
-/* RMS norm of x over all d, in place. kvr_flow_rms_rope also rotates the heads: queries x[0] to y[0] with weights
- * w[0], and keys x[1] to y[1] with w[1] (x[1] NULL: queries only). In F32 y must be x. */
+/* RMSNorm of x over all d, in place. kvr_flow_rms_rope also applies RoPE: queries x[0] to y[0] with
+ * weights w[0], keys x[1] to y[1] with w[1]; x[1] NULL: queries only. In F32 y must be x. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
 void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
                        const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);

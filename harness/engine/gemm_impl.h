@@ -1,4 +1,4 @@
-/* gemm_impl.h - what the two kinds of linear layers share. Private to harness/engine. */
+/* gemm_impl.h - function table of the linear layers' backends. Private to harness/engine. */
 #ifndef KVR_ENGINE_GEMM_IMPL_H
 #define KVR_ENGINE_GEMM_IMPL_H
 
@@ -6,10 +6,10 @@
 
 #include "harness/engine/gemm.h"
 
-/* The functions of gemm.h for one backend; arguments have been checked. */
+/* The functions of gemm.h for one backend; arguments are already checked. */
 struct kvr_gemm_kind {
-    bool holds_bf16; /* layers that compute in BF16 take and leave BF16 */
-    /* Whether their weights are BF16. NULL: as holds_bf16. */
+    bool holds_bf16; /* layers with compute type BF16 read and write BF16 */
+    /* Whether such layers store BF16 weights. NULL: as holds_bf16. */
     bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
@@ -22,7 +22,7 @@ struct kvr_gemm_kind {
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
     void (*rest)(struct kvr_gemm *g);
-    /* NULL, all of these, where nothing is held in BF16. */
+    /* All NULL without BF16 activations. */
     kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k);
     void (*leave)(struct kvr_gemm *g, int64_t m, int k, const float *x);
     enum kvr_status (*prepare_end)(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end);
@@ -32,18 +32,18 @@ struct kvr_gemm_kind {
     enum kvr_status (*run_added)(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                  const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                  kvr_bf16 *sum, kvr_bf16 *y, bool *left);
-    /* NULL: there are no such products. */
+    /* NULL: no fused products. */
     bool (*fuses)(const struct kvr_gemm *g);
     enum kvr_status (*run_fused)(struct kvr_gemm *g, int64_t m, const struct kvr_linear_fused *how,
                                  int n_layers, const struct kvr_linear *const *l,
                                  kvr_bf16 *const *y, bool *done);
     const char *(*library)(const struct kvr_gemm *g);
-    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: there is no choice */
+    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: there is only one kernel */
     const char *(*tuned)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;
 
-/* What each kind's own begin with. */
+/* First member of each backend's struct. */
 struct kvr_gemm {
     const struct kvr_gemm_kind *kind;
     struct kvr_dev *dev;

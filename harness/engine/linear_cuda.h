@@ -1,7 +1,8 @@
-/* linear_cuda.h - own kernels for linear layers on a CUDA stream: Y = X W^T + b.
+/* linear_cuda.h - kvreel's kernels for linear layers on a CUDA stream: Y = X W^T + b.
  *
- * Every pointer is device memory; sums are F32 in a fixed order, so the same input gives the same
- * bytes every time. cuBLASLt is faster where it is (blaslt.h); these run everywhere. */
+ * All pointers are device memory. Sums are F32 in a fixed order, so results are deterministic.
+ * cuBLASLt is faster where it is available (blaslt.h); these kernels run on every supported
+ * device. */
 #ifndef KVR_ENGINE_LINEAR_CUDA_H
 #define KVR_ENGINE_LINEAR_CUDA_H
 
@@ -20,27 +21,27 @@ static inline int kvr_linear_padded(int k)
     return (k + KVR_LINEAR_CUDA_DEPTH - 1) / KVR_LINEAR_CUDA_DEPTH * KVR_LINEAR_CUDA_DEPTH;
 }
 
-/* x [m,k], w [n,k], bias [n] or NULL, y [m,n]; products and sums in F32, k in order. */
+/* x [m,k], w [n,k], bias [n] or NULL, y [m,n]; F32 throughout, k in order. */
 void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const float *x,
                          const float *w, const float *bias, float *y);
-/* x [m,padded], w [n,padded], 16-byte aligned: products on tensor cores, sums in F32. */
+/* x [m,padded], w [n,padded], 16-byte aligned. BF16 tensor cores, F32 accumulation. */
 void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, float *y);
-/* The same, its GELU, rounded: y [m, kvr_linear_padded(n)], zeros behind n. The bytes of a pass of its
- * own over what the former gives. */
+/* The same with GELU, rounded: y [m, kvr_linear_padded(n)], zero from column n on. Bit-identical to
+ * a separate GELU pass over the F32 result. */
 void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
-/* The same without GELU, y [m,n]. */
+/* The same with rounding but without GELU, y [m,n]. */
 void kvr_linear_rounded_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                              const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
-/* The same, by a gate, added to sum [m,n] in F32, and rounded again. */
+/* sum [m,n] = round(sum + gate * round(product)), in F32 arithmetic. */
 void kvr_linear_added_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                            const kvr_bf16 *w, const float *bias, const struct kvr_linear_gate *gate,
                            kvr_bf16 *sum);
-/* x [m,k] -> out [m,padded]: to the nearest BF16, zeros behind k. */
+/* Rounds x [m,k] to BF16 out [m,padded], zero from column k on. */
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,
                            kvr_bf16 *out);
-/* Of BF16: zeros alone. */
+/* Copies BF16 x [m,k] to out [m,padded], zero from column k on. */
 void kvr_linear_pad_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const kvr_bf16 *x,
                          kvr_bf16 *out);
 

@@ -1,7 +1,7 @@
-/* lm_weights.h - the weights of a language model, from a GGUF file. Private to harness/engine.
+/* lm_weights.h - weights of a language model, from a GGUF file. Private to harness/engine.
  *
- * Matrices are widened to floats once and packed for products; the embedding is read row by row
- * from the mapped file, beside its packed copy that makes the logits. */
+ * Matrices are converted to F32 once and packed for products. The embedding is read row by row from
+ * the mapped file; a packed copy computes the logits. */
 #ifndef KVR_ENGINE_LM_WEIGHTS_H
 #define KVR_ENGINE_LM_WEIGHTS_H
 
@@ -14,23 +14,23 @@ struct kvr_lm_block {
     struct kvr_linear *q, *k, *v, *o;           /* [d,d], [kv,d] twice, [d,d] */
     struct kvr_linear *gate, *up, *down;        /* [f,d] twice, [d,f] */
     const float *attn_norm, *ffn_norm;          /* [d] */
-    struct kvr_array attn_norm_of, ffn_norm_of; /* what those point into */
+    struct kvr_array attn_norm_of, ffn_norm_of; /* memory of the above */
 };
 
 struct kvr_lm_weights {
     struct kvr_weights *file;
     const struct kvr_weight *embedding; /* [V,d], in the file */
-    struct kvr_linear *output; /* [V,d]: output.weight, or where there is none the embedding */
+    struct kvr_linear *output; /* [V,d]: output.weight, or the embedding if the file has none */
     const float *output_norm;  /* [d] */
     struct kvr_array output_norm_of;
     int n_layers;
     struct kvr_lm_block *block; /* [n_layers] */
 };
 
-/* Checks that the file is what `c` says. look: that alone, nothing is read or packed. */
+/* Checks the file against `c`. look: checks only; nothing is read or packed. */
 enum kvr_status kvr_lm_weights_open(struct kvr_lm_weights **out, struct kvr_dev *dev,
                                     struct kvr_gemm *gemm, const struct kvr_model_config *c,
                                     const char *path, bool look);
-void kvr_lm_weights_close(struct kvr_lm_weights **w); /* copes with NULL */
+void kvr_lm_weights_close(struct kvr_lm_weights **w); /* accepts NULL */
 
 #endif

@@ -1,21 +1,23 @@
 /* model.h - a model folder: config.json, the weights and, for models with their own vocabulary,
  * prompt_table.safetensors. Weights are the first existing file of dit.safetensors, dit.pt,
- * self_forcing_dmd.pt, diffusion_pytorch_model.safetensors, in any format and naming of docs/weights.md.
+ * self_forcing_dmd.pt, diffusion_pytorch_model.safetensors, in any format and naming of
+ * docs/weights.md.
  *
  *     struct kvr_model *m;
  *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder decodes its latents; taew2_1.pth (or
- * taew2_1.safetensors) is the tiny decoder, chosen on request. Wan's own config (_class_name WanModel) gets
- * Self-Forcing's values for missing keys.
+ * Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder is the decoder of its latents;
+ * taew2_1.pth (or taew2_1.safetensors) is the tiny decoder, used on request. Missing keys of Wan's
+ * own config (_class_name WanModel) get Self-Forcing's values.
  *
- * A config with model_type "llama" describes a language model (lm.h); its weights are in the GGUF file that the
- * config names.
+ * model_type "llama" is a language model (lm.h), with weights in the GGUF file that the config
+ * names.
  *
- * Every size comes from config.json and is checked against the tensors' shapes. A config may request random
- * weights: the folder then needs no other file, and the model generates noise at the real cost (draw.h). */
+ * Every size comes from config.json and is checked against the tensors' shapes. A config may
+ * request random weights: the folder then needs no other file, and the model generates noise at the
+ * real cost (draw.h). */
 #ifndef KVR_ENGINE_MODEL_H
 #define KVR_ENGINE_MODEL_H
 
@@ -30,12 +32,12 @@ enum kvr_predicts { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
 
 enum { KVR_MAX_STEPS = 64 };
 
-/* How a chunk gets from one denoising step to the next: fresh noise, or a solver (unipc.h). */
+/* Transition between denoising steps: re-noising, or the UniPC solver (unipc.h). */
 enum kvr_sampler { KVR_SAMPLER_RENOISE, KVR_SAMPLER_UNIPC };
 
 enum kvr_timesteps { KVR_TIMESTEPS_WARPED, KVR_TIMESTEPS_LISTED, KVR_TIMESTEPS_WHOLE };
 
-struct json_t; /* jansson's */
+struct json_t; /* jansson */
 
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
@@ -47,34 +49,34 @@ struct kvr_model_config {
     enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS];  /* as listed, before warping: 1000, 750, ...; none under UniPC */
-    enum kvr_timesteps timesteps; /* how they map to timesteps of the network (schedules.def) */
+    double steps[KVR_MAX_STEPS];  /* as listed, before the shift: 1000, 750, ...; none under UniPC */
+    enum kvr_timesteps timesteps; /* mapping to the network's timesteps (schedules.def) */
     bool rounded_timesteps;       /* rounded to the network's compute type */
     double context_timestep;
     enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
     float latent_lo, latent_hi;
-    int window_frames;  /* the model's own default; 0 = all */
-    int sink_frames;    /* the model's own default: first frames that stay visible */
+    int window_frames;  /* the model's default; 0: all */
+    int sink_frames;    /* the model's default: first frames that stay visible */
     double shot_offset; /* frames that each cut adds to later time positions */
     struct kvr_lora_config {
-        char *file; /* of its folder; NULL: no adapter is merged */
+        char *file; /* in the model's folder; NULL: no adapter */
         int rank;
         double alpha;
     } lora;
-    int n_vocabulary;    /* 0: prompts come as embeddings */
+    int n_vocabulary;    /* 0: prompts are embeddings */
     char **vocabulary;   /* index = id */
-    bool random_weights; /* drawn from weights_seed (draw.h), prompts as well */
+    bool random_weights; /* weights and prompts are drawn from weights_seed (draw.h) */
     uint64_t weights_seed;
-    /* Language models (lm.h), whose frames are tokens; false, 0, NULL for others. */
+    /* Language models (lm.h), where a frame is one token; false, 0, NULL for others. */
     bool is_lm;
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
-    char *gguf;  /* the file of weights in its folder */
+    char *gguf;  /* file of weights in the folder */
     char *fetch; /* command that fetches the file, for messages; NULL: unknown */
 };
 
-/* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */
+/* Reads and checks a config.json. kvr_model_config_free frees the owned strings. */
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
 /* Fills keys that are missing in Wan's own config.json (_class_name WanModel) with Self-Forcing's values, at
@@ -86,7 +88,7 @@ extern const char *const kvr_sampler_names[];
 /* Whether `text` is UniPC with a number of steps, "unipc:8", and optionally a shift, "unipc:8:3". Only this
  * canonical spelling is accepted. */
 bool kvr_sampler_is_spelt(const char *text);
-/* Replaces the config's sampler. KVR_EINVAL: neither a name nor such a spelling; KVR_EUNSUPPORTED: a language
+/* Replaces the config's sampler. KVR_EINVAL: unknown name or spelling; KVR_EUNSUPPORTED: a language
  * model, or re-noising with a config that lists no steps. */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
@@ -114,7 +116,7 @@ enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *
                                 enum kvr_decoder_kind decoder, struct kvr_model_paths *out);
 void kvr_model_paths_free(struct kvr_model_paths *p);
 
-struct kvr_model; /* config and weights; the layout is the engine's own (model_impl.h) */
+struct kvr_model; /* config and weights; defined in model_impl.h */
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
@@ -126,22 +128,19 @@ struct kvr_model_use {
     const char *schedule;  /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
     const char *sampler;   /* kvr_sampler_choose, after the schedule; NULL: the model's own */
     const char *lora;      /* adapter file that replaces the config's; NULL: the config's, if any */
-    int n_layers, n_steps; /* the first n of them; 0: all. Random weights only: part of a
-                               trained network is another network */
+    int n_layers, n_steps; /* use only the first n; 0: all. Random weights only */
     bool look;             /* read config, hash, names and shapes of weights only: no forward */
-    bool plan;             /* with `look`: weights may be missing, and large files are not
-                               hashed (the hash is then empty) */
+    bool plan;             /* with `look`: weights may be missing; large files are not hashed */
     enum kvr_decoder_kind decoder; /* a decoder other than KVR_DECODER_VAE (0) must exist */
     enum kvr_dtype
         decoder_compute;        /* KVR_F32, which is 0, or KVR_BF16; TAEHV computes in F32 only */
-    enum kvr_dtype compute;     /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
-    bool tune;                  /* kvr_gemm_tune */
-    const char *stamp, *sha256; /* of an earlier opening: files with this stamp are not hashed
-                                   again; NULL: hash them */
+    enum kvr_dtype compute;     /* 0 is KVR_F32 */
+    bool tune;                  /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
+    const char *stamp, *sha256; /* of an earlier opening: files with this stamp are not rehashed */
 };
-/* KVR_EINVAL: the model has fewer layers or steps, or latents that the decoder cannot decode; KVR_ENOTFOUND:
- * the decoder's file is missing. The hash covers the whole folder. Weights go to `dev` one tensor at a time;
- * prompt tables stay on the host. */
+/* KVR_EINVAL: the model has fewer layers or steps, or latents that the decoder does not support;
+ * KVR_ENOTFOUND: the decoder's file is missing. The hash covers the whole folder. Weights are
+ * copied to `dev` tensor by tensor; prompt tables stay in host memory. */
 enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
                                   const struct kvr_model_use *use);
 
@@ -151,13 +150,14 @@ enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
-/* Whether the folder has a config only, which only `plan` accepts. */
+/* Whether the folder has only a config, which only `plan` accepts. */
 bool kvr_model_absent(const struct kvr_model *m);
-const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
-enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* the type of that file */
+const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: none */
+enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* type of that file */
 enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
-/* Hex, from the files' inodes, sizes and change times: equal while the files are unchanged. Empty if a file was
- * written less than a second ago, because a stamp could not show a further write. */
+/* Hex digest of the files' inodes, sizes and change times; constant while the files are unchanged.
+ * Empty if a file was written less than a second ago, since a stamp could not detect a further
+ * write. */
 const char *kvr_model_stamp(const struct kvr_model *m);
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
@@ -166,8 +166,8 @@ int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h *
 /* Prompt embedding of vocabulary ids: P[i] = token_embedding[id[i]] + position_embedding[i].
  * P [text_len, text_dim]. KVR_EUNSUPPORTED for models without a vocabulary. */
 enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);
-/* The embedding for a model with random weights, drawn from its seed and `text`: a row of unit variance per
- * word and one for the end, then rows of zeros. KVR_EUNSUPPORTED for other models. */
+/* Embedding for a model with random weights, drawn from its seed and `text`: a row of unit variance
+ * per word and one for the end token, then zeros. KVR_EUNSUPPORTED for other models. */
 enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *text, float *P);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* model_impl.h - a loaded model as the engine sees it. Private to harness/engine. */
+/* model_impl.h - a loaded model. Private to harness/engine. */
 #ifndef KVR_ENGINE_MODEL_IMPL_H
 #define KVR_ENGINE_MODEL_IMPL_H
 
@@ -24,7 +24,7 @@ struct kvr_model {
     char *vae; /* NULL: no decoder, or none is needed */
     enum kvr_decoder_kind decoder;
     enum kvr_dtype decoder_compute;
-    bool absent; /* planned with, and its weights are not there: config alone */
+    bool absent; /* opened with `plan`, and only the config exists */
     struct kvr_gemm *gemm;
     struct kvr_linear *patch;         /* [d, C*ph*pw] */
     struct kvr_linear *text0, *text2; /* [d, text_dim], [d,d] */
@@ -33,11 +33,11 @@ struct kvr_model {
     struct kvr_linear *head;          /* [C*ph*pw, d] */
     const float *head_modulation;     /* [2,d] */
     struct kvr_block *blocks;         /* [n_layers] */
-    struct kvr_array *vectors;        /* what the float pointers above point into */
+    struct kvr_array *vectors;        /* memory of the float pointers above */
     int n_vectors;
     struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
     struct kvr_array positions; /* [text_len, text_dim] */
-    struct kvr_lm_weights *lm;  /* of a language model, and none of the above from patch on */
+    struct kvr_lm_weights *lm;  /* language models: replaces the weights from `patch` on */
 };
 
 #endif

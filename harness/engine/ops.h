@@ -3,10 +3,11 @@
  *     const struct kvr_ops *ops = kvr_ops_of(dev);
  *     ops->norm_modulate(dev, &rows, x, shift, scale, stride, eps, y);
  *
- * Pointers are memory of `dev`; the CPU's table ignores `dev`. On CUDA calls are asynchronous; errors are
- * returned by kvr_dev_sync(). N tokens of d values, row-major; "per frame" vectors apply to tokens_per_frame
- * tokens each and are `stride` floats apart. Every row is computed by one thread from that row alone, so
- * results do not depend on the number of threads. NaN in, NaN out. Nothing is allocated. */
+ * Pointers are memory of `dev`; the CPU's table ignores `dev`. On CUDA calls are asynchronous;
+ * errors are returned by kvr_dev_sync(). N tokens of d values, row-major; "Per frame" vectors apply
+ * to tokens_per_frame tokens each and are `stride` floats apart. One thread computes each row from
+ * that row alone, so results do not depend on the number of threads. NaN propagates. Nothing is
+ * allocated. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
@@ -24,7 +25,7 @@ extern "C" {
 
 enum {
     KVR_OPS_MAX_TEXT = 8192,    /* keys of cross-attention: bounds its score buffer */
-    KVR_OPS_MAX_HEAD_DIM = 256, /* of CUDA's table */
+    KVR_OPS_MAX_HEAD_DIM = 256, /* limit of CUDA's table */
     KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
     KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to multiples of this many floats */
 };
@@ -32,21 +33,20 @@ enum {
 struct kvr_rows {
     int64_t n;            /* N */
     int d;                /* values per token */
-    int tokens_per_frame; /* S; for the per-frame vectors */
+    int tokens_per_frame; /* S, for the per-frame vectors */
 };
 
-/* Latent frames and the patches they are cut into: gh x gw tokens of C * ph * pw values. */
+/* Latent frames and their patches: gh x gw tokens of C * ph * pw values. */
 struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
 
-/* Keys and values of the prompt, laid out for cross_attend; room for either layout. */
+/* Keys and values of the prompt in the layout of cross_attend; the buffers fit either layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
-    float *k; /* as the table packs it: [H, D, round16(n_keys)] on the CPU, zero padded */
-    float *v; /* [H, n_keys, round16(D)], zero padded; [n_keys,H,D] both on CUDA, BF16 where layers
-               * compute in it and tensor cores take the head; panels of ops_cross_bf16.h on AMX */
-    enum kvr_dtype compute; /* of linear layers; not changed between pack and attend */
+    float *k; /* [H, D, round16(n_keys)] on the CPU, zero padded */
+    float *v; /* [H, n_keys, round16(D)] on the CPU. CUDA: k, v [n_keys,H,D], BF16 if used */
+    enum kvr_dtype compute; /* compute type of linear layers; constant from pack to attend */
 };
 
 /* A residual added to x: gate * y, with `gate` per frame (NULL: 1). y NULL: nothing is added. */
@@ -62,7 +62,7 @@ struct kvr_cross_work {
     float *acc;       /* [N,H,D] */
 };
 
-/* The linear combination c[0] x[0] + ... + c[n-1] x[n-1], from which a multistep solver takes its next step. */
+/* Linear combination c[0] x[0] + ... + c[n-1] x[n-1]: a step of a multistep solver. */
 enum { KVR_BLEND_MAX = 4 };
 struct kvr_blend {
     int n;
@@ -71,7 +71,7 @@ struct kvr_blend {
 };
 
 struct kvr_ops {
-    /* y = LN(x) * (1 + scale) + shift, LN without affine, biased variance. */
+    /* y = LN(x) * (1 + scale) + shift; LN without affine parameters, biased variance. */
     void (*norm_modulate)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
                           const float *shift, const float *scale, int64_t stride, double eps,
                           float *y);
@@ -81,10 +81,10 @@ struct kvr_ops {
     /* x = x / sqrt(mean(x^2) + eps) * w, over all d. */
     void (*rms_norm)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                      float *x);
-    /* Rotate adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
+    /* Rotates adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* rms_norm and rope fused. NULL where fusing gains nothing. */
+    /* rms_norm followed by rope. NULL if fusing gains nothing. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* BF16 variants: computed in F32, rounded once. `before` is added to x first, and x keeps the rounded sum;
@@ -98,7 +98,7 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
-    /* For two tensors, y[i] from x[i] with w[i]; x[1] NULL: for one. */
+    /* rms_rope of two tensors: y[i] from x[i] with w[i]; x[1] NULL: of one. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *const *w, double eps, const double *cosines,
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
@@ -108,26 +108,26 @@ struct kvr_ops {
     void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x);
     void (*gelu)(struct kvr_dev *dev, int64_t n, float *x);                 /* tanh form */
-    void (*silu)(struct kvr_dev *dev, int64_t n, const float *x, float *y); /* x and y may be one */
+    void (*silu)(struct kvr_dev *dev, int64_t n, const float *x, float *y); /* y may be x */
     /* [F,C,H,W] -> [N, C*ph*pw] in order (c, p, q). */
     void (*patchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *x, float *out);
     /* [N, ph*pw*C] in order (p, q, c) -> [F,C,H,W]. */
     void (*unpatchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *in,
                        float *x);
-    /* k, v [n_keys, H*D] into c's layout. */
+    /* Packs k, v [n_keys, H*D] into c's layout. */
     void (*cross_pack)(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v);
     /* out = softmax(q k^T / sqrt(D)) v, no mask; q, out [N, H*D]. */
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
-    /* cross_attend with BF16 q and out, both 16-byte aligned. q NULL only asks whether c is supported. Returns
-     * false, without effect, if c's layout is not supported. NULL: not on this device. */
+    /* cross_attend with BF16 q and out, both 16-byte aligned. Returns false, without effect, if c's
+     * layout is not supported; with q NULL it only answers that. NULL: not on this device. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
     /* inverses [n] = 1 / sqrt(sum of squares [n,parts] / width + eps). */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
-    /* cross_attend_bf16 with an RMS norm applied while queries are loaded. */
+    /* cross_attend_bf16 with an RMSNorm fused into the load of q. */
     bool (*cross_attend_normed)(struct kvr_dev *dev, const struct kvr_rows *r,
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm,
@@ -146,19 +146,19 @@ struct kvr_ops {
     /* x = (1 - sigma) x0 + sigma eps, in float32. */
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
-    /* out = the blend of n-element arrays, summed in float64 in the order of its terms, rounded once. out may
-     * alias an input. */
+    /* out = the linear combination `b` of n-element arrays, summed in float64 in the order of its
+     * terms, rounded once. out may alias an input. */
     void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
-    /* x into [lo, hi]; NaN stays. */
+    /* Clamps x to [lo, hi]; NaN stays NaN. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);
-    /* *flag: 1 when a value is not finite, else 0. */
+    /* *flag = 1 if any value is not finite, else 0. */
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 
-    int max_head_dim; /* that rope and cross_attend take; 0: any */
-    bool cross_works; /* cross_attend needs a kvr_cross_work; else none is read */
+    int max_head_dim; /* limit of rope and cross_attend; 0: none */
+    bool cross_works; /* cross_attend needs a kvr_cross_work */
 };
 
-KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the chosen variant of the CPU */
+KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the selected CPU variant */
 extern const struct kvr_ops kvr_ops_cuda;
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 
@@ -167,7 +167,7 @@ void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma,
 void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 void kvr_blend(int64_t n, const struct kvr_blend *b, float *out);
 
-/* Floats that kvr_cross.k and .v need. */
+/* Sizes of kvr_cross.k and .v in floats. */
 int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim);
 int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim);
 

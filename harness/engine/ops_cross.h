@@ -1,8 +1,8 @@
-/* ops_cross.h - cross-attention over a packed prompt; ops_isa.c alone includes it.
+/* ops_cross.h - cross-attention over a packed prompt. Only ops_isa.c includes it.
  *
- * The prompt is short: all scores of QUERIES tokens fit on the stack, so this is a plain softmax.
- * Keys lie transposed, [D, keys], so that a vector holds the scores of neighbouring keys. Where layers
- * compute in BF16 and the variant has AMX, ops_cross_bf16.h takes over. */
+ * The prompt is short: all scores of QUERIES tokens fit on the stack, so the softmax is not online.
+ * Keys are stored transposed, [D, keys], so a vector holds the scores of adjacent keys. If layers
+ * compute in BF16 and the variant has AMX, ops_cross_bf16.h replaces this code. */
 #ifndef KVR_ENGINE_OPS_CROSS_H
 #define KVR_ENGINE_OPS_CROSS_H
 
@@ -44,8 +44,8 @@ static inline void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const fl
     }
 }
 
-/* Rows of a block of b, copied together: where they lie they are far apart, and share cache sets.
- */
+/* Rows of b that are copied into a contiguous tile: at their original stride they would share cache
+ * sets. */
 enum { TILE = 512 };
 
 static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int n)
@@ -55,8 +55,8 @@ static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int 
             store(tile + i * WIDE + v * W, load(b + i * b_stride + v * W));
 }
 
-/* out[r][l] = sum_i a[r][i] * tile[i][l], or += that: `rows` rows of a. Inlined with a constant
- * `rows`, so that the sums stay in registers. */
+/* out[r][l] = sum_i a[r][i] * tile[i][l], or += with `more`, for `rows` rows of a. Inlined with a
+ * constant `rows`, so that the accumulators stay in registers. */
 INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, const float *tile,
                           float *out, int64_t out_stride, bool more)
 {
@@ -82,7 +82,7 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
             store(out + r * out_stride + v * W, acc[r][v]);
 }
 
-/* WIDE columns of out [m] from rows a [m, n] and b [n, b_stride], tile by tile. */
+/* WIDE columns of out [m]: a [m, n] times b [n, b_stride], tile by tile. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {
@@ -102,8 +102,8 @@ static inline void columns(int m, int n, const float *a, int64_t a_stride, const
     }
 }
 
-/* Softmax of n scores, in place; s has padded(n) elements. A NaN score makes every weight NaN, because the sum is
- * NaN. */
+/* Softmax of n scores in place; s has padded(n) elements. A NaN score makes the sum, and so every
+ * weight, NaN. */
 INLINE void softmax_row(float *s, int n, float scale)
 {
     const int whole = (n + W - 1) / W * W;
@@ -129,10 +129,10 @@ INLINE void softmax_row(float *s, int n, float scale)
         store(s + j, load(s + j) * inv);
 }
 
-/* Tokens that share a copied tile: GROUP blocks, or as many as the scores have room for. */
+/* Blocks of tokens that share a copied tile: GROUP, or as many as SCORES has room for. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
-/* A row of scores is a little longer than a power of two: no two rows share cache sets. */
+/* Stride of score rows: slightly above a power of two, so that rows do not share cache sets. */
 static inline int score_stride(const struct kvr_cross *c)
 {
     return padded(c->n_keys) + KVR_OPS_LANES;
@@ -145,7 +145,7 @@ static inline int group_tokens(const struct kvr_cross *c)
     return QUERIES * (room < GROUP ? room : GROUP);
 }
 
-/* One head of m tokens. */
+/* Attention of m tokens in one head. */
 static inline void attend_group(int m, const struct kvr_cross *c, int h, int d, const float *q,
                                 float *out)
 {
@@ -183,7 +183,7 @@ static inline void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r,
         kvr_cross_bf16_attend(r, c, q, out);
         return;
     }
-    /* Head by head: its keys and values stay in the core's own cache. */
+    /* One head at a time: its keys and values stay in the core's private cache. */
 #pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
     for (int h = 0; h < c->n_heads; h++)
         for (int64_t g = 0; g < groups; g++) {

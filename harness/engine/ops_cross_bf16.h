@@ -2,22 +2,22 @@
  *
  *     if (kvr_cross_tiles(c)) { kvr_cross_bf16_pack(c, k, v); kvr_cross_bf16_attend(r, c, q, out); }
  *
- * The kernels and the error bound are self-attention's (harness/cache/attend_bf16.h): queries over sqrt(D),
- * keys, values and softmax weights are rounded to BF16, sums are F32. Both functions run in every CPU variant;
- * without AMX in plain C. */
+ * Kernels and error bound are those of self-attention (harness/cache/attend_bf16.h): q / sqrt(D),
+ * keys, values and softmax weights are rounded to BF16, sums are F32. Both functions run in every
+ * CPU variant, without AMX in plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
 #include "harness/engine/ops.h"
 
-/* Heads of fewer channels stay in F32; rows of more would not fit on the stack. */
+/* Narrower heads stay in F32; rows of wider ones would not fit on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
-/* Whether layers compute in BF16, the variant has AMX, and the head's width is in range. */
+/* Whether layers compute in BF16, the variant has AMX, and the head width is in range. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
-/* c->k: panels of keys, [H][round32(n_keys)][round32(D)]; c->v: per head tiles of KVR_ATTEND_TILE tokens
- * of panels of values, [H][tiles]; both of BF16. */
+/* c->k: panels of keys, [H][round32(n_keys)][round32(D)]. c->v, per head: tiles of KVR_ATTEND_TILE
+ * tokens, each in panels of values. Both BF16. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
 /* As kvr_ops.cross_attend. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,

@@ -1,8 +1,8 @@
-/* ops_cuda.h - the small operations of ops.h on a CUDA stream.
+/* ops_cuda.h - the operations of ops.h on a CUDA stream.
  *
- * Shapes and formulas are those of struct kvr_ops; every pointer is device memory. Sums of a row
- * are taken in another order than on the CPU, so results agree to roundings, not to the bit
- * (tests/cuda/cases_ops.c derives how far); the same input gives the same bits every time. */
+ * Shapes and formulas are those of struct kvr_ops; all pointers are device memory. Results are
+ * deterministic. They agree with the CPU up to rounding, since row sums have another order (bound:
+ * tests/cuda/cases_ops.c). */
 #ifndef KVR_ENGINE_OPS_CUDA_H
 #define KVR_ENGINE_OPS_CUDA_H
 
@@ -22,12 +22,12 @@ void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const flo
                        float *x);
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    const double *cosines, const double *sines, float *x);
-/* The bytes of kvr_rms_norm_cuda and kvr_rope_cuda after it. */
+/* Bit-identical to kvr_rms_norm_cuda followed by kvr_rope_cuda. */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
-/* Of BF16, in rows of an even number: computed in F32, rounded once, at the end. `before` is what
- * kvr_add_bf16_cuda does before. y [N,columns] of norms. rms_rope is of two: from x to y, each with its w.
- */
+/* BF16 in and out, rows of an even number of elements; F32 arithmetic, rounded once at the end.
+ * `before` is added first, as by kvr_add_bf16_cuda. The norms write y [N,columns]. rms_rope takes
+ * two tensors x[i] to y[i], each with weights w[i]. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -42,7 +42,7 @@ void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int 
                             const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
 void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                        const struct kvr_residual *from, kvr_bf16 *x);
-/* Floats to BF16: GELU, rounded, y [N,columns]. */
+/* y [N,columns] = GELU(x) rounded to BF16. */
 void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
                         int columns);
 /* gate NULL: x += y. */
@@ -59,14 +59,14 @@ void kvr_add_modulation_cuda(struct kvr_stream *s, int n_frames, int n_rows, int
                              float *out);
 void kvr_subtract_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, float *out);
 void kvr_l1_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, double *sums);
-/* The same bytes as on the CPU, these four. */
+/* These four are bit-identical to the CPU. */
 void kvr_x0_from_flow_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *flow,
                            float sigma, float *x0);
 void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const float *eps,
                       float sigma, float *x);
 void kvr_blend_cuda(struct kvr_stream *s, int64_t n, const struct kvr_blend *b, float *out);
 void kvr_clamp_cuda(struct kvr_stream *s, int64_t n, float lo, float hi, float *x);
-/* *flag becomes 1 when a value is not finite, else it stays. */
+/* Sets *flag to 1 if a value is not finite; otherwise leaves it unchanged. */
 void kvr_not_finite_cuda(struct kvr_stream *s, int64_t n, const float *x, int32_t *flag);
 
 #ifdef __cplusplus

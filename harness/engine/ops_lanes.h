@@ -1,6 +1,6 @@
-/* ops_lanes.h - vectors as wide as the variant's registers, and e^x over them; ops_isa.c alone
- * includes it. Written with the compilers' vector types, so that no loop waits for a compiler to
- * see through a comparison or a cast. */
+/* ops_lanes.h - vectors as wide as the variant's registers, and e^x over them. Only ops_isa.c
+ * includes it. Uses the compilers' vector types, so that no loop depends on auto-vectorization of a
+ * comparison or a cast. */
 #ifndef KVR_ENGINE_OPS_LANES_H
 #define KVR_ENGINE_OPS_LANES_H
 
@@ -11,10 +11,10 @@
 #include <immintrin.h>
 #endif
 
-/* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats: its sums, one
- * line of VECS vectors and a spread value have to fit into the registers (32 of AVX-512 and NEON,
- * 16 of the others; without FMA a product needs one too). QUERIES divides the 36 tokens of a nano
- * frame and the 1560 of Wan's, so that no token is left over. */
+/* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats. Its
+ * accumulators, one line of VECS vectors and a broadcast value must fit the registers: 32 with
+ * AVX-512 and NEON, otherwise 16; without FMA a product needs one more. QUERIES divides the 36
+ * tokens of a nano frame and the 1560 of Wan's, so that there is no remainder. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2
@@ -28,7 +28,7 @@ enum { W = 4, VECS = 2, QUERIES = 4 };
 typedef float vec __attribute__((vector_size(W * sizeof(float))));
 typedef int32_t vec_bits __attribute__((vector_size(W * sizeof(float))));
 
-/* Below so many values a team costs more than it saves. */
+/* Below this many values an OpenMP team costs more than it saves. */
 enum { WORTH_A_TEAM = 1 << 16 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -46,7 +46,7 @@ INLINE void store(float *p, vec v)
     memcpy(p, &v, sizeof v);
 }
 
-/* The first n < W values; the others are 0. */
+/* Loads the first n < W values; the others are 0. */
 INLINE vec load_part(const float *p, int64_t n)
 {
     float full[W] = { 0 };
@@ -66,9 +66,9 @@ INLINE vec spread(float x)
 }
 
 #if KVR_ISA_AVX2
-/* A register of doubles, a pair's two next to each other; one of each pair. SWAPPED: the two change
- * places. TWICE: each one, for both. gcc converts half a register at a time where it is not told.
- */
+/* doubles: PAIRS pairs of doubles in a register. halves: one double per pair. SWAPPED exchanges the
+ * two of a pair; TWICE duplicates one per pair. Conversions are intrinsics because gcc would
+ * convert half a register at a time. */
 enum { PAIRS = W / 4 };
 typedef double doubles __attribute__((vector_size(2 * PAIRS * sizeof(double))));
 typedef double halves __attribute__((vector_size(PAIRS * sizeof(double))));
@@ -101,7 +101,7 @@ INLINE void store_rounded(float *p, doubles v)
 #endif
 #endif
 
-/* x where it is above (below) the bound, else the bound; a NaN in x stays. */
+/* max(x, bound) or min(x, bound); a NaN in x stays NaN. */
 #if KVR_ISA_AVX512
 INLINE vec at_least(vec x, vec bound)
 {
@@ -139,8 +139,8 @@ INLINE vec at_most(vec x, vec bound)
 }
 #endif
 
-/* e^x to about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. Clamped to
- * +-87, where it stays a normal number; NaN passes through. */
+/* e^x within about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. x is clamped to +-87,
+ * where the result is normal; NaN propagates. */
 INLINE vec exp_fast(vec x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -157,7 +157,7 @@ INLINE vec exp_fast(vec x)
     return p * (vec)(((vec_bits)n << 23) + 0x3f800000);
 }
 
-/* Pairs are added in a tree. */
+/* Horizontal sum, pairwise. */
 INLINE float sum_of(vec v)
 {
     float s[W];

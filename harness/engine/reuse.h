@@ -1,4 +1,4 @@
-/* reuse.h - the state of feature reuse over a rollout (methods/reuse.h has the rule). */
+/* reuse.h - state of feature reuse over a rollout (the rule: methods/reuse.h). */
 #ifndef KVR_ENGINE_REUSE_H
 #define KVR_ENGINE_REUSE_H
 
@@ -15,23 +15,23 @@ struct kvr_reuse {
     const struct kvr_ops *ops;
     struct kvr_buf buf;
     double *sums;    /* [2, KVR_OPS_L1_PARTS] */
-    float *before;   /* [n] what entered the blocks at the last step */
+    float *before;   /* [n] input of the blocks at the previous step */
     float *residual; /* [n] what the blocks added when they last ran */
-    double sum;      /* of r since then */
-    /* Over the rollout. */
+    double sum;      /* sum of the relative changes r since the blocks last ran */
+    /* Counts over the rollout. */
     int64_t n_compared, n_skipped;
-    double total; /* of r */
+    double total; /* sum of r */
 };
 
 enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double threshold,
                                int warmup, int n_steps, int64_t n);
 void kvr_reuse_close(struct kvr_reuse *r);
 
-/* Features x [n], in the device's memory, are about to enter the blocks. *skip: go round them; x
- * has the residual added. Waits for a device, since what it finds decides what comes next. */
+/* Called before the blocks with their input x [n], in device memory. *skip: the blocks are skipped,
+ * and x already has the residual added. Synchronizes, since the host decides. */
 enum kvr_status kvr_reuse_skip(struct kvr_reuse *r, const struct kvr_pass *pass, float *x,
                                bool *skip);
-/* The blocks ran and left x [n]. */
+/* Called after the blocks ran, with their output x [n]. */
 void kvr_reuse_keep(struct kvr_reuse *r, const struct kvr_pass *pass, const float *x);
 
 #endif

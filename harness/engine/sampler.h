@@ -21,9 +21,9 @@ extern "C" {
 
 struct kvr_schedule {
     int n_steps;
-    float timestep[KVR_MAX_STEPS]; /* what the network is conditioned on */
-    float sigma[KVR_MAX_STEPS];    /* of x0 = x - sigma flow */
-    float renoise[KVR_MAX_STEPS];  /* of the noise that is added on the way to this step */
+    float timestep[KVR_MAX_STEPS]; /* timestep that conditions the network */
+    float sigma[KVR_MAX_STEPS];    /* sigma in x0 = x - sigma flow */
+    float renoise[KVR_MAX_STEPS];  /* sigma of the noise added on the way to this step */
     float table_timestep[1000], table_sigma[1000];
 };
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
@@ -31,30 +31,31 @@ void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
 void kvr_schedule_round(struct kvr_schedule *s);
 /* sigma of the table's entry nearest to t (first minimum). */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
-int kvr_schedule_index(const struct kvr_schedule *s, float t); /* that entry */
+int kvr_schedule_index(const struct kvr_schedule *s, float t); /* index of that entry */
 
-/* What a change of the prompt does to the cache: KEEP leaves it unchanged; RECACHE recomputes the visible chunks with a
- * clean pass under the new prompt (LongLive, arXiv:2509.22622); RESET drops all but the sink. */
+/* Action on the cache when the prompt changes. KEEP leaves it unchanged; RECACHE recomputes the
+ * visible chunks by a clean pass under the new prompt (LongLive, arXiv:2509.22622); RESET drops all
+ * but the sink. */
 enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
 extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
 
-/* Shots of a video: chunks that share a prompt. A cut is a chunk of another shot than its
- * predecessor. */
+/* Shots of a video: chunks that share a prompt. A cut is a chunk whose shot differs from its
+ * predecessor's. */
 struct kvr_shots {
     const int *of_chunk; /* [chunks] from 0, ascending by at most 1; NULL: one shot */
     double offset;       /* frames that each cut adds to later time positions */
     enum kvr_on_switch on_switch;
-    int sink_frames; /* that a reset leaves */
+    int sink_frames; /* frames kept by a reset */
 };
 
 struct kvr_sample_hooks {
     void *ctx;
     struct kvr_shots shots;
-    /* Before a chunk's first pass; may change the prompt. NULL: nothing. */
+    /* Called before a chunk's first pass; may change the prompt. NULL: none. */
     enum kvr_status (*chunk_begin)(void *ctx, int chunk);
-    /* The network's x0 of one denoising step, [F, frame_elems]. */
+    /* Called with the network's x0 of a denoising step, [F, frame_elems]. */
     enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
-    /* After the last pass: the chunk is final and committed. */
+    /* Called after the last pass, when the chunk is final and committed. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
     /* Continues a recorded video: `given` writes the latents x0 [F, frame_elems] of the first n_given frames
      * (whole chunks), in host memory. Such a chunk has a clean pass only: no denoising and no noise. */
@@ -69,10 +70,10 @@ struct kvr_sample_hooks {
      * the teacher's x0. The other hooks and `latents` still get the rollout's own x0. NULL: no forcing. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
-    /* No clean pass: the cache keeps keys and values of the last denoising step, whose input still has noise.
-     * Given chunks have a clean pass in any case. */
+    /* No clean pass: the cache keeps the keys and values of the last denoising step, whose input
+     * still has noise. Given chunks always have a clean pass. */
     bool last_step;
-    /* Phase 0 measures the device's noise generation (noise NULL). NULL: not measured. */
+    /* Phase 0 times the device's noise generation (noise NULL). NULL: not timed. */
     struct kvr_phases *noise_time;
 };
 

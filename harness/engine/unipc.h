@@ -25,7 +25,7 @@ struct kvr_unipc {
 /* sigma_i = s b_i / (1 + (s - 1) b_i), b_i = 0.999 (1 - i / n). */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
-/* Weights of a step's terms; 0 for unused terms. */
+/* Weights of a step's terms; 0 if unused. */
 struct kvr_unipc_weights {
     double x;        /* predict: sample i; correct: sample i - 1 */
     double now;      /* m_i */
@@ -34,8 +34,8 @@ struct kvr_unipc_weights {
 };
 /* Predictor: sample i + 1 from sample i, 0 <= i < n_steps. Order 1 at the first and last step. */
 struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i);
-/* Corrector: sample i again from sample i - 1, now with m_i, 0 < i < n_steps. It has the order of the
- * prediction it corrects. */
+/* Corrector: recomputes sample i from sample i - 1 with m_i, 0 < i < n_steps, in the order of its
+ * prediction. */
 struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i);
 
 #endif

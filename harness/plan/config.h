@@ -122,7 +122,7 @@ enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
                                      const char *const *overrides);
-void kvr_config_free(struct kvr_config *c); /* copes with {0} */
+void kvr_config_free(struct kvr_config *c); /* accepts {0} */
 
 /* Part of a cell's spec: {"psnr": 1}, names and versions. NULL: no memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);

@@ -24,6 +24,6 @@ struct kvr_fit_cache {
 enum kvr_status kvr_fit_cache_solve(struct kvr_fit_cache *f, const struct kvr_config_method *m,
                                     const struct kvr_config_model *model, int model_layers,
                                     int frames, bool (*stopped)(void), struct kvr_fit *out);
-void kvr_fit_cache_free(struct kvr_fit_cache *f); /* copes with {0} */
+void kvr_fit_cache_free(struct kvr_fit_cache *f); /* accepts {0} */
 
 #endif

@@ -27,6 +27,6 @@ struct kvr_key_options {
  * count. The caller owns both. KVR_ENOMEM. */
 enum kvr_status kvr_key_options_json(struct kvr_key_options *g, const struct kvr_cell *cell,
                                      const json_t *parts, json_t **out, json_t **all);
-void kvr_key_options_free(struct kvr_key_options *g); /* copes with {0} */
+void kvr_key_options_free(struct kvr_key_options *g); /* accepts {0} */
 
 #endif

@@ -41,7 +41,7 @@ struct kvr_preferences {
 /* Missing files are skipped. KVR_EINVAL: an unknown key or a value out of bounds, with file, line and column or
  * the variable's name. On failure `s` is empty. */
 enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
-void kvr_preferences_free(struct kvr_preferences *s); /* copes with {0} */
+void kvr_preferences_free(struct kvr_preferences *s); /* accepts {0} */
 
 /* Sets a preference from the command line; `option` is for --dump-config. */
 enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,

@@ -27,6 +27,6 @@ struct kvr_prompt_list {
 /* KVR_ENOTFOUND: no such file; KVR_EINVAL: no prompt in it, or too many. On failure there is
  * nothing to free. */
 enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path);
-void kvr_prompt_list_free(struct kvr_prompt_list *l); /* copes with {0} */
+void kvr_prompt_list_free(struct kvr_prompt_list *l); /* accepts {0} */
 
 #endif

@@ -37,7 +37,7 @@ const char *const *kvr_setting_words(enum kvr_setting_id id);
  * that is no axis. Call kvr_setting_values_free() after a failure, too. */
 enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
                                         const struct kvr_yaml_node *root);
-void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* copes with {0} */
+void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* accepts {0} */
 
 /* The i-th value, into its field. */
 void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,

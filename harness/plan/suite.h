@@ -115,7 +115,7 @@ struct kvr_suite_list {
 /* *absent: the file is missing, and the suite has n prompts without text; with n 0 KVR_ENOTFOUND. */
 enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
                                      bool *absent);
-void kvr_suite_free(struct kvr_suite *s); /* copes with {0} */
+void kvr_suite_free(struct kvr_suite *s); /* accepts {0} */
 
 /* The `prompts` list of a suite or of a sweep: maps with id, text and optionally truth, given and tokens, whose
  * defaults are in `defaults` (a map, may be NULL). `out` is malloc'ed; its strings belong to the document of

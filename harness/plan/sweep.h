@@ -44,7 +44,7 @@ struct kvr_sweep {
  * that are not whole chunks. A valid combination that cannot run becomes an unsupported cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);
-void kvr_sweep_free(struct kvr_sweep *s); /* copes with {0} */
+void kvr_sweep_free(struct kvr_sweep *s); /* accepts {0} */
 
 /* Keeps the cells that match `filter` (NULL: all) in shard `shard` of `n_shards`, and their baselines. Shards
  * have equal cost (kvr_cell.cost) up to one cell; a group divided among shards has its baseline in each. Equal

@@ -140,7 +140,7 @@ enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
  * be told. KVR_EINVAL with file, line and column: a ledger that cannot be read. */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
-void kvr_ledger_free(struct kvr_ledger *l); /* copes with {0} */
+void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
 
 enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **out);
 

@@ -44,7 +44,7 @@ enum kvr_status kvr_measured_names(char ***out);
 /* KVR_ENOTFOUND, KVR_EIO; KVR_EFORMAT names file, line and what is wrong: a missing column, a row of no
  * session, a value that is no number, a field that is too long. */
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
-void kvr_measured_free(struct kvr_measured *m); /* copes with {0} */
+void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 
 /* The row `name` of a session; -1: none with a value. */
 int kvr_measured_row(const struct kvr_measured *m, int session, const char *name);

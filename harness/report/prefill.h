@@ -48,7 +48,7 @@ struct kvr_prefill {
 
 /* A database without texts has no runs. */
 enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path);
-void kvr_prefill_free(struct kvr_prefill *p); /* copes with {0} */
+void kvr_prefill_free(struct kvr_prefill *p); /* accepts {0} */
 
 bool kvr_prefill_same_place(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
 /* Of the same place: the run of that method, of the BF16 cache, of a correction's carrier. NULL:

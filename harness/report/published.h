@@ -23,7 +23,7 @@ struct kvr_published {
 
 /* KVR_ENOTFOUND, KVR_EIO; KVR_EFORMAT names file and line of a row that is too short or long. */
 enum kvr_status kvr_published_read(struct kvr_published *out, const char *name);
-void kvr_published_free(struct kvr_published *p); /* copes with {0} */
+void kvr_published_free(struct kvr_published *p); /* accepts {0} */
 
 /* "" if there is no such column. */
 const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);

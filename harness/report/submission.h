@@ -36,6 +36,6 @@ struct kvr_submission {
 bool kvr_submission_is(const char *path);
 /* KVR_EFORMAT: a member that does not match the manifest. */
 enum kvr_status kvr_submission_open(struct kvr_submission *out, const char *path);
-void kvr_submission_close(struct kvr_submission *s); /* copes with {0} */
+void kvr_submission_close(struct kvr_submission *s); /* accepts {0} */
 
 #endif

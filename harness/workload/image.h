@@ -22,7 +22,7 @@ struct kvr_image {
 /* Raw frames (.safetensors) or any image that FFmpeg decodes. KVR_EINVAL: it has several frames. On failure
  * there is nothing to close. */
 enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
-void kvr_image_close(struct kvr_image *image); /* copes with {0} */
+void kvr_image_close(struct kvr_image *image); /* accepts {0} */
 
 /* Pixels of a side for one latent, where an image can be encoded for this model; 0: there is no encoder. */
 int kvr_image_scale(const struct kvr_model_config *c);

@@ -25,7 +25,7 @@ struct kvr_shot_line {
 /* n_chunks 0: of any length. KVR_EINVAL, with the place: shots that do not ascend, an empty text, a chunk
  * that the video does not have. On failure there is nothing to free. */
 enum kvr_status kvr_shot_line_parse(const char *text, int n_chunks, struct kvr_shot_line *out);
-void kvr_shot_line_free(struct kvr_shot_line *s); /* copes with {0} */
+void kvr_shot_line_free(struct kvr_shot_line *s); /* accepts {0} */
 /* The shot that is on at `chunk`. */
 int kvr_shot_at(const struct kvr_shot_line *s, int chunk);
 

@@ -31,7 +31,7 @@ struct kvr_synth {
     float *toward; /* [L][H]: r */
     float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes], the clean one's 1 */
 };
-void kvr_synth_free(struct kvr_synth *s); /* copes with {0} */
+void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */
 
 /* Statistics of a trace's chunks, one call in memory at a time; frames are correlated within
  * chunks, rho 0 where those have one. KVR_EINVAL: no clean pass with queries. */

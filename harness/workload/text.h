@@ -45,7 +45,7 @@ struct kvr_tokens {
  * vocabulary. KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND name file and tensor; on failure there is nothing to
  * close. */
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor);
-void kvr_tokens_close(struct kvr_tokens *t); /* copes with {0} */
+void kvr_tokens_close(struct kvr_tokens *t); /* accepts {0} */
 
 /* A forward of the text through a BF16 cache. */
 struct kvr_teacher {
@@ -60,7 +60,7 @@ struct kvr_teacher {
 enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
                                  const struct kvr_tokens *t, int n, const char *path,
                                  struct kvr_teacher *out);
-void kvr_teacher_free(struct kvr_teacher *t); /* copes with {0} */
+void kvr_teacher_free(struct kvr_teacher *t); /* accepts {0} */
 
 struct kvr_text_request {
     struct kvr_model *model;

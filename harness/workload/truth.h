@@ -21,7 +21,7 @@ struct kvr_truth {
 /* `tensor` must be U8 [n, height, width, 3] with n, height and width of at least 1. KVR_EIO, KVR_EFORMAT,
  * KVR_ENOTFOUND name file and tensor; on failure there is nothing to close. */
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
-void kvr_truth_close(struct kvr_truth *t); /* copes with {0} */
+void kvr_truth_close(struct kvr_truth *t); /* accepts {0} */
 
 /* Frames [from, n) of f. */
 struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n);

@@ -49,6 +49,6 @@ enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char 
 /* Answers of other sizes than told->n_exactly, or beyond told->most, are KVR_EFORMAT. */
 enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const struct kvr_message *m,
                              struct kvr_told *told);
-void kvr_talk_end(struct kvr_talk *t); /* copes with {0} */
+void kvr_talk_end(struct kvr_talk *t); /* accepts {0} */
 
 #endif

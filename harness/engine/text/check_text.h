@@ -1,14 +1,14 @@
-/* check_text.h - compares the text encoder with recorded results, as a part of `kvreel engine check`.
+/* check_text.h - compares the text encoder with recorded results, as part of `kvreel engine check`.
  *
- * umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. Results are `out` [texts, length, dim],
- * `prompt_embeds` (rows of padding are 0), or both. `ids_long`, `mask_long` and `long.out` are one long text. The
- * encoder is the folder's: models_t5*, or umt5.safetensors. */
+ * umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. Results are `out`
+ * [texts, length, dim], `prompt_embeds` (zero for padding), or both. `ids_long`, `mask_long` and
+ * `long.out` are one long text. The encoder is the folder's models_t5* or umt5.safetensors. */
 #ifndef KVR_TEXT_CHECK_TEXT_H
 #define KVR_TEXT_CHECK_TEXT_H
 
 #include "harness/engine/check.h"
 
-/* Adds to the report: nothing without recorded results, a note without an encoder. Rows of
+/* Appends to the report: nothing without recorded results, a note without an encoder. Rows of
  * padding are not compared. */
 enum kvr_status kvr_check_text(struct kvr_check_report *r, const char *dir,
                                const struct kvr_check_how *how);

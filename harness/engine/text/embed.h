@@ -1,12 +1,12 @@
-/* embed.h - prompts to embeddings, and the packs that keep them.
+/* embed.h - encodes prompts, and files of their embeddings (packs).
  *
- *     KVR_TRY(kvr_embed(&job, "pack.safetensors", &report));     the 11 GB are needed once
+ *     KVR_TRY(kvr_embed(&job, "pack.safetensors", &report));     needs the encoder's 11 GB
  *     KVR_TRY(kvr_embedding_open(&e, "pack.safetensors", "mg01"));
- *     KVR_TRY(kvr_embedding_fill(&e, text_len, text_dim, P));    zeros behind the last token
+ *     KVR_TRY(kvr_embedding_fill(&e, text_len, text_dim, P));    zeros after the last token
  *     kvr_embedding_close(&e);
  *
- * A pack is a safetensors file: a tensor F32 [tokens, dim] per prompt, by its id, and as metadata
- * what the encoder's and the tokenizer's files were (sha256). */
+ * A pack is a safetensors file with one tensor F32 [tokens, dim] per prompt, named by its id. Its
+ * metadata has the SHA-256 of the encoder's and the tokenizer's files. */
 #ifndef KVR_TEXT_EMBED_H
 #define KVR_TEXT_EMBED_H
 
@@ -20,8 +20,8 @@ struct kvr_embed_prompt {
 
 struct kvr_embed_job {
     const char *encoder, *tokenizer; /* files; the tokenizer may be a folder with spiece.model */
-    const char *device;              /* that encodes, by its name (device/names.h) */
-    int max_tokens;                  /* a longer text is cut off, its end token stays */
+    const char *device;              /* device that encodes (device/names.h) */
+    int max_tokens;                  /* longer texts are truncated before their end token */
     int n;
     const struct kvr_embed_prompt *prompt;
     /* Called after each batch with the number of finished texts; may be NULL. */
@@ -30,12 +30,12 @@ struct kvr_embed_job {
 };
 
 struct kvr_embed_report {
-    int dim, longest, n_cut; /* texts that were longer than max_tokens */
+    int dim, longest, n_cut; /* texts longer than max_tokens */
     int64_t n_tokens;
 };
 
-/* Peak memory is that of about 2048 tokens in the encoder and of the pack itself. Another device
- * gives other last bits. */
+/* Peak memory: the encoder with about 2048 tokens, plus the pack. Results on different devices
+ * differ in the last bits. */
 enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
                           struct kvr_embed_report *report);
 
@@ -45,15 +45,15 @@ struct kvr_embedding {
     int n, dim;
     char sha256[KVR_SHA256_HEX]; /* of type, shape and bytes */
 };
-/* KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND, KVR_ENAN name file and tensor; on failure there is nothing
- * to close. */
+/* KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND and KVR_ENAN give file and tensor; on failure there is
+ * nothing to close. */
 enum kvr_status kvr_embedding_open(struct kvr_embedding *e, const char *path, const char *tensor);
-void kvr_embedding_close(struct kvr_embedding *e); /* copes with {0} */
-/* P [text_len, text_dim]. KVR_EINVAL: more tokens than that, or of another width. */
+void kvr_embedding_close(struct kvr_embedding *e); /* accepts {0} */
+/* P [text_len, text_dim]. KVR_EINVAL: the embedding has more tokens or another width. */
 enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, int text_dim,
                                    float *P);
 
-/* Where a model folder has them: an encoder models_t5*.pth (or .safetensors), a tokenizer
+/* Finds the encoder and tokenizer of a model folder: models_t5*.pth (or .safetensors);
  * google/umt5-xxl, tokenizer or the folder itself, with spiece.model. malloc'ed; NULL: none. */
 enum kvr_status kvr_embed_find(const char *dir, char **encoder, char **tokenizer);
 

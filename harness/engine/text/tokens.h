@@ -1,14 +1,14 @@
-/* tokens.h - the ids that Wan feeds its text encoder.
+/* tokens.h - tokenizer of Wan's text encoder.
  *
  *     struct kvr_tokenizer *t;
  *     KVR_TRY(kvr_tokenizer_open(&t, "google/umt5-xxl"));     a spiece.model, or a folder with one
  *     KVR_TRY(kvr_tokenize(t, "salt &amp; pepper", 512, ids, &n));
  *     kvr_tokenizer_close(&t);
  *
- * The text is cleaned (clean.h) and cut into pieces as the model file says. Wan's own tokenizer has
- * no bytes to fall back to: a run of them is one unknown piece. The end token is always there, also
- * behind a text that was cut off. Words that stand for special tokens (a literal "</s>", "<pad>",
- * "<extra_id_0>") are ordinary text here, tokens in Python's transformers. */
+ * The text is cleaned (clean.h) and split into the model file's pieces. Wan's tokenizer has no byte
+ * fallback: a run of unknown characters is one unknown piece. The end token is always present, also
+ * after a truncated text. Literal special tokens ("</s>", "<pad>", "<extra_id_0>") are ordinary
+ * text here, unlike in Python's transformers. */
 #ifndef KVR_TEXT_TOKENS_H
 #define KVR_TEXT_TOKENS_H
 
@@ -17,10 +17,10 @@
 struct kvr_tokenizer;
 
 enum kvr_status kvr_tokenizer_open(struct kvr_tokenizer **out, const char *path);
-void kvr_tokenizer_close(struct kvr_tokenizer **t);     /* copes with NULL */
-int kvr_tokenizer_count(const struct kvr_tokenizer *t); /* ids are below it */
+void kvr_tokenizer_close(struct kvr_tokenizer **t);     /* accepts NULL */
+int kvr_tokenizer_count(const struct kvr_tokenizer *t); /* vocabulary size */
 
-/* ids [max]; *n >= 1 of them are used. */
+/* ids [max]; *n >= 1 of them are written. */
 enum kvr_status kvr_tokenize(const struct kvr_tokenizer *t, const char *text, int max, int *ids,
                              int *n);
 

@@ -1,7 +1,7 @@
-/* umt5_cuda.h - the text encoder's own kernels on a CUDA stream; shapes are those of umt5_ops.h.
+/* umt5_cuda.h - kernels of the text encoder on a CUDA stream; shapes as in umt5_ops.h.
  *
- * Sums are F32 in another order than on the CPU, so results agree to roundings; the same input
- * gives the same bytes every time. */
+ * Results are deterministic. They agree with the CPU up to rounding: F32 sums have another
+ * order. */
 #ifndef KVR_TEXT_UMT5_CUDA_H
 #define KVR_TEXT_UMT5_CUDA_H
 

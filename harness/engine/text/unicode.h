@@ -22,22 +22,24 @@ struct kvr_points {
 
 enum { KVR_REPLACEMENT = 0xfffd };
 
-/* From UTF-8, added behind what is there. KVR_EFORMAT, with the place: no UTF-8. */
+/* Appends the code points of a UTF-8 string. KVR_EFORMAT, with the position: invalid UTF-8. */
 enum kvr_status kvr_points_read(struct kvr_points *p, const char *utf8);
 enum kvr_status kvr_points_add(struct kvr_points *p, uint32_t c);
 enum kvr_status kvr_points_write(const struct kvr_points *p, char **utf8); /* malloc'ed */
 void kvr_points_free(struct kvr_points *p);                                /* leaves {0} */
 bool kvr_points_same(const struct kvr_points *a, const struct kvr_points *b);
 
-/* One code point of the n bytes at s into *c, and how many bytes it has; 0: they are no UTF-8. */
+/* Reads one code point of the n bytes at s into *c; returns its length in bytes, 0 for invalid
+ * UTF-8. */
 int kvr_utf8_read(const unsigned char *s, size_t n, uint32_t *c);
-int kvr_utf8_write(uint32_t c, char to[4]); /* how many bytes */
+int kvr_utf8_write(uint32_t c, char to[4]); /* returns the length in bytes */
 
-/* Normalization form C: what can be one character is. */
+/* Converts to normalization form C (composition). */
 enum kvr_status kvr_points_compose(struct kvr_points *p);
-/* Adds the usual form of a wide or narrow character (U+3000, U+FF01..U+FFEF); others themselves. */
+/* Appends the normal form of a fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF); other
+ * characters unchanged. */
 enum kvr_status kvr_points_add_usual(struct kvr_points *p, uint32_t c);
-/* What Python's str.isspace calls white space. */
+/* Whether Python's str.isspace is true. */
 bool kvr_is_space(uint32_t c);
 
 #endif

@@ -1,4 +1,5 @@
-/* conv_aid_cuda.h - what lies around a library's convolution, on a CUDA stream.
+/* conv_aid_cuda.h - kernels around cuDNN's convolutions: bias, im2row of frames, channel padding,
+ * checks.
  *
  * Every pointer is device memory. void pointers are elements of `type`, KVR_F32 or KVR_BF16. */
 #ifndef KVR_VAE_CONV_AID_CUDA_H
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-/* y [n_pixels, channels]: bias [channels] in every pixel. */
+/* y [n_pixels, channels] = bias [channels] in every pixel. */
 void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pixels, int channels,
                         const float *bias, void *y);
 /* Writes rows [first, first + rows) of the input of convolution c into out [rows, c.width, taps, c.in],
@@ -20,16 +21,16 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
 void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                          int taps, const struct kvr_conv_frame *frames, int first, int rows,
                          void *out);
-/* The first `out` of `padded` BF16 channels of each pixel. */
+/* Copies the first `out` of `padded` BF16 channels of each pixel. */
 void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, int out,
                           const kvr_bf16 *from, kvr_bf16 *to);
-/* x [n]: pseudo-random numbers within -1..1, the same every time. */
+/* x [n]: deterministic pseudo-random numbers in -1..1. */
 void kvr_any_numbers_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x);
 
-/* Pairs that kvr_furthest_cuda writes. */
+/* Number of pairs that kvr_furthest_cuda writes. */
 enum { KVR_FURTHEST = 64 };
-/* out [KVR_FURTHEST, 2]: the greatest |a - b| and |b| of a part of a, b [n]; NaN where there is
- * one. */
+/* out [KVR_FURTHEST, 2]: the largest |a - b| and |b| over a part of a, b [n]; NaN if it has a
+ * NaN. */
 void kvr_furthest_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
                        const void *b, float *out);
 

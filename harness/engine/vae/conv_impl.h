@@ -1,10 +1,10 @@
-/* conv_impl.h - what the kinds of convolutions share. Private to harness/engine/vae. */
+/* conv_impl.h - function table of the convolutions' backends. Private to harness/engine/vae. */
 #ifndef KVR_VAE_CONV_IMPL_H
 #define KVR_VAE_CONV_IMPL_H
 
 #include "harness/engine/vae/conv.h"
 
-/* The functions of conv.h for one backend. `close` copes with what `open` left half done. */
+/* The functions of conv.h for one backend. `close` accepts a partially opened object. */
 struct kvr_conv_kind {
     enum kvr_status (*room_open)(struct kvr_conv_room **out, struct kvr_dev *dev,
                                  enum kvr_dtype type);
@@ -17,11 +17,11 @@ struct kvr_conv_kind {
 };
 extern const struct kvr_conv_kind kvr_conv_cpu, kvr_conv_cuda;
 
-/* What each kind's own begin with. */
+/* First member of each backend's struct. */
 struct kvr_conv_room {
     const struct kvr_conv_kind *kind;
     struct kvr_dev *dev;
-    enum kvr_dtype type; /* of frames: KVR_F32 or KVR_BF16 */
+    enum kvr_dtype type; /* type of frames: KVR_F32 or KVR_BF16 */
 };
 
 struct kvr_conv {

@@ -1,24 +1,24 @@
-/* vae.h - the decoders of Wan 2.1 and 2.2: latent frames to RGB, one after the other.
+/* vae.h - the VAE decoders of Wan 2.1 and 2.2: decode latent frames to RGB one by one.
  *
  *     KVR_TRY(kvr_vae_open(&v, dev, KVR_F32, "Wan2.1_VAE.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
  *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
- *     kvr_vae_close(&v);                                 the first made 1 frame, the others 4 each
+ *     kvr_vae_close(&v);                                 1 frame, then 4 per latent frame
  *
- * Each of the 32 convolutions over time keeps its last two inputs, so decoding frame by frame equals
- * decoding the whole clip. The two that double the frames skip the first latent frame. A doubled frame
- * passes all later layers before its twin does: at any time there
- * is one frame of each resolution, beside those states.
+ * Each of the 32 temporal convolutions keeps its last two inputs, so decoding frame by frame equals
+ * decoding the whole clip. The two that double the frame rate skip the first latent frame. Of two
+ * new frames the first passes all later layers before the second, so memory holds one frame per
+ * resolution besides those states.
  *
- * Wan 2.2's has 48 channels of latents and sixteen pixels of a side for each where 2.1's has 16 and
- * eight. Around each level but the last goes what entered it, repeated; and the head makes 2 x 2 pixels
- * at once. Which it is the tensors say (vae_layout.h).
+ * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 and 8. In 2.2 each
+ * level but the last has a shortcut that repeats its input, and the head outputs 2 x 2 pixels. The
+ * tensors in the file tell which it is (vae_layout.h).
  *
- * In BF16, frames, states, weights and biases are BF16, and each operation rounds its results once.
- * Attention's scores and probabilities, norms' factors and the latents' scaling stay F32.
+ * In BF16, frames, states, weights and biases are BF16, and each operation rounds its result once.
+ * Attention scores and weights, factors of norms and the scaling of latents stay F32.
  *
- * Sums are F32; results do not depend on the number of threads. On a device they differ from the
- * CPU's by roundings. */
+ * Accumulation is F32. Results do not depend on the number of threads; device and CPU differ by
+ * rounding. */
 #ifndef KVR_VAE_VAE_H
 #define KVR_VAE_VAE_H
 
@@ -29,51 +29,53 @@
 #include "harness/core/dtype.h"
 #include "harness/device/mem.h"
 
-/* Of Wan 2.1's, and of the tiny one. */
+/* Latent channels and spatial factor of Wan 2.1 and of TAEHV. */
 enum { KVR_VAE_CHANNELS = 16, KVR_VAE_SCALE = 8 };
 enum { KVR_VAE_TIMES = 4, KVR_VAE_STATES = 32 };
 
 struct kvr_vae;
 
-/* type: KVR_F32 or KVR_BF16. The file may hold the encoder, too. The base width comes from the tensors. KVR_EFORMAT: one is
- * missing or of another shape; KVR_ENAN: one is not finite. */
+/* type: KVR_F32 or KVR_BF16. The file may also contain the encoder. The base width comes from the
+ * tensors. KVR_EFORMAT: a tensor is missing or has another shape; KVR_ENAN: a value is not
+ * finite. */
 enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr_dtype type,
                              const char *path, int latent_h, int latent_w);
-void kvr_vae_close(struct kvr_vae **v);         /* copes with NULL */
+void kvr_vae_close(struct kvr_vae **v);         /* accepts NULL */
 void kvr_vae_reset(struct kvr_vae *v);          /* the next frame is a clip's first */
 const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_room_library */
 int kvr_vae_channels(const struct kvr_vae *v);  /* of a latent frame */
-int kvr_vae_scale(const struct kvr_vae *v);     /* pixels of a side for one of the latents */
+int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent along each side */
 
-/* y [scale latent_h, scale latent_w, 3] of the host, before clamping to -1..1; borrowed until it returns.
- */
+/* y [scale latent_h, scale latent_w, 3], host memory, before clamping to -1..1; borrowed for the
+ * call. */
 typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
-/* The next latent frame z [channels, latent_h, latent_w] of the host, normalised as the model makes it.
- * What `frame` returns other than KVR_OK ends it. */
+/* Decodes the next latent frame z [channels, latent_h, latent_w], host memory, normalised as by the
+ * model. A status of `frame` other than KVR_OK ends it and is returned. */
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
-/* How many frames come of n latent ones: 1 + 4 (n - 1). */
+/* Number of frames for n latent frames: 1 + 4 (n - 1). */
 int kvr_vae_frames(int n_latent);
-/* y [n] as bytes: floor(255 (y / 2 + 1/2)), clamped; NaN is 0 and *finite false. */
+/* Converts y [n] to bytes: floor(255 (y / 2 + 1/2)), clamped. NaN gives 0 and sets *finite to
+ * false. */
 void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
 
-/* What one of these dimensions holds and takes in F32 or BF16, by the arithmetic of its layers: frames,
- * states and weights have the type, biases and norms' factors are F32. */
+/* Cost of a decoder of these dimensions in F32 or BF16, from the arithmetic of its layers. Frames,
+ * states and weights have the type; biases and factors of norms are F32. */
 struct kvr_vae_cost {
-    size_t weights, states, frames; /* bytes; frames: of all resolutions, and what lies between */
-    double flop_first, flop_next;   /* of the first latent frame, of each later one */
+    size_t weights, states, frames; /* bytes; frames: of all resolutions, with temporaries */
+    double flop_first, flop_next;   /* of the first latent frame; of each later one */
 };
-/* False, and all 0: no decoder takes latents of so many channels. */
+/* False, and all 0: no decoder for this number of latent channels. */
 bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_dtype type,
                   struct kvr_vae_cost *out);
 
-/* For tests. A state in the order of use: [n frames, height, width, channels], oldest first; of the
- * host, until the next call. */
+/* For tests: state i, frames in temporal order [n frames, height, width, channels], in host memory
+ * until the next call. */
 enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], int *n_frames,
                               int64_t *n_elems);
-/* Called with named results [height, width, channels] as they come: "conv1", "middle0", ...,
- * "up14", "head1". NULL: off. */
+/* Called with named results [height, width, channels] in order: "conv1", "middle0", ..., "up14",
+ * "head1". NULL: off. */
 typedef void kvr_vae_tap_fn(void *ctx, const char *name, const float *x, int64_t n);
 void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx);
 

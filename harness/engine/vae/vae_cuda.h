@@ -1,8 +1,8 @@
-/* vae_cuda.h - the decoder's own kernels on a CUDA stream.
+/* vae_cuda.h - kernels of the decoder on a CUDA stream.
  *
- * Every pointer is device memory. void pointers are elements of `type`, KVR_F32 or KVR_BF16; results
- * in BF16 are rounded once. Sums are F32 in a fixed order, another than on the CPU: results
- * agree to roundings, and the same input gives the same bytes every time. */
+ * All pointers are device memory. void pointers are elements of `type`, KVR_F32 or KVR_BF16; BF16
+ * results are rounded once. Accumulation is F32 in a fixed order: results are deterministic and
+ * agree with the CPU up to rounding. */
 #ifndef KVR_VAE_VAE_CUDA_H
 #define KVR_VAE_VAE_CUDA_H
 
@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* A convolution of conv.h: frames [taps], bias [out] in F32, y [height, width, out]. w in F32 is [taps,
- * out, kernel, kernel, in], in BF16 [out, kernel, kernel, taps, in]. Taps without a frame come first
+/* A convolution as in conv.h: frames [taps], bias [out] F32, y [height, width, out]. w is F32
+ * [taps, out, kernel, kernel, in] or BF16 [out, kernel, kernel, taps, in]. Missing taps come first
  * and cost nothing. */
 void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                        const struct kvr_conv_frame *frames, const void *w, const float *bias,
@@ -27,22 +27,22 @@ void kvr_add_pixels_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, c
                          void *x);
 /* kvr_vae_ops.rectify */
 void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
-/* kvr_vae_ops.spread, kvr_vae_ops.unpatch: the CPU's bytes. */
+/* kvr_vae_ops.spread, kvr_vae_ops.unpatch: bit-identical to the CPU. */
 void kvr_spread_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, int in, int out,
                      int times, int which, const void *from, void *to);
 void kvr_unpatch_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, const void *from,
                       void *to);
-/* kvr_vae_ops.patch, kvr_vae_ops.halve: the CPU's bytes; kvr_vae_ops.gather. */
+/* kvr_vae_ops.patch, kvr_vae_ops.halve: bit-identical to the CPU; kvr_vae_ops.gather. */
 void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to);
 void kvr_halve_cuda(struct kvr_stream *s, int h, int w, int channels, const float *from, float *to);
 void kvr_gather_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times,
                      const float *from, float *to);
-/* qkv [n, 3d] -> q [n,d], k [n,d] and v transposed, [d,n], one behind the other in F32. */
+/* qkv [n, 3d] -> q [n,d], k [n,d] and transposed v [d,n], consecutive in `out`, F32. */
 void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, int d,
                         const void *qkv, float *out);
-/* to [n], BF16 <- from [n] */
+/* to [n] BF16 = from [n], rounded */
 void kvr_round_pixels_cuda(struct kvr_stream *s, int64_t n, const float *from, kvr_bf16 *to);
-/* Rows of n: x = softmax(scale x). */
+/* x = softmax(scale x), over rows of n. */
 void kvr_softmax_cuda(struct kvr_stream *s, int64_t rows, int64_t n, float scale, float *x);
 
 #ifdef __cplusplus

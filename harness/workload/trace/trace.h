@@ -82,7 +82,7 @@ struct kvr_trace;
 /* Reads index.json alone. KVR_ENOTFOUND: no such folder, or no index in it (a trace that is still being
  * written); KVR_EFORMAT: an inconsistent index. */
 enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir);
-void kvr_trace_close(struct kvr_trace **t); /* copes with NULL */
+void kvr_trace_close(struct kvr_trace **t); /* accepts NULL */
 
 const struct kvr_trace_info *kvr_trace_info(const struct kvr_trace *t);
 const char *kvr_trace_dir(const struct kvr_trace *t);
@@ -110,7 +110,7 @@ struct kvr_trace_call {
 /* KVR_EFORMAT: the file's hash is not the index's, or tensors are missing. Values are not checked. */
 enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
                                     int layer);
-void kvr_trace_call_close(struct kvr_trace_call *c); /* copes with {0} */
+void kvr_trace_call_close(struct kvr_trace_call *c); /* accepts {0} */
 /* Finds the tensors in an open file; on success `c` owns the file. */
 enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *file,
                                     const struct kvr_trace_info *info, int pass);

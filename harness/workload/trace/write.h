@@ -31,7 +31,7 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
 /* KVR_EINVAL when a pass lacks layers, or nothing was put. Bytes of all files into *bytes, which
  * may be NULL. *w is NULL afterwards. */
 enum kvr_status kvr_trace_finish(struct kvr_trace_writer **w, int64_t *bytes);
-/* Copes with NULL; files stay. */
+/* Accepts NULL; files stay. */
 void kvr_trace_drop(struct kvr_trace_writer **w);
 
 #ifdef __cplusplus
