@@ -25,9 +25,9 @@ bool kvr_attend_list_here(const struct kvr_stream *s);
 
 /* Whether the launcher supports this span; it must have no row bias. head_dim 64 or 128: BF16 rows,
  * plain or of codec `raw`, 16-byte aligned. head_dim 128: keys and values in grids of the same 2 or
- * 4 bits, from a multiple of 16 tokens on, without a correction. K and V both symmetric per
- * channel, in groups of 16 or more tokens (RTN, QuaRot); K such and V with one scale per token
- * (KIVI); or two such symmetric grids each, the second with 4 bits (PRQ). */
+ * 4 bits, from a multiple of 16 tokens on, without a correction. Forms: K and V symmetric per
+ * channel, in groups of 16 or more tokens (RTN, QuaRot). K per channel and V with one scale per
+ * token (KIVI). Two such symmetric grids for each of K and V, the second with 4 bits (PRQ). */
 bool kvr_attend_list_can(const struct kvr_attend_shape *shape,
                          const struct kvr_attend_mma_span *span);
 

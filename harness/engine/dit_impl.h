@@ -47,7 +47,7 @@ struct kvr_dit {
     struct kvr_flow flow;
     void *q, *k, *v, *ctx;    /* [N,d] */
     void *ffn;                /* [N,f] */
-    float *wide[3];           /* [N,d]: F32 copies for taps and watchers */
+    float *wide[3];           /* [N,d]: F32 copies for a part that needs floats */
     struct kvr_buf wide_room; /* allocated at the first use */
     float *patches;           /* [N, C*ph*pw]: input, then the head's output */
     float *sinusoid;          /* [F, freq_dim] */

@@ -1,12 +1,12 @@
-/* commands.h - programs that score a video, as a sweep names them among its metrics.
+/* commands.h - external programs that score a video, listed among a sweep's metrics.
  *
  *     metrics:
  *       - psnr
  *       - command: "python3 score.py --video {video}"   words as in a shell, but no shell runs it
  *         name: aesthetic            default: the program's own name
- *         scores: [mean, worst]      optional: the names that its JSON must have
- *         unit: "1"                  of all of them; default: unknown
- *         better: higher             or lower: of all of them; default: nobody knows
+ *         scores: [mean, worst]      optional: keys that its JSON must have
+ *         unit: "1"                  of all scores; default: unknown
+ *         better: higher             or lower: of all scores; default: unknown
  *         timeout_s: 60
  *         sandbox: none              it may use the network and write files
  * (harness/run/sandbox.h); default: best, what this machine has to keep it from that
@@ -22,21 +22,21 @@
 
 enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 
-/* Strings belong to the document, except `name`, which may lie in `own`. */
+/* Strings belong to the document, except `name`, which may point into `own`. */
 struct kvr_config_command {
-    const char *name, *command, *unit, *better; /* better: NULL: not said */
-    const char *sandbox;                        /* "none"; NULL: the best there is */
+    const char *name, *command, *unit, *better; /* better: NULL: not given */
+    const char *sandbox;                        /* "none"; NULL: the strictest available */
     char own[64];
     int timeout_s, n_scores;
     const char *score[KVR_MAX_SCORES];
 };
 
-/* KVR_EINVAL has file, line and column. */
+/* KVR_EINVAL with file, line and column. */
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out);
 
-/* Part of a cell's spec: {"name", "command", "unit", "timeout_s", "scores"}, and "better" and
- * "sandbox" where they are said. NULL: no memory. */
+/* The commands' part of a cell's spec: {"name", "command", "unit", "timeout_s", "scores"}, and
+ * "better" and "sandbox" if given. NULL: out of memory. */
 json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n);
 
 #endif

@@ -1,18 +1,18 @@
-/* config.h - a sweep, parsed from YAML; every list is an axis of a product.
+/* config.h - a sweep, parsed from YAML; every list is an axis of a Cartesian product.
  *
- *     question: how much does a low-bit cache cost?   what the sweep is for
+ *     question: how much does a low-bit cache cost?   the question the sweep answers
  *     name: demo                       default: the file's name
  *     model: nano                      below models/, or a path; or a list
- *     trace: red.kvtrace               in the place of a model and prompts: what its attention was
- *                                      asked (harness/workload/trace), one or a list; as a path
+ *     trace: red.kvtrace               instead of a model and prompts: a recording of attention
+ *                                      (harness/workload/trace), one or a list; a path
  *     suite:                           below configs/suites/, or a path; or a list
  *       - {suite: moviegen-nano, prompts: 4}         the first 4
- *       - {suite: storyeval-nano, prompts: [se02]}   these
- *       - {suite: moviegen, file: prompts.txt, prompts: 10}    lines of a text, p0001 and so on;
- *                                                    seen from here or from the config's folder,
- *                                                    as `embeddings` beside it
+ *       - {suite: storyeval-nano, prompts: [se02]}   the listed ids
+ *       - {suite: moviegen, file: prompts.txt, prompts: 10}    lines of a text file, p0001, ...;
+ *                                                    path from here or the config's folder,
+ *                                                    as is `embeddings` next to it
  *                                                    (harness/engine/text/embed.h)
- *     prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do not say; or in place of
+ *     prompts: 2 | [id, ...] | [{id, text}, ...]     default of the suites above, or instead of
  *                                                    suites
  *     methods:
  *       - BF16
@@ -20,15 +20,15 @@
  *       - RTN_INT2+taylor
  *       - {method: RTN_INT4, options: {group: [16, 64]}, label: int4}
  *       - study33@study              a group: study33, all, a family ("family:KIVI"), a tag
- *     plugins: [mine.so]               shared objects that methods come from (methods/plugin.h),
+ *     plugins: [mine.so]               shared objects with methods (methods/plugin.h);
  *                                      seen from here or from the config's folder
- *     tags: {low: [RTN_INT2, KIVI_INT2]}   groups of one's own
- *     zip: [frames, window]            axes that go together, first with first
+ *     tags: {low: [RTN_INT2, KIVI_INT2]}   user-defined groups
+ *     zip: [frames, window]            axes that advance together
  *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as EXCLUDED; also include
  *     frames: [42, 84]                 and every other setting: store/settings.def
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
- *     until: ci_width 1%               with timing: no more repeats of a cell than that takes
- *     until: decided [METRIC]          no more prompts than the verdict on each pair of methods takes
+ *     until: ci_width 1%               with timing: repeats a cell until this width
+ *     until: decided [METRIC]          adds prompts until each pair of methods has a verdict
  *                                      (harness/settle/decide.h)
  *     db: kvreel.db
  *     out: out
@@ -51,8 +51,8 @@ struct kvr_config_model {
     const char *name; /* last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
-    /* A trace instead of a model: `name` is the recorded model's name, `dir` the trace's folder; its prompt has
-     * the same index in the only suite. NULL: a model. */
+    /* The model is a trace: `name` is the recorded model's name, `dir` the trace's folder; its
+     * prompt has the same index in the only suite. NULL: a model. */
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* the prompt's id: the folder's name without .kvtrace */
     struct kvr_model_config attention; /* sizes of attention only; owns nothing */
@@ -67,21 +67,21 @@ struct kvr_config_plugin {
 struct kvr_config_suite {
     const char *name;
     struct kvr_suite suite; /* {0} for inline prompts */
-    const char *list;       /* the text file that its prompts are the lines of; NULL: no such */
-    bool absent;            /* which is not there: it can be planned, not run */
-    int frames;             /* 0: does not say */
+    const char *list;       /* text file whose lines are its prompts; NULL: none */
+    bool absent;            /* that file is missing: the suite can be planned, not run */
+    int frames;             /* 0: not given */
     uint64_t seed;
     int n_prompts;
     struct kvr_prompt_line *prompt;
 };
 
-/* One method with one value for each of its options. */
+/* One method with one value for each option. */
 struct kvr_config_method {
     const char *spec;  /* as written: "RTN_INT4@study" */
-    const char *label; /* NULL: made from the spec and the options */
+    const char *label; /* NULL: derived from the spec and the options */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* one of several combinations of listed options */
+    bool expanded; /* one of several combinations of option lists */
     const struct kvr_yaml_node *at;
 };
 
@@ -89,20 +89,20 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    char device_is[128]; /* the device found, set by the sweep's caller: "NVIDIA H200" */
+    char device_is[128]; /* name of the device, set by the caller: "NVIDIA H200" */
     int n_models, n_suites, n_methods, n_metrics, n_commands;
     struct kvr_config_model *model;
     int n_plugins;
-    struct kvr_config_plugin *plugin; /* found, not loaded: kvr_config_load_plugins() */
+    struct kvr_config_plugin *plugin; /* located, not loaded: kvr_config_load_plugins() */
     struct kvr_config_suite *suite;
     struct kvr_config_method *method;
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
-    struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
+    struct kvr_settings set; /* the first value of each setting */
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
-    double until; /* repeat a cell until its median's interval has this relative width; 0: no */
-    const char *decide; /* the metric of `until: decided`; "": runs all prompts */
+    double until; /* repeat a cell until the relative width of its median's interval; 0: off */
+    const char *decide; /* metric of `until: decided`; "": run all prompts */
     struct kvr_rules rules;
     bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */
 };
@@ -110,13 +110,13 @@ struct kvr_config {
 struct kvr_config_source {
     const char *path;
     const char *
-        text; /* the file's, by kvr_yaml_load(): the sweep is read from it, not from the file; or NULL */
+        text; /* text to parse in place of the file, from kvr_yaml_load(); NULL: read the file */
     size_t n_text;
     const struct kvr_preferences *preferences; /* preferences.h; NULL: none */
     const char *const *overrides;              /* "key=value", NULL-terminated; may be NULL */
 };
 
-/* KVR_EINVAL has file, line, column. */
+/* KVR_EINVAL with file, line and column. */
 enum kvr_status kvr_config_read_from(struct kvr_config *c, const struct kvr_config_source *source);
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
@@ -124,10 +124,10 @@ enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, con
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* accepts {0} */
 
-/* Part of a cell's spec: {"psnr": 1}, names and versions. NULL: no memory. */
+/* The metrics' part of a cell's spec, names and versions: {"psnr": 1}. NULL: out of memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
-/* Registers what the config's plug-ins have; before anything asks for its methods. */
+/* Registers the methods of the config's plug-ins. Must precede any look-up of its methods. */
 enum kvr_status kvr_config_load_plugins(const struct kvr_config *c);
 
 #endif

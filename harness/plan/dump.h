@@ -1,4 +1,4 @@
-/* dump.h - the config as it is in force: every key, its value, and where that comes from. */
+/* dump.h - prints the effective config: every key with its value and its source. */
 #ifndef KVR_PLAN_DUMP_H
 #define KVR_PLAN_DUMP_H
 
@@ -6,8 +6,8 @@
 
 #include "harness/plan/config.h"
 
-/* YAML, a key a line with its origin as a comment; what it prints can be read again and means the
- * same. Ranges are written out. KVR_EIO when `to` does not take it. */
+/* YAML, one key per line with its source as a comment. Reading the output gives the same config.
+ * Ranges are expanded. KVR_EIO: a write to `to` failed. */
 enum kvr_status kvr_config_dump(const struct kvr_config *c, FILE *to);
 
 #endif

@@ -1,8 +1,8 @@
-/* files.h - every file that a sweep reads, there or not, with its size.
+/* files.h - lists every file that a sweep reads, present or missing, with its size.
  *
  *     KVR_TRY(kvr_plan_files(&config, print, NULL));
  *
- * Configs of models are not among them: without one nothing can be planned. */
+ * Model configs are not listed, since a sweep cannot be planned without them. */
 #ifndef KVR_PLAN_FILES_H
 #define KVR_PLAN_FILES_H
 
@@ -11,17 +11,17 @@
 /* Borrowed for the call. */
 struct kvr_plan_file {
     const char *what, *path; /* "network", "text encoder" ... */
-    int64_t bytes;           /* when it is not there by arithmetic, about; 0: not known */
+    int64_t bytes;           /* of a missing file: predicted, approximate; 0: unknown */
     bool there;
-    const char *without; /* what is then; "": nothing can be run */
+    const char *without; /* consequence if the file is missing; "": nothing can run */
 };
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* Does a prompt of the sweep go through such a model's text encoder? */
+/* Whether a prompt of the sweep is encoded by the text encoder of such a model. */
 bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model);
 
-/* The files that a rollout of the model in this folder reads: weights and, for Wan, those of the text encoder
- * and decoder. What kvr_model_config_read says of its config. */
+/* Lists the files that a rollout of the model in this folder reads: weights and, for Wan, text
+ * encoder and decoder. Errors of kvr_model_config_read. */
 enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void *ctx);
 
 enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn, void *ctx);

@@ -1,4 +1,4 @@
-/* find.h - finds models and suites, which a sweep names without a path.
+/* find.h - finds models and suites by name.
  *
  * Search order:
  * 1. below the working directory;
@@ -18,18 +18,18 @@ struct kvr_find {
     const char *what;   /* for messages: "model", "suite" */
     const char *folder; /* "models", "configs/suites" */
     const char *suffix; /* "", ".yaml" */
-    const char *inside; /* a file that must be in a folder that is found ("config.json"), or NULL */
+    const char *inside; /* file that a matching folder must contain ("config.json"), or NULL */
 };
 extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kvr_find_trace;
 
-/* Path of `name` into `out`. A name with a '/' or with the suffix is a path: relative to the
- * working directory, then to the config file. `config_path` may be NULL. KVR_ENOTFOUND has
- * the nearest name. */
+/* Writes the path of `name` to `out`. A name with a '/' or with the suffix is a path, relative to
+ * the working directory or else to the config file. `config_path` may be NULL. KVR_ENOTFOUND
+ * suggests the nearest name. */
 enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
                               char *out, size_t n);
 
-/* Names that kvr_find_path would find, sorted, each once: a NULL-terminated array in one
- * allocation; free() it. */
+/* All names that kvr_find_path would find, sorted, without duplicates: a NULL-terminated array in
+ * one allocation; free() it. */
 enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path, char ***out);
 
 #endif

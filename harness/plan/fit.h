@@ -1,10 +1,10 @@
-/* fit.h - an option solved for a budget of bytes.
+/* fit.h - solves an option for a memory budget.
  *
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
- * `fit B` solves one option: the value with the most predicted bytes at the end of the rollout within B bits
- * per element of a BF16 cache of the same frames (kvr_predict). It is exact where bytes do not depend on the
- * data. The window is ignored: all frames are counted as stored. */
+ * `fit B` solves one option: the value with the most predicted bytes at the end of the rollout
+ * within B bits per element of a BF16 cache of the same frames (kvr_predict). It is exact if the
+ * size does not depend on the data. The window is ignored: all frames are counted as stored. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H
 
@@ -13,14 +13,14 @@
 
 enum { KVR_FIT_TEXT = 32 };
 
-/* The budget of a value "fit B"; false: an ordinary value. */
+/* Parses the budget of a value "fit B"; false: an ordinary value. */
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
-    int at;                   /* which setting was solved; -1: none */
+    int at;                   /* index of the solved setting; -1: none */
     double bits;              /* its budget */
     double predicted;         /* bits per element of the solved value */
-    char value[KVR_FIT_TEXT]; /* in the setting's place */
+    char value[KVR_FIT_TEXT]; /* replaces the setting's value */
 };
 
 /* Solves the option with a budget; at most one. KVR_EINVAL: more than one, a budget that is not a positive

@@ -12,7 +12,7 @@
 #include "harness/plan/config.h"
 #include "harness/plan/fit.h"
 
-struct kvr_solved; /* of fits.c */
+struct kvr_solved; /* defined in fits.c */
 
 struct kvr_fit_cache {
     struct kvr_solved *solved; /* [n] */

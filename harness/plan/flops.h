@@ -9,16 +9,18 @@
 #include "harness/engine/model.h"
 #include "harness/workload/trace/trace.h"
 
-/* Floating point operations, a multiply-add counted as two. window_frames: the newest that
- * attention sees, the current chunk among them; 0: all. A method that skips steps does less. */
+/* Floating-point operations; a multiply-add counts as two. window_frames: the newest frames that
+ * attention sees, including the current chunk; 0: all. Does not account for methods that skip
+ * steps. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
-/* Of a language model: the teacher's forward of n tokens; and what one method's walk through them
- * takes besides, two forwards of the last layer for each scored token (harness/workload/text.h). */
+/* FLOPs of a language model: the teacher's forward over n tokens; and the additional cost of
+ * evaluating one method, two forwards of the last layer per scored token
+ * (harness/workload/text.h). */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
-/* Attention of a trace's first frames in its first layers (0: all). */
+/* FLOPs of attention over a trace's first frames in its first layers (0: all). */
 double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames);
 
 #endif

@@ -14,7 +14,7 @@
 #include "harness/core/status.h"
 
 struct kvr_cell;
-struct kvr_counts; /* of given.c */
+struct kvr_counts; /* defined in given.c */
 
 /* Cache: the options that count for each method, for all of its cells. */
 struct kvr_key_options {
@@ -22,9 +22,9 @@ struct kvr_key_options {
     int n, at;                 /* `at`: index of the last hit */
 };
 
-/* *options: {name: value} of the options that count; *all: of all options, NULL if they are the same. `parts`:
- * the method with all options (kvr_parts_json); JSON null for a method that cannot be opened, whose options all
- * count. The caller owns both. KVR_ENOMEM. */
+/* *options: {name: value} of the options that count; *all: of all options, or NULL if they are the
+ * same. `parts`: the method with all options (kvr_parts_json), or JSON null for a method that
+ * cannot be opened, whose options all count. The caller owns both. KVR_ENOMEM. */
 enum kvr_status kvr_key_options_json(struct kvr_key_options *g, const struct kvr_cell *cell,
                                      const json_t *parts, json_t **out, json_t **all);
 void kvr_key_options_free(struct kvr_key_options *g); /* accepts {0} */

@@ -10,8 +10,8 @@
  * sha256. NULL: no memory. The caller owns it. */
 json_t *kvr_parts_json(const struct kvr_scheme *p);
 
-/* The plug-ins that the plan uses, name -> sha256 of the file: another build is another cell.
- * Empty for a plan of built-in parts. NULL: no memory. The caller owns it. */
+/* The plug-ins that the method uses, name -> SHA-256 of the file: a rebuilt plug-in makes another
+ * cell. Empty for built-in parts. NULL: out of memory. The caller owns it. */
 json_t *kvr_plugins_json(const struct kvr_scheme *p);
 
 #endif

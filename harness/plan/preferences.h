@@ -33,7 +33,7 @@ struct kvr_preferences {
     struct {
         enum kvr_preference_rank rank; /* NONE: the default */
         char *text, *from;             /* owned; from: a file, a variable, an option */
-        int line, column;              /* in that file, else 0 */
+        int line, column;              /* in that file; else 0 */
         long long number;
     } v[KVR_N_PREFS];
 };

@@ -1,11 +1,11 @@
-/* rules.h - parts of a config that choose among the cells of the product. */
+/* rules.h - exclude and include rules of a config. */
 #ifndef KVR_PLAN_RULES_H
 #define KVR_PLAN_RULES_H
 
 #include "harness/plan/yaml.h"
 
-/* `exclude: [{when: FILTER, reason: TEXT}]`: what matches is not run, and is stored as EXCLUDED
- * with the reason. `include:` the same for what does not match. */
+/* `exclude: [{when: FILTER, reason: TEXT}]`: matching cells are not run, and are stored as EXCLUDED
+ * with the reason. `include:` does the same with cells that do not match. */
 struct kvr_rule {
     const char *when, *reason;
     bool include;

@@ -1,10 +1,9 @@
-/* setting_values.h - the values that a sweep gives to settings (harness/store/settings.def).
+/* setting_values.h - a sweep's values of settings (harness/store/settings.def).
  *
  *     struct kvr_setting_values v[KVR_N_SETTINGS] = { 0 };
  *     KVR_TRY(kvr_setting_values_read(v, root));
  *     KVR_TRY(kvr_zip_read(&zip, v, root));
- *     kvr_setting_values_free(v);
- */
+ *     kvr_setting_values_free(v); */
 #ifndef KVR_PLAN_SETTING_VALUES_H
 #define KVR_PLAN_SETTING_VALUES_H
 
@@ -19,18 +18,18 @@ enum {
     KVR_WORD_FREE_TEXT = -1
 };
 
-/* In the sweep's order. The value of a WORD is an index into the row's words, or KVR_WORD_FREE_TEXT: a free text,
- * found in `at`. */
+/* In the sweep's order. The value of a WORD is an index into the row's words, or KVR_WORD_FREE_TEXT
+ * for a free text, which is in `at`. */
 struct kvr_setting_values {
-    int n; /* 0: not in the sweep, and the row has no default */
+    int n; /* 0: neither given nor a default */
     long long *value;
     const struct kvr_yaml_node **at; /* the document's root if it is a default */
-    bool said;                       /* by the sweep */
+    bool said;                       /* given by the sweep */
 };
 
 extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
 
-/* The row's words; NULL: it has none. */
+/* The row's words; NULL: none. */
 const char *const *kvr_setting_words(enum kvr_setting_id id);
 
 /* KVR_EINVAL with file, line and column: out of bounds, unknown word, listed twice, or a list for a setting
@@ -39,11 +38,11 @@ enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTIN
                                         const struct kvr_yaml_node *root);
 void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* accepts {0} */
 
-/* The i-th value, into its field. */
+/* Stores the i-th value in its field. */
 void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
                         const struct kvr_setting_values *v, int i);
 
-/* `zip: [frames, window]` takes the first of both, the second of both, ... `set` gets a bit 1 << id for each.
+/* Parses `zip: [frames, window]`, axes that advance together. *set gets bit 1 << id for each.
  * KVR_EINVAL with file, line and column: no axis, or axes of different lengths. */
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
                              const struct kvr_yaml_node *root);

@@ -13,7 +13,7 @@ static const char taught[] = "teacher";
 
 enum { DEFAULT_CHUNK = 128 };
 
-/* One point of all axes but the method. */
+/* A point of all axes except the method. */
 struct point {
     const struct kvr_model_facts *facts;
     const struct kvr_config_model *model;
@@ -22,11 +22,11 @@ struct point {
     struct kvr_settings set;
     int index[KVR_N_SETTINGS]; /* of the values */
     int repeat;
-    int unmoved; /* index of the BF16 cell whose noise is not moved */
-    double cost; /* of one of its cells */
+    int unmoved; /* index of the unperturbed BF16 cell */
+    double cost; /* of one cell at this point */
 };
 
-/* Keys of a cell: the group's part, the method's, then what is done with the frames. */
+/* Computes a cell's keys from the group's part, the method's part, and the metrics and repeat. */
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                     struct kvr_key_options *given, const struct point *p,
                                     const struct kvr_scheme *scheme);
@@ -37,16 +37,16 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int baseline,
                                    const char *impossible);
 
-/* For who looks at them: prompt and method. The key behind, so that no other cell, of this sweep or
- * of another into the same folder, wants the name. */
+/* Names the video for people, by prompt and method; the key at the end makes the name unique within
+ * the output folder. */
 void kvr_sweep_name_video(struct kvr_cell *c);
 
-/* Cells are known by their keys, which labels are no part of: the same thing under two of them
- * would be run twice and kept once. */
+/* KVR_EINVAL if two labels denote the same cell: keys do not contain labels, so it would run twice
+ * and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
-/* Whether this prompt can be had from this model for so many frames. `why` is filled when it
- * cannot although nothing is wrong with the config. */
+/* Checks whether this model can generate this many frames from this prompt. `why` is filled if it
+ * cannot although the config is valid. */
 enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
                                 size_t n);
 
@@ -59,7 +59,7 @@ static inline enum kvr_status kvr_sweep_no_memory(void)
 
 bool kvr_point_has_frames(const struct kvr_model_facts *f);
 
-/* Does the prompt's text go through the model's encoder? */
+/* Whether the model's text encoder encodes the prompt. */
 bool kvr_point_encodes(const struct point *p);
 
 #endif

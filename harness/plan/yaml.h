@@ -1,4 +1,4 @@
-/* yaml.h - YAML as a small tree whose every node knows its file, line and column.
+/* yaml.h - parses YAML into a tree whose nodes have file, line and column.
  *
  *     struct kvr_yaml *y;
  *     KVR_TRY(kvr_yaml_read(&y, "configs/demo.yaml"));
@@ -6,10 +6,10 @@
  *     KVR_TRY(kvr_yaml_int(n, 1, 100000, &frames));
  *     kvr_yaml_close(&y);
  *
- * Nodes and their text belong to the document. Refused with file,
- * line and column: invalid YAML, a duplicate key, a key that is not plain text, explicit tags, NUL
- * characters, a second document, an alias inside its own anchor. So is more than KVR_YAML_MAX_BYTES,
- * _DEPTH or _NODES (aliases count at each use). */
+ * Nodes and their text belong to the document. Refused with file, line and column: invalid YAML, a
+ * duplicate key, a key that is not plain text, explicit tags, NUL characters, a second document, an
+ * alias inside its own anchor. So is more than KVR_YAML_MAX_BYTES, _DEPTH or _NODES (aliases count
+ * at each use). */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 
@@ -27,7 +27,7 @@ struct kvr_yaml_node {
     const char *file;
     int line, column;           /* from 1 */
     const char *text;           /* SCALAR */
-    bool quoted;                /* SCALAR in quotes or a block: text whatever it looks like */
+    bool quoted;                /* SCALAR in quotes or a block: always text */
     int n;                      /* LIST, MAP: entries */
     struct kvr_yaml_node **key; /* MAP: scalars */
     struct kvr_yaml_node **item;
@@ -37,26 +37,28 @@ struct kvr_yaml_node {
 struct kvr_yaml;
 
 enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path);
-/* The file's text [*n], not yet parsed; free(). Reads at most one byte more than KVR_YAML_MAX_BYTES. */
+/* Reads the file's text [*n] without parsing it; free(). Reads at most KVR_YAML_MAX_BYTES + 1
+ * bytes. */
 enum kvr_status kvr_yaml_load(char **text, size_t *n, const char *path);
-/* The same from memory; `name` stands for the file in messages. Copies both. */
+/* The same from memory; messages use `name` as the file. Copies both. */
 enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size_t n,
                                    const char *name);
 void kvr_yaml_close(struct kvr_yaml **y);
 
 /* NULL for an empty document. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* For whom rewrites the tree (range.h), before anybody has read it. */
+/* For code that rewrites the tree (range.h) before it is read. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
-/* Zeroed memory that goes with the document; NULL when there is none. */
+/* Zeroed memory that lives as long as the document; NULL: out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
 const char *kvr_yaml_text_of_file(const struct kvr_yaml *y); /* as read */
 
-/* Replace or add a top-level entry from "key=value"; the value is YAML ("[RTN_INT4, BF16]").
+/* Adds or replaces a top-level entry from "key=value"; the value is YAML ("[RTN_INT4, BF16]").
  * Messages about it name the argument. The root must be a map. */
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 
-/* Replace or add a top-level entry by a copy of the scalar `value`, which keeps its place. */
+/* Adds or replaces a top-level entry by a copy of the scalar `value`, which keeps its file, line
+ * and column. */
 enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
                              const struct kvr_yaml_node *value);
 
@@ -64,13 +66,13 @@ enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
 enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* NULL when `map` has no such key. */
+/* NULL if `map` has no such key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
-/* Prefix of the user's own keys, which are ignored as in Compose files: a place for anchors. */
+/* Prefix of user-defined keys, which are ignored as in Compose files: a place for anchors. */
 #define KVR_YAML_EXTENSION "x-"
 
-/* `n` must be a map, and each of its keys one of the NULL-terminated `allowed` or an extension. */
+/* Checks that `n` is a map whose keys are all in the NULL-terminated `allowed` or extensions. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
 /* Typed values; an error names the expected type and the given value. Numbers and booleans may be quoted, since
@@ -80,7 +82,7 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
                              long long *out);
 enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out);
 
-/* "one or many": the i-th of a list, or the scalar or map itself as a list of one. */
+/* "One or many": the i-th entry of a list, or the scalar or map itself as a list of one. */
 int kvr_yaml_count(const struct kvr_yaml_node *n);
 const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i);
 

@@ -1,16 +1,16 @@
-/* board.h - many databases as one leaderboard that needs no server.
+/* board.h - a static leaderboard from several databases.
  *
  *     const char *const files[] = { "a.db", "b.kvresult", NULL };
  *     KVR_TRY(kvr_board_write(files, "board", "psnr", &r));
  *
- * writes board/index.html, board/board.json with the same content, and board/configs/ with the sweeps that
- * the commands to run a row again name.
+ * writes board/index.html, board/board.json with the same content, and board/configs/ with the
+ * sweeps that the page's rerun commands use.
  *
- * Runs are compared within one model (by the weights' hash), one group of settings and one machine with its
- * card, never across. If two databases hold the same cell in the same place, the first counts. Methods
- * of equal bits per element, rounded up, form a class. The rank is 1 + the number of methods that are better beyond doubt: paired over shared
- * prompts, at least KVR_PAIRS_MIN of them, with Holm's correction over all pairs of the class (pairs.h). Equal
- * ranks are ties. */
+ * Runs are compared only within one model (by the weights' hash), one group of settings and one
+ * machine with its GPU. If two databases contain the same cell in the same place, the first counts.
+ * Methods with equal bits per element, rounded up, form a class. A method's rank is 1 + the number
+ * of methods that are significantly better: paired over at least KVR_PAIRS_MIN shared prompts, with
+ * Holm's correction over all pairs of the class (pairs.h). Equal ranks are ties. */
 #ifndef KVR_REPORT_BOARD_H
 #define KVR_REPORT_BOARD_H
 
@@ -18,12 +18,12 @@
 
 struct kvr_board_result {
     int n_sources, n_places, n_rows;
-    int n_shared;    /* cells that were in an earlier source */
-    int n_different; /* of these, with another value */
+    int n_shared;    /* cells that an earlier source also has */
+    int n_different; /* those with a different value */
 };
 
-/* files, NULL-terminated: databases, or packages of submission.h, each verified first. KVR_EFORMAT: one is not
- * as it was written; KVR_EINVAL: no such metric; KVR_ENOTFOUND: no run has it. */
+/* files, NULL-terminated: databases, or packages (submission.h), which are verified first.
+ * KVR_EFORMAT: a package was altered; KVR_EINVAL: no such metric; KVR_ENOTFOUND: no run has it. */
 enum kvr_status kvr_board_write(const char *const *files, const char *dir, const char *metric,
                                 struct kvr_board_result *out);
 

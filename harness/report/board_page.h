@@ -1,5 +1,5 @@
-/* board_page.h - the board's JSON as a page: markup and style alone, so that it works from file:// and without
- * scripts. */
+/* board_page.h - renders the board's JSON as a page of HTML and CSS only, which works from file://
+ * without scripts. */
 #ifndef KVR_REPORT_BOARD_PAGE_H
 #define KVR_REPORT_BOARD_PAGE_H
 
@@ -7,7 +7,7 @@
 
 #include "harness/core/status.h"
 
-/* `doc` as board.c writes it; *out: malloc'd. KVR_ENOMEM. */
+/* `doc`: JSON from board.c; *out: malloc'd. KVR_ENOMEM. */
 enum kvr_status kvr_board_page(const json_t *doc, char **out);
 
 #endif

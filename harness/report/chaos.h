@@ -19,7 +19,8 @@
  * per mean. `metric`: a name in table metric. NaN: no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
-/* "mn006 (17.1 dB), ...": prompts with two possible videos and their lowest draw; "" where none is known. */
+/* "mn006 (17.1 dB), ...": prompts with two possible videos and their lowest draw; "" if none is
+ * known. */
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
 
 /* A note for tables of means: the floor, its number of draws, and prompts with two possible videos; without

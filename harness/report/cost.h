@@ -12,10 +12,11 @@
  * options or a correction. */
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
 
-/* Rollouts in results/measured/GPU, one row per method and path (the newest valid one), with the study's
- * figures. `gpu` is a name or a folder (measured.h). A time of a NOISY rollout is runtime_seen_s, and runtime_s
- * is NULL; seen_ratio divides by BF16 of the same session and path. Sessions whose code was patched do not
- * count. Column `mark` is empty in the newest session, else a letter of an older one. */
+/* Rollouts in results/measured/GPU, one row per method and path (the newest valid one), with the
+ * study's figures. `gpu` is a name or a folder (measured.h). The time of a NOISY rollout is in
+ * runtime_seen_s, with runtime_s NULL; seen_ratio divides by BF16 of the same session and path.
+ * Sessions with patched code do not count. Column `mark` is empty for the newest session, else the
+ * letter of an older one. */
 enum kvr_status kvr_report_cost_card(struct kvr_table **out, const char *gpu);
 extern const char *const kvr_cost_card_fold[]; /* columns for kvr_table_fold() */
 

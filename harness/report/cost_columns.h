@@ -1,16 +1,17 @@
-/* cost_columns.h - columns of both cost tables, of databases (cost.c) and of GPU sessions (cost_card.c). */
+/* cost_columns.h - columns shared by the cost tables of databases (cost.c) and of GPU sessions
+ * (cost_card.c). */
 #ifndef KVR_REPORT_COST_COLUMNS_H
 #define KVR_REPORT_COST_COLUMNS_H
 
 #include "harness/report/table.h"
 
-/* The macros expand to initializers of struct kvr_column, without a comma at the end. */
+/* The macros expand to initializers of struct kvr_column without a trailing comma. */
 #define COST_PUBLISHED_PEAK                                                                        \
     {                                                                                              \
         .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2            \
     }
 
-/* Seconds of a controlled time, of one that is not, and its verdict codes. */
+/* Runtime measured under controlled conditions; runtime without them; codes of the verdict. */
 #define COST_RUNTIME                                                                               \
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
         { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \

@@ -20,7 +20,7 @@ struct kvr_curves_figure {
     struct kvr_curve *curve;
 };
 
-/* STEM.tsv and STEM.gp below `dir`. */
+/* Writes STEM.tsv and STEM.gp below `dir`. */
 enum kvr_status kvr_curves_write(const struct kvr_curves_figure *f, const char *dir,
                                  unsigned formats);
 

@@ -1,4 +1,5 @@
-/* figure.h - a figure under construction, from rows to gnuplot script; shared by the plot_*.c files. */
+/* figure.h - a figure under construction, from rows to gnuplot script; shared by the plot_*.c
+ * files. */
 #ifndef KVR_REPORT_FIGURE_H
 #define KVR_REPORT_FIGURE_H
 
@@ -12,15 +13,15 @@ enum {
     KVR_FIG_LINE_MAX = 256
 };
 
-/* Pixels of 1/96 inch, y upwards as in gnuplot. The key is to the right of the axes, in a narrow picture below
- * them. */
+/* In pixels of 1/96 inch, y upwards as in gnuplot. The key is to the right of the axes, in a narrow
+ * picture below. */
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
-    double font, label, key, title, note; /* sizes of text in points */
+    double font, label, key, title, note; /* text sizes in points */
     double mark;                          /* radius of a point's mark */
     bool key_below;
     int key_columns;
-    double key_top, key_column; /* of its first line; width of a column */
+    double key_top, key_column; /* top of its first line; width of a column */
 };
 
 struct kvr_fig_key {
@@ -31,10 +32,10 @@ struct kvr_fig_key {
 
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
-    double lo, hi; /* what is drawn */
-    bool narrow;   /* has room for half as many ticks */
+    double lo, hi; /* drawn range */
+    bool narrow;   /* room for half as many ticks */
     double
-        cap; /* > 0: the axis is stretched towards 1; values closer to 1 than this are drawn at its end */
+        cap; /* > 0: stretched towards 1; values within `cap` of 1 are drawn at its end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -42,14 +43,14 @@ struct kvr_fig_axis {
 struct kvr_fig_point {
     int row;
     double x, y;                   /* scaled; NaN: missing */
-    double x_lo, x_hi, y_lo, y_hi; /* intervals, the same */
+    double x_lo, x_hi, y_lo, y_hi; /* intervals, likewise */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
-    bool corner;       /* a corner of the front's line, from means alone */
-    bool named;        /* labelled; in crowded figures only some points are */
-    bool bar;          /* its interval is drawn; in crowded figures only at corners */
+    bool corner;       /* corner of the front's line, from means alone */
+    bool named;        /* labelled; in crowded figures some points are not */
+    bool bar;          /* interval is drawn; in crowded figures only at corners */
     int family, shape; /* index into families; into kvr_fig_shapes */
-    char *text;        /* owned: the method, and how many cells it has if not all */
+    char *text;        /* owned: method, and its number of cells unless all */
 };
 
 struct kvr_figure {
@@ -61,10 +62,10 @@ struct kvr_figure {
     struct kvr_fig_layout at;
     int n_key, n_notes, n_title;
     struct kvr_fig_key key[KVR_FIG_MAX_KEY];
-    char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* the captions, as lines */
+    char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* the captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
     bool crowded; /* only the front's corners have bars */
-    int n;        /* points, by x, then y, then name */
+    int n;        /* points, sorted by x, y, name */
     struct kvr_fig_point *point;
     int n_families;
     const char **family; /* sorted; borrowed from rows */
@@ -92,21 +93,22 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
 /* Writes "set terminal ..." for the picture's size and fonts. */
 void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
 
-/* Range and ticks of an axis of n values with the ends of their intervals [2 n] (NaN: none). */
+/* Computes range and ticks of an axis from n values and the ends of their intervals [2 n] (NaN:
+ * none). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
-/* Range and ticks as a script says them, with functions for axis `which`: s maps a value to where
- * it is drawn, in keeps it inside of the frame. */
+/* Writes range and ticks to the script, with functions for axis `which`: s maps a value to its
+ * position, in clips it to the frame. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* The chaos floor of the y metric, if within the axis, and its label; NULL: none. */
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Ranges and ticks from the drawn points. */
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
-/* A value and a position as gnuplot expressions; logarithms on a stretched axis. */
+/* A value and a position as gnuplot expressions; logarithmic on a stretched axis. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Marks front and corner. Without a column `verdict` both come from the means. */
+/* Marks front and corner points. Without a column `verdict` both come from the means. */
 void kvr_fig_front(struct kvr_figure *f);
 
 /* Adds the columns `verdict` and `p_front` of kvr_pareto() over the two axes, if both axes have a better
@@ -114,12 +116,12 @@ void kvr_fig_front(struct kvr_figure *f);
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 
-/* Gives *rows columns NAME_lo and NAME_hi of both axes: 95 % intervals of means over prompts or of a median
- * time; NULL for exact values and for a single prompt. */
+/* Adds columns NAME_lo and NAME_hi of both axes: 95 % intervals of means over prompts, or of a
+ * median time; NULL for exact values and for a single prompt. */
 enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                    const char *db_path, const char *where);
 
-/* Files below `dir`. */
+/* Writes the files below `dir`. */
 enum kvr_status kvr_fig_write_data(const struct kvr_figure *f, const char *dir);
 enum kvr_status kvr_fig_write_script(const struct kvr_figure *f, const char *dir, unsigned formats);
 

@@ -1,20 +1,22 @@
-/* forest.h - the forest plot of a ledger: estimate, interval, margin and published value of each claim.
+/* forest.h - the forest plot of a ledger: estimate, interval, margin and published value of each
+ * claim.
  *
  *     struct kvr_plot_result r;
  *     KVR_TRY(kvr_forest(&ledger, "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
  *                        &(struct kvr_plot_style){ 0 }, &r));
  *
- * writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis, in units of
- * their margins: the band from -1 to 1 is where two methods are equal. Drawn are the claims that have an
- * interval and a margin, by verdict and then by how far they are from 0; r counts the others. The same
- * ledger gives the same files. */
+ * writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis in units of
+ * their margins: within -1 to 1 two methods are equivalent. The plot shows the claims that have an
+ * interval and a margin, by verdict and then by distance from 0; r counts the others. Output is
+ * deterministic. */
 #ifndef KVR_REPORT_FOREST_H
 #define KVR_REPORT_FOREST_H
 
 #include "harness/report/claims.h"
 #include "harness/report/plot.h"
 
-/* KVR_EINVAL: nothing to draw. Without gnuplot data and script stay, and r->warning says why. */
+/* KVR_EINVAL: nothing to draw. Without gnuplot only data and script are written, and r->warning
+ * gives the reason. */
 enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsigned formats,
                            const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

@@ -1,4 +1,4 @@
-/* aperture.h - the clean aperture (clap) of an MP4 or QuickTime file: what players show of a frame.
+/* aperture.h - the clean aperture (clap) of an MP4 or QuickTime file: the visible part of a frame.
  *
  * FFmpeg's demuxer ignores the box before 7.1 and only exports it since; crop.h applies it. */
 #ifndef KVR_MEDIA_APERTURE_H

@@ -4,15 +4,14 @@
 
 #include "harness/files/media/ffmpeg.h"
 
-/* Opens FFmpeg, redirects its messages from stderr to here, and clears the last one. Called at the
- * start of every public function that uses FFmpeg. */
+/* Loads FFmpeg, redirects its log from stderr, and clears the last message. Must be the first call
+ * of every public function that uses FFmpeg. */
 enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
 
-/* kvr_fail with "path: what: FFmpeg's reason (FFmpeg's last complaint)". */
+/* kvr_fail with "path: what: FFmpeg's error (FFmpeg's last message)". */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);
 
-/* "file:path", so that a colon in a name is not read as a protocol; NULL without memory. Caller
- * frees. */
+/* "file:path", which prevents FFmpeg from parsing a protocol; NULL: out of memory. Caller frees. */
 char *kvr_av_url(const char *path);
 
 #endif

@@ -4,9 +4,8 @@
  *     ... all frames are decoded, uncropped ...
  *     KVR_TRY(kvr_crop_apply(&crop, video, path));
  *
- * FFmpeg's demuxer ignores these elements before 7.1 and only exports them since; its decoders apply
- * them in no version. So the elements are read here. They apply to the stored picture, before the
- * display matrix. */
+ * FFmpeg's demuxer ignores these elements before 7.1 and only exports them since; no version of its
+ * decoders applies them. They apply to the stored picture, before the display matrix. */
 #ifndef KVR_MEDIA_CROP_H
 #define KVR_MEDIA_CROP_H
 
@@ -19,15 +18,15 @@
 struct kvr_crop {
     int top, bottom, left, right;
     int display_width, display_height; /* 0: that of the cropped picture */
-    int display_unit;                  /* 4: unknown, so the display size says nothing */
+    int display_unit;                  /* 4: unknown; the display size is then meaningless */
 };
 
 /* The crop of video track `nth`, from 0; zeros if the track has none. Reads element headers only;
  * the reads are bounded for any content. KVR_EFORMAT: the track is not found. */
 enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char *path);
 
-/* Removes the pixels from all frames and sets the pixel aspect ratio of what is left. KVR_EFORMAT:
- * nothing is left; the video is unchanged. */
+/* Crops all frames and sets the pixel aspect ratio of the result. KVR_EFORMAT: nothing is left, and
+ * the video is unchanged. */
 enum kvr_status kvr_crop_apply(const struct kvr_crop *c, struct kvr_video *v, const char *path);
 
 #endif

@@ -1,12 +1,12 @@
-/* display.h - how a container's frames are displayed: rotated, mirrored, with non-square pixels.
+/* display.h - applies a container's display matrix: rotation, mirroring, non-square pixels.
  *
  *     ... the first frame is decoded ...
  *     KVR_TRY(kvr_display_of(&shown, stream, frame, path));
- *     ... the others, as they are stored ...
+ *     ... the other frames are decoded as stored ...
  *     KVR_TRY(kvr_display_apply(&shown, video));
  *
- * Players apply the display matrix, so a comparison must, too: files with equal stored frames and
- * different matrices look different. */
+ * Players apply the display matrix, so comparisons must as well: equal stored frames with different
+ * matrices look different. */
 #ifndef KVR_MEDIA_DISPLAY_H
 #define KVR_MEDIA_DISPLAY_H
 
@@ -19,12 +19,13 @@ struct kvr_display {
     int xx, xy, yx, yy;
 };
 
-/* The container's matrix, else that of the video stream, which comes with a frame; identity without
- * either. KVR_EUNSUPPORTED: a matrix other than quarter turns and mirroring, with its numbers. */
+/* Uses the container's matrix, else that of the video stream, found in `frame`, else identity.
+ * KVR_EUNSUPPORTED, with the numbers: a matrix that is not a composition of quarter turns and
+ * mirroring. */
 enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
                                const AVFrame *frame, const char *path);
 
-/* Rewrites all frames as displayed; width and height may swap, and with them a pixel's sides. On
+/* Rewrites all frames as displayed; a quarter turn swaps width and height and the pixel's sides. On
  * KVR_ENOMEM the video is unchanged. */
 enum kvr_status kvr_display_apply(const struct kvr_display *d, struct kvr_video *v);
 

@@ -1,12 +1,12 @@
-/* ffmpeg.h - FFmpeg's libraries, opened when the first video or picture is read or written.
+/* ffmpeg.h - loads FFmpeg's libraries at the first read or write of a video or picture.
  *
  *     const struct kvr_ffmpeg *ff;
  *
  *     KVR_TRY(kvr_ffmpeg_open(&ff));
  *     ff->avcodec_open2(...);
  *
- * They depend on some 120 other libraries, and binding their symbols takes several times as long as
- * the rest of the program's start. The versions are those of the headers at compile time. */
+ * They depend on some 120 other libraries, whose symbol binding would multiply the program's
+ * start-up time. The versions must match the headers at compile time. */
 #ifndef KVR_MEDIA_FFMPEG_H
 #define KVR_MEDIA_FFMPEG_H
 
@@ -24,7 +24,7 @@ struct kvr_ffmpeg {
 #undef FFMPEG
 };
 
-/* One table per process, never closed. KVR_EIO names the missing library; later calls return the
+/* One table per process, never closed. KVR_EIO gives the missing library; later calls return the
  * same error. */
 enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out);
 

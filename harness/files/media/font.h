@@ -12,13 +12,12 @@ struct kvr_canvas {
     uint8_t *rgb; /* [height, width, 3] */
 };
 
-/* Draw the first `max_chars` characters of `text` with the upper left corner at (x, y), each dot
- * `scale` pixels wide; whatever lies outside the canvas is cut off. Characters outside ASCII show
- * as '?', one per UTF-8 sequence; so kvr_font_count() counts. */
+/* Draws the first `max_chars` characters of `text` with the upper left corner at (x, y), each dot
+ * `scale` pixels wide, clipped to the canvas. A character outside ASCII is drawn as one '?'. */
 void kvr_font_draw(struct kvr_canvas *c, int x, int y, int scale, const uint8_t colour[3],
                    const char *text, int max_chars);
 
-/* Characters that kvr_font_draw would draw. */
+/* Number of characters that kvr_font_draw would draw. */
 int kvr_font_count(const char *text);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "harness/files/media/media.h"
 
-/* The tensor `frames` as a video. KVR_EFORMAT: another shape or type. On failure `out` is empty. */
+/* Reads the tensor `frames` as a video. KVR_EFORMAT: another shape or type. On failure `out` is
+ * empty. */
 enum kvr_status kvr_frames_read(struct kvr_video *out, const char *path);
 
 #endif

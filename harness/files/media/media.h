@@ -25,21 +25,21 @@ struct kvr_video {
 };
 void kvr_video_free(struct kvr_video *v);
 
-/* Raw frames: a safetensors file with `frames` U8 [n, height, width, 3]. */
+/* Writes raw frames: a safetensors file with `frames` U8 [n, height, width, 3]. */
 enum kvr_status kvr_frames_write(const char *path, const struct kvr_frames *f, double fps);
 /* Reads raw frames (.safetensors), or decodes the first video stream of any file supported by
  * FFmpeg. */
 enum kvr_status kvr_video_read(struct kvr_video *out, const char *path);
 
-/* H.264, yuv420p, +faststart, a key frame every half second; pixels are repeated `scale` times
- * (nearest) to enlarge small pictures. Odd sizes are padded by repetition. */
+/* H.264, yuv420p, +faststart, a key frame every half second. Each pixel is enlarged to `scale` x
+ * `scale`; odd sizes are padded by repetition. */
 enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, double fps, int scale);
 
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width);
 
-/* A contact sheet: one row per video with `columns` frames, evenly spaced including first and last,
- * or as picked by the row. Pixels are repeated `scale` times, rows are two pixels apart, and labels
- * use a built-in bitmap font. */
+/* Contact sheet: one row per video with `columns` frames, evenly spaced including the first and
+ * last, or as given by the row. Each pixel is enlarged to `scale` x `scale`, rows are two pixels
+ * apart, and labels use a built-in bitmap font. */
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;

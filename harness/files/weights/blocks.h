@@ -15,7 +15,7 @@
  *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one per 16
  *               elements, d last.     x = (d s) (q - 32)
  *
- * Products are rounded to F32 from left to right, as bracketed. */
+ * Products are rounded to F32 in the bracketed order. */
 #ifndef KVR_WEIGHTS_BLOCKS_H
 #define KVR_WEIGHTS_BLOCKS_H
 
@@ -27,15 +27,15 @@ extern "C" {
 
 struct kvr_quant {
     const char *name;
-    int n, n_bytes; /* elements and bytes of one block */
+    int n, n_bytes; /* elements per block; bytes per block */
     void (*to_f32)(const unsigned char *blocks, int64_t n_blocks, float *to);
 };
 
-/* Meaning of a GGUF tensor type number. */
+/* A GGUF tensor type. */
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
-    enum kvr_dtype dtype;           /* KVR_N_DTYPES: not plain */
+    enum kvr_dtype dtype;           /* KVR_N_DTYPES: block type */
     const struct kvr_quant *blocks; /* NULL and not plain: known but not supported */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */

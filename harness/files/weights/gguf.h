@@ -1,4 +1,4 @@
-/* gguf.h - reads a GGUF file (versions 2 and 3): typed metadata and tensors.
+/* gguf.h - reads a GGUF file (version 2 or 3): typed metadata and tensors.
  *
  *     struct kvr_gguf *g;
  *     struct kvr_weight_list l;
@@ -7,9 +7,9 @@
  *     KVR_TRY(kvr_gguf_int(g, "llama.block_count", &n_layers));
  *     kvr_gguf_free(&g);
  *
- * Layout, little-endian: "GGUF", version u32, number of tensors u64, number of metadata u64. Metadata
- * follow: key, type u32, value. Then tensors: name, number of dimensions u32, extents u64 (the
- * contiguous one first), type u32, offset u64. Data are aligned to general.alignment (32). A
+ * Layout, little-endian: "GGUF", version u32, number of tensors u64, number of metadata u64.
+ * Metadata follow: key, type u32, value. Then tensors: name, number of dimensions u32, extents u64
+ * (the contiguous one first), type u32, offset u64. Data are aligned to general.alignment (32). A
  * string is a u64 length and its bytes.
  *
  * Refused:

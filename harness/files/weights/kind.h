@@ -1,4 +1,4 @@
-/* kind.h - kind of a weight file, missing tensors, and memory needed.
+/* kind.h - identifies the kind of a weight file, its missing tensors and its size.
  *
  *     struct kvr_kind_report r;
  *     KVR_TRY(kvr_kind_look(&r, w, 0));
@@ -17,7 +17,7 @@ extern "C" {
 
 struct kvr_kind_report {
     const char
-        *kind; /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama", or "tensors": unknown */
+        *kind; /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama"; "tensors": unknown */
     int n_layers;   /* 0: the kind has no layers */
     char **missing; /* model names */
     int n_missing;

@@ -1,4 +1,4 @@
-/* mapped.h - a file as read-only bytes.
+/* mapped.h - maps a file read-only.
  *
  *     struct kvr_mapped m;
  *     KVR_TRY(kvr_mapped_open(&m, "model.pt"));

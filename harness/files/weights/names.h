@@ -23,7 +23,7 @@ struct kvr_names {
 /* Detects the root and styles of n names; name(of, i) returns the i-th. */
 void kvr_names_look(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
                     int n);
-/* *mapped: malloc'd, or NULL for a tensor outside of the root. false: no memory. */
+/* *mapped: malloc'd, or NULL for a tensor outside the root. False: out of memory. */
 bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ struct kvr_shards {
 
 /* The list borrows from `s`. On failure both are empty. list->where borrows `path`. */
 enum kvr_status kvr_shards_read(struct kvr_shards *s, struct kvr_weight_list *l, const char *path);
-/* A single file already in memory; takes `f`, also on failure. */
+/* From a single open file; takes ownership of `f`, also on failure. */
 enum kvr_status kvr_shards_read_one(struct kvr_shards *s, struct kvr_weight_list *l,
                                     const char *path, uint64_t n_bytes, struct kvr_st *f);
 void kvr_shards_free(struct kvr_shards *s);

@@ -17,11 +17,13 @@ extern "C" {
 
 enum { KVR_SHOWN = 68 };
 
-/* n bytes of text into buf, always terminated; returns buf. A truncated name ends in "..". */
+/* Copies n bytes of text into buf, sanitized and terminated; returns buf. A truncated name ends in
+ * "..". */
 const char *kvr_shown(char buf[KVR_SHOWN], const void *text, size_t n);
 const char *kvr_shown_string(char buf[KVR_SHOWN], const char *text);
 
-/* UTF-8 as in RFC 3629: shortest form, no surrogates, at most U+10FFFF; and no NUL. */
+/* Whether the text is UTF-8 by RFC 3629 (shortest form, no surrogates, at most U+10FFFF) without
+ * NUL. */
 bool kvr_is_utf8(const void *text, size_t n);
 
 #ifdef __cplusplus

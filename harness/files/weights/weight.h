@@ -74,8 +74,8 @@ enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l);
 const struct kvr_weight *kvr_weight_list_find(const struct kvr_weight_list *l, const char *name);
 void kvr_weight_list_free(struct kvr_weight_list *l);
 
-/* Number of elements of a shape; false if a product overflows or an extent is negative. Zero
- * extents do not excuse the others. */
+/* Number of elements of a shape; false if a product overflows or an extent is negative, even if
+ * another extent is 0. */
 bool kvr_shape_count(const int64_t *shape, int n_dims, int64_t *n);
 
 #ifdef __cplusplus

@@ -49,26 +49,26 @@ const struct kvr_gguf *kvr_weights_gguf(const struct kvr_weights *w); /* NULL if
 int kvr_weights_count(const struct kvr_weights *w);
 const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* in file order */
 
-/* By its name in the file, or by its model name (names.h) if it could be mapped; NULL: no such
- * tensor. */
+/* Finds a tensor by its name in the file, or by its model name (names.h) if it has one; NULL:
+ * none. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
 /* Model name of tensor i: prefixes removed and renamed to kvreel's. NULL: it belongs to another
  * part of the file (a critic, an optimizer), or its name would not be unique. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
 /* Number of tensors that share a model name with another: a loader must refuse such a file. */
 int kvr_weights_collisions(const struct kvr_weights *w);
-/* KVR_EFORMAT with both names and the shared one, if there is such a pair. */
+/* KVR_EFORMAT, with both names and the shared one, if two tensors share a model name. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
-/* Copies into a new float array in host memory, accounted by `dev`, from any floating or block
- * type. shape [n_dims] is required, -1 matches any extent. KVR_ENOTFOUND: no such tensor;
+/* Copies a tensor of any floating or block type into a new F32 array in host memory, accounted by
+ * `dev`. shape [n_dims] is required; -1 matches any extent. KVR_ENOTFOUND: no such tensor;
  * KVR_EFORMAT: another shape, with both; KVR_EUNSUPPORTED: integers. On failure `out` stays
  * empty. */
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);
 
-/* Drops the tensor's file pages from memory until they are read again. No effect for bytes in
+/* Releases the resident pages of the tensor until it is read again. No effect for a file in
  * memory. */
 void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t);
 
