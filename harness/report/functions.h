@@ -1,10 +1,10 @@
-/* functions.h - what SQL lacks for results: medians, and intervals of means and medians.
+/* functions.h - SQL functions: medians, and confidence intervals of means and medians.
  *
  *     SELECT method, avg(ssim), mean_lo(ssim), mean_hi(ssim) FROM one_row_per_prompt GROUP BY method
  *
- * Every statement of table.h may call them, and so those of `kvreel query`. 95 %, by stats.h: what is
- * not independent (repeats, seeds of a prompt) is to be a mean before it comes here. Of one number a
- * mean has no interval; of fewer than six a median has the smallest and the largest. */
+ * All statements of table.h and of `kvreel query` may call them. The level is 95 % (stats.h).
+ * Values must be independent: average repeats and seeds of a prompt first. The mean of one value
+ * has no interval; the median of fewer than six has their minimum and maximum. */
 #ifndef KVR_REPORT_FUNCTIONS_H
 #define KVR_REPORT_FUNCTIONS_H
 

@@ -1,4 +1,4 @@
-/* gnuplot.h - running gnuplot on a script. */
+/* gnuplot.h - runs gnuplot on a script. */
 #ifndef KVR_REPORT_GNUPLOT_H
 #define KVR_REPORT_GNUPLOT_H
 
@@ -7,8 +7,9 @@
 
 #include "harness/core/status.h"
 
-/* Run `gnuplot -d script` inside `dir`, without the user's own start-up file. Without gnuplot *drawn is false
- * and `warning` says so; if gnuplot fails, the error has the end of its output. */
+/* Runs `gnuplot -d script` inside `dir`, without the user's start-up file. Without gnuplot
+ * *drawn is false and `warning` gives the reason. If gnuplot fails, the error has the end of its
+ * output. */
 enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn, char *warning,
                                 size_t n);
 

@@ -10,8 +10,8 @@
  * all pairs of the settings. A group is named by the letter of its best method; "ab" ties with both. */
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
 
-/* Fills the columns NAME_lo and NAME_hi of psnr, ssim and runtime of the table `summary` from the table above;
- * drops columns without any interval. */
+/* Fills the columns NAME_lo and NAME_hi of psnr, ssim and runtime in the table `summary` from
+ * kvr_report_intervals(); drops columns without any interval. */
 enum kvr_status kvr_report_add_intervals(struct kvr_table *t, const char *db_path);
 
 /* The same per budget, for cells with an option solved for bits per element (harness/plan/fit.h). Letters mark

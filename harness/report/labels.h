@@ -1,8 +1,8 @@
-/* labels.h - where names stand beside points, so that they do not cover each other.
+/* labels.h - places the labels of points so that they do not overlap.
  *
- * Pixels, y upwards. Every label tries positions around its point, near ones first. It takes the one that
- * covers the least of other labels, points, lines and bars and is least ambiguous between points. A few rounds let earlier labels make room for later ones. The same
- * input gives the same places. */
+ * In pixels, y upwards. Each label tries positions around its point, nearest first, and takes the
+ * one that overlaps labels, points, lines and bars the least and is least ambiguous between points.
+ * A few rounds let earlier labels make room for later ones. Deterministic. */
 #ifndef KVR_REPORT_LABELS_H
 #define KVR_REPORT_LABELS_H
 
@@ -12,9 +12,9 @@ struct kvr_label {
     double x, y;         /* of the point */
     double width;        /* of the text */
     double left, bottom; /* out: lower left corner of the text */
-    int leader;          /* out: far enough from its point to need a line to it ... */
+    int leader;          /* out: the label is far from its point and needs a line to it ... */
     double end_x, end_y; /* out: ... which ends here, at the text's edge */
-    int elsewhere;       /* out: still it reads as the name of another point */
+    int elsewhere;       /* out: nevertheless it is nearer to another point */
 };
 
 struct kvr_line {
@@ -22,11 +22,11 @@ struct kvr_line {
 };
 
 struct kvr_label_field {
-    double left, right, bottom, top; /* no text leaves this box */
+    double left, right, bottom, top; /* labels stay inside this box */
     double height;                   /* of a line of text */
     double radius;                   /* of a point's mark */
     int n_points;                    /* obstacles: first the marks, then other points */
-    int n_marks; /* a label must not be nearer to another mark than to its own */
+    int n_marks; /* a label must be nearer to its own mark than to any other */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;

@@ -1,25 +1,26 @@
-/* nested.h - n is the number of independent samples.
+/* nested.h - averages nested samples, so that n counts independent ones.
  *
- * Repeats and draws are nested in seeds, seeds in prompts. Cells are averaged to one value per prompt,
- * innermost level first, before samples are counted:
+ * Repeats and draws are nested in seeds, seeds in prompts. Cells are averaged to one value per
+ * prompt, innermost level first, before samples are counted:
  *
  *     n = kvr_nest(s, n, KVR_PER_SEED);                    averages repeats and draws
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed
  *     n = kvr_nest(d, n, KVR_PER_PROMPT);                  averages seeds
- *     kvr_nest_values(d, n, x);                            x [n]: what stats.h and pairs.h want */
+ *     kvr_nest_values(d, n, x);                            x [n]: input of stats.h and pairs.h */
 #ifndef KVR_REPORT_NESTED_H
 #define KVR_REPORT_NESTED_H
 
 struct kvr_sample {
     int prompt, seed; /* ids of prompts, and of seeds within a prompt */
-    double x;         /* NaN: not measured, left out */
+    double x;         /* NaN: not measured, ignored */
 };
 
 /* The unit of n: the prompt, or the seed for questions about a single prompt. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
 /* Takes s [n] in any order; leaves one sample per unit, ascending by prompt and seed, and returns
- * how many. Per prompt: the mean over its seeds of the mean over a seed's samples; seed is 0. */
+ * their number. Per prompt: the mean over its seeds of the mean of each seed's samples; seed is 0
+ * then. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
 /* d = a - b for shared prompts and seeds; a and b are results of kvr_nest. d has room for the shorter one;
@@ -27,8 +28,8 @@ int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample *b, int n_b,
                    struct kvr_sample *d);
 
-/* Standard deviation within a prompt and seed, over repeats and draws, pooled: the noise of one cell. s [n] in
- * any order, sorted by the call; NaN when no prompt and seed has two. */
+/* Pooled standard deviation within prompt and seed, over repeats and draws: the noise of one cell.
+ * The call sorts s [n]. NaN if no prompt and seed has two samples. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
 void kvr_nest_values(const struct kvr_sample *s, int n, double *x);

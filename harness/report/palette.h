@@ -1,4 +1,4 @@
-/* palette.h - the one table of colours (palette.def), for figures, page and tests. */
+/* palette.h - colours of figures, page and tests (palette.def). */
 #ifndef KVR_REPORT_PALETTE_H
 #define KVR_REPORT_PALETTE_H
 
@@ -9,7 +9,7 @@ extern const struct kvr_colour kvr_palette_families[]; /* each ends with name NU
 extern const struct kvr_colour kvr_palette_tags[];
 extern const struct kvr_colour kvr_palette_phases[];
 
-/* A family's colour: the same in every figure of every database. Never NULL. */
+/* A family's colour, the same in all figures. Never NULL. */
 const char *kvr_family_colour(const char *family);
 
 #endif

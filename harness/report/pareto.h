@@ -1,4 +1,5 @@
-/* pareto.h - the Pareto front of methods over several objectives, and which method dominates each other one.
+/* pareto.h - the Pareto front of methods over several objectives, and which method dominates each
+ * other one.
  *
  *     struct kvr_table *t;
  *     struct kvr_pareto_options o = { .db_path = "out/study33.db",
@@ -6,14 +7,14 @@
  *                                     .margins = "ssim=0.005" };
  *     KVR_TRY(kvr_pareto(&t, &o));
  *
- * The rule is that of stats/front.h: A dominates B if it is surely worse nowhere by more than the margin and
- * surely better somewhere by more. If the contrary is sure, it does not; else the pair is undecided. "Surely"
- * means by the interval of the paired differences over shared prompts, averaged per prompt. Its level is
- * 1 - 0.05 / (number of rivals), so at most one table of twenty wrongly calls a method dominated. With
- * fewer than six prompts noisy objectives are undecided. Bytes and compression are exact. The default margin
- * is the effect of chaos on the difference of two means (chaos.h). Only
- * rows of the same settings and machine are compared. A method without a value for every objective is
- * listed as incomplete; one whose mean lies beyond a bound, or is missing, as beyond. Neither kind
+ * By the rule of front.h, A dominates B if it is not worse by more than the margin in any objective
+ * and better by more in one. If the intervals exclude that, it does not; otherwise the pair is
+ * undecided. Intervals are of paired differences over shared prompts, averaged per prompt. Their
+ * level is 1 - 0.05 / (number of rivals), so at most one table in twenty wrongly calls a method
+ * dominated. With fewer than six prompts noisy objectives are undecided. Bytes and compression are
+ * exact. The default margin is the effect of chaos on the difference of two means (chaos.h). Only
+ * rows with the same settings and machine are compared. A method that lacks an objective's value is
+ * listed as incomplete; one whose mean violates a bound, or is missing, as beyond. Neither
  * dominates or is dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
@@ -28,7 +29,7 @@ struct kvr_pareto_options {
     const char *cells;      /* SQL condition on cells_wide that selects cells; NULL: all */
     const char *margins;    /* "NAME=VALUE,...", instead of chaos.h's margins */
     const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
-    bool exact;             /* any difference above the margin counts, noise too, as in the study */
+    bool exact;             /* any difference above the margin counts, even noise, as in the study */
     bool front_only;        /* omits dominated and incomplete methods */
 };
 
@@ -38,10 +39,11 @@ struct kvr_frontier {
 };
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
-/* Rows: the front by its first objective, then the undecided, then the others. Columns: method,
- * verdict (front, undecided, dominated, beyond, incomplete), each objective, p_front (share of resamples in
- * which no method dominates it), dominated_by, why, settings. KVR_EINVAL: unreadable or unknown objectives or
- * margins. KVR_ENOTFOUND: no cell has an objective, or there are no methods to compare. */
+/* Rows: the front by its first objective, then undecided methods, then the others. Columns: method,
+ * verdict (front, undecided, dominated, beyond, incomplete), each objective, p_front (share of
+ * resamples in which no method dominates it), dominated_by, why, settings. KVR_EINVAL: malformed or
+ * unknown objectives or margins. KVR_ENOTFOUND: no cell has an objective, or there are no methods
+ * to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

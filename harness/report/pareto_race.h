@@ -11,12 +11,12 @@
 
 enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
 
-/* How the cells of a method become one number. MEAN: over prompts. */
+/* Aggregation of a method's cells to one number. MEAN: over prompts. */
 enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
 
 struct kvr_objective {
     char name[64];
-    const char *printed; /* its column in the published tables */
+    const char *printed; /* its column in published tables */
     int better;          /* +1, -1 */
     double margin;       /* of non-inferiority, >= 0 */
     bool chaos;          /* the margin is the chaos part (chaos.h) */
@@ -38,9 +38,9 @@ struct kvr_bound {
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 
-/* Reads `text`, NAME:max or NAME:min joined by commas or the name of a frontier; into list
- * [KVR_OBJECTIVES_MAX]. A name must be a column that is known, a metric, one of a frontier's, or
- * one of `names`, what was measured; else KVR_EINVAL, naming them. */
+/* Parses NAME:max or NAME:min joined by commas, or the name of a frontier, into list
+ * [KVR_OBJECTIVES_MAX]. A name must be a known column, a metric, one of a frontier's, or in
+ * `names`, the measured ones. Otherwise KVR_EINVAL lists them. */
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
@@ -55,11 +55,11 @@ struct kvr_contender {
     double bound_v[KVR_BOUNDS_MAX];
     int beyond;                      /* index of the violated bound; -1: none */
     int from, to;                    /* its rows */
-    int n_seeds[KVR_OBJECTIVES_MAX]; /* its samples, of the objectives that are noisy */
-    int n_rivals;                    /* complete, of the same settings */
+    int n_seeds[KVR_OBJECTIVES_MAX]; /* its samples, per noisy objective */
+    int n_rivals;                    /* complete methods with the same settings */
     int by, n_by;                    /* the best dominating method; their number */
     int maybe, n_maybe;              /* the same for undecided pairs */
-    double p_front;                  /* NaN: cannot be told */
+    double p_front;                  /* NaN: unknown */
 };
 
 struct kvr_race {
@@ -73,12 +73,12 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* [objectives asked for, rows]: a contender's from its first row */
-    signed char *dominance;     /* [n, n]: of the first over the second, enum kvr_dominance */
+    struct kvr_sample *samples; /* [requested objectives, rows]; a contender's start at its first row */
+    signed char *dominance;     /* [n, n]: of the first method over the second, enum kvr_dominance */
     int n_prompts;
 };
 
-/* Fills dominance, and n_rivals, by, maybe and p_front of each contender. */
+/* Fills `dominance`, and n_rivals, by, maybe and p_front of each contender. */
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
 /* Differences a - b of objective k over shared prompts, into x; returns their number. d and x have room for one

@@ -1,4 +1,4 @@
-/* plot.h - figures from the database: a gnuplot script, its data, and pictures.
+/* plot.h - figures from a database: a gnuplot script, its data, and pictures.
  *
  *     struct kvr_plot_result r;
  *     KVR_TRY(kvr_plot("kvreel.db", "pareto", "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
@@ -6,14 +6,14 @@
  *     if (r.warning[0])
  *         fprintf(stderr, "%s\n", r.warning);
  *
- * writes pareto.tsv, pareto.gp, pareto.svg and pareto.png below out/plots. The script reads
- * the data by column names and can be edited and run again. Colour is the family, shape
- * the bits per cached scalar. A hollow mark is the study's reading, a bar a 95 % interval (columns x_lo,
- * x_hi, y_lo, y_hi of the data). An axis that ends at 1 is stretched there when most of what it shows lies
- * above 0.9. Rows measured with different settings (model, frames, window, ...) are not mixed: the
- * second group of settings goes to pareto-2.*, and so on, each with its own caption.
+ * writes pareto.tsv, pareto.gp, pareto.svg and pareto.png below out/plots. The script reads the
+ * data by column name and can be edited and rerun. Colour is the family, shape the bits per cached
+ * scalar. A hollow mark is the study's reading, a bar a 95 % interval (columns x_lo, x_hi, y_lo,
+ * y_hi). An axis that ends at 1 is stretched near 1 if most points lie above 0.9. Rows with
+ * different settings (model, frames, window, ...) are not mixed: the second group goes to
+ * pareto-2.*, and so on, each with its own caption.
  *
- * The same rows give the same files. */
+ * Output is deterministic. */
 #ifndef KVR_REPORT_PLOT_H
 #define KVR_REPORT_PLOT_H
 
@@ -28,24 +28,24 @@ struct kvr_plot_style;
 struct kvr_plot_result;
 
 struct kvr_plot_axis {
-    const char *column; /* of the statement */
-    const char *label;  /* with its unit */
+    const char *column; /* column of the statement */
+    const char *label;  /* with unit */
     const char *of;     /* column whose text follows the label; NULL: none */
-    int better;         /* +1: more is better, -1: less is, 0: neither, so no front */
+    int better;         /* +1: higher is better, -1: lower; 0: neither, so no front */
     bool log;           /* logarithmic axis */
     double scale;       /* drawn = stored * scale; 0 means 1 */
     double lo, hi;      /* limits of the axis if lo < hi: SSIM ends at 1 */
 };
 
-/* One figure: a row of plots.c. The statement gives the columns of the axes and `method` (text), `family`
- * (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and `n_attempted`; other columns are only
- * written to the data file. */
+/* A figure, a row of plots.c. The statement selects the columns of the axes and `method` (text),
+ * `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and `n_attempted`. Other
+ * columns are only written to the data file. */
 struct kvr_plot_spec {
     const char *name, *title;
     const char *sql;
     struct kvr_plot_axis x, y;
-    const char *const *settings; /* columns that make a group; ends with NULL */
-    /* Draws the statement's rows in a way of its own, fixed axes; NULL: as points of x and y. */
+    const char *const *settings; /* columns that define a group; ends with NULL */
+    /* Draws the rows in its own way, with fixed axes; NULL: as points of x and y. */
     enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *out);
 };
@@ -63,20 +63,21 @@ struct kvr_plot_style {
 };
 
 struct kvr_plot_result {
-    int n_figures;     /* groups of settings that had something to draw */
+    int n_figures;     /* groups of settings with something to draw */
     int n_rows;        /* rows of the statement */
-    int n_left_out;    /* those without x or y; they are in the data file */
+    int n_left_out;    /* rows without x or y, which are only in the data file */
     bool drawn;        /* gnuplot made the pictures */
-    char warning[512]; /* "" or why there are no pictures */
+    char warning[512]; /* why there are no pictures; "" */
 };
 
-/* KVR_ENOTFOUND: no such plot, with the nearest name; KVR_EINVAL: nothing to draw. Without
- * gnuplot, or when it fails, data and script stay, `warning` says why, and it is KVR_OK. */
+/* KVR_ENOTFOUND: no such plot, with the nearest name; KVR_EINVAL: nothing to draw. If gnuplot is
+ * missing or fails, data and script remain, `warning` gives the reason, and the status is
+ * KVR_OK. */
 enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out);
 
-/* The same from given rows. The caption names `host`. */
+/* The same for given rows. The caption names `host`. */
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
                                const struct kvr_plot_style *style, struct kvr_plot_result *out);

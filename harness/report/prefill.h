@@ -1,4 +1,5 @@
-/* prefill.h - what coding its prefix does to a language model: runs of texts, and their table.
+/* prefill.h - the effect of a compressed prefix on a language model: runs over texts, and their
+ * table.
  *
  *     struct kvr_prefill p;
  *     KVR_TRY(kvr_prefill_read(&p, "out/partial-prefill.db"));
@@ -7,16 +8,16 @@
  *                                     KVR_PREFILL_NLL, &c));
  *     kvr_prefill_free(&p);
  *
- * A place is settings, chunk and prefix; in each, methods were run over the same texts. Differences
- * are paired by text (pairs.h); the likelihood of a place is that of its tokens, not of its texts:
- * sum of -log p / number of tokens. */
+ * A place is a combination of settings, chunk and prefix, in which all methods ran over the same
+ * texts. Differences are paired by text (pairs.h). The likelihood of a place is per token, not per
+ * text: sum of -log p / number of tokens. */
 #ifndef KVR_REPORT_PREFILL_H
 #define KVR_REPORT_PREFILL_H
 
 #include "harness/report/pairs.h"
 #include "harness/report/table.h"
 
-/* What is known of a text; the differences are against the BF16 cache of the same text. */
+/* Values per text; differences are against the BF16 cache of the same text. */
 enum kvr_prefill_value {
     KVR_PREFILL_NLL,
     KVR_PREFILL_D_NLL,
@@ -28,22 +29,21 @@ enum kvr_prefill_value {
     KVR_PREFILL_N
 };
 
-/* One method at one place. Texts are borrowed from the table. */
+/* One method at one place; texts are borrowed from the table. */
 struct kvr_prefill_run {
     const char *settings, *method, *carrier; /* carrier: the method without its correction */
     const char *correction;                  /* "none", "taylor", ... */
-    int chunk, prefix;                       /* prefix 0: all that was scored */
+    int chunk, prefix;                       /* prefix 0: all scored tokens */
     bool baseline;
-    double bits;  /* of a cached number */
+    double bits;  /* bits per cached scalar */
     int from, to; /* rows of the table */
     int n_texts;
 };
 
 struct kvr_prefill {
-    struct kvr_table *table; /* of sql/table_prefill.sql */
+    struct kvr_table *table; /* from sql/table_prefill.sql */
     int n;
-    struct kvr_prefill_run *run; /* [n]: by settings, chunk and prefix, 0 last; the reference first,
-                                  * a carrier before its corrections */
+    struct kvr_prefill_run *run; /* [n]: by settings, chunk and prefix (0 last); reference first */
 };
 
 /* A database without texts has no runs. */
@@ -51,8 +51,8 @@ enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path);
 void kvr_prefill_free(struct kvr_prefill *p); /* accepts {0} */
 
 bool kvr_prefill_same_place(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
-/* Of the same place: the run of that method, of the BF16 cache, of a correction's carrier. NULL:
- * there is none. */
+/* Run at the same place of that method, of the BF16 cache, of a correction's carrier. NULL:
+ * none. */
 const struct kvr_prefill_run *
 kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, const char *method);
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
@@ -60,16 +60,16 @@ const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 
-/* Over the tokens of all texts. */
+/* Mean over the tokens of all texts. */
 double kvr_prefill_mean(const struct kvr_prefill *p, const struct kvr_prefill_run *run,
                         enum kvr_prefill_value value);
-/* a - b over the texts that both have; b NULL: a itself. 95 % intervals. KVR_ENOMEM. */
+/* a - b over shared texts; b NULL: a itself. 95 % intervals. KVR_ENOMEM. */
 enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kvr_prefill_run *a,
                                     const struct kvr_prefill_run *b, enum kvr_prefill_value value,
                                     struct kvr_comparison *out);
 
-/* The table `prefill`: a row per run. `gain`: a correction's likelihood less its carrier's, told
- * apart by the test of pairs.h, Holm over the corrections of a place. */
+/* The table `prefill`, a row per run. `gain`: likelihood of a correction minus its carrier's,
+ * tested as in pairs.h with Holm's correction over the corrections of a place. */
 enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path);
 
 #endif

@@ -1,11 +1,11 @@
-/* ratios.h - times relative to BF16's, from rollouts that are neighbours in time (setting `abba`).
+/* ratios.h - runtimes relative to BF16, from consecutive rollouts (setting `abba`).
  *
  *     KVR_TRY(kvr_ratios_read(&t, db, KVR_RATIOS_BY_SETTINGS, NULL));
  *     row = kvr_ratio_find(t, "RTN_INT4", "nano, frames 42, ...");
  *     kvr_table_number(t, row, KVR_RATIO);     NaN: no ratio, for the reason in KVR_RATIO_CODES
  *
- * The interval is over pairs. DRIFT does not refuse a ratio; load, throttling and an interval wider than a
- * tenth (code WIDE) do. */
+ * The interval is over pairs. Load, throttling and an interval wider than 10 % (code WIDE)
+ * invalidate a ratio; DRIFT does not. */
 #ifndef KVR_REPORT_RATIOS_H
 #define KVR_REPORT_RATIOS_H
 
@@ -28,7 +28,7 @@ enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, con
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* -1: none */
 
 /* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table with `method` and
- * `of_settings`; drops them where there is no such ratio at all. */
+ * `of_settings`; drops them if there is no ratio at all. */
 enum kvr_status kvr_report_add_ratios(struct kvr_table *t, const char *db_path);
 
 #endif

@@ -1,4 +1,4 @@
-/* reproduce.h - compares published figures with ours, cell by cell, with a verdict for each.
+/* reproduce.h - compares published figures with ours, with a verdict for each.
  *
  *     struct kvr_reproduction r;
  *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL, false));
@@ -6,21 +6,21 @@
  *     ... r.n[KVR_VERDICT_OUT] ...
  *     kvr_reproduction_free(&r);
  *
- * Figures that follow from arithmetic (bytes, peak memory) are computed for the published model and must agree.
- * Figures measured on another model or machine are shown without a claim of equality; the row has the reason,
- * which docs/reproduction.md explains. */
+ * Figures that follow from arithmetic (bytes, peak memory) are computed for the published model and
+ * must agree. Figures measured on another model or machine are shown without a claim of equality;
+ * the row has the reason, which docs/reproduction.md explains. */
 #ifndef KVR_REPORT_REPRODUCE_H
 #define KVR_REPORT_REPRODUCE_H
 
 #include "harness/report/table.h"
 
 enum kvr_verdict {
-    KVR_VERDICT_EXACT,          /* equal, to the last digit that was printed */
+    KVR_VERDICT_EXACT,          /* equal to the last printed digit */
     KVR_VERDICT_WITHIN,         /* within the row's tolerance */
     KVR_VERDICT_BOUNDS,         /* depends on data; within the format's bounds */
     KVR_VERDICT_OUT,            /* comparable, and different: the command's exit code is 4 */
-    KVR_VERDICT_NOT_COMPARABLE, /* measured, under conditions that make equality impossible */
-    KVR_VERDICT_NOT_MEASURED,   /* we have no such figure; see the reason */
+    KVR_VERDICT_NOT_COMPARABLE, /* measured under conditions that rule out equality */
+    KVR_VERDICT_NOT_MEASURED,   /* no value of ours; see the reason */
     KVR_VERDICT_NOT_PUBLISHED,  /* only ours */
     KVR_VERDICT_HOLDS,          /* our interval confirms the published direction */
     KVR_VERDICT_FAILS,          /* our interval is on the other side */

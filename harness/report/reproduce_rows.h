@@ -1,4 +1,4 @@
-/* reproduce_rows.h - one row of a reproduction's table: a published figure, ours and the verdict. */
+/* reproduce_rows.h - a row of a reproduction's table: a published figure, ours and the verdict. */
 #ifndef KVR_REPORT_REPRODUCE_ROWS_H
 #define KVR_REPORT_REPRODUCE_ROWS_H
 
@@ -8,7 +8,7 @@ struct kvr_repro {
     struct kvr_reproduction *out;
     const char *db_path;  /* NULL: none */
     const char *quantity; /* NULL: all */
-    bool measured;        /* rows that the database has a value for, and no arithmetic */
+    bool measured;        /* only rows with a measured value, no arithmetic */
 };
 
 /* One published figure. */
@@ -16,8 +16,8 @@ struct kvr_repro_row {
     const char *suite, *method, *quantity;
     const char *published; /* as printed; "": not published */
     double measured;       /* NaN: none */
-    double tolerance;      /* NaN: there is none */
-    const char *basis;     /* what `measured` is: "arithmetic, wan-1.3b", "nano, n = 10" */
+    double tolerance;      /* NaN: none */
+    const char *basis;     /* source of `measured`: "arithmetic, wan-1.3b", "nano, n = 10" */
     enum kvr_verdict verdict;
     const char *reason; /* may be "" */
 };
@@ -25,7 +25,7 @@ struct kvr_repro_row {
 enum kvr_status kvr_repro_open(struct kvr_repro *r);
 enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
 
-/* Whether --quantity selects this one. */
+/* Whether --quantity selects this quantity. */
 bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
 
 #endif

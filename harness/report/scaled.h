@@ -1,11 +1,12 @@
-/* scaled.h - times and peaks of a whole model from parts of it: a line through two numbers of layers.
+/* scaled.h - extrapolates time and peak memory to all layers, linearly from two numbers of layers.
  *
  *     KVR_TRY(kvr_report_scaled(&t, "out/cost-cut.db"));
  *
- * A row per model, method and settings. With x1 and x2 measured in l1 < l2 layers, the two smallest, all L
- * layers take x1 + (L - l1) (x2 - x1) / (l2 - l1): what does not grow with layers counts once. Where the whole
- * model was measured, too, it stands beside, and error_* is how far the line is off. What cannot be scaled is
- * NULL, and `missing` says why; fidelity is in no column. */
+ * A row per model, method and settings. With x1 and x2 measured at the two smallest numbers of
+ * layers l1 < l2, the prediction for L layers is x1 + (L - l1) (x2 - x1) / (l2 - l1), so a constant
+ * part counts once. If the whole model was measured, the row has that value and the prediction's
+ * error, error_*. A value that cannot be extrapolated is NULL, with the reason in `missing`.
+ * Fidelity is not extrapolated. */
 #ifndef KVR_REPORT_SCALED_H
 #define KVR_REPORT_SCALED_H
 

@@ -1,4 +1,4 @@
-/* sheet_cells.h - a contact sheet of cells of a database: the baseline, and methods beside it.
+/* sheet_cells.h - a contact sheet of cells of a database: the baseline and methods.
  *
  *     const struct kvr_sheet_cells c = { .db = "kvreel.db", .methods = (const char *[]){ "RTN_INT2"
  * }, .n_methods = 1, .worst = true, .columns = 8, .scale = 2 }; struct kvr_sheet_told told;
@@ -12,21 +12,21 @@
 
 struct kvr_sheet_cells {
     const char *db;
-    const char *const *methods; /* as `query` shows them; the first one decides prompt and frames */
+    const char *const *methods; /* as displayed by `query`; the first one determines prompt and frames */
     int n_methods;
-    const char *prompt; /* its id; NULL: the first, or with `worst` the one of lowest SSIM */
-    const char *media;  /* the sweep's out folder; NULL: looked for around the database */
-    bool worst;         /* the frames of lowest SSIM, not evenly spread ones */
+    const char *prompt; /* id; NULL: the first prompt, or with `worst` the one with the lowest SSIM */
+    const char *media;  /* the sweep's out folder; NULL: searched near the database */
+    bool worst;         /* frames with the lowest SSIM instead of evenly spaced ones */
     int columns, scale;
 };
 
 struct kvr_sheet_told {
     char key[33], suite[128], prompt[128]; /* of the first method's cell */
-    int n_like;                            /* cells of this method and prompt in all */
+    int n_like;                            /* all cells of this method and prompt */
 };
 
-/* Only finished cells count, and all rows are of one baseline. KVR_ENOTFOUND: no such cell (with
- * the nearest method), or its frames are not there; KVR_EFORMAT: they are not the measured ones. */
+/* Only finished cells count; all rows have the same baseline. KVR_ENOTFOUND: no such cell (with the
+ * nearest method), or its frames are missing; KVR_EFORMAT: they differ from the measured ones. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_told *told);
 

@@ -1,8 +1,7 @@
-/* stat_tables.h - tables that SQL cannot make: paired differences, medians with intervals, and
- * which cell has what.
+/* stat_tables.h - tables computed in C: paired differences, medians with intervals, coverage.
  *
- * Unlike machines are kept apart: KVR_EINVAL, naming them, when a table would mix them and
- * `across_machines` does not ask for that. The caller closes the table. */
+ * KVR_EINVAL, with their names, if a table would mix different machines without `across_machines`.
+ * The caller closes the table. */
 #ifndef KVR_REPORT_STAT_TABLES_H
 #define KVR_REPORT_STAT_TABLES_H
 
@@ -15,10 +14,10 @@ struct kvr_stat_options {
     const char *before;    /* runs: the other database */
     const char *against;   /* paired: label of the method that the others are compared with */
     const char *where;     /* SQL condition on cells_wide; NULL: free rollouts */
-    double level;          /* of intervals: 0.95; 1 - level is what the test may err */
-    enum kvr_nesting unit; /* paired: what is independent */
+    double level;          /* of intervals: 0.95; 1 - level is the test's error rate */
+    enum kvr_nesting unit; /* paired: the independent unit */
     bool across_machines;
-    int better; /* paired, of another program's number: +1 higher, -1 lower, 0 as the sweep says */
+    int better; /* paired, metric of an external program: +1 higher is better, -1 lower, 0 as in the sweep */
 };
 
 /* Per method, best first: mean with its standard error and the probability of beating the next. Then, against
@@ -41,11 +40,12 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
  * to BF16, the spread of BF16's draws, and whether the difference is beyond chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Verdicts of a table of o->metric: a method is separable from the next lower one. Per verdict: does it hold with
- * the first or second half of the seeds, half of the prompts, under a teacher, in the other reading? */
+/* Sensitivity of the verdicts of o->metric, a method being separable from the next lower one. Per
+ * verdict: whether it holds with the first or second half of the seeds, half of the prompts, under
+ * a teacher, in the other reading. */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* The same of SSIM over a whole database, as a table of `kvreel report`. */
+/* The same for SSIM over a whole database, as a table of `kvreel report`. */
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
 
 /* The cells of both o->db and o->before, by key. Per method: the number with equal frames, the mean difference
@@ -53,14 +53,14 @@ enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_pa
  * may differ; the note names them. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* KVR_EINVAL, naming them, where o->where takes in more than one machine unasked. */
+/* KVR_EINVAL, with their names, if o->where selects several machines without `across_machines`. */
 enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o);
 
-/* Per rollout that was repeated: median wall time, its interval, the smallest, outliers, and what
- * part of the time the phases explain. */
+/* Per repeated rollout: median wall time, its interval, the minimum, outliers, and the share of the
+ * time that the phases explain. */
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Method by prompt: how many cells are OK of how many there are. */
+/* Method by prompt: OK cells out of all cells. */
 enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_options *o);
 
 #endif

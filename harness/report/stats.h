@@ -4,8 +4,8 @@
  *     kvr_median_interval(x, n, 0.95, &ci);      ... ci.lo, ci.hi, ci.level ...
  *     KVR_TRY(kvr_mean_interval(x, n, 0.95, &ci));
  *
- * No assumption of a normal distribution: run times have a long tail, and prompts are few. Pure
- * functions of their arguments. x [n] are independent things: prompts, not cells (nested.h). */
+ * They do not assume a normal distribution: runtimes have long tails, and prompts are few. Pure
+ * functions. x [n] must be independent samples: prompts, not cells (nested.h). */
 #ifndef KVR_REPORT_STATS_H
 #define KVR_REPORT_STATS_H
 
@@ -17,12 +17,12 @@
 struct kvr_interval {
     double lo, hi;
     double level; /* actual coverage; may differ from the requested level */
-    bool min_max; /* too few samples for the level: these are the smallest and the largest */
+    bool min_max; /* too few samples for the level: minimum and maximum */
 };
 
-double kvr_mean(const double *x, int n);           /* NaN when n is 0 */
-double kvr_standard_error(const double *x, int n); /* of the mean; NaN when n < 2 */
-double kvr_median(const double *x, int n);         /* copies; NaN when n is 0 or without memory */
+double kvr_mean(const double *x, int n);           /* NaN if n is 0 */
+double kvr_standard_error(const double *x, int n); /* of the mean; NaN if n < 2 */
+double kvr_median(const double *x, int n);         /* copies x; NaN if n is 0 or out of memory */
 
 /* Distribution-free confidence interval of the median: the narrowest symmetric pair of order statistics with
  * coverage `level`. With n < 6 no pair reaches 95 %. */
@@ -32,24 +32,25 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
  * Flags are for display: no value is excluded. Returns the number of flags. */
 int kvr_outliers(const double *x, int n, bool *flag);
 
-/* Confidence interval of the mean of x [n], n >= 2 (else KVR_EINVAL): Student's interval, extended on the side
- * of the long tail by Hall's transformation. With m the mean, s the standard deviation (n - 1), G the skewness
- * sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y = t / sqrt(n) and t Student's quantile of n - 1 degrees of freedom,
+/* Confidence interval of the mean of x [n], n >= 2 (else KVR_EINVAL): Student's interval, extended
+ * on the side of the long tail by Hall's transformation. With m the mean, s the standard deviation
+ * (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y = t / sqrt(n) and t Student's
+ * quantile of n - 1 degrees of freedom,
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),
  *
- * h being the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), whose distribution has lost most of its
- * skewness: P. Hall, On the removal of skewness by transformation, J. R. Statist. Soc. B 54 (1992) 221. The
- * interval contains the mean and is equivariant under a x + b. docs/measuring.md measures its coverage;
- * tests/report checks it. */
+ * h is the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), which removes most of the skewness
+ * (P. Hall, On the removal of skewness by transformation, J. R. Statist. Soc. B 54 (1992) 221). The
+ * interval contains the mean and is equivariant under a x + b. docs/measuring.md measures its
+ * coverage; tests/report checks it. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Clips an interval to the range of possible values (SSIM <= 1); coverage is unchanged. */
 void kvr_interval_within(struct kvr_interval *ci, double lo, double hi);
 
-/* Standard normal distribution function and its inverse; Student's of df >= 1 degrees of freedom.
- */
+/* Standard normal distribution function and its inverse; Student's with df >= 1 degrees of
+ * freedom. */
 double kvr_normal_cdf(double z);
 double kvr_normal_quantile(double p);
 double kvr_student_cdf(double t, int df);

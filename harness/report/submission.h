@@ -5,10 +5,11 @@
  *     KVR_TRY(kvr_submission_open(&s, "a.kvresult"));      s.db: the database, in a folder of its own
  *     kvr_submission_close(&s);
  *
- * A tar archive (POSIX ustar) with, in this order, manifest.json, results.db, environment.json (sessions:
- * machine, compiler, libraries) and configs/SHA12.yaml. The manifest has size and sha256 of every other
- * member and of the database's checksums (store/checksum.h), and how many cells, sessions and sweeps these cover.
- * Checksums find damage and careless edits; they are not a signature. */
+ * A tar archive (POSIX ustar) with, in this order, manifest.json, results.db, environment.json
+ * (sessions: machine, compiler, libraries) and configs/SHA12.yaml. The manifest has size and
+ * SHA-256 of every other member and of the database's checksums (store/checksum.h), and the numbers
+ * of covered cells, sessions and sweeps. Checksums detect damage and careless edits; they are not a
+ * signature. */
 #ifndef KVR_REPORT_SUBMISSION_H
 #define KVR_REPORT_SUBMISSION_H
 
@@ -24,8 +25,8 @@ struct kvr_submission_result {
     char sha256[KVR_SHA256_HEX]; /* of the database inside */
 };
 
-/* `sweep`: a name, or the first digits of an id; NULL: the only sweep. KVR_EINVAL: several sweeps, or none of
- * that name, with their names; KVR_EFORMAT: a checksum in the database does not match. */
+/* `sweep`: a name, or the first digits of an id; NULL: the only sweep. KVR_EINVAL, with the names:
+ * several sweeps, or none of that name; KVR_EFORMAT: a checksum in the database does not match. */
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
                                      struct kvr_submission_result *out);
 

@@ -1,4 +1,4 @@
-/* values.h - values of a table's row, written short.
+/* values.h - constructors of table values.
  *
  *     const struct kvr_value row[] = { kvr_value_text(method), kvr_value_number(mean),
  *                                      kvr_value_count(n) };
@@ -24,13 +24,13 @@ static inline struct kvr_value kvr_value_text(const char *s)
     return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
 }
 
-/* A text; none where it is empty or NULL. */
+/* A text; missing if empty or NULL. */
 static inline struct kvr_value kvr_value_text_or_none(const char *s)
 {
     return s && *s ? kvr_value_text(s) : kvr_value_none();
 }
 
-/* None where it is not finite. */
+/* A number; missing unless finite. */
 static inline struct kvr_value kvr_value_number(double x)
 {
     return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x } : kvr_value_none();

@@ -1,11 +1,11 @@
-/* answer.h - stores a worker's answer, or its death, as a row. */
+/* answer.h - stores a worker's answer, or its failure, as a row. */
 #ifndef KVR_RUN_ANSWER_H
 #define KVR_RUN_ANSWER_H
 
 #include "harness/plan/sweep.h"
 #include "harness/store/store.h"
 
-/* How an attempt ended. Borrowed. */
+/* Result of an attempt. Borrowed. */
 struct kvr_attempt {
     const struct kvr_cell *cell;
     const char *baseline_key, *session;
@@ -20,12 +20,12 @@ struct kvr_attempt {
     const char *disturbed;             /* codes of disturbances during the cell; NULL: none */
     const struct kvr_row_watch *watch; /* the same as numbers */
     int n_watch;
-    enum kvr_outcome outcome; /* without a worker: SKIPPED, UNSUPPORTED, with `reason` */
+    enum kvr_outcome outcome; /* without a worker: SKIPPED or UNSUPPORTED, with `reason` */
     const char *reason;
     const char *expected_frames; /* expected sha256 of the frames, or "" */
 };
 
-/* Result for the caller. */
+/* What the caller learns from a stored attempt. */
 struct kvr_verdict {
     enum kvr_outcome outcome;
     char reason[512];
@@ -36,7 +36,7 @@ struct kvr_verdict {
     bool disk_full; /* the worker could not write: the row was not stored */
 };
 
-/* Judge the attempt and store it in one transaction. Errors such as KVR_EFULL come from the
+/* Judges the attempt and stores it in one transaction. Errors such as KVR_EFULL come from the
  * store. */
 enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt *a,
                                   struct kvr_verdict *out);

@@ -1,4 +1,4 @@
-/* choose.h - which cells of a sweep to run, given the database. */
+/* choose.h - chooses the cells of a sweep to run, given the database. */
 #ifndef KVR_RUN_CHOOSE_H
 #define KVR_RUN_CHOOSE_H
 
@@ -10,7 +10,7 @@ enum kvr_state {
     KVR_LEFT_OUT, /* not selected, or nothing to do */
     KVR_WAITING,
     KVR_RUNNING,
-    KVR_DONE,   /* its frames exist: candidates may be compared with them */
+    KVR_DONE,   /* its frames exist for comparisons */
     KVR_FAILED, /* cells that depend on it are skipped */
 };
 
@@ -23,11 +23,11 @@ struct kvr_job {
     int tries;               /* failed attempts of this run that were retried */
     bool enough;             /* left out: its rollout's time is known precisely enough */
     bool to_score;           /* DONE, with new metrics to compute from its frames */
-    bool other_build;        /* if DONE: not comparable frame by frame with this build */
+    bool other_build;        /* if DONE: by another build, not comparable frame by frame */
     char reason[512];        /* if FAILED */
 };
 
-/* How many more times a failed cell is tried in the same run, by outcome. */
+/* Retries of a failed cell within a run, by outcome. */
 struct kvr_retries {
     int most[KVR_N_OUTCOMES];
 };
@@ -36,8 +36,8 @@ struct kvr_retries {
 enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text);
 
 /* One job per cell of the sweep, in its order; malloc'd. `build` is this run's (kvr_session_build);
- * a baseline of another build is run again if a cell needs it. Fills the counts of `summary` known
- * so far. KVR_EINVAL: invalid `opts->retry`. */
+ * a baseline of another build is rerun if a cell needs it. Fills the counts of `summary` known so
+ * far. KVR_EINVAL: invalid `opts->retry`. */
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
                            const struct kvr_run_options *opts, const char *build,
                            const char *out_dir, struct kvr_run_summary *summary);

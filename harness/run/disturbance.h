@@ -1,4 +1,4 @@
-/* disturbance.h - disturbances while a cell runs: other programs, a hypervisor, clocks, and the GPU.
+/* disturbance.h - detects disturbances while a cell runs: other programs, hypervisor, clocks, GPU.
  *
  *     KVR_TRY(kvr_machine_open(&m, n_cpus, jobs, asks_gpus));           once for a session
  *     kvr_disturbance_begin(&b, &m, uuid);                        when a cell's worker starts
@@ -6,10 +6,10 @@
  *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
- * Every cell is observed, timed or not. A code says why its time does not count (docs/sweeps.md);
- * the numbers go into the table `watch`. CPU clocks are compared with the fastest of the session, a
- * GPU's with its own fastest; the cell's value is its maximum, since the GPU idles while the host
- * computes. */
+ * Every cell is observed, timed or not. A code gives the reason why its time does not count
+ * (docs/sweeps.md); the numbers go into the table `watch`. CPU clocks are compared with the
+ * session's fastest, a GPU's clock with its own fastest. The value of a cell is its maximum, since
+ * the GPU idles while the host computes. */
 #ifndef KVR_RUN_DISTURBANCE_H
 #define KVR_RUN_DISTURBANCE_H
 

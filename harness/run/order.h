@@ -1,7 +1,7 @@
-/* order.h - the order in which cells are started.
+/* order.h - the start order of cells.
  *
- * Round by round, so that drift of the machine affects all methods equally. Within a round groups
- * are shuffled; within a group the baseline comes first, then the methods in shuffled order. The
+ * Round by round, so that machine drift affects all methods equally. Within a round groups are
+ * shuffled; within a group the baseline comes first, then the methods in shuffled order. The
  * shuffle depends only on the seed and the cells' keys. */
 #ifndef KVR_RUN_ORDER_H
 #define KVR_RUN_ORDER_H

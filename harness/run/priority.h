@@ -1,13 +1,13 @@
-/* priority.h - partial runs: the most informative cells first, and cells that can be left out. */
+/* priority.h - partial runs: orders cells by information, and finds cells that are not needed. */
 #ifndef KVR_RUN_PRIORITY_H
 #define KVR_RUN_PRIORITY_H
 
 #include "harness/run/choose.h"
 
-/* Moves cells with the most information per cost to the front, else keeps the order. One more
- * prompt reduces the variance of a method's mean over n prompts by s^2 (1/n - 1/(n + 1)), so every
- * method gets its first prompt before any gets a second. In timed sweeps repeats count like
- * prompts, in others they come last. A baseline precedes the first cell that needs it. */
+/* Moves the cells with the most information per cost to the front; otherwise keeps the order. One
+ * more prompt reduces the variance of a method's mean over n prompts by s^2 (1/n - 1/(n + 1)), so
+ * every method gets its first prompt before any gets a second. In timed sweeps repeats count like
+ * prompts; in others they come last. A baseline precedes the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 
@@ -18,8 +18,8 @@ enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session 
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);
 
-/* The config's stop rule for cell `at`: as above, for a baseline also for all cells that wait for
- * it. False without a rule, a width or a store. */
+/* The config's stop rule for cell `at`; for a baseline also for all cells that wait for it. False
+ * without a rule, a width or a store. */
 enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
                               const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,
                               kvr_width_fn *width, bool *yes);

@@ -11,7 +11,7 @@ struct kvr_progress {
     FILE *out; /* NULL: quiet */
     bool bar, color;
     int total, done, failed, jobs;
-    int64_t t0_ns, estimate_ns; /* estimate: of the whole sweep, from history; 0: none */
+    int64_t t0_ns, estimate_ns; /* estimate_ns: of the whole sweep, from history; 0: none */
 };
 
 void kvr_progress_begin(struct kvr_progress *p, FILE *out, int total, int jobs,

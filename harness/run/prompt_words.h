@@ -1,4 +1,4 @@
-/* prompt_words.h - a prompt's words per chunk, for the metric prompt_score. */
+/* prompt_words.h - the words of a prompt per chunk, for the metric prompt_score. */
 #ifndef KVR_RUN_PROMPT_WORDS_H
 #define KVR_RUN_PROMPT_WORDS_H
 

@@ -1,4 +1,4 @@
-/* run.h - runs a sweep: plan, run what the database lacks, store.
+/* run.h - runs a sweep: plans, runs the cells that the database lacks, stores the results.
  *
  * Each cell runs in its own process (`kvreel worker`, with the cell as JSON on stdin and the answer
  * as JSON on stdout); the parent is the only writer of the database. A cell that crashes, hangs or
@@ -18,12 +18,12 @@ struct kvr_plan_line {
     const char *method;
     int cells, to_run, done, failed, unsupported, excluded, left_out; /* left_out: by `limit` */
     const char *model;                                                /* of the first cell */
-    bool listed;         /* by the config, unlike baselines that are added */
+    bool listed;         /* listed in the config, unlike added baselines */
     const char *reason;  /* of the first cell that will not run */
     const char *warning; /* a caveat for its numbers; "" */
 };
-/* The number of prompts of each suite that this run measures of a method, INT_MAX: all; `enough`: the
- * rest is not needed, rather than left for a later run. */
+/* Number of prompts per suite that this run measures of a method; INT_MAX: all. `enough`: the other
+ * prompts are not needed, rather than left for a later run. */
 typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
@@ -33,7 +33,7 @@ typedef double kvr_width_fn(const double *x, int n);
 struct kvr_plan_file; /* harness/plan/files.h */
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* One of the three phases of a plan, which do not overlap (harness/plan/resources.h), predicted. */
+/* Prediction for one phase of a plan; phases do not overlap (harness/plan/resources.h). */
 struct kvr_run_phase {
     int n;                /* encoded prompts, rollouts, or decoded videos */
     double flop;          /* in total */
@@ -41,7 +41,7 @@ struct kvr_run_phase {
 };
 
 struct kvr_run_options {
-    /* The sweep. A pipe is read once: kvreel run has its text in `text`, for planning several times. */
+    /* The sweep. A pipe can be read only once, so `kvreel run` passes its text. */
     struct kvr_config_source sweep;
     const char *db_path; /* NULL: from the config, else "kvreel.db" */
     const char *out_dir; /* NULL: from the config, else "out" */
@@ -53,7 +53,7 @@ struct kvr_run_options {
     bool stale;                        /* run cells of other builds again */
     int limit;                         /* > 0: at most this many cells, in order */
     int shard, n_shards;               /* 0 of 1: everything */
-    int budget_s;                      /* > 0: start no cell that would not finish in time */
+    int budget_s;                      /* > 0: start only cells that would finish within this time */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
     kvr_width_fn *width; /* for `until: ci_width 1%`; NULL: all repeats are run */
@@ -95,7 +95,7 @@ struct kvr_run_summary {
     int64_t frames_bytes;                           /* raw frames to be stored, without videos */
     bool unidentified; /* dry run: files are missing or not hashed yet, or the device is absent, so
                         * it is unknown which cells were measured with them */
-    char no_device[512]; /* dry run: why the device could not be queried; "": it could */
+    char no_device[512]; /* dry run: why the device could not be queried; "" if it could */
     bool
         until_decided; /* nothing was run: `until: decided` is for kvr_decide() (settle/decide.h) */
     bool interrupted;

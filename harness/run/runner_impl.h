@@ -60,11 +60,12 @@ struct runner {
 
 void kvr_runner_timestamp(char out[32]);
 
-/* Adds the cell, its baseline, the session and the end; without a start, that is the end, too. */
+/* Stores the cell, its baseline, the session and the end; without a start, the end has the same
+ * time. */
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v);
 
-/* A row for a cell without a worker. */
+/* Stores a row for a cell without a worker. */
 enum kvr_status kvr_runner_store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,
                                          const char *reason, struct kvr_verdict *v);
 
@@ -72,8 +73,8 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r);
 
 enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
 
-/* Facts that order runs of the same second, and restrictions of this run, so that tables can say
- * that they are partial. */
+/* Stores facts that order runs of the same second, and this run's restrictions, so that tables can
+ * tell that they are partial. */
 enum kvr_status kvr_runner_tell_session(struct runner *r);
 
 /* UUIDs of the GPUs that cells may use: part of the machine's identity. */
@@ -93,11 +94,12 @@ enum kvr_status kvr_runner_end_session(struct runner *r, enum kvr_status ended);
 
 bool kvr_runner_wants_video(const struct runner *r, const struct kvr_cell *c);
 
-/* File names contain cell and build, so measured files are never overwritten by different ones. */
+/* The worker's request. File names contain cell and build, so files of different results never
+ * overwrite each other. */
 char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool drift);
 
 /* In a timed session the first baseline is measured again: at once, after half of the cells, and
- * after the last. NULL: not now. */
+ * after the last. NULL: not due now. */
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 
 /* For a resumed session whose baselines were all measured before: picks one of those. */
@@ -121,16 +123,16 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
 
 enum kvr_status kvr_runner_catch_signals(struct runner *r);
 
-/* A pending signal must not kill us once unblocked. */
+/* Consumes pending signals, which would kill the process once unblocked. */
 void kvr_runner_release_signals(struct runner *r);
 
 enum kvr_status kvr_runner_loop(struct runner *r);
 
-/* Fails early, instead of in each cell after its frames are done. */
+/* Fails before the first cell rather than in each cell after its frames are done. */
 enum kvr_status kvr_runner_can_make_videos(const struct runner *r);
 
-/* The device's name is part of every key and of the session. A dry run may be for a device of
- * another machine. */
+/* Identifies the device: its name is part of every key and of the session. A dry run may be for a
+ * device of another machine. */
 enum kvr_status kvr_runner_look_at_device(struct runner *r);
 
 enum kvr_status kvr_runner_make_sweep(struct runner *r);
@@ -139,8 +141,8 @@ enum kvr_status kvr_runner_set_paths(struct runner *r);
 
 int kvr_runner_count_workers(const struct runner *r);
 
-/* From this database's history; unknown cells count as the average of known ones. Memory: the
- * concurrent workers with the largest remaining cells. */
+/* Estimates from this database's history; unknown cells count as the average of known ones. Memory:
+ * the concurrent workers with the largest remaining cells. */
 enum kvr_status kvr_runner_estimate(struct runner *r);
 
 /* The first `limit` cells that would run, in order; baselines precede their dependents. */
@@ -148,10 +150,10 @@ void kvr_runner_apply_limit(struct runner *r);
 
 enum kvr_status kvr_runner_open_store(struct runner *r);
 
-/* With `repeats: 1` a time is a single sample, whatever `timing` says. */
+/* Counts timed cells without repeats: `repeats: 1` gives a single sample even with `timing`. */
 void kvr_runner_count_timed_once(struct runner *r);
 
-/* Costs from that database: the time of similar cells, else operations at the pace of the known
+/* Costs of cells from that database: the time of similar cells, else FLOPs at the rate of the known
  * ones. Depends on the file only, so every machine computes the same shards. */
 enum kvr_status kvr_runner_cost_by_history(struct runner *r);
 

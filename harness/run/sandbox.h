@@ -1,4 +1,4 @@
-/* sandbox.h - confines a program that scores a video: it may read files, compute, and print.
+/* sandbox.h - confines an external metric program to reading files, computing and printing.
  *
  *     struct kvr_sandbox s;
  *     KVR_TRY(kvr_sandbox_open(&s, KVR_SANDBOX_BEST, argv, files, timeout_s));
@@ -7,7 +7,7 @@
  *         kvr_sandbox_enter(&s);
  *         execvpe(s.argv[0], s.argv, s.env);
  *     }
- *     ...                          when it has ended
+ *     ...                          after it has exited
  *     kvr_sandbox_close(&s);
  *
  * A sandboxed program has no network and can write only to one new folder, given by TMPDIR and
@@ -42,9 +42,9 @@ struct kvr_sandbox {
     int cpu_s;
 };
 
-/* `argv`: the program, found as by execvp(), and its arguments; borrowed until close, like `files`
- * (some may be NULL), which are readable wherever they are. KVR_ENOTFOUND: no such program. On
- * failure nothing needs to be closed. */
+/* `argv`: the program, found as by execvp(), and its arguments. `files` (entries may be NULL) are
+ * readable anywhere. Both are borrowed until close. KVR_ENOTFOUND: no such program. On failure
+ * there is nothing to close. */
 enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wanted,
                                  char *const *argv, const char *const files[KVR_SANDBOX_FILES],
                                  int timeout_s);

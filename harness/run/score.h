@@ -32,10 +32,10 @@ void kvr_score_weights(struct kvr_score_weights *w);
 /* Sets the paths in a metric's input, which borrows them. */
 void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_weights *w);
 
-/* A list of {name, unit, n, value, extra, missing, series}. With ground truth, metrics that have a
- * NAME_truth get it, too: over the frames after the given ones, whose series entries are NULL. If
- * requested by name without a truth, it is NULL with that reason. A failed program gives NULL with
- * the reason; a failed built-in metric is returned as status, since it is a bug. */
+/* A list of {name, unit, n, value, extra, missing, series}. With ground truth, metrics with a
+ * NAME_truth also get that: over the frames after the given ones, whose series entries are NULL.
+ * Requested by name without a truth, it is NULL with that reason. A failed program gives NULL with
+ * the reason; a failed built-in metric is a bug and is returned as status. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
 /* The same for a cell without frames: all values NULL, with this reason. `in` needs no frames. */

@@ -21,7 +21,7 @@ bool kvr_scored_has_command(const json_t *spec, const json_t *command);
 /* Canonical text of the spec with these added; malloc'd. `commands` may be NULL. */
 enum kvr_status kvr_scored_with(const char *spec, const json_t *metrics, const json_t *commands,
                                 char **out);
-/* The same with everything another spec names. */
+/* The same, with all metrics and programs of another spec. */
 enum kvr_status kvr_scored_with_all(const char *spec, const char *other, char **out);
 
 #endif

@@ -21,7 +21,7 @@ enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
     KVR_LIFE_FD =
-        3, /* in a worker: a pipe that closes when the parent ends; KVREEL_LIFE announces it */
+        3, /* in a worker: pipe that closes when the parent ends; set by KVREEL_LIFE */
 };
 
 struct kvr_child {
@@ -36,16 +36,16 @@ struct kvr_child {
     int64_t cpu_ns; /* of the child and its descendants, after reaping */
 };
 
-/* Starts `{/proc/self/exe} worker` with `request` on its stdin and OMP_NUM_THREADS set; with
- * several GPUs only the one of this UUID is visible ("": all). */
+/* Starts `{/proc/self/exe} worker` with `request` on its stdin and OMP_NUM_THREADS set. Only the
+ * GPU of this UUID is visible; "": all. */
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
                                 const char *gpu);
 
 /* Reads available output; never blocks. */
 void kvr_child_read(struct kvr_child *c);
 
-/* True once it has ended: *status is its wait status, and its output has been read. Kills the rest
- * of its group. */
+/* True once the child has ended: *status is its wait status, and all output has been read. Kills
+ * the rest of its group. */
 bool kvr_child_reap(struct kvr_child *c, int *status);
 
 void kvr_child_kill(struct kvr_child *c);

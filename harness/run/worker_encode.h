@@ -1,5 +1,4 @@
-/* worker_encode.h - runs prompts through a text encoder in a worker, so that its device memory is
- * freed when the process ends.
+/* worker_encode.h - encodes prompts in a worker process, which frees its device memory at exit.
  *
  * Request: {"encode": {encoder, tokenizer, device, max_tokens, threads, pack, prompts: [{id,
  * text}]}}; answer: outcome, status and reason, as for a cell. */

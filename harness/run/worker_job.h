@@ -1,4 +1,5 @@
-/* worker_job.h - a cell while its worker measures it: the request, its inputs, and the answer so far.
+/* worker_job.h - state of a worker that measures a cell: the request, its inputs, and the answer so
+ * far.
  *
  *     KVR_TRY(kvr_worker_open_truth(j, config));           worker_inputs.c
  *     KVR_TRY(kvr_worker_answer_frames(j, config, &r));    worker_frames.c
@@ -26,7 +27,7 @@ struct kvr_worker_job {
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
     const char *scheme, *sha256, *prompt;
     struct kvr_settings set;
-    const char *device; /* its name, if part of the key */
+    const char *device; /* device name, if part of the key */
     bool device_full;   /* an allocation failed on the device */
     int64_t memory_bytes, device_bytes;
     struct kvr_worker_memory memory; /* on the device */
@@ -41,22 +42,24 @@ struct kvr_worker_job {
     char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* borrowed by the artifacts */
 };
 
-/* Sets a key of the answer; takes `value`, which may be NULL for lack of memory. */
+/* Sets a key of the answer. Takes ownership of `value`; NULL means out of memory. */
 enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value);
 
-/* Inputs of the cell. Each must have the hash that the plan put into the cell's key; a cell without one is KVR_OK. */
+/* Opens the inputs of the cell. Each must have the hash that is part of the cell's key. KVR_OK for
+ * a cell without such an input. */
 enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c);
-/* The image is encoded on a device of its own: neither its memory nor its time is the cell's. */
+/* The image is encoded on a separate device, so neither its memory nor its time counts for the
+ * cell. */
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
                                         const struct kvr_model *model);
-/* A prompt of several shots has an embedding for each. */
+/* A prompt with several shots has one embedding per shot. */
 enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
                                           const struct kvr_model_config *c);
 
 /* Writes frames, truth and video below out_dir, and adds artifacts and metrics to the answer. */
 enum kvr_status kvr_worker_answer_frames(struct kvr_worker_job *j, const struct kvr_model_config *c,
                                          const struct kvr_rollout_result *r);
-/* Only cost is measured: every metric is NULL, with the reason. */
+/* For a cell that measures only cost: every metric is NULL, with the reason. */
 enum kvr_status kvr_worker_answer_no_frames(struct kvr_worker_job *j, const char *why);
 
 #endif

@@ -1,4 +1,4 @@
-/* worker_probe.h - additions of a probed rollout to a worker's answer. */
+/* worker_probe.h - adds a probed rollout's results to a worker's answer. */
 #ifndef KVR_RUN_WORKER_PROBE_H
 #define KVR_RUN_WORKER_PROBE_H
 

@@ -1,5 +1,5 @@
-/* worker_reference.h - the BF16 rollout used as teacher by forced cells, computed once for all
- * methods.
+/* worker_reference.h - the BF16 rollout that serves as teacher for forced cells, computed once for
+ * all methods.
  *
  *     KVR_TRY(kvr_worker_reference(request, spec, out_dir, dev, &req, &teacher));
  *     ... kvr_rollout_run() with req.teacher = teacher ...
