@@ -1,4 +1,4 @@
-/* block.h - whole-block operations of codecs on any device, besides their stages.
+/* block.h - whole-block conversions of codecs, on any device.
  *
  *     kvr_block_widen(dev, work, bf16, n);
  *

@@ -1,4 +1,4 @@
-/* worker_trace.h - a cell of a trace: what it reads, and what it adds to the answer.
+/* worker_trace.h - a trace's cell in a worker: inputs, and additions to the answer.
  *
  *     struct kvr_trace *t;
  *     ... req.path and req.attend are set ...
@@ -15,18 +15,18 @@
 #include "harness/store/setting.h"
 #include "harness/workload/replay.h"
 
-/* Completes the request. KVR_EFORMAT: not the trace that the plan hashed. */
+/* Completes the request. KVR_EFORMAT: the trace differs from the one that the plan hashed. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req);
 
-/* n warm-up replays; only their times are kept, in `answer`. */
+/* Runs n warm-up replays; only their times are kept, in `answer`. */
 enum kvr_status kvr_worker_trace_warm_up(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                          const struct kvr_replay_request *req, int n,
                                          json_t *answer);
 
-/* recorded_rel; if outputs are compared also attn_out_mse, attn_out_rel and attn_out_cos, with a
- * series by chunk. */
+/* Adds recorded_rel and, if outputs are compared, attn_out_mse, attn_out_rel and attn_out_cos with
+ * a series by chunk. */
 enum kvr_status kvr_worker_trace_answer(const struct kvr_replay_request *req,
                                         const struct kvr_replay_result *r, json_t *answer);
 

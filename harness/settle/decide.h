@@ -4,11 +4,11 @@
  *     KVR_TRY(kvr_decide(&run_options, &summary));
  *     KVR_TRY(kvr_decide_pairs(summary.ledger, db, summary.most, &pairs));
  *
- * The pairs are a ledger (report/claims.h), OUT/NAME.decide.yaml, so that the tests, margins and error
- * rates are those of claims. All methods run the first prompts of each suite. After each look only the
- * methods of open pairs get more prompts (kvr_settle_next). BF16 is in no pair where the metric compares
- * with BF16, nor are baselines that the sweep does not list; those get the first prompts alone.
- * The database tells how far the sweep is, so the same call resumes it. */
+ * The pairs form a ledger (report/claims.h), OUT/NAME.decide.yaml, with the tests, margins and
+ * error rates of claims. All methods run the first prompts of each suite. After each look only
+ * methods of undecided pairs get more prompts (kvr_settle_next). BF16 is in no pair if the metric
+ * compares with BF16. Baselines that the sweep does not list are in no pair and get the first
+ * prompts only. All state is in the database, so the same call resumes an interrupted one. */
 #ifndef KVR_SETTLE_DECIDE_H
 #define KVR_SETTLE_DECIDE_H
 
@@ -17,7 +17,7 @@
 #include "harness/run/run.h"
 
 struct kvr_decide_summary {
-    struct kvr_run_summary run; /* of the last look; measured and failed cells are of all looks */
+    struct kvr_run_summary run; /* of the last look; counts of measured and failed cells are totals */
     int looks, pairs, open;     /* open: pairs without a verdict */
     int most;                   /* prompts of all suites together */
     bool stopped;               /* by a signal, the budget or `limit` */
@@ -30,7 +30,7 @@ enum kvr_status kvr_decide(const struct kvr_run_options *o, struct kvr_decide_su
 
 /* Verdicts of a ledger's pairs: [{better, than, metric, verdict, figure, lo, hi, margin, n, n_needed}]. */
 enum kvr_status kvr_decide_pairs(const char *ledger, const char *db, int most, json_t **out);
-/* OUT/NAME.decide.yaml. KVR_EINVAL: too long. */
+/* Path of OUT/NAME.decide.yaml. KVR_EINVAL: too long. */
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size);
 
 #endif

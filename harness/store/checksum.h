@@ -39,8 +39,8 @@ struct kvr_checksums {
     const char *path, *schema;
     sqlite3_stmt *rows[KVR_N_CHECKSUMS][12], *read, *write; /* NULL: not prepared yet */
 };
-/* Like kvr_checksum_write() and kvr_checksum_check() below. Initialise the first three members, the rest with
- * 0. */
+/* Like kvr_checksum_write() and kvr_checksum_check() below. Initialise the first three members,
+ * zero the rest. */
 enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_what what,
                                     const char *key);
 enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_what what,

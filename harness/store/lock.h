@@ -10,8 +10,8 @@
 
 #include "harness/core/status.h"
 
-/* On success *fd is to be passed to kvr_store_unlock(). KVR_EBUSY names the holder; KVR_EIO:
- * another kind of file has that name and is left alone. */
+/* On success pass *fd to kvr_store_unlock(). KVR_EBUSY gives the holder; KVR_EIO: a file of another
+ * kind has that name and is not touched. */
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
 void kvr_store_unlock(int *fd); /* accepts -1 */
 

@@ -1,4 +1,4 @@
-/* store.h - one SQLite file holds every measurement: sessions, cells and their results.
+/* store.h - the SQLite database of all measurements: sessions, cells and their results.
  *
  *     struct kvr_store *s;
  *     KVR_TRY(kvr_store_open(&s, "kvreel.db"));
@@ -31,7 +31,7 @@ enum {
  * without a result: all others). */
 enum kvr_outcome {
     KVR_OUT_OK,
-    KVR_OUT_EXCLUDED,    /* left out by the config; see the reason */
+    KVR_OUT_EXCLUDED,    /* excluded by the config; see the reason */
     KVR_OUT_UNSUPPORTED, /* impossible with these settings; see the reason */
     KVR_OUT_SKIPPED,     /* open: not tried, since a dependency failed */
     KVR_OUT_OOM_HOST,
@@ -40,7 +40,7 @@ enum kvr_outcome {
     KVR_OUT_SIGNAL,   /* the worker died */
     KVR_OUT_NAN,      /* a latent is not finite */
     KVR_OUT_DIVERGED, /* finite, but far outside the model's range */
-    KVR_OUT_INVALID,  /* measured but not valid: a memory leak, or frames that differ from before */
+    KVR_OUT_INVALID,  /* measured but invalid: a memory leak, or frames that changed */
     KVR_OUT_ERROR,    /* reported by the worker; the reason is its message */
     KVR_OUT_INTERRUPTED, /* open: stopped by the user */
     KVR_N_OUTCOMES
@@ -84,8 +84,8 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
                                    const char *config_path, const char *config_text, int jobs);
 void kvr_session_free(struct kvr_session *s);
 
-/* 64 hex digits of what frames depend on besides the cell's key: code, compiler, flags, CPU and
- * kernel variant. Frames of different builds are not compared. */
+/* 64 hex digits of everything that frames depend on besides the cell's key: code, compiler, flags,
+ * CPU and kernel variant. Frames of different builds are not compared. */
 enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65]);
 
 /* A number, or the reason why there is none. */
@@ -114,7 +114,7 @@ struct kvr_row_pass {
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
-/* An index of -1 means "over all". A value that is not finite becomes NULL. */
+/* An index of -1 means "over all". Non-finite values become NULL. */
 struct kvr_row_probe {
     const char *name;
     int layer, head, step, chunk, age;
@@ -147,7 +147,7 @@ struct kvr_row {
     const char *warning; /* NULL: none */
 
     enum kvr_outcome outcome;
-    const char *reason, *log_tail;  /* "" when there is nothing to say */
+    const char *reason, *log_tail;  /* "" if there is none */
     const char *started, *finished; /* ISO 8601, UTC */
 
     bool measured; /* the numbers below are valid; else they become NULL */
@@ -160,8 +160,7 @@ struct kvr_row {
     int64_t device_bytes; /* peak device memory; 0: no device */
     const char *model_sha256, *input_sha256;
     const char *noise;      /* "" or space-separated codes: they make an OK row NOISY */
-    const char *time_codes; /* the same plus reasons why the time does not count that are no noise;
-                             * NULL: as `noise` */
+    const char *time_codes; /* these, and reasons other than noise why the time does not count; NULL: as `noise` */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;
@@ -201,17 +200,17 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
  * PATH.saved-PROCESS, named in the error: KVR_EIO. kvr_store_put() checks this, too. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
-/* Insert, or replace an earlier attempt at the same key (`attempt` is incremented). A measured cell
- * is kept when a later attempt fails: that one is only recorded in the table `attempt`. KVR_EFULL:
- * no space; the database is unchanged. */
+/* Inserts a row, or replaces an earlier attempt at the same key (`attempt` is incremented). A
+ * measured cell stays if a later attempt fails, which is then recorded in the table `attempt` only.
+ * KVR_EFULL: no space; the database is unchanged. */
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 
-/* Adds metrics with their series to an existing cell; those of the same names are replaced. One
- * transaction. `spec`: the cell's, extended by them. */
+/* Adds metrics with their series to an existing cell, replacing metrics of the same names. One
+ * transaction. `spec`: the cell's spec, extended by them. */
 enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell, const char *spec,
                                   const struct kvr_row_metric *metric, int n);
 
-/* What the database knows about a cell. */
+/* What the database stores about a cell. */
 struct kvr_known {
     bool found;
     enum kvr_outcome outcome;

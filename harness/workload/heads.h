@@ -1,23 +1,23 @@
-/* heads.h - where each head's attention goes, and the head's class.
+/* heads.h - classifies heads by the distribution of their attention.
  *
  *     KVR_TRY(kvr_heads_open(&p, n_layers, n_heads, 50, 42));
  *     ... a rollout with .watch = kvr_heads_watch, .watch_ctx = p ...
  *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
  *     kvr_heads_close(&p);
  *
- * Clean passes with a past are evaluated, each with `queries` evenly spaced queries and the weights of uncoded
- * attention. A_x is a head's attention mass on x, summed over queries and passes; "first" is the first frame,
- * "near" the current chunk and the frame before it.
+ * Evaluates clean passes that have a past, each at `queries` evenly spaced queries with the weights
+ * of uncoded attention. A_x is a head's attention mass on x, summed over queries and passes.
+ * "First" is the first frame, "near" the current chunk and the frame before it.
  *
- * Forcing-KV (arXiv:2605.09681), letters s and d: static when A_near / (A_all - A_first) >= alpha.
- * Dummy Forcing (arXiv:2601.20499), letters f, n, x: A_first and A_past (frames between the
- * first and the chunk) are divided by their largest value over all heads of the model. The share `dummy`
- * of heads with the smallest max(A_first, A_past) is x. Others are f if A_first is larger, else n. Pyramid
- * Forcing (arXiv:2605.13111), letters w, a, v: the authors label heads by how often their response changes
- * its sign over time, and by its sign. Their exact rule is not known; this one is ours. x(d) is the mean
- * score q . k / sqrt(D) of frames d back. If x(d) minus its mean changes its sign between neighbours in a
- * share of `rate` or more, the head oscillates (w). Otherwise it is an anchor (a) if the mean is positive,
- * else a veil (v). */
+ * Forcing-KV (arXiv:2605.09681), letters s and d: static if A_near / (A_all - A_first) >= alpha.
+ * Dummy Forcing (arXiv:2601.20499), letters f, n, x: A_first and A_past (frames between the first
+ * and the chunk) are divided by their largest value over all heads of the model. The share `dummy`
+ * of heads with the smallest max(A_first, A_past) is x. Others are f if A_first is larger, else n.
+ * Pyramid Forcing (arXiv:2605.13111), letters w, a, v: the authors label heads by how often their
+ * response changes its sign over time, and by its sign. Their exact rule is not published; this one
+ * is ours. x(d) is the mean score q . k / sqrt(D) of frames d back. If x(d) minus its mean changes
+ * its sign between neighbours in a share of `rate` or more, the head oscillates (w). Otherwise it
+ * is an anchor (a) if the mean is positive, else a veil (v). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 
@@ -41,8 +41,8 @@ void kvr_heads_close(struct kvr_heads **p);
 /* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_heads. */
 enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view);
 
-/* class [L][H]: letters; measure [L][H]: the deciding value, which is the share of A_near, the larger of the
- * two masses, or the share of sign changes. KVR_EINVAL: no pass had a past. */
+/* class [L][H]: letters. measure [L][H]: the deciding value, which is the share of A_near, the
+ * larger of the two masses, or the share of sign changes. KVR_EINVAL: no pass had a past. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -16,21 +16,22 @@
 
 struct kvr_image {
     struct kvr_video video;      /* one frame */
-    char sha256[KVR_SHA256_HEX]; /* of its bytes, [height, width, 3] */
+    char sha256[KVR_SHA256_HEX]; /* of its RGB bytes, [height, width, 3] */
 };
 
-/* Raw frames (.safetensors) or any image that FFmpeg decodes. KVR_EINVAL: it has several frames. On failure
- * there is nothing to close. */
+/* Reads raw frames (.safetensors) or any image that FFmpeg decodes. KVR_EINVAL: it has several
+ * frames. On failure there is nothing to close. */
 enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
 void kvr_image_close(struct kvr_image *image); /* accepts {0} */
 
-/* Pixels of a side for one latent, where an image can be encoded for this model; 0: there is no encoder. */
+/* Pixels per latent along each side, if this model has an image encoder; 0: none. */
 int kvr_image_scale(const struct kvr_model_config *c);
-/* KVR_EUNSUPPORTED: the model has no encoder; KVR_EINVAL: the image has another size than its videos. */
+/* KVR_EUNSUPPORTED: the model has no encoder; KVR_EINVAL: the image differs in size from the
+ * model's videos. */
 enum kvr_status kvr_image_check(int height, int width, const char *path,
                                 const struct kvr_model_config *c);
-/* z [channels, latent_h, latent_w], normalised, by the encoder in the model's folder, on a device that is open for
- * this alone. */
+/* Encodes the image to z [channels, latent_h, latent_w], normalised, with the encoder in the
+ * model's folder, on a separate device. */
 enum kvr_status kvr_image_latent(const struct kvr_image *image, enum kvr_backend backend,
                                  const char *model_dir, const struct kvr_model_config *c, float *z);
 

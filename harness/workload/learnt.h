@@ -1,19 +1,19 @@
-/* learnt.h - the vocabulary words that occurred in a model's training.
+/* learnt.h - the vocabulary words in a model's training data.
  *
  *     struct kvr_learnt l;
  *     KVR_TRY(kvr_learnt_read(&l, cfg, "models/nano"));
  *     if (l.told && !l.word[id]) ...                 the word is in the vocabulary, not in the training data
  *     kvr_learnt_free(&l);
  *
- * The list is in learnt.json {"words": [...], "objects": n}, not in config.json, which is part of the model's
- * hash. */
+ * The list is in learnt.json {"words": [...], "objects": n}, not in config.json, which is part of
+ * the model's hash. */
 #ifndef KVR_WORKLOAD_LEARNT_H
 #define KVR_WORKLOAD_LEARNT_H
 
 #include "harness/workload/prompt.h"
 
 struct kvr_learnt {
-    bool told;     /* false: the folder has no learnt.json, nothing is known */
+    bool told;     /* false: the folder has no learnt.json */
     bool *word;    /* [cfg->n_vocabulary]; owned */
     int n_objects; /* objects per prompt in training: 1 or 2 */
 };
@@ -23,7 +23,7 @@ enum kvr_status kvr_learnt_read(struct kvr_learnt *out, const struct kvr_model_c
                                 const char *dir);
 void kvr_learnt_free(struct kvr_learnt *l);
 
-/* The first word of the prompt that was not in training, as in the vocabulary ("size:small"), or
+/* The first word of the prompt outside the training data, as in the vocabulary ("size:small"), or
  * "a second object"; NULL: none, or the model does not list them. Borrowed from `cfg`. */
 const char *kvr_learnt_lacks(const struct kvr_learnt *l, const struct kvr_model_config *cfg,
                              const struct kvr_prompt *p);

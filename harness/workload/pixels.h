@@ -1,5 +1,5 @@
-/* pixels.h - a rollout's latents to frames, by the model's decoder: after the rollout, or chunk by
- * chunk while the next one is denoised.
+/* pixels.h - decodes a rollout's latents to frames: after the rollout, or chunk by chunk while the
+ * next chunk is denoised.
  *
  *     KVR_TRY(kvr_rollout_run(dev, scheme, &req, ..., &r));       req.keep_latents
  *     kvr_model_shed(model);                                      frees the network
@@ -11,9 +11,9 @@
  *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
  *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
  *
- * The decoder has its own device, so its memory and, after the rollout, its time are not counted for the
- * rollout. Overlapped, it runs in a second thread, on CUDA with a second stream, and the rollout's time
- * includes the slowdown. */
+ * The decoder has its own device, so its memory and, after the rollout, its time are not counted
+ * for the rollout. Overlapped, it runs in a second thread, on CUDA with a second stream, and the
+ * rollout's time includes the slowdown. */
 #ifndef KVR_WORKLOAD_PIXELS_H
 #define KVR_WORKLOAD_PIXELS_H
 
@@ -44,11 +44,11 @@ struct kvr_pixels_file {
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
                                  const struct kvr_model *m, const struct kvr_pixels_file *file,
                                  int latent_frames, int n_threads);
-/* kvr_chunk_fn; ctx: struct kvr_pixels *. Copies the latents. */
+/* A kvr_chunk_fn; ctx is a struct kvr_pixels *. Copies the latents. */
 enum kvr_status kvr_pixels_give(void *ctx, int frame0, int n_frames, const float *latents);
-/* Waits for the last frame. `rollout` is the rollout's status: if it failed, the decoder stops at the
- * next frame, and its status is returned. Else r gets the frames, as of kvr_rollout_pixels, or the
- * decoder's error is returned. */
+/* Waits for the last frame. `rollout` is the rollout's status: if it failed, the decoder stops at
+ * the next frame, and that status is returned. Otherwise r gets the frames as from
+ * kvr_rollout_pixels, or the decoder's error is returned. */
 enum kvr_status kvr_pixels_finish(struct kvr_pixels **p, enum kvr_status rollout,
                                   struct kvr_rollout_result *r, struct kvr_pixels_done *done);
 

@@ -18,19 +18,19 @@
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
  *     attn_out_rel_k    the same with the method's weights and BF16 values: the error of keys alone
  *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
- *     top1_agreement    share of queries where no key has more p^ than the one with the most p
- *     topk_recall       share of a query's 32 past keys with the most p (of those of
- *                       one age: by age) that are among as many with the most p^; ties count
+ *     top1_agreement    share of queries for which the key with the largest p has the largest p^
+ *     topk_recall       share of a query's 32 past keys with the largest p (by age: of the
+ *                       keys of one age) among the 32 with the largest p^; ties count
  *     mass_bf16         A
- *     keys_bf16         1 / sum p^2: how many keys a query attends to
+ *     keys_bf16         1 / sum p^2: effective number of keys a query attends to
  *     mass_on_zero      p^ on zero-filled tokens
- *     mass_on_summary   p^ on tokens that a mean token stands for
- *     mass_lost         p on tokens that the method has dropped
+ *     mass_on_summary   p^ on tokens replaced by a mean token
+ *     mass_lost         p on tokens evicted by the method
  *     k_mse, v_mse      over the elements of tokens that attention reads, zeros and means included
  *     k_rel_error, ...  root of the summed squared error over the summed square
- *     k_mse_channel_max the worst channel's k_mse
- *     recodes           how often a token's codes were written anew, after it was first seen
- *     value_changes     how often that changed what attention reads of it
+ *     k_mse_channel_max k_mse of the worst channel
+ *     recodes           number of times a token's codes were rewritten
+ *     value_changes     number of times that changed its decoded value
  *
  * p^ is per original token: a mean token's weight is divided evenly among the tokens it replaces; a dropped
  * token has 0. Passes without a past are skipped. The rollout continues with the method's output. */
@@ -47,11 +47,11 @@ struct kvr_probe_opts {
 
 struct kvr_probe;
 
-/* The caches are on the CPU: KVR_EUNSUPPORTED at the first attend otherwise. */
+/* Both caches must be on the CPU; otherwise KVR_EUNSUPPORTED at the first attend. */
 enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
 void kvr_probe_close(struct kvr_probe **p);
 
-/* A kvr_cache_watch_fn; ctx is the probe. One rollout. */
+/* A kvr_cache_watch_fn; ctx is the probe. For one rollout. */
 enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view);
 
 /* A metric of one layer, head, pass, chunk and age; -1: over all. `age`: distance of the token's chunk in
@@ -63,11 +63,11 @@ struct kvr_probe_row {
     int64_t n;
 };
 
-/* Non-OK ends the walk and is returned. */
+/* A status other than KVR_OK ends the walk and is returned. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Overall, by layer, by layer and head, by pass, by chunk, by age, each of the last three also by
- * layer; delta_a by all four. */
+/* Overall, by layer, by layer and head, by pass, by chunk and by age, the last three also by layer;
+ * delta_a by all four. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
 /* Self-check: the largest difference between attention's output and the probe's own computation on the same

@@ -1,4 +1,4 @@
-/* probe_impl.h - the probe's parts: one head read in double, its queries weighed, sums. */
+/* probe_impl.h - parts of the probe: one head decoded to double, weights of its queries, sums. */
 #ifndef KVR_WORKLOAD_PROBE_IMPL_H
 #define KVR_WORKLOAD_PROBE_IMPL_H
 
@@ -8,59 +8,59 @@
 /* The two caches compared. */
 enum { METHOD, BF16, N_SIDES };
 
-/* What became of a token in the method's cache. */
+/* State of a token in the method's cache. */
 enum kvr_probe_fate { KVR_FATE_DROPPED, KVR_FATE_CODED, KVR_FATE_POOLED, KVR_FATE_ZERO };
 
 /* Visible past and current chunk of one layer, one head of keys at a time. n = n_past + current. */
 struct kvr_probe_head {
     const struct kvr_cache_view *view;
     const struct kvr_layer *layer[N_SIDES];
-    int h, hq;                 /* head of keys and values; query head that reads it */
+    int h, hq;                 /* KV head; query head that reads it */
     int kv_heads, d, wide;     /* Hkv; D; D padded */
     int64_t n_past, n, stride; /* stride: n padded */
     double *kt[N_SIDES];       /* [D][stride]: keys, transposed */
     double *v[N_SIDES];        /* [stride][wide] */
     uint8_t *fate;             /* [n_past] */
-    double *log_m;             /* [n_past] log of how many tokens what is held stands for */
+    double *log_m;             /* [n_past] log of the multiplicity of what is stored */
     int *age;                  /* [n_past] chunks back */
-    int64_t *token, *serial;   /* [n_past] absolute index; which coding made it */
+    int64_t *token, *serial;   /* [n_past] token index; serial of its coding */
     float *row;                /* scratch */
 };
 
 enum { KVR_PROBE_PAD = 16 };
 
-/* Sizes, tokens, ages, fates: all but keys and values. Owns its arrays. */
+/* Fills all but keys and values: sizes, tokens, ages, fates. Owns its arrays. */
 enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_cache_view *view,
                                     const struct kvr_layer *bf16);
 void kvr_probe_head_close(struct kvr_probe_head *x);
-/* Keys and values of head h of the keys; hq is the first query head that reads it. */
+/* Reads keys and values of KV head h; hq becomes its first query head. */
 void kvr_probe_head_read(struct kvr_probe_head *x, int h);
 
-/* Where token `tok` stands among the visible ones; -1: it is not visible. */
+/* Index of token `tok` among the visible ones; -1: not visible. */
 int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok);
 
-/* What one query comes to. */
+/* Results of one query. */
 struct kvr_probe_query {
     double mass[N_SIDES]; /* A of method and BF16 */
     double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
-    double top_found, top; /* of the past keys that BF16 weighs most, those the method does; all */
-    double residual;       /* largest |what attention returned - what was computed here| */
-    double energy;         /* of the latter, mean over channels */
+    double top_found, top; /* of BF16's top past keys, the number in the method's top; their number */
+    double residual;       /* largest |attention's output - own computation| */
+    double energy;         /* mean square of the latter over channels */
 };
 
-/* What a query comes to by age of the keys: weights of both sides, then as top_found and top. */
+/* Results of a query by age of the keys: weights of both sides, then as top_found and top. */
 enum { KVR_PROBE_FOUND = N_SIDES, KVR_PROBE_TOP, KVR_PROBE_BY_AGE };
-/* How many keys are `top`. */
+/* Number of keys in `top`. */
 enum { KVR_PROBE_TOP_KEYS = 32 };
 
-/* Queries list[0..n) of head x->hq: out [n]; by_age [n][ages][KVR_PROBE_BY_AGE]. */
+/* Evaluates queries list[0..n) of head x->hq: out [n], by_age [n][ages][KVR_PROBE_BY_AGE]. */
 enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_t *list, int n,
                                     int ages, struct kvr_probe_query *out, double *by_age);
 
-/* Sums that every number is a quotient of. */
+/* Sums from which all metrics are quotients. */
 struct kvr_probe_sums {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
-    double out_se, out_k_se, out_v_se, out_energy; /* of the output: both errors, one alone */
+    double out_se, out_k_se, out_v_se, out_energy; /* output errors: of both, of keys or values alone */
     double top_found, top;
     double tokens, elements, se[2], energy[2]; /* K, V */
 };
@@ -81,15 +81,15 @@ struct kvr_probe {
     struct kvr_probe_opts opts;
     struct kvr_cache_shape shape; /* n_layers 0 until the first attend */
     int n_chunks;
-    int kv_heads, group;     /* Hkv; query heads that read one of them */
-    struct kvr_dev *dev;     /* of the BF16 layers: not the method's, whose bytes are counted */
+    int kv_heads, group;     /* Hkv; query heads per KV head */
+    struct kvr_dev *dev;     /* of the BF16 layers: separate from the method's, whose bytes are counted */
     struct kvr_scheme *bf16; /* scheme of the BF16 layers */
     struct kvr_layer *shadow;
     struct kvr_layer_scratch scratch;
     struct kvr_probe_sums *call;     /* [L][H][P][C] */
     struct kvr_probe_sums *by_age;   /* [L][H][C]: age */
-    double *channel;                 /* [L][2][Hkv][D] squared errors of K, V */
-    double *channel_tokens;          /* [L] tokens in them */
+    double *channel;                 /* [L][2][Hkv][D]: squared errors of K, V */
+    double *channel_tokens;          /* [L]: tokens in these */
     struct kvr_probe_token *token;   /* [L][capacity] */
     struct kvr_probe_counts *counts; /* [L][C]: age */
     double residual;

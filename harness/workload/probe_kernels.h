@@ -2,7 +2,7 @@
  *
  *     kvr_probe_kernels()->mul(a, lda, m, b, ldb, k, n, c, ldc);
  *
- * Every variant gives the same bits: a sum goes over k in order, and no product and sum fuse. */
+ * All variants are bit-identical: sums run over k in order, without FMA. */
 #ifndef KVR_WORKLOAD_PROBE_KERNELS_H
 #define KVR_WORKLOAD_PROBE_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* profile.h - FlowCache's profile pass: how much each layer's old frames change.
+/* profile.h - FlowCache's profile pass: the change of each layer's old frames.
  *
  *     struct kvr_profile *p;
  *     KVR_TRY(kvr_profile_open(&p, n_layers, n_heads, head_dim, tokens_per_frame, frames));
@@ -8,11 +8,11 @@
  *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
  *     kvr_profile_close(&p);
  *
- * The study's procedure: at every forward and layer, each frame's summary (mean |K| + mean |V| of each head)
- * is compared with the tail-aligned summaries of the previous forward. Frames without a counterpart count
- * 1 (methods/kernels/saliency.h). A layer's score is the mean
- * over all forwards and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is
- * coded, so a frame's summary changes only while its chunk is denoised. */
+ * The study's procedure: at every forward and layer, each frame's summary (mean |K| + mean |V| of
+ * each head) is compared with the tail-aligned summaries of the previous forward. Frames without a
+ * counterpart count 1 (methods/kernels/saliency.h). A layer's score is the mean over all forwards
+ * and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is coded, so a frame's
+ * summary changes only while its chunk is denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 
@@ -27,14 +27,14 @@ void kvr_profile_close(struct kvr_profile **p);
 /* Begins a new video: drops the frame summaries, and keeps accumulating the scores. */
 void kvr_profile_begin(struct kvr_profile *p);
 
-/* One forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
+/* Adds one forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
 enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
 /* The same as a kvr_cache_watch_fn; ctx is the profile. */
 enum kvr_status kvr_profile_watch(void *ctx, const struct kvr_cache_view *view);
 
-/* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), half way when all scores are
- * equal. KVR_EINVAL without a forward, KVR_ENAN if a score is NaN. */
+/* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), or (lo + hi) / 2 if all scores
+ * are equal. KVR_EINVAL: no forward was added. KVR_ENAN: a score is NaN. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
                                     double *score, double *beta);
 

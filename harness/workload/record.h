@@ -8,8 +8,8 @@
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  accepts a finished one
  *
- * Keys and values are the chunk's, in the cache's exact type; queries are attention's F32 inputs. A replay
- * gives the same bits. */
+ * Keys and values are the chunk's, in the cache's exact type; queries are attention's F32 inputs. A
+ * replay is bit-identical. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 
@@ -29,11 +29,11 @@ enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 /* A kvr_cache_watch_fn; ctx is the record. */
 enum kvr_status kvr_record_see(void *ctx, const struct kvr_cache_view *view);
 
-/* The layout and the rotary embedding of an open model's attention, chunks of `chunk` tokens for a
- * language model; the rest of `info` is left alone. Returns the tokens of a frame's row. */
+/* Describes an open model's attention and RoPE in `info`, with chunks of `chunk` tokens for a
+ * language model; other fields of `info` are unchanged. Returns the tokens per row of a frame. */
 int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info);
 
-/* Records a language model that reads n tokens through a BF16 cache, `chunk` at a time. */
+/* Records a language model reading n tokens through a BF16 cache, `chunk` at a time. */
 enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struct kvr_model *m,
                                 const int32_t *ids, int n, int chunk);
 

@@ -1,4 +1,4 @@
-/* salience.h - how much attention each token gets in the whole video, its future included.
+/* salience.h - attention that each token receives in the whole video, including from later chunks.
  *
  *     KVR_TRY(kvr_salience_foretell(scheme, &shape, run_request, req, &table));
  *     kvr_cache_foretell(cache, table);                        [L][capacity tokens]; free() it
@@ -6,12 +6,12 @@
  * PaFu-KV's spatio-temporal salience (arXiv:2601.21896): with queries and keys of all chunks' clean
  * passes and P = softmax(Q K^T / sqrt(D)) over all tokens, chunks not masked,
  *
- *     up_j, diag_j, low_j = the largest P_ij of queries i of earlier chunks, the same chunk, later ones
+ *     up_j, diag_j, low_j = max P_ij over queries i of earlier chunks, the same chunk, later chunks
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3
- *           between them, diag where there is one chunk; the mean over query heads
+ *           otherwise, diag for a single chunk; mean over query heads
  *
- * The paper uses a bidirectional teacher; here the queries and keys are the causal model's own. Each chunk
- * contributes `queries` evenly spaced queries. */
+ * The paper uses a bidirectional teacher; here the queries and keys are the causal model's own.
+ * Each chunk contributes `queries` evenly spaced queries. */
 #ifndef KVR_WORKLOAD_SALIENCE_H
 #define KVR_WORKLOAD_SALIENCE_H
 
@@ -28,7 +28,7 @@ void kvr_salience_close(struct kvr_salience **s);
 /* A kvr_cache_watch_fn; ctx is the struct kvr_salience. */
 enum kvr_status kvr_salience_see(void *ctx, const struct kvr_cache_view *view);
 
-/* The salience of the tokens seen so far; 0 for the others. KVR_ENOMEM. */
+/* Table of the salience of the tokens seen so far; 0 for the others. KVR_ENOMEM. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
 /* Runs a request through a cache of scheme `bf16` with this watcher. */

@@ -14,12 +14,12 @@
 
 struct kvr_truth {
     struct kvr_st *file;
-    struct kvr_frames frames;    /* in the mapped file, until it is closed */
+    struct kvr_frames frames;    /* in the mapped file until it is closed */
     char sha256[KVR_SHA256_HEX]; /* of the frames' bytes */
 };
 
-/* `tensor` must be U8 [n, height, width, 3] with n, height and width of at least 1. KVR_EIO, KVR_EFORMAT,
- * KVR_ENOTFOUND name file and tensor; on failure there is nothing to close. */
+/* `tensor` must be U8 [n, height, width, 3] with positive extents. KVR_EIO, KVR_EFORMAT and
+ * KVR_ENOTFOUND give file and tensor; on failure there is nothing to close. */
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
 void kvr_truth_close(struct kvr_truth *t); /* accepts {0} */
 

@@ -1,8 +1,8 @@
-/* workload.h - where K, V and Q come from.
+/* workload.h - workloads: sources of K, V and Q.
  *
- * Three kinds behind one interface: `rollout` (the engine generates a video), `trace` (recorded tensors),
- * `synthetic`. A workload drives a cache through begin_pass, append, attend, end_pass, and returns times, bytes
- * and frames. */
+ * Three kinds behind one interface: `rollout` (the engine generates a video), `trace` (recorded
+ * tensors), `synthetic`. A workload drives a cache through begin_pass, append, attend, end_pass,
+ * and returns times, bytes and frames. */
 #ifndef KVR_WORKLOAD_WORKLOAD_H
 #define KVR_WORKLOAD_WORKLOAD_H
 
@@ -37,8 +37,8 @@ struct kvr_rollout_request {
      * zeros after the last token. NULL: the text is encoded. */
     const float *embedding;
     int n_embeddings;             /* 0: 1 */
-    enum kvr_on_switch on_switch; /* what a cut does to the cache: KVR_SWITCH_KEEP */
-    double shot_offset;           /* frames that each cut adds to time positions */
+    enum kvr_on_switch on_switch; /* action at a cut; default KVR_SWITCH_KEEP */
+    double shot_offset;           /* frames that each cut adds to later time positions */
     bool keep_latents;            /* unless latents are RGB: for a decoder (pixels.h) */
     uint64_t seed;
     int latent_frames;
@@ -54,15 +54,15 @@ struct kvr_rollout_request {
     /* Called with each finished chunk; its time is part of the rollout's. May be NULL. */
     kvr_chunk_fn *chunk;
     void *chunk_ctx;
-    bool phases; /* keep each pass's time by phase; not in a timed run */
+    bool phases; /* record each pass's time by phase; not in a timed run */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* Frames [n_given, latent_h, latent_w, 3] that open the video: whole chunks, fewer than latent_frames,
      * models with RGB latents only. They are the output's first frames, byte for byte; each of their chunks has
      * one clean pass. NULL: none. */
     const uint8_t *given;
     int n_given;
-    /* The video's first latent frame [frame_elems], of an image (image.h); not with `given`. NULL: it is
-     * generated. */
+    /* The video's first latent frame [frame_elems], from an image (image.h); not with `given`.
+     * NULL: generated. */
     const float *first;
     /* Perturbation of the noise (kvr_noise_moved); draw 0: none. */
     int jitter_draw;
@@ -91,14 +91,14 @@ struct kvr_rollout_result {
     float *latents; /* [latent_frames, frame_elems], owned, with keep_latents */
     bool finite;    /* no NaN or infinity in any latent */
     int64_t wall_ns;
-    int64_t noise_ns; /* part of wall_ns: drawing the sampler's noise on the device */
+    int64_t noise_ns; /* part of wall_ns: noise generation on the device */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
-    struct kvr_reuse_counts reuse;     /* steps skipped, where the method reuses features */
+    struct kvr_reuse_counts reuse;     /* skipped steps, if the method reuses features */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak since the rollout began, and by tag at its instant */
-    size_t live_at_start, live_at_end; /* must agree once caches are closed */
+    size_t live_at_start, live_at_end; /* must be equal once caches are closed */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */
     /* With a teacher: relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's r, per
@@ -117,13 +117,12 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *sc
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);
 
-/* The request without latents, watcher, chunk callback and times by phase. */
+/* A copy of the request without latents, watcher, chunk callback and phase times. */
 struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
 
-/* Runs the request through a BF16 cache, without forcing, and returns x0 of every step; free() it. Steps of
- * given chunks are 0. Its time and memory are in no result: the next rollout resets the device's counters. On
- * failure *teacher is NULL.
- */
+/* Runs the request through a BF16 cache without forcing and returns x0 of every step; free() it.
+ * Steps of given chunks are 0. Its time and memory are not reported: the next rollout resets the
+ * device's counters. On failure *teacher is NULL. */
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
                                       float **teacher);
 

@@ -43,7 +43,7 @@ struct kvr_trace_layout {
     int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads key head
                                                     h / (H / Hkv) */
     int tokens_per_frame, frames_per_chunk;
-    bool causal; /* causal within the chunk: a query does not see the chunk's later tokens */
+    bool causal; /* causal mask within the chunk */
 };
 
 /* RoPE of the recorded keys and queries, as information; attention does not use it.
@@ -65,7 +65,7 @@ struct kvr_trace_pass {
 };
 
 struct kvr_trace_info {
-    const char *model, *licence; /* of the model; licence: SPDX name or words, never empty */
+    const char *model, *licence; /* licence: SPDX name or text, never empty */
     const char *source, *text;   /* origin of the model; the prompt; "": unknown */
     uint64_t seed;
     int window_frames,
@@ -79,8 +79,8 @@ struct kvr_trace_info {
 
 struct kvr_trace;
 
-/* Reads index.json alone. KVR_ENOTFOUND: no such folder, or no index in it (a trace that is still being
- * written); KVR_EFORMAT: an inconsistent index. */
+/* Reads index.json only. KVR_ENOTFOUND: no such folder, or no index in it (an unfinished trace);
+ * KVR_EFORMAT: an inconsistent index. */
 enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir);
 void kvr_trace_close(struct kvr_trace **t); /* accepts NULL */
 
@@ -89,8 +89,8 @@ const char *kvr_trace_dir(const struct kvr_trace *t);
 /* Hash of index.json, which has the hashes of all other files: it identifies the trace. */
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
-/* Reads a document in the format of index.json; `where` is used in messages. Strings are the document's, `pass`
- * is freed by kvr_trace_info_free. On failure there is nothing to free. */
+/* Reads a document in the format of index.json; messages use `where`. Strings belong to the
+ * document; kvr_trace_info_free frees `pass`. On failure there is nothing to free. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
@@ -103,11 +103,12 @@ struct kvr_trace_call {
     int64_t n_tok;              /* T */
     struct kvr_tensor k, v;     /* [T,Hkv,D] F32, F16 or BF16, as attention reads them */
     struct kvr_tensor q;        /* [T,H,D]; data NULL in a pass without queries */
-    struct kvr_tensor out;      /* [T,H,D]: what attention returned; data NULL: not recorded */
+    struct kvr_tensor out;      /* [T,H,D]: attention's output; data NULL: not recorded */
     struct kvr_tensor position; /* I32 [T,3]: t, h, w */
 };
 
-/* KVR_EFORMAT: the file's hash is not the index's, or tensors are missing. Values are not checked. */
+/* KVR_EFORMAT: the file's hash differs from the index, or tensors are missing. Values are not
+ * checked. */
 enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
                                     int layer);
 void kvr_trace_call_close(struct kvr_trace_call *c); /* accepts {0} */
