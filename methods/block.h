@@ -18,13 +18,14 @@ void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
-/* Whether the device codes a chain of grids in one kernel. If not, the next two are not called. */
+/* Whether the device codes a chain of grids in one kernel. Otherwise the next two must not be
+ * called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
-/* x [T,H,D] is unchanged; data[i] belongs to the i-th grid. Returns false, with nothing done, for
- * an unsupported shape. */
+/* x [T,H,D] is unchanged; data[i] belongs to the i-th grid. Returns false, without effect, for an
+ * unsupported shape. */
 bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
-/* Decode tokens [t0, t0 + n) of heads [h0, h0 + nh) into out. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) into out. */
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out);
@@ -33,7 +34,7 @@ bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chai
                                  const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                  int h0, int nh, kvr_bf16 *out);
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
-/* Writes the kept elements of a stage of KVR_FORM_ENTRIES over what its grids decoded to. */
+/* Overwrites what the grids decoded with the kept elements of a KVR_FORM_ENTRIES stage. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
                                 int nh, kvr_bf16 *out);

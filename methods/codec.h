@@ -52,7 +52,7 @@ struct kvr_place {
     int64_t tok0;         /* first token's index in the rollout */
     bool whole;           /* tokens are consecutive: retention has dropped none */
     /* [n_tok] token indices, ascending, if they are not consecutive; else NULL. Device memory,
-     * borrowed from the owner of the block. */
+     * borrowed from the block's owner. */
     const int32_t *list;
     int layer, n_layers; /* layer of the keys or values */
     int head0;           /* first head's index in the layer */
@@ -63,8 +63,7 @@ enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
     KVR_STAGE_TRANSFORM, /* linear map per head, stores nothing */
-    KVR_STAGE_SHIFT,     /* subtracts what it stores (a mean), or undoes a position-dependent map
-                          * that it can redo (RoPE) */
+    KVR_STAGE_SHIFT,     /* subtracts a stored mean, or inverts a positional map */
     KVR_STAGE_EXACT,     /* removes single elements and stores them */
     KVR_STAGE_GRID,      /* quantizes; the next grid quantizes the residual */
 };
@@ -82,10 +81,10 @@ struct kvr_stage;
 struct kvr_stage_job {
     const struct kvr_stage *stage;
     const void *opts;    /* the stage's option struct */
-    const void *table;   /* written by the stage's `table`; NULL: it has none */
-    struct kvr_dev *dev; /* where the data is; NULL: host memory */
+    const void *table;   /* written by the stage's `table`; NULL: none */
+    struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
-    bool study; /* reproduce the 33-method study, bugs included */
+    bool study; /* reproduce the 33-method study, including its bugs */
     enum kvr_compute compute;
     struct kvr_block_shape shape;
     struct kvr_place place;
@@ -113,7 +112,7 @@ extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
 
 /* Storage format of a stage. Code that does not know a format calls the stage's decode. */
 enum kvr_form {
-    KVR_FORM_OWN,     /* known to the stage alone */
+    KVR_FORM_OWN,     /* private to the stage */
     KVR_FORM_RAW,     /* codes = elements of `type`, [T,H,D] */
     KVR_FORM_INTEGER, /* x^ = (q - z) s + m, with z and m given by `zero` */
     KVR_FORM_LEVELS,  /* x^ = level[q] s: a codebook */
@@ -127,12 +126,12 @@ enum kvr_zero {
     KVR_ZERO_MINIMUM, /* z = 0, m = second FP16 number of a group */
 };
 
-/* Size and format of what a stage stores for a block: everything other modules need. INTEGER and
- * LEVELS: codes q are planes (pack.h) of [n_tok, C]; meta holds scales s [n_groups] in FP16, then
- * the second numbers [n_groups] in FP16 if `zero` uses them.
+/* Size and format of a stage's data for a block, complete for other modules. INTEGER and LEVELS:
+ * codes q are planes (pack.h) of [n_tok, C]; meta has scales s [n_groups] in FP16, then the second
+ * numbers [n_groups] in FP16 if `zero` uses them.
  *
  * Possible extensions: a scale type next to n_groups; an output width for low-rank transforms next
- * to WALSH. Merged keys carry a multiplicity in their segment (harness/cache/segment.h), and
+ * to WALSH. Merged keys have a multiplicity in their segment (harness/cache/segment.h), and
  * per-head layouts are segments over head ranges. */
 struct kvr_layout {
     struct kvr_stage_bytes bytes; /* exact size of a block, entries excluded */
@@ -141,8 +140,8 @@ struct kvr_layout {
     struct kvr_stage_bytes entry;
     int64_t most_entries;
     int unit_tokens; /* smallest number of tokens coded without padding; 0 means 1 */
-    /* Groups start at multiples of this many tokens of the rollout instead of at the block. The
-     * rest of a chunk is coded again together with the next one. 0: groups start at the block. */
+    /* Groups start at multiples of this many tokens of the rollout. The rest of a chunk is coded
+     * again together with the next chunk. 0: groups start at the block. */
     int origin_tokens;
     enum kvr_form form;
     enum kvr_dtype type; /* RAW */
@@ -153,17 +152,16 @@ struct kvr_layout {
     int64_t n_groups;
     enum kvr_zero zero;
     const float *level; /* LEVELS: [2^bits] */
-    /* INTEGER, coded by the rule of methods/codecs/grid: two such stages may be coded by one kernel
+    /* INTEGER, coded by the rules of methods/codecs/grid: one kernel may code two such stages
      * (methods/codecs/grid/chain.h). */
     bool chains;
 };
 
-/* Error model of a codec. Corrections are refused if they need more than it states. */
+/* Error model of a codec. A correction is refused if it needs more than the model states. */
 enum kvr_noise_kind {
     KVR_NOISE_UNKNOWN, /* unknown: no correction */
     KVR_NOISE_NONE,    /* lossless */
-    KVR_NOISE_UNIFORM, /* uniform within half a scale of the group, nearly independent of the
-                        * element */
+    KVR_NOISE_UNIFORM, /* uniform within half a scale of the group */
     /* Like UNIFORM, but only the stage can read its scales (kvr_packed_scales). Stored scales are
      * rounded, so elements at the ends of a group may err by more. */
     KVR_NOISE_SCALES,
@@ -171,8 +169,8 @@ enum kvr_noise_kind {
     KVR_NOISE_MEASURED, /* no model: bias and variance have to be measured */
 };
 
-/* Borrowed from a coded block. A scale may be negative (only its square is used) and is not finite
- * where the block held a NaN or an infinity. */
+/* Borrowed from a coded block. A scale may be negative (only its square is used). It is not finite
+ * if the block contained a NaN or an infinity. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM, SCALES */
@@ -181,8 +179,7 @@ struct kvr_coding_noise {
     bool dead_zone;       /* UNIFORM, SCALES with levels -1, 0, 1: the error opposes the element */
     float relative;       /* RELATIVE */
     bool rotated;         /* in the space of the codec's transform: rotate the query */
-    bool rope_rotated;    /* errors rotate with the key, in channel pairs of one scale: only the
-                           * norm of a query's pair matters */
+    bool rope_rotated;    /* errors rotate with the key in channel pairs of one scale */
     /* Elements stored exactly (error 0): ascending flat indices (t*H + h)*D + d, in rotated space
      * if the transform precedes the EXACT stage. */
     const int32_t *exact;
@@ -195,7 +192,8 @@ struct kvr_values {
     bool bf16; /* else F32 */
 };
 
-/* Replacement values that the stages after an EXACT one see at n ascending flat indices. */
+/* Replacements that an EXACT stage hands to later stages for its outliers: values at n ascending
+ * flat indices. */
 struct kvr_instead {
     const int32_t *at;
     const float *value;
@@ -216,13 +214,14 @@ struct kvr_stage_ops {
     /* TRANSFORM (its only function): rows of heads [h0, h0 + nh), x [n,nh,D], in place. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
-    /* EXACT: store into `out` and remove from x. SHIFT: store into `out` and subtract from x. GRID:
-     * quantize x into `out`; x is unchanged. The buffers of `out` are allocated from the layout's
-     * bytes, except entries. */
+    /* EXACT: stores outliers into `out` and removes them from x. SHIFT: stores into `out` and
+     * subtracts from x. GRID: quantizes x into `out`; x is unchanged. The buffers of `out` are
+     * allocated from the layout's sizes, except entries. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
-    /* SHIFT: undo on out [n,nh,D]. EXACT: overwrite the stored elements in out. GRID: set, add or
-     * subtract the decoded values according to `mode`. Called by several threads on the CPU. */
+    /* SHIFT: inverse on out [n,nh,D]. EXACT: overwrites the stored elements in out. GRID: sets,
+     * adds or subtracts the decoded values according to `mode`. Called by several threads on the
+     * CPU. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
     /* EXACT, CPU only; NULL: use `encode`. Stores into `out` like `encode` but leaves x unchanged
@@ -234,7 +233,7 @@ struct kvr_stage_ops {
 };
 
 /* A stage that codes keys and values jointly (joint.h). It is the only stage of both pipelines and
- * works in host memory. */
+ * uses host memory. */
 struct kvr_joint_ops {
     /* Prepares coding and decoding outside of timed code; idempotent. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
@@ -251,10 +250,10 @@ struct kvr_stage {
     enum kvr_stage_kind kind;
     const struct kvr_opt *options;
     size_t opts_size;
-    const void *variant; /* distinguishes stages that share functions; private to the stage */
+    const void *variant; /* distinguishes stages with shared functions; private to the stage */
     bool deterministic;  /* same input, same bytes */
-    /* Encoding the decoded values again gives the same values bit for bit while the scales are
-     * normal FP16 numbers. */
+    /* Encoding the decoded values again gives bit-identical values while the scales are normal FP16
+     * numbers. */
     bool idempotent;
     /* Undoes the keys' rotary embedding; needs a video model (kernels/rope.h). */
     bool undoes_rope;
@@ -277,8 +276,8 @@ struct kvr_stage {
     const struct kvr_joint_ops *joint; /* NULL: keys and values are coded separately */
 
     /* Writes table_size bytes that depend on the options alone, such as a random matrix; NULL: no
-     * table. Each codec allocates its own; it is written when the codec is opened and again when an
-     * option is set. */
+     * table. Each codec allocates its own table, and writes it at open and whenever an option is
+     * set. */
     void (*table)(const void *opts, void *table);
     size_t table_size;
 };
@@ -306,17 +305,17 @@ struct kvr_packed {
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
 
-/* Parse a pipeline. An unknown stage or option is KVR_EINVAL with the nearest match. */
+/* Parses a pipeline. KVR_EINVAL, with the nearest match: an unknown stage or option. */
 enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
 
-/* Set an option ("bits", "group", ...) on every stage that has it. *n_set counts them. */
+/* Sets an option ("bits", "group", ...) on every stage that has it. *n_set: their number. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
-int kvr_codec_origin_tokens(const struct kvr_codec *c); /* largest of the stages */
+int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
 bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* raw, stored as rows of BF16 */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
@@ -352,9 +351,9 @@ struct kvr_varying {
 /* Whether a block's size depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Encode x [T,H,D], which is unchanged. `work` is scratch of T*H*D floats owned by the caller. On
- * failure `out` is empty. Storage comes from `dev` with tags KV and META. On CUDA only `outliers`
- * (its allocation depends on the outlier count) and stages without CUDA functions synchronise. */
+/* Encodes x [T,H,D], which is unchanged. `work`: scratch of T*H*D floats, owned by the caller. On
+ * failure `out` is empty. Storage comes from `dev` with tags KV and META. On CUDA only `outliers`,
+ * whose allocation depends on the outlier count, and stages without CUDA functions synchronise. */
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
@@ -365,7 +364,7 @@ enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *d
                                     const struct kvr_place *place, float *work,
                                     struct kvr_packed *out);
 
-/* The same for values in either type: BF16 input gives the same bytes as its values in F32. */
+/* The same for either type: BF16 input gives the same bytes as its values in F32. */
 enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
                                         const struct kvr_values *x,
                                         const struct kvr_block_shape *shape,
@@ -375,7 +374,7 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
 
-/* Joint codecs: start once before any coding, then encode keys and values together. */
+/* Joint codecs: starts the stage, once before any coding; encodes keys and values together. */
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
                                        struct kvr_dev *dev, const float *k, const float *v,
@@ -383,20 +382,20 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
                                        const struct kvr_place *place, struct kvr_packed *out_k,
                                        struct kvr_packed *out_v);
 
-/* Decode tokens [t0, t0+n) of heads [h0, h0+nh) into out [n,nh,D]. Thread-safe on the CPU. On CUDA
+/* Decodes tokens [t0, t0+n) of heads [h0, h0+nh) into out [n,nh,D]. Thread-safe on the CPU. On CUDA
  * only the device's thread may call it; it neither synchronises nor allocates, except for stages
- * without CUDA functions. Out of host memory there, out becomes NaN. */
+ * without CUDA functions. If these run out of host memory, out becomes NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
 /* The same without undoing a leading rotation: out is H x / sqrt(D). */
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 
-/* True if a device decodes this codec to BF16 without F32 in memory, transform undone. Depends on the format and the
- * head width alone, so plans can ask without a device. */
+/* Whether a device decodes this codec to BF16, inverse transform included, without F32 in memory.
+ * Depends on the format and the head width alone, so plans can call it without a device. */
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
 /* kvr_codec_decode rounded to BF16: out [n,nh,D], device memory, 16-byte aligned. Requires
- * kvr_codec_decodes_bf16. Neither waits nor allocates. */
+ * kvr_codec_decodes_bf16. Neither synchronises nor allocates. */
 void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                            kvr_bf16 *out);
 
@@ -409,9 +408,9 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                        float *out);
 
-/* Copy a block to device `to`, same bytes and tags. One of the two devices is a CPU, or both are
- * the same. Synchronises a CUDA device. On failure `out` is empty. place.list is not copied: it is
- * NULL in `out` until the caller sets a list of that device. */
+/* Copies a block to device `to`, with the same bytes and tags. One of the two devices is a CPU, or
+ * both are the same. Synchronises a CUDA device. On failure `out` is empty. place.list is not
+ * copied: it is NULL in `out` until the caller sets one in that device's memory. */
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
@@ -425,15 +424,15 @@ void kvr_packed_free(struct kvr_packed *p);
 
 /* Current name of a stage whose former name is `name`; else `name` (FORMER in methods.def). */
 const char *kvr_stage_name_now(const char *name);
-/* The canonical text with every stage's first name, used in cell keys. Text beyond 256 bytes is cut
- * off. */
+/* The canonical text with every stage's original name, used in cell keys; truncated to 256
+ * bytes. */
 void kvr_codec_first_text(const char *text, char *to, size_t n);
 
 /* Built-in stages, in the order of methods.def. NULL-terminated. */
 extern const struct kvr_stage *const kvr_stages[];
-/* Built-in stages, then those of loaded plug-ins; NULL past the last. */
+/* Built-in stages, then stages of loaded plug-ins; NULL past the last. */
 const struct kvr_stage *kvr_stage_at(int i);
-/* KVR_EINVAL: no stage has this name, with the nearest. */
+/* KVR_EINVAL, with the nearest name: no such stage. */
 enum kvr_status kvr_stage_find(const struct kvr_stage **out, const char *name);
 
 #ifdef __cplusplus

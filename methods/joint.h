@@ -1,4 +1,4 @@
-/* joint.h - keys and values coded jointly by one stage and decoded by another process.
+/* joint.h - keys and values that one stage codes jointly and another process decodes.
  *
  * The stage stores into its two blocks like any other: codes in the key block, side information in
  * the value block. The blocks also share a kvr_joint, which decodes both. Attention calls
@@ -21,11 +21,11 @@ struct kvr_joint {
     void (*close)(struct kvr_joint *j); /* frees j and everything but `values` */
 };
 
-/* Decode now, even if decoded before; j may be NULL. KVR_ENAN: the result is not finite. */
+/* Decodes now, even if already decoded; j may be NULL. KVR_ENAN: the result is not finite. */
 enum kvr_status kvr_joint_read(struct kvr_joint *j);
-/* Free the decoded values. */
+/* Frees the decoded values. */
 void kvr_joint_drop(struct kvr_joint *j);
-/* Release one owner's reference. */
+/* Releases one owner's reference. */
 void kvr_joint_release(struct kvr_joint **j);
 
 #ifdef __cplusplus

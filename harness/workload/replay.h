@@ -25,7 +25,7 @@
 
 struct kvr_replay_request {
     const struct kvr_trace *trace;
-    int frames;        /* the first n, whole chunks; 0: all */
+    int frames;        /* the first n: whole chunks, or all */
     int n_layers;      /* the first n; 0: all */
     int window_frames; /* 0 = all */
     int sink_frames;

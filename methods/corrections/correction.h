@@ -59,14 +59,15 @@ struct kvr_correction {
 
 extern const struct kvr_correction *const kvr_corrections[]; /* NULL-terminated */
 extern const char *const kvr_correction_names[];             /* "none", "taylor", ... */
-/* Index into kvr_correction_names; NULL for 0 (none). */
+/* Correction at an index into kvr_correction_names; NULL for 0 (none). */
 const struct kvr_correction *kvr_correction_at(int index);
 
 /* Whether keys of this codec can be corrected; KVR_EUNSUPPORTED with the reason if not. Lossless
  * codecs are accepted: the correction is 0. */
 enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struct kvr_codec *codec);
 
-/* Squared scales of keys [t0, t0+n) of head h by channel: out [n][D], 0 where there is no error. */
+/* Squared scales of keys [t0, t0+n) of head h by channel: out [n][D]; 0 for exactly stored
+ * elements. */
 void kvr_squared_scales(const struct kvr_packed *k, int h, int64_t t0, int n, float *out);
 
 #ifdef __cplusplus

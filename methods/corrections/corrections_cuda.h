@@ -28,7 +28,7 @@ extern "C" {
 
 /* Correction subtracted from the score of a query q / sqrt(D) and a key with squared scales s2. */
 enum kvr_by_scales {
-    KVR_BY_SCALES_NO,     /* nothing */
+    KVR_BY_SCALES_NO,     /* no correction */
     KVR_BY_SCALES_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
     KVR_BY_SCALES_EXACT,  /* sum_c log(sinh a_c / a_c), a_c = sqrt(q_c^2 s2_c) / 2 */
 };

@@ -1,4 +1,4 @@
-/* calibration.h - common code of stages that read a calibration file. */
+/* calibration.h - shared by stages that read a calibration file. */
 #ifndef KVR_METHODS_KERNELS_CALIBRATION_H
 #define KVR_METHODS_KERNELS_CALIBRATION_H
 
@@ -8,11 +8,11 @@
 #define KVR_CALIBRATION_FIT "fit"
 enum { KVR_CALIBRATION_PATH = 120 };
 
-/* Whether an option's value names a file. It is empty for stages without the option. */
+/* Whether the option's value names a file; "" for stages without the option. */
 bool kvr_calibration_is_file(const char *value);
 
-/* Paths are part of the codec's text, which uses commas and brackets: KVR_EINVAL if the path
- * contains one or is longer than KVR_CALIBRATION_PATH. `option` names the option in the message. */
+/* KVR_EINVAL if the path contains a comma or bracket, which the codec's text reserves, or is longer
+ * than KVR_CALIBRATION_PATH. The message uses `option`. */
 enum kvr_status kvr_calibration_check(const char *option, const char *value);
 
 /* KVR_EUNSUPPORTED if the layer is unknown, KVR_EINVAL if the path is not a regular file. */

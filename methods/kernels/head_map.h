@@ -11,14 +11,13 @@
 
 #include "methods/policy.h"
 
-/* Option values instead of a file: classes found while the method runs; the classes published with
- * a paper. */
+/* Option values instead of a file: classes determined while the method runs; classes published with
+ * the paper. */
 #define KVR_HEAD_MAP_ONLINE "online"
 #define KVR_HEAD_MAP_PUBLISHED "labels"
 
 /* class [H]: the line of ctx->layer. `letters`: the allowed letters. KVR_ENOTFOUND: no such file;
- * KVR_EFORMAT with the line: other letters, or a number of heads or layers that is not the
- * model's. */
+ * KVR_EFORMAT with the line: other letters, or another number of heads or layers than the model. */
 enum kvr_status kvr_head_map_read(const char *path, const char *letters,
                                   const struct kvr_policy_ctx *ctx, char *class);
 

@@ -17,12 +17,12 @@
 /* Bytes of the packed planes. */
 size_t kvr_pack_bytes(int64_t n_tok, int64_t channels, int bits);
 
-/* Write tokens [t0, t0+n), channels [c0, c0+nc) of the packed tensor [n_tok, channels]; t0 is a
- * multiple of 8; codes [n, nc]. Fields beyond the last token of a byte become 0. */
+/* Writes tokens [t0, t0+n), channels [c0, c0+nc) of the packed tensor [n_tok, channels]; t0 is a
+ * multiple of 8; codes [n, nc]. Fields past the last token of a byte become 0. */
 void kvr_pack(uint8_t *packed, int64_t n_tok, int64_t channels, int bits, int64_t t0, int64_t n,
               int64_t c0, int64_t nc, const uint8_t *codes);
 
-/* Read channels [c0, c0+nc) of one token. codes [nc]. */
+/* Reads channels [c0, c0+nc) of one token into codes [nc]. */
 void kvr_unpack_token(const uint8_t *packed, int64_t n_tok, int64_t channels, int bits, int64_t t,
                       int64_t c0, int64_t nc, uint8_t *codes);
 

@@ -1,7 +1,7 @@
-/* policy_cuda.h - computations of tiers and retention on a CUDA stream.
+/* policy_cuda.h - statistics and ranking for tiers and retention on a CUDA stream.
  *
- * Each function names its CPU reference; results are bit-identical (NaN payloads may differ), since
- * sums run in double over the same lanes in the same order. All pointers are device memory. */
+ * Each function names its CPU reference. Results are bit-identical except for NaN payloads: sums
+ * run in double over the same lanes in the same order. All pointers are device memory. */
 #ifndef KVR_METHODS_POLICY_CUDA_H
 #define KVR_METHODS_POLICY_CUDA_H
 
@@ -26,8 +26,8 @@ void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f,
  * channels] -> rank[i] = { variance, i }, i < S. */
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
                                 int64_t positions, int64_t channels, struct kvr_ranked *rank);
-/* kvr_topk into another array; indices are unique. n^2 comparisons: for frames and positions, not
- * for tokens. */
+/* kvr_topk into another array; indices are unique. Uses n^2 comparisons: for frames and positions,
+ * not for tokens. */
 void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
                    struct kvr_ranked *sorted);
 

@@ -4,15 +4,16 @@
  *     q = kvr_quotient(y, s, inv);      for each y
  *
  * q0 = y inv is within 3 ulp of y / s. e = y - q0 s is a multiple of the product of their ulps and
- * below 8 s ulp(q0), so it has at most 3 bits more than s. fmaf computes it exactly if s has at most
- * 21 bits. Then q0 + e inv differs from y / s by e times the error of inv, 3 2^-24 ulp, before
+ * below 8 s ulp(q0), so it has at most 3 bits more than s. fmaf computes it exactly if s has at
+ * most 21 bits. Then q0 + e inv differs from y / s by e times the error of inv, 3 2^-24 ulp, before
  * rounding. If s has p bits, y / s is at least 2^-(p+1) ulp away from a rounding boundary, unless
  * it is exactly s 2^k times a 24-bit number. So for FP16 (11 bits), BF16 (8 bits) and small
  * integers the result is the correctly rounded quotient. For the square roots in the Walsh-Hadamard
  * transform (24 bits, one significand) tests/methods/test_quotient.c checks every y.
  *
- * y| must be 0 or between 2^-100 and a bound that keeps y inv finite; below 2^-100 the result may be off by one denormal ulp, and is 0 if the quotient is. Infinite y, NaN and, for positive s, -0 give the right
- * result. */
+ * The magnitude of y must be 0, or at least 2^-100 and small enough for a finite y inv. Below
+ * 2^-100 the result may be off by one denormal ulp, and is 0 if the quotient is 0. Infinite y, NaN
+ * and, for positive s, -0 give the result of the division. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 
@@ -33,7 +34,7 @@ KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
     return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* NaN if y is not finite */
 }
 
-/* The same for a y that is finite. */
+/* The same for a finite y. */
 KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
 {
     const float q = y * inv;
@@ -41,7 +42,7 @@ KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
     return fmaf(fmaf(q, s, -y), -inv, q);
 }
 
-/* The same for any s, if s and inv are normal numbers: the first correction leaves an error below
+/* The same for any s, if s and inv are normal numbers. The first correction leaves an error below
  * one ulp, and the second rounds correctly (P. Markstein, Computation of elementary functions on
  * the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990). From 1e38 on it is off by a few
  * ulp; the sign of a zero is arbitrary. */
@@ -65,7 +66,7 @@ KVR_QUOTIENT kvr_inverse_near(float near, float s)
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED
-    const float near = 1 / s * (1 + 0x1p-22f); /* largest error of a device's reciprocal */
+    const float near = 1 / s * (1 + 0x1p-22f); /* maximum error of a device's reciprocal */
 #else
     float near;
 

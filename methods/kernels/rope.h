@@ -1,13 +1,13 @@
 /* rope.h - rotary position embedding (RoPE) of a video model, and token positions within a frame.
  *
- * Keys are cached after RoPE. Combining keys of several positions, as in a mean, requires the keys
- * before RoPE: rotate them back by their positions, combine, and rotate the result to its position.
+ * Keys are cached after RoPE. To combine keys of several positions, as in a mean, apply the inverse
+ * RoPE of their positions, combine, and apply the RoPE of the result's position.
  *
  *     kvr_rope_angles(D, frame, row, col, cosines, sines);
  *     kvr_rope_turn(k, D, cosines, sines, true, raw);
  *
- * Rotations along time add up and leave the pairs of rows and columns unchanged: to move a key by n
- * frames (n may be negative), rotate it by the angles of (n, 0, 0). */
+ * Rotations along time are additive and do not affect the pairs of rows and columns. To move a key
+ * by n frames, positive or negative, rotate it by the angles of (n, 0, 0). */
 #ifndef KVR_METHODS_KERNELS_ROPE_H
 #define KVR_METHODS_KERNELS_ROPE_H
 
@@ -20,13 +20,13 @@
  * 1. */
 void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosines, double *sines);
 
-/* to [D] <- from [D], possibly the same, with the pairs (2p, 2p + 1) rotated by the angles, or
- * inversely if `back`. */
+/* Rotates the pairs (2p, 2p + 1) of from [D] by the angles, or inversely if `back`, into to [D],
+ * which may be `from`. */
 void kvr_rope_turn(const float *from, int head_dim, const double *cosines, const double *sines,
                    bool back, float *to);
 
 /* Positions per row of a frame: `row`, or for 0: 52 for Wan's 1560 tokens, else the most square
- * factorisation. KVR_EUNSUPPORTED, naming the part, if `row` does not divide a frame. */
+ * factorisation. KVR_EUNSUPPORTED, with the part's name, if `row` does not divide a frame. */
 enum kvr_status kvr_frame_row(const char *part, int tokens_per_frame, int row, int *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* salience_head.h - a small network that predicts how much attention a token will receive.
+/* salience_head.h - a small network that predicts the attention a token will receive.
  *
  *     struct kvr_salience_head *head;
  *     KVR_TRY(kvr_salience_head_open(&head, "auto", 3, 3, 64, 0));
@@ -21,15 +21,15 @@
 
 #include "harness/core/status.h"
 
-/* Values instead of a file: the bundled head if the shape matches, else random weights; random
- * weights. */
+/* Values instead of a file. "auto": the bundled head if the shape matches, else random weights.
+ * "drawn": random weights. */
 #define KVR_SALIENCE_AUTO "auto"
 #define KVR_SALIENCE_DRAWN "drawn"
 
 struct kvr_salience_head;
 
-/* For Hq query heads and H KV heads. KVR_ENOTFOUND, KVR_EFORMAT: no such file, or another shape;
- * KVR_ENOMEM. `seed`: for random weights. */
+/* Opens a head for Hq query heads and H KV heads. KVR_ENOTFOUND: no such file; KVR_EFORMAT: another
+ * shape; KVR_ENOMEM. `seed`: for random weights. */
 enum kvr_status kvr_salience_head_open(struct kvr_salience_head **out, const char *which,
                                        int n_query_heads, int n_heads, int head_dim, int seed);
 void kvr_salience_head_close(struct kvr_salience_head **head);
@@ -38,7 +38,7 @@ void kvr_salience_head_close(struct kvr_salience_head **head);
 void kvr_salience_head_ask(const struct kvr_salience_head *head, const float *q, const float *k,
                            const float *v, int64_t n, float *score);
 
-/* Whether `which` means random weights for such a model. */
+/* Whether `which` gives random weights for such a model. */
 bool kvr_salience_head_drawn(const char *which, int n_query_heads, int n_heads, int head_dim);
 
 #endif

@@ -7,15 +7,15 @@
  * The readings differ in the reference. Intended: a frame is compared with its predecessor, once,
  * when its keys and values are new; the first frame has delta 1. Study: the whole cache is
  * summarised again at every call, and the LAST o = min(n_prev, n) frames of both lists are
- * compared. After growth by a chunk frame i therefore meets frame i-3, the first frames keep delta
- * 1, and a frame pruned to zeros gives deltas of 1e5.
+ * compared. After a chunk of three frames, frame i is therefore compared with frame i-3, the first
+ * frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
  *
  * The tiers and the retention `saliency` share one kvr_policy_state: the tiers compute the scores,
  * and the retention of the same call reuses them. A fresh state is {0}; to reset,
  * kvr_buf_free(&state->buf) and set {0}.
  *
- * A mean is summed in double (abs_sum.h per token and head, tokens in order) and rounded to float
- * once; the rest is float, as in torch. */
+ * Means are summed in double (abs_sum.h per token and head, tokens in order) and rounded to float
+ * once; all else is computed in float, as in torch. */
 #ifndef KVR_METHODS_KERNELS_SALIENCY_H
 #define KVR_METHODS_KERNELS_SALIENCY_H
 
@@ -24,10 +24,10 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* study: score at every call; else when the number of frames changes */
+    bool every_call; /* study: score at every call; otherwise when the number of frames changes */
 };
 
-/* State of a frame (intended reading: levels only go down). */
+/* State of a frame. In the intended reading it never returns to an earlier state. */
 enum kvr_frame_level {
     KVR_FRAME_FINE,   /* always in the fine tiers */
     KVR_FRAME_COARSE, /* was in tier 0 */
@@ -43,24 +43,24 @@ struct kvr_saliency {
     struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 
-/* Score the frames of ctx. With k and v NULL every delta is 1. On failure the state is unchanged;
- * this is the only call of the two parts that can run out of memory or meet a device error. On CUDA
- * it synchronises for the summaries. */
+/* Scores the frames of ctx. With k and v NULL every delta is 1. On failure the state is unchanged.
+ * Only this call of the two parts can run out of memory or return a device error. On CUDA it
+ * synchronises for the summaries. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
 
-/* Make the scores of the last kvr_saliency_score available to the retention of this call. */
+/* Makes the scores of the last kvr_saliency_score available to the retention of this call. */
 void kvr_saliency_leave(struct kvr_policy_state *state);
-/* Take those scores, once. False if there are none. */
+/* Takes those scores, once. False if there are none. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
 /* Frames written so far: ceil(active / S). */
 int64_t kvr_frames(const struct kvr_policy_ctx *ctx);
-/* Written tokens of frame f: S, fewer in a last partial one. */
+/* Written tokens of frame f: S, or fewer in a partial last frame. */
 int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f);
-/* Set the map bytes of a frame's tokens. */
+/* Sets the map bytes of a frame's tokens. */
 void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map);
 
 /* summary [H] of tokens [t0, t0 + n) of k, v [.,H,D]. */

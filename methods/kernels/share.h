@@ -1,4 +1,4 @@
-/* share.h - rounds a share of n things to a count.
+/* share.h - rounds a share of n items to a count.
  *
  *     n_recent = kvr_share(0.25 * beta * n, 1, n);
  *

@@ -4,8 +4,8 @@
  *     for (int c = 0; c + VL <= n; c += VL)
  *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
  *
- * Only for AVX2 and AVX-512. Otherwise KVR_SIMD is undefined and files use plain C, which is the
- * reference. Names are short because they stay within one file. */
+ * For AVX2 and AVX-512. On other targets KVR_SIMD is undefined, and files use their plain C, the
+ * reference. Short names, since they stay within one file. */
 #ifndef KVR_METHODS_KERNELS_SIMD_H
 #define KVR_METHODS_KERNELS_SIMD_H
 

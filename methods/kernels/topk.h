@@ -3,8 +3,9 @@
  *     kvr_topk(item, n);      item[0 .. k-1] are the k best, for every k
  *     kvr_best(item, n, k);   item[0 .. k-1] are the k best, unordered: for one k, without a sort
  *
- * Best is the largest score; NaN is larger than everything, as in torch.topk; ties go to the lower
- * index (torch.topk leaves that open). The result does not depend on the order of `item`. */
+ * The best item has the largest score. NaN is the largest score, as in torch.topk; ties go to the
+ * lower index, which torch.topk does not specify. The result does not depend on the order of
+ * `item`. */
 #ifndef KVR_METHODS_KERNELS_TOPK_H
 #define KVR_METHODS_KERNELS_TOPK_H
 

@@ -11,9 +11,9 @@
  *     floats    x^ = value(q) s          value: E4M3, E5M2, E3M2, E2M3 or E2M1
  *     levels    x^ = level[q] s
  *
- * These functions are compiled by the host compiler and for devices, with the same bytes as result.
- * Sums run over channels in order. Where the host divides, the device multiplies by a reciprocal
- * and corrects the product to the correctly rounded quotient (quotient.h).
+ * These functions are compiled for host and device, with bit-identical results. Sums run over
+ * channels in order. The device replaces a division by a multiplication with the reciprocal,
+ * corrected to the rounded quotient (quotient.h).
  *
  * Bytes: codes as in pack.h; meta = the block's largest magnitude (FP32, if the format has it),
  * then the groups' numbers, wider types first.
@@ -60,17 +60,17 @@ enum cells_number {
     CELLS_BF16,
     CELLS_E4M3,
     CELLS_E8M0,
-    CELLS_E4M3_UP, /* the smallest E4M3 not below the value: as a scale it clips nothing */
+    CELLS_E4M3_UP, /* the smallest E4M3 not below the value: as a scale it never clips */
     CELLS_U8
 };
 
 enum cells_zero { CELLS_NO_ZERO, CELLS_MINIMUM, CELLS_POINT, CELLS_HIDDEN };
 enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
-/* Divisor used for quantization: the stored scale, the scale before rounding, or a multiplication
- * by the reciprocal of the latter. */
+/* Divisor of quantization: the stored scale, or the scale before rounding, or a multiplication by
+ * its reciprocal. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
-/* TOP: the largest magnitude maps to the largest value. FLOOR: power of two as in OCP MX. BEST:
- * maps the maximum to 6 or 4, whichever has the smaller error. */
+/* Choice of the scale. TOP: maps the largest magnitude to the largest value. FLOOR: power of two as
+ * in OCP MX. BEST: maps the maximum to 6 or 4, whichever has the smaller error. */
 enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
 enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
@@ -85,7 +85,7 @@ struct cells {
     float top;     /* FLOATS: largest value */
     int nan;       /* FLOATS: code of NaN; -1: none */
     float level[CELLS_MAX_LEVELS];
-    /* The block, and the offsets of its groups' numbers in meta. */
+    /* The block, and the offsets of the groups' numbers in meta. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, meta_bytes;
 };
@@ -119,8 +119,8 @@ CELLS float cells_inverse(float s)
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
 }
 
-/* y / s given inv = 1/s. Falls back to a division for tiny y, where only the sign of the quotient
- * matters. Quotients above 1e38 give some number above 1e38. */
+/* y / s for inv = 1/s. Divides for tiny y, where only the sign of the quotient matters. Quotients
+ * above 1e38 give an arbitrary number above 1e38. */
 CELLS float cells_quotient(float y, float s, float inv)
 {
 #ifdef __cplusplus
@@ -164,7 +164,7 @@ CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
     return v < fabsf(x) && v < top ? q + 1 : q;
 }
 
-/* Bits of a finite number, or of NaN for a group that is not finite. */
+/* Storage bits of a finite number, or of NaN for a group that is not finite. */
 CELLS unsigned cells_store(int number, float x)
 {
     unsigned h;
@@ -343,8 +343,7 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* E4M3's maximum of 448, or 256 so that a scale 1.5 times as large still
-                        * fits */
+    if (c->relative) { /* E4M3's 448, or 256 for a scale up to 1.5 times as large */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -375,7 +374,7 @@ CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const str
     return sum;
 }
 
-/* Scale that maps `size` to the largest value, times `more`. */
+/* Scale that maps `size` to the largest value, multiplied by `more`. */
 CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
                             struct cells_fit *f)
 {

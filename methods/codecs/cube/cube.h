@@ -1,4 +1,4 @@
-/* cube.h - indexing of the stage `cube`, shared by CPU and CUDA.
+/* cube.h - index arithmetic of the stage `cube`, shared by CPU and CUDA.
  *
  * A block is frames of `frame` tokens, a frame is rows of `row` tokens, and cubes of frames x rows
  * x cols tokens tile it. Cubes are numbered along a row, then down a frame, then from frame to
@@ -37,7 +37,7 @@ CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
     return t < g->n_tok ? t : -1;
 }
 
-/* The stored mean for a sum of n elements. */
+/* Stored mean of n elements with this sum. */
 CELLS unsigned cube_mean(double sum, int64_t n)
 {
     return cells_store(CELLS_E4M3, n ? (float)(sum / (double)n) : 0);

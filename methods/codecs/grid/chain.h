@@ -1,7 +1,7 @@
 /* chain.h - an optional transform and one or two grids in one pass.
  *
- * On the CPU tile by tile, so that F32 values and intermediate results stay in a core's cache; on a
- * device in one launch (grid_cuda.h). */
+ * The CPU works tile by tile, so that F32 values and intermediate results stay in a core's cache; a
+ * device uses one launch (grid_cuda.h). */
 #ifndef KVR_METHODS_GRID_CHAIN_H
 #define KVR_METHODS_GRID_CHAIN_H
 
@@ -15,18 +15,18 @@ extern "C" {
 struct kvr_grid_chain {
     int n; /* 1 with the transform, else 1 or 2 */
     struct kvr_grid grid[2];
-    struct kvr_stage_job job[2]; /* opts are not read */
+    struct kvr_stage_job job[2]; /* opts are not used */
     bool rotate;                 /* apply the transform before the grid */
     enum kvr_compute rotate_compute;
     bool round; /* decoding: round the sum of the grids to BF16 */
 };
 
-/* Floats of scratch needed by kvr_chain_encode. 0: unsupported, because the block is too small to
- * split across threads or the grids have no common tile. */
+/* Scratch of kvr_chain_encode in floats. 0: unsupported, because the block is too small to split
+ * across threads, or the grids have no common tile. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
-/* x [T,H,D] with replaced elements is unchanged; data[i] belongs to the i-th grid. Same bytes as
- * running the stages one by one. */
+/* x [T,H,D] with the replacements of `instead` is unchanged; data[i] belongs to the i-th grid. The
+ * bytes equal those of separate stages. */
 void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x,
                       const struct kvr_instead *instead, float *work,
                       const struct kvr_stage_data *const data[2]);

@@ -42,7 +42,7 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Smallest FP16 not below x[i] >= 0, at most 65504. */
+/* Rounds x[i] >= 0 up to FP16, at most 65504. */
 static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -56,7 +56,7 @@ static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int 
     }
 }
 
-/* Largest FP16 not above x[i], at least -65504. */
+/* Rounds x[i] down to FP16, at least -65504. */
 static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -98,7 +98,7 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups 
     kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
 }
 
-/* x / n, correctly rounded, for a small integer n and 0 <= x. With FMA by the remainder of x times
+/* x / n, correctly rounded, for a small integer n and x >= 0. With FMA: by the remainder of x times
  * the rounded 1/n, as derived in grid_encode_isa.c. If that underflows, only zero or nonzero
  * matters; if it overflows, the group is not finite. */
 static inline float quotient(float x, float n)
@@ -112,14 +112,14 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* Intended reading: the code -qmax-1 is used as well. The side of larger magnitude gets the
- * negative codes, and the sign of s records which side that is. Never clips, and the scale is never
+/* Intended reading: also uses the code -qmax-1. The side with the larger magnitude gets the
+ * negative codes; the sign of s records which side that is. Never clips, and the scale is never
  * larger than the study's. */
 static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
-    /* Both sides as bit patterns, which are ordered like the floats. */
+    /* Both sides as bits, which have the order of the floats. */
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
         const float wide = float_of(pos > neg ? pos : neg) * (1 / (qmax + 1));

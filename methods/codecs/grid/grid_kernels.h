@@ -11,30 +11,30 @@
 enum {
     KVR_GRID_STRIP = 256,    /* channels per strip */
     KVR_GRID_ROWS = 16,      /* tokens per strip */
-    KVR_CODE_ALONE = 1 << 18 /* elements; one thread codes fewer, in 30 to 130 us */
+    KVR_CODE_ALONE = 1 << 18 /* elements; blocks below this use one thread: 30 to 130 us */
 };
 
 /* One block as stored. */
 struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
-    int64_t n_tok, stored; /* tokens given; tokens stored (the study zero-pads) */
+    int64_t n_tok, stored; /* given tokens; stored tokens (the study zero-pads) */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes; /* planes of kvr_pack */
     kvr_f16 *meta;  /* scales [n_groups], zero points [n_groups] */
 };
 
-/* Rows to prefetch while the current ones are encoded, a few lines at a time: a core stalls after
- * about a dozen outstanding loads. Rows of a strip are too far apart for the hardware prefetcher.
- * Has no effect beyond the end of the values. */
+/* Rows to prefetch while the current ones are encoded. A few lines at a time, because a core stalls
+ * after about a dozen outstanding loads; rows of a strip are too far apart for the hardware
+ * prefetcher. No effect past the end of the values. */
 struct kvr_grid_soon {
     const char *p;
     int64_t stride; /* bytes from row to row */
     size_t size;    /* bytes per element */
 };
 
-/* No prefetch: points at data already cached. */
+/* Disables prefetching by pointing at data already in cache. */
 static inline struct kvr_grid_soon kvr_grid_not_soon(const float *x, int64_t stride)
 {
     struct kvr_grid_soon s;
@@ -46,7 +46,7 @@ static inline struct kvr_grid_soon kvr_grid_not_soon(const float *x, int64_t str
 }
 
 struct kvr_grid_encoders {
-    /* axis=tokens: tokens [t0, t0 + group) within the block, channels [c0, c0 + m), m <=
+    /* axis=tokens: encodes tokens [t0, t0 + group) of the block, channels [c0, c0 + m), m <=
      * KVR_GRID_STRIP. x: element (t0, c0), rows `stride` floats apart. left: NULL, or the F32
      * residual in rows `left_stride` apart; may alias x. soon: as many rows to prefetch. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
@@ -54,14 +54,14 @@ struct kvr_grid_encoders {
                    const struct kvr_grid_soon *soon);
     /* Whether `tokens` can return the residual for multiples of m channels. */
     bool (*leaves)(const struct kvr_grid_block *b, int64_t m);
-    /* axis=channels, token: tokens [t0, t0 + n) within the block, n <= KVR_GRID_ROWS, all channels.
-     * x: row of t0. t0 is a multiple of 8, and so is n except for the last part. */
+    /* axis=channels or token: encodes tokens [t0, t0 + n) of the block, n <= KVR_GRID_ROWS, all
+     * channels. x: row of t0. t0 is a multiple of 8, and so is n except in the last part. */
     void (*rows)(const struct kvr_grid_block *b, int64_t t0, int n, const float *x);
 };
 KVR_ISA_TABLES(struct kvr_grid_encoders, kvr_grid_encoders)
 
 struct kvr_grid_decoders {
-    /* Tokens [t0, end), channels [c0, c0 + width) -> out, rows `stride` floats apart. */
+    /* Decodes tokens [t0, end), channels [c0, c0 + width) to out, rows `stride` floats apart. */
     void (*part)(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_t c0, int64_t width,
                  enum kvr_decode_mode mode, float *out, int64_t stride);
 };

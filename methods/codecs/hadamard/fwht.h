@@ -1,4 +1,4 @@
-/* fwht.h - the Walsh-Hadamard transform of short rows.
+/* fwht.h - the fast Walsh-Hadamard transform of short rows.
  *
  *     y = H x / sqrt(D),   H_1 = [1],  H_2n = [ H_n  H_n ; H_n  -H_n ]
  *
@@ -12,7 +12,7 @@
 
 enum { KVR_FWHT_MAX = 1024 };
 
-/* Transform `rows` rows of d floats in place; d is a power of two, 2..KVR_FWHT_MAX. With
+/* Transforms `rows` rows of d floats in place; d is a power of two, 2..KVR_FWHT_MAX. With
  * KVR_COMPUTE_BF16 the sums of every stride and the quotient are rounded to BF16. */
 void kvr_fwht(float *x, int64_t rows, int d, enum kvr_compute compute);
 

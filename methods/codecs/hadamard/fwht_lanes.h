@@ -29,8 +29,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
-/* Which NaN a sum of two NaNs returns depends on the instruction, so every variant returns this
- * one. */
+/* The NaN payload of a sum of two NaNs depends on the instruction, so every variant returns this
+ * NaN. */
 #define ONE_NAN 0x7fc00000u
 #define MAKE_ONE_NAN(v)                                                                            \
     do {                                                                                           \
@@ -86,7 +86,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
     }
 
 #ifdef KVR_SIMD
-/* The low half of a register from p, the high half from q; and back. */
+/* i_halves: a register with its low half from p and its high half from q. v_store_halves: the
+ * reverse. */
 #ifdef KVR_ISA_AVX512
 #define i_halves(p, q)                                                                             \
     _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(p))),           \

@@ -10,7 +10,7 @@ extern "C" {
 
 void kvr_mean_encode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t channels,
                           kvr_f16 *mean);
-/* mean: mean of the first of `width` channels. */
+/* mean: points to the mean of the first of `width` channels. */
 void kvr_mean_decode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t width,
                           const kvr_f16 *mean);
 /* x [rows, d]: subtracts each row's mean. */

@@ -5,8 +5,8 @@
  *     ... allocate values and indices ...
  *     kvr_outliers_take_cuda(s, &rule, x, work, n_exact, values, indices);
  *
- * Same elements, entries and bytes as on the CPU: counts are integers, and sigma is summed over the
- * same pieces in the same order. All pointers are device memory; x is 16-byte aligned. */
+ * Bit-identical to the CPU: counts are integers, and sigma is summed over the same pieces in the
+ * same order. All pointers are device memory; x is 16-byte aligned. */
 #ifndef KVR_METHODS_OUTLIERS_CUDA_H
 #define KVR_METHODS_OUTLIERS_CUDA_H
 

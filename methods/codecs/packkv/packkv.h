@@ -9,7 +9,7 @@
  *
  * Blocks are 64 tokens from the start; remaining tokens stay BF16. The tokens of a block are
  * permuted so that neighbours are similar; 16 consecutive ones form a round. A unit is one head of
- * a block. It contains, round after round,
+ * a block. It contains for each round
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up

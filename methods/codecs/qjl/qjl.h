@@ -6,8 +6,8 @@
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
  * so that q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64 mixed bits -
- * 32) / 4: binomial, mean 0 and variance 1. Its multiples of 1/4 sum exactly, so results are
- * identical everywhere. */
+ * 32) / 4: binomial, mean 0 and variance 1. Sums of multiples of 1/4 are exact, so results do not
+ *   depend on the machine. */
 #ifndef KVR_METHODS_QJL_H
 #define KVR_METHODS_QJL_H
 

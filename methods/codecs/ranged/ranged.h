@@ -8,9 +8,9 @@
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
  *
  * f[bins] acts as 65536 when used as an upper end. Equal top bits of low and high are output;
- * middle halves are counted as pending. At the end one more is pending, then a 0 if low < 2^30,
- * else a 1. Bits fill bytes from the top. Segments of SEGMENT tokens restart the coder with the
- * same frequencies. */
+ * straddled middle halves count as pending bits. At the end one more bit becomes pending, followed
+ * by a 0 if low < 2^30, else a 1. Bits fill bytes from the top. Segments of SEGMENT tokens restart
+ * the coder with the same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 

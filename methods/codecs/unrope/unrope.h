@@ -1,4 +1,4 @@
-/* unrope.h - rotations of the stage `unrope`, shared by CPU and CUDA.
+/* unrope.h - inverse RoPE of the stage `unrope`, shared by CPU and CUDA.
  *
  * RoPE rotated the pair p = (2p, 2p + 1) of a key at frame f, row r, column c by the angle a =
  * rate[p] times f, r or c (methods/kernels/rope.h assigns pairs to axes):
@@ -31,7 +31,7 @@ CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
                            : token % g->row;
 }
 
-/* sin and cos by elementary operations, independent of any libm: for angles below 2^20, reduced by
+/* sin and cos by elementary operations, independent of libm, for angles below 2^20: reduction by
  * multiples of pi / 2, then a Taylor series; error at most 1e-9. */
 CELLS void unrope_angle(double angle, double *cosine, double *sine)
 {
@@ -66,7 +66,8 @@ CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
     *y = (float)(a * sine + b * cosine);
 }
 
-/* Rotates tokens [t0, t0 + n) of the range's channels, x [n,width]; device memory. */
+/* Rotates tokens [t0, t0 + n) of the range's channels, inversely if `back`: x [n,width], device
+ * memory. */
 KVR_LAUNCHER kvr_unrope_turn_cuda(struct kvr_stream *s, const struct unrope *g,
                                   const struct kvr_part *part, bool back, float *x);
 

@@ -1,8 +1,8 @@
 /* vidkv.h - arithmetic of the stage `vidkv`, shared by CPU and CUDA.
  *
- * The `easy` of a head's D channels have the smallest range over all tokens and heads and are
- * the same for every head; the others are hard. Groups are G consecutive tokens, the last one
- * possibly shorter. In FP16, every operation rounded:
+ * Of a head's D channels, the `easy` ones with the smallest range over all tokens and heads are the
+ * same for every head; the others are hard. Groups are G consecutive tokens, the last one possibly
+ * shorter. In FP16, every operation rounded:
  *
  *     a hard channel     m = min x    s = (max x - m) / 3    q = rne((x - m) / s), 0 where s is 0
  *                        x^ = q s + m
