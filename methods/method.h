@@ -48,7 +48,7 @@ struct kvr_method {
     const char *family;                                        /* colour in plots: RTN, KIVI, ... */
     const char *title;                                         /* one line */
     const char *paper;                                         /* citation */
-    bool study;                                                /* one of the 33 names */
+    bool study;                                                /* one of the study's 33 */
     const char *k, *v;                                         /* codec pipelines of tier 0 */
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS]; /* of tiers 1, 2; [0] unused */
     const char *tiers;                                         /* "age(ratio=0.3)" */
@@ -57,7 +57,8 @@ struct kvr_method {
     bool last_step;        /* commit=last_step by default */
     const char *budget;    /* default layer_budget, between these factors */
     double budget_min, budget_max;
-    /* The study reading, where the parts' own study behaviour does not cover the difference. */
+    /* The study reading, where the study behaviour of the row's parts does not cover the
+     * difference. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
@@ -84,14 +85,14 @@ struct kvr_setting {
     const char *name, *value;
 };
 
-/* The pass whose keys and values the cache keeps. EVERY_PASS: each pass stores them and the next one
- * replaces them, so that what stays is the clean pass's at several times the cost. LAST_STEP: the last denoising step, without a
- * clean pass; K and V then come from a still noisy input. This is a rule of the sampler: the cache
- * keeps whatever is appended as the clean pass. */
+/* The denoising pass whose keys and values the cache keeps. EVERY_PASS: each pass overwrites those
+ * of the one before, so the clean pass's remain, at several times the cost. LAST_STEP: the last
+ * denoising step, without a clean pass; K and V are then computed from a still noisy input. This is
+ * a rule of the sampler: the cache keeps what is appended as the clean pass. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
-/* What attention reads of the current chunk's keys: as appended, or without each head's mean over its
- * own channels, as the stage `demean` leaves the past. */
+/* The form in which attention reads the current chunk's keys: as appended, or minus each head's
+ * mean over its channels, as the stage `demean` stores past keys. */
 enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
 struct kvr_scheme_opts {
@@ -122,9 +123,9 @@ struct kvr_scheme {
 
 /* `spec` is NAME, NAME@study, NAME@intended or NAME@project, optionally followed by +CORRECTION. A
  * setting applies to the scheme's own option of that name, else to every codec and part that has
- * it. A prefix narrows it: a tier's name, then `k.` or `v.`; or `tiers.`, `retention.`, `reuse.`.
- * The narrower setting wins regardless of order. The setting `retention` replaces the row's
- * retention: "none", the name of another row, or a text. */
+ * it. A prefix restricts it: a tier's name, then `k.` or `v.`; or `tiers.`, `retention.`, `reuse.`.
+ * The setting with the longer prefix wins, in any order. The setting `retention` replaces the row's
+ * retention: "none", the name of another row, or the text of a part. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -144,10 +145,11 @@ bool kvr_scheme_last_chooses(const struct kvr_scheme *p);
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
 /* Group origin of the scheme's codecs: groups start at multiples of this many tokens (struct
- * kvr_layout). 0: at the chunk, which is always so with tiers or token eviction. */
+ * kvr_layout). 0: each chunk starts its own groups, as always with tiers or token eviction. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
-/* A warning if the scheme is known to mislead (taylor over a ternary grid), else NULL. */
+/* A warning if the scheme's results are known to be misleading (taylor over a ternary grid), else
+ * NULL. */
 const char *kvr_scheme_warning(const struct kvr_scheme *p);
 
 /* Whether the scheme can run on this shape; an error states the reason. */

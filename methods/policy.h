@@ -98,8 +98,8 @@ struct kvr_policy_state {
     /* Replaces `buf` once the chunk is stored; discarded if storing fails. */
     struct kvr_buf next;
     int64_t n_next;
-    int64_t n;         /* for the part: frames covered by the buffer */
-    int64_t n_planned; /* for the part: frames at the last plan */
+    int64_t n;         /* private to the part: frames covered by `buf` */
+    int64_t n_planned; /* private to the part: frames at the last plan */
 };
 
 /* Counts for the side information of the study's formats (docs, "byte accounting"). */
@@ -109,15 +109,15 @@ struct kvr_study_counts {
     int64_t pooled_frames;
 };
 
-/* Fills in the map. On CUDA it synchronises if it reads keys and values: what is stored and
- * launched next depends on the result. */
+/* Fills in the map. On CUDA it synchronises if it reads keys and values, because the storage layout
+ * depends on the map. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
 
-/* Attention each key received from a chunk's clean pass: sum and maximum of the weights p over
- * `n_query` sampled queries; query heads of one KV head are combined. This attention is computed
- * for the retention, so its time counts for the method. */
+/* Attention received by each key in a chunk's clean pass: sum and maximum of the softmax weights p
+ * over `n_query` sampled queries; query heads of one KV head are combined. This attention is
+ * computed only for the retention, so its time is charged to the method. */
 struct kvr_columns {
     int64_t n_query;
     const float *sum, *max; /* [n_active,H], host memory; 0 where not stored */
@@ -131,7 +131,7 @@ enum kvr_query_pick {
     KVR_QUERY_CHUNK,  /* all of the chunk */
 };
 
-/* Inputs that a thinning retention requests. */
+/* Inputs requested by a thinning retention. */
 struct kvr_thin_needs {
     bool by_head;        /* tokens are selected per head */
     bool by_data;        /* the selection depends on keys, values or attention */
@@ -190,8 +190,8 @@ struct kvr_retention {
     /* Intended reading only: evicts single tokens of any tier. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
-    /* Whether `thin` will read ctx->columns for the chunk that begins at token new0; the state is that
-     * of the layer. The attention is not computed where it is not read. NULL: always. */
+    /* Whether `thin` will read ctx->columns for the chunk that begins at token new0; `state` is the
+     * layer's. If not, that attention is not computed. NULL: always. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
     bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
@@ -253,9 +253,9 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
  * - "none": 1;
  * - "linear": min + l/(L-1) (max-min), 1 for L = 1;
  * - "falling": linear from the last layer to the first;
- * - "moviegen" or "storyeval": the study's profiled tables for 30 layers, linearly interpolated by relative
- *   depth for other L;
- * - a file with one number per line and layer ('#' starts a comment), as written by `kvreel profile`. */
+ * - "moviegen" or "storyeval": the study's profiled tables for 30 layers, linearly interpolated by
+ *   relative depth for other L;
+ * - a file with one number per line and layer ('#' starts a comment), as from `kvreel profile`. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 bool kvr_layer_budget_is_file(const char *which);

@@ -13,7 +13,7 @@
 /* Value of frame i; false without memory. Called concurrently. */
 typedef bool kvr_frame_fn(const struct kvr_metric_input *in, int i, double *value);
 
-/* series[first .. end) from `fn`, `value` their mean. KVR_ENOMEM names the metric. */
+/* series[first .. end) from `fn`; `value` is their mean. The error message gives `name`. */
 enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
                                      struct kvr_metric_value *out, const char *name, int first,
                                      int end, kvr_frame_fn *fn);

@@ -32,7 +32,7 @@ _Static_assert(N_SHAPES *(N_METHODS *N_PATHS + 2 * N_BYTES + 2 * N_BF16) <=
                    KVR_BENCH_ATTENTION_ROWS,
                "a row each");
 
-/* What a row is compared with. */
+/* The reference of a row. */
 enum reference { PRODUCTS, PRODUCTS_BF16, OWN, OWN_BF16 };
 static const char *const reference_names[] = { "oneDNN products", "oneDNN BF16 products",
                                                "own F32 of BF16", "own BF16 products" };
@@ -254,9 +254,10 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     return KVR_OK;
 }
 
-/* Tolerances. BF16: every value is off by up to 2^-8 of its size, which a mean of nothing but such
- * errors reaches (KIVI_INT2's levels round one way: .0007). F32: sums over up to 65520 keys of values of order 1: 1e-4. int8: attend_dot.h's
- * errors with random keys are .01 to .02 of the output; a wrong scale gives ten times that. */
+/* Tolerances. BF16: each value has a relative error of up to 2^-8, and so has a mean if all errors
+ * have one sign (KIVI_INT2's levels: .0007). F32: sums over up to 65520 keys of values of order 1:
+ * 1e-4. int8: with random keys attend_dot.h's errors are .01 to .02 of the output; a wrong scale
+ * gives ten times that. */
 static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const struct subject *x,
                              struct kvr_bench_row *row)
 {

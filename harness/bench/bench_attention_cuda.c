@@ -263,16 +263,16 @@ static double error_of(const struct kit *t)
     return sqrt(off / size);
 }
 
-/* BF16 attention over the given BF16 keys and values rounds queries and softmax weights to BF16: at most
- * 2^-9 relative, 2^-9 / sqrt(3) root mean square, each. Queries of order 1 move a score, and so a weight, by
- * as much. Together sqrt(2) 2^-9 / sqrt(3) = 0.0016 of the output's norm. The limit is four times that;
- * cuDNN also rounds its output. */
+/* BF16 attention over the given BF16 keys and values rounds queries and softmax weights to BF16:
+ * relative error at most 2^-9, RMS 2^-9 / sqrt(3), for each. With queries of order 1, the score and
+ * hence the weight change by as much. Together sqrt(2) 2^-9 / sqrt(3) = 0.0016 of the output's
+ * norm. The limit is four times that; cuDNN also rounds its output. */
 static const double most_of_bf16 = 4 * 1.4142136 * 0x1p-9 / 1.7320508;
 
-/* Tolerance in int8. The largest of 128 normal numbers is about 2.7; quantization with scale 2.7 /
- * 127 gives an RMS error of .0061: .0087 of a score, and so of a weight, from queries and keys,
- * .006 from values. Weights are rounded to 1/255 of a tile's largest, .0085 RMS for normal scores.
- * Together .0135. Three times that. */
+/* Tolerance of int8. The largest of 128 normal numbers is about 2.7; quantization with scale 2.7 /
+ * 127 gives an RMS error of .0061: .0087 of a score, and so of a weight, from queries and keys, and
+ * .006 from values. Weights are rounded to 1/255 of a tile's largest: .0085 RMS for normal scores.
+ * Together .0135; the limit is three times that. */
 static const double most_of_bytes = 3 * .0135;
 
 static enum kvr_status hold(const struct kit *t, const char *name, double most)
@@ -337,10 +337,10 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
     return st;
 }
 
-/* The decoded cache as BF16, which is what every BF16 kernel attends to, on the host and as the references'
- * input; and the wanted output over it. Rounding the decoded values is part of the cache's definition, not a
- * kernel's error: the few levels of a 2-bit grid round alike in many tokens, which biases an output of
- * many keys (KIVI_INT2, 4680 x 9360: .028 of its norm). */
+/* The decoded cache in BF16, the operand of every BF16 kernel, on the host and as the references'
+ * input; and the exact output over it. Rounding the decoded values belongs to the cache's
+ * definition and is no error of a kernel: the few levels of a 2-bit grid round alike in many
+ * tokens, which biases an output over many keys (KIVI_INT2, 4680 x 9360: .028 of its norm). */
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
@@ -405,7 +405,8 @@ static void name_row(const struct kit *t, struct kvr_bench_row *row, const char 
              (long long)t->n_query, (long long)t->n_key);
 }
 
-/* Fills and decodes a cache of `method`, from which the dense kernel takes its keys; times it if asked. */
+/* Fills a cache of `method` and decodes it for the dense kernel; times attention over the cache if
+ * asked. */
 static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path path,
                               enum kvr_attend_as as, bool timed, struct kvr_bench_row *row)
 {
@@ -466,7 +467,7 @@ static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* cuDNN over the same. */
+/* cuDNN over the same keys and values. */
 static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
 {
     KVR_TRY(time_it(t, cudnn, dense, row));
@@ -476,7 +477,7 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* Completed rows and where they are reported. */
+/* Completed rows and the sink that they are reported to. */
 struct told {
     const struct kvr_bench_sink *sink;
     struct kvr_bench_row *rows;

@@ -6,7 +6,7 @@
 
 #include "harness/core/dtype.h"
 
-/* Turns an error that means that cuDNN is unavailable into its reason. */
+/* Converts an error that means "cuDNN is unavailable" into a recorded reason. */
 static enum kvr_status excuse(struct kvr_bench_cudnn *b, enum kvr_status st)
 {
     if (st == KVR_OK || st == KVR_ENOMEM)

@@ -1,5 +1,5 @@
-/* bench_layers_cuda.c - the linear layers of a forward as the engine calls them on a device: BF16 in and
- * out, with their epilogues; against the fastest of cuBLASLt's proposals for the same product. */
+/* bench_layers_cuda.c - the engine's linear layers on a device, BF16 in and out, with their
+ * epilogues, against the fastest of cuBLASLt's proposals for the same product. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,9 @@
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
 
-/* Queries, keys and values in one launch; attention's output, added by a gate; the feed-forward network, up
- * with GELU and down, added. */
+/* One launch each: queries, keys and values; attention's output projection, gated and added to the
+ * residual; the feed-forward network's up projection with GELU, and its down projection, gated and
+ * added. */
 struct call {
     const char *name;
     int m, layers, k, n; /* n of each layer */
@@ -247,10 +248,11 @@ static double gelu(double x)
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-/* Products of BF16 numbers are exact in F32; the host sums them in double. A device takes 16 at a time and
- * cuts off: each of the k / 16 + 1 partial sums, within 4 sqrt(k), loses up to 2^-23 of itself. Rounding to
- * BF16 moves a number by at most 2^-8 of it. GELU stretches by 1.13 at most, and its exponential may be off
- * by 2^-10 of its argument, up to 1. `added`: what it starts with is `start`. */
+/* Products of BF16 numbers are exact in F32; the host sums them in double. The device adds 16 at a
+ * time and truncates: each of the k / 16 + 1 partial sums, within 4 sqrt(k), loses up to 2^-23 of
+ * its value. Rounding to BF16 adds a relative error of at most 2^-8. GELU's slope is at most 1.13,
+ * and its exponential has an error of up to 2^-10 of its argument, up to 1. `added`: y initially
+ * held `start`. */
 static enum kvr_status check_element(const struct kit *t, enum kvr_linear_end end, bool added,
                                      size_t at, size_t layer, const char *name)
 {
@@ -289,7 +291,7 @@ static enum kvr_status set_start(struct kit *t)
     return kvr_dev_put(t->dev, output(t, 0, 0), t->host_y, n * sizeof *t->host_y);
 }
 
-/* One call on the first buffer, from a known start: what is timed adds to what it finds. */
+/* One call on the first buffer, whose y is reset first because timed calls accumulate into it. */
 static enum kvr_status check(struct kit *t, kvr_round_fn *run, enum kvr_linear_end end,
                              const char *name)
 {
@@ -325,7 +327,7 @@ static struct kvr_blaslt_shape shape_of(const struct kit *t, int choice)
     };
 }
 
-/* Nanoseconds of QUICK calls after one that loads code. */
+/* Time of QUICK calls in ns, after one that loads the kernel. */
 static enum kvr_status quick(struct kit *t, const struct kvr_blaslt_plan *plan, int64_t *ns)
 {
     struct kvr_stream *s = kvr_dev_stream(t->dev);
@@ -370,7 +372,7 @@ static enum kvr_status choose(struct kit *t)
     return KVR_OK;
 }
 
-/* Without the library, or without a product of this kind there: why. */
+/* Opens the library; if it or a product of this kind is missing, records the reason. */
 static enum kvr_status open_library(struct kit *t)
 {
     const struct kvr_blaslt_shape shape = shape_of(t, 0);
@@ -418,7 +420,7 @@ static void name_row(const struct kit *t, const char *whose, struct kvr_bench_ro
              t->c->k, t->c->layers * t->c->n);
 }
 
-/* The engine's call; then the library's best proposal beside its first. */
+/* The engine's call; then the library's fastest proposal and, for comparison, its first. */
 static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_bench_sink *sink,
                                  struct kvr_bench_row *rows, int *n_rows)
 {

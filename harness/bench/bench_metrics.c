@@ -94,7 +94,7 @@ static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric
     return KVR_OK;
 }
 
-/* Once with everything evicted, and again right after. */
+/* One measurement with all buffers evicted, and one right after. */
 static enum kvr_status time_caches(const struct kit *k, const struct kvr_metric *m, double *cold,
                                    double *warm)
 {

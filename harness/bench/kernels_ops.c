@@ -1,4 +1,5 @@
-/* kernels_ops.c - the forward's small operations (harness/engine/ops.h) as kernel cases.
+/* kernels_ops.c - the forward's elementwise, normalization and cross-attention kernels
+ * (harness/engine/ops.h) as kernel cases.
  *
  * e is float's unit roundoff, 2^-24. Each variant sums a row in its own order: portable C in four
  * partial sums, the others in more. A sum of d terms has an error of at most (d / 4 + 2) e of the

@@ -185,9 +185,8 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Adds the Taylor correction of N keys to S. `a`: Q, or the sums of q^2 per group. `scales`: the
- * rows of these keys; for TAYLOR_OCTETS all octets of the tile, the first of these keys being
- * `from`. */
+/* Adds the Taylor correction of N keys to S. `a`: Q, or the sums of q^2 per group. `scales`: one
+ * row per key; for TAYLOR_OCTETS one per octet of the tile, whose token `from` is the first key. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,

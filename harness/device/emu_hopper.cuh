@@ -6,9 +6,9 @@
  * access. A barrier merges the views of arriving threads and publishes them to waiting ones. Two
  * conflicting accesses that no view orders are a race.
  *
- * Asynchronous operations have clocks of their own: a bulk copy that of its mbarrier's phase, a
- * wgmma that of its warp's tensor core, whose reads end at wgmma.wait_group. A second view,
- * `fenced`, holds the generic writes that the async proxy sees: those visible at the last
+ * Asynchronous operations have clocks of their own. A bulk copy uses that of its mbarrier's phase,
+ * a wgmma that of its warp's tensor core; its reads end at wgmma.wait_group. A second view,
+ * `fenced`, holds the generic writes that the async proxy sees: the ones visible at the last
  * fence.proxy.async.
  *
  * The stream's seed decides when a bulk copy completes. wgmma.wait_group computes the pending
@@ -206,7 +206,7 @@ void end_phase(struct kvr_stream *s, struct phased *b);
 
 /* emu_cluster.cc */
 /* Checks an access of the running thread to block `rank`. The block must be known to have started;
- * with `until` it must not exit before it is ordered after the access. */
+ * with `until` it must not exit before a cluster barrier orders the exit after the access. */
 void reach(unsigned rank, bool until, const char *how);
 /* Completes remote store i of those in flight. */
 void store_arrives(struct kvr_stream *s, unsigned i);

@@ -14,7 +14,7 @@ struct kvr_label {
     double left, bottom; /* out: lower left corner of the text */
     int leader;          /* out: the label is far from its point and needs a line to it ... */
     double end_x, end_y; /* out: ... which ends here, at the text's edge */
-    int elsewhere;       /* out: nevertheless it is nearer to another point */
+    int elsewhere;       /* out: no free place; the label is nearer to another point */
 };
 
 struct kvr_line {

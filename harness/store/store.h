@@ -288,7 +288,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        void *ctx);
 
 /* Definitions of an empty database, after sql/schema.sql and sql/cell.sql. */
-extern const char *const kvr_store_since_5[][2];    /* tables since version 5: name, "(...)" */
+extern const char *const kvr_store_since_5[][2];    /* tables since version 5: name, columns */
 extern const char *const kvr_store_cell_index[][2]; /* name, ON; NULL-terminated */
 
 struct kvr_store_view {

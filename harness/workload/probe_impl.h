@@ -43,7 +43,7 @@ int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok);
 struct kvr_probe_query {
     double mass[N_SIDES]; /* A of method and BF16 */
     double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
-    double top_found, top; /* of BF16's top past keys, the number in the method's top; their number */
+    double top_found, top; /* BF16's top past keys: also in the method's top; all */
     double residual;       /* largest |attention's output - own computation| */
     double energy;         /* mean square of the latter over channels */
 };
@@ -65,10 +65,10 @@ struct kvr_probe_sums {
     double tokens, elements, se[2], energy[2]; /* K, V */
 };
 
-/* What was read of a token, and how often it was coded. */
+/* The content last read for a token, and how often it was coded and changed. */
 struct kvr_probe_token {
     int64_t serial;
-    uint64_t hash; /* of its decoded bits, all heads */
+    uint64_t hash; /* of the token's decoded K and V, all heads */
     int32_t recodes, changes;
     bool seen;
 };
@@ -89,7 +89,7 @@ struct kvr_probe {
     struct kvr_probe_sums *call;     /* [L][H][P][C] */
     struct kvr_probe_sums *by_age;   /* [L][H][C]: age */
     double *channel;                 /* [L][2][Hkv][D]: squared errors of K, V */
-    double *channel_tokens;          /* [L]: tokens in these */
+    double *channel_tokens;          /* [L]: tokens in `channel` */
     struct kvr_probe_token *token;   /* [L][capacity] */
     struct kvr_probe_counts *counts; /* [L][C]: age */
     double residual;

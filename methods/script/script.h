@@ -1,6 +1,6 @@
 /* script.h - a method written in Python, as a plug-in: NAME.py in the place of NAME.so.
  *
- *     def encode(k, v):                    numpy, F32 [tokens, heads, dim]: a chunk's keys and values
+ *     def encode(k, v):                    numpy, F32 [tokens, heads, dim]: one chunk
  *         ...
  *         return data, state               counted as codes and side information
  *
@@ -8,22 +8,23 @@
  *         ...
  *         return k, v
  *
- * data and state are bytes, one array, or None, which decode gets as bytes; or tuples, lists and dicts of
- * arrays, bytes, numbers and texts, which decode gets as they were returned. An array is anything with
- * __array__ or DLPack, a torch tensor of any type included, which comes back as such. Of a structure the
- * description (keys, types, shapes) is stored and counted too, about ten bytes for an array.
+ * data and state are bytes, one array, or None, which decode gets as bytes; or tuples, lists and
+ * dicts of arrays, bytes, numbers and strings, which decode gets as they were returned. An array is
+ * any object with __array__ or DLPack; torch tensors of any type are returned as tensors. The
+ * description of a structure (keys, types, shapes) is also stored and counted, about ten bytes per
+ * array.
  *
- * encode(k, v, ctx) and decode(data, state, shape, ctx) are given a Context (host.py): layer, n_layers,
- * heads, chunk, frame, tokens_per_frame, frames_per_chunk, tokens, and positions, by which keys were
- * rotated.
+ * encode(k, v, ctx) and decode(data, state, shape, ctx) receive a Context (host.py): layer,
+ * n_layers, heads, chunk, frame, tokens_per_frame, frames_per_chunk, tokens, and the positions of
+ * the keys' RoPE.
  *
- * The file may also have NAME, FAMILY, PAPER, VERSION and OPTIONS = {"bits": (4, 2, 8, "of a
- * code")}, which are handed to both functions by name and can be varied in a sweep as any option.
+ * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS = {"bits": (4, 2, 8, "bits per
+ * code")}. Both functions receive the options as keyword arguments; a sweep can vary them like any
+ * other option.
  *
- * encode and decode run in a process each, so that decode has nothing but what encode returned.
- * What is held is what was returned, to the byte; attention asks for it to be decoded in every
- * pass. A method that raises, crashes, returns other shapes or numbers that are not finite fails
- * its cell. */
+ * encode and decode run in separate processes, so decode sees only what encode returned. The cache
+ * stores exactly the returned bytes; attention has them decoded in every pass. A cell fails if its
+ * method raises, crashes, or returns wrong shapes or non-finite values. */
 #ifndef KVR_METHODS_SCRIPT_SCRIPT_H
 #define KVR_METHODS_SCRIPT_SCRIPT_H
 
@@ -33,9 +34,9 @@
 
 bool kvr_script_is(const char *path);
 
-/* Asks the file, which runs it, and makes a plug-in of a stage and a method of what it says; *out
- * lives as long as the process. KVR_EUNSUPPORTED: no interpreter; KVR_EFORMAT: what is wrong with
- * the file. */
+/* Runs the file to obtain its description, and builds a plug-in with one stage and one method; *out
+ * lives as long as the process. KVR_EUNSUPPORTED: no interpreter; KVR_EFORMAT: the message says
+ * what is wrong with the file. */
 enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out);
 
 #endif

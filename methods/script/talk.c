@@ -1,4 +1,4 @@
-/* talk.c - start, ask, hear. */
+/* talk.c - starts the process, sends requests, receives answers. */
 #include "methods/script/talk.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ extern const char kvr_python_host[]; /* host.py */
 
 enum { AT = 3, START_MS = 60000, WORDS = 1 + 3 + KVR_TALK_PARTS, LONGEST = 1 << 16 };
 
-/* As host.py has them. */
+/* Same values as in host.py. */
 enum { SAID_OK, SAID_WRONG, SAID_MEMORY };
 
 static const char *interpreter(void)
@@ -62,7 +62,8 @@ void kvr_talk_end(struct kvr_talk *t)
     *t = (struct kvr_talk){ 0 };
 }
 
-/* The line is dead: why? It is given a moment to end by itself, so that its own reason is seen. */
+/* The connection is closed. Waits up to 2 s for the process to exit, so that its exit status can be
+ * reported. */
 static enum kvr_status died(struct kvr_talk *t)
 {
     enum { ROUNDS = 200, ROUND_US = 10000 };
@@ -116,7 +117,7 @@ static enum kvr_status hear(struct kvr_talk *t, void *p, size_t n)
     return KVR_OK;
 }
 
-/* It has failed, and says so in the first part; `wrong` is the status of an exception. */
+/* A failure: the first part is the message; `wrong` is the status of an exception. */
 static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t n,
                                     enum kvr_status wrong)
 {
@@ -127,10 +128,10 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
         return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
     KVR_TRY(hear(t, text, kept));
     text[kept] = 0;
-    for (char *c = text; *c; c++) /* one sentence, one line */
+    for (char *c = text; *c; c++) /* one line */
         if (*c == '\n' || *c == '\r')
             *c = ' ';
-    kvr_talk_end(t); /* what is left unheard with it */
+    kvr_talk_end(t); /* with any unread data */
     return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : wrong, "%s", text);
 }
 
@@ -209,12 +210,12 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
     st = hear_parts(t, dev, back + 4, told);
     if (st != KVR_OK)
         kvr_buf_free(&told->own);
-    if (st != KVR_OK && st != KVR_ENOMEM) /* that is ours: it has said all that it had to */
+    if (st != KVR_OK && st != KVR_ENOMEM) /* no memory here: the answer has been drained */
         kvr_talk_end(t);
     return st;
 }
 
-/* The first thing it says is what the file is, or why it is none. */
+/* The first message describes the file, or says why it cannot be used. */
 static enum kvr_status hear_description(struct kvr_talk *t, char **described)
 {
     struct pollfd ready = { .fd = t->fd, .events = POLLIN };

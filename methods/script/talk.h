@@ -1,13 +1,14 @@
-/* talk.h - a process that runs a method's Python file, and what is said to it.
+/* talk.h - a process that runs a method's Python file, and requests to it.
  *
  *     struct kvr_talk t = { 0 };
  *     KVR_TRY(kvr_talk_start(&t, "/home/me/mine.py", "encode", &described));
  *     KVR_TRY(kvr_talk_ask(&t, &message, &told));
  *     kvr_talk_end(&t);
  *
- * The interpreter is python3, or what KVREEL_PYTHON names; the script it runs is host.py, which the
- * program carries. It ends with us. One that crashes, answers nonsense or raises is a failure with
- * the reason, and is not asked again; one that hangs is ended by the cell's own limit. */
+ * The interpreter is python3 or $KVREEL_PYTHON; it runs host.py, which is embedded in the program,
+ * until the socket closes. A process that crashes, sends an invalid answer or raises an exception
+ * fails with the reason and gets no further request. A process that hangs is killed by the cell's
+ * time limit. */
 #ifndef KVR_METHODS_SCRIPT_TALK_H
 #define KVR_METHODS_SCRIPT_TALK_H
 
@@ -24,9 +25,9 @@ struct kvr_talk {
     int fd;
 };
 
-/* One way or the other; parts are the sender's. */
+/* A request to the process. Borrows the parts. */
 struct kvr_message {
-    int64_t form; /* as host.py told it when it coded: which parts are structures */
+    int64_t form; /* from the answer to encode: which parts are structures */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
@@ -42,8 +43,8 @@ struct kvr_told {
     size_t n_exactly[KVR_TALK_PARTS]; /* required size of each part */
 };
 
-/* `described` (may be NULL): what the file says of itself, as JSON, to be freed. Waits for it 60 s.
- */
+/* `described` (may be NULL): the file's description as JSON, owned by the caller. Waits at most 60
+ * s for it. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
 /* Answers of other sizes than told->n_exactly, or beyond told->most, are KVR_EFORMAT. */

@@ -1,12 +1,12 @@
-/* bench_main.c - `kvreel bench codec|attention|gemm --json` on a machine that has none of kvreel's
- * libraries: the same rows by printf, a line of JSON each, written out as they come, so that what was
- * measured outlives a time limit.
+/* bench_main.c - `kvreel bench codec|attention|gemm --json` for a machine without kvreel's
+ * libraries. Prints the same rows, one JSON object per line, flushed one by one, so that completed
+ * rows survive a time limit.
  *
  *     bench ROUNDS occupancy attention codec gemm > rows.jsonl
- *     bench ROUNDS cudnn                          whether cuDNN has a kernel of attention, and why not
- *     bench ROUNDS                                opens the device and computes on it, no more
+ *     bench ROUNDS cudnn                          whether cuDNN has an attention kernel, or why not
+ *     bench ROUNDS                                only opens the device and runs a kernel on it
  *
- * Rows are left out and limited as watch.h says. */
+ * watch.h documents how rows are skipped and limited. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,8 @@ static void known(const char *key, double x)
     number(key, x > 0 ? x : NAN);
 }
 
-/* A library's words may hold anything. */
+/* A JSON string member; quotes, backslashes and control characters of a library's text become
+ * spaces. */
 static void quoted(const char *key, const char *text)
 {
     printf("\"%s\": \"", key);
@@ -92,8 +93,8 @@ static void print(void *ctx, const struct kvr_bench_row *r)
     fflush(stdout);
 }
 
-/* How many blocks of the attention kernel for a method a multiprocessor takes at once: two were meant
- * wherever it has the shared memory. */
+/* Resident blocks per multiprocessor of each method's attention kernel, by the occupancy
+ * calculator; the design target is two where shared memory allows. */
 static enum kvr_status occupancy(struct kvr_dev *dev)
 {
     static const char *const methods[] = { "BF16", "RTN_INT4", "RTN_INT8", "KIVI_INT2",
@@ -122,7 +123,7 @@ static enum kvr_status occupancy(struct kvr_dev *dev)
     return kvr_dev_sync(dev);
 }
 
-/* cuDNN's log of the same is where its own variables say: CUDNN_LOGLEVEL_DBG, CUDNN_LOGDEST_DBG. */
+/* cuDNN writes its own log of this to where CUDNN_LOGLEVEL_DBG and CUDNN_LOGDEST_DBG direct it. */
 static enum kvr_status cudnn(struct kvr_dev *dev)
 {
     enum { TOKENS = 4680, HEADS = 12, DIM = 128 };
@@ -144,7 +145,7 @@ static enum kvr_status cudnn(struct kvr_dev *dev)
     return st;
 }
 
-/* Does the device answer? Memory that is filled there and read here. */
+/* Checks that the device responds: fills memory there and reads it here. */
 static enum kvr_status answers(struct kvr_dev *dev)
 {
     struct kvr_buf b = { 0 };
@@ -161,7 +162,7 @@ static enum kvr_status answers(struct kvr_dev *dev)
     return st;
 }
 
-/* What was measured before an error stands; the error goes to stderr and to the exit status. */
+/* Rows completed before an error stay valid; the error goes to stderr and into the exit status. */
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 0;

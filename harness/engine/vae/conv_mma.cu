@@ -169,8 +169,7 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
     }
 }
 
-/* Stores output channels `column` and `column` + 1 of a pixel at y; channels from `out` on do not
- * exist. */
+/* Stores output channels `column` and `column` + 1 of a pixel at y, without those >= `out`. */
 template <bool ODD>
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
                                            float high)

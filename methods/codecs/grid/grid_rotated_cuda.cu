@@ -17,8 +17,8 @@ enum {
     TOKENS = 16,
     WARPS = 4,
     ROOM = D * TOKENS / 4, /* per warp, in units of 16 bytes */
-    FITS = 34,             /* stride of channels' fits: no bank conflicts of 8 accesses */
-    CODES = 34,            /* stride of codes of four tokens: none of 32 */
+    FITS = 34,             /* stride of channels' fits: 8 accesses hit different banks */
+    CODES = 34,            /* stride of codes of four tokens: likewise for 32 accesses */
     AT_FITS = 2 * D        /* after the ranges; codes reuse the space of the ranges */
 };
 

@@ -13,7 +13,7 @@ static __host__ __device__ constexpr int rows_of(int v)
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;
 }
 
-/* Transforms rows of d = 32 V values; V = 1: of at most 32. */
+/* Transforms rows of d = 32 V values, or of d <= 32 if V is 1. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
     fwht_rows(kvr_global<kvr_few<float, V>> x, int64_t rows, int d, bool bf16)

@@ -23,8 +23,8 @@
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
 /* A block. codes: the remaining tokens, BF16 [T % 64][H D], then the units.
- * meta: for each unit [blocks][H] its start after those and its length, uint32, and the ends of its
- *       rounds, 4 uint16;
+ * meta: for each unit [blocks][H] its start relative to the first unit and its length, uint32,
+ *       and the ends of its rounds, 4 uint16;
  *       s and z of each coded token, FP16; each block's permutation, one byte per token. */
 struct packkv {
     int bits, lens;

@@ -7,7 +7,7 @@
  *
  * so that q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64 mixed bits -
  * 32) / 4: binomial, mean 0 and variance 1. Sums of multiples of 1/4 are exact, so results do not
- *   depend on the machine. */
+ * depend on the machine. */
 #ifndef KVR_METHODS_QJL_H
 #define KVR_METHODS_QJL_H
 
@@ -45,7 +45,7 @@ CELLS int qjl_number(uint32_t seed, int i, int c)
     return qjl_ones(qjl_mixed(at ^ 0x2545f491u)) + qjl_ones(qjl_mixed(at ^ 0x9e3779b9u)) - 32;
 }
 
-/* Element c of r^, from the sum of 4 S times the signs. */
+/* Element c of r^; `sum` is over the projections i: 4 S[i][c] times the sign of i. */
 CELLS float qjl_value(const struct qjl *g, float norm, int sum)
 {
     return norm * (1.2533141f / (4 * (float)g->head_dim)) * (float)sum;
