@@ -35,6 +35,13 @@ if python_has "numpy gguf" "a language model's likelihood is NumPy's"; then
 fi
 
 python_has "numpy torch" "a quantiser that is off by one code is not timed" || exit 0
+check "shapes are those of the rows, one measured against two references too" "$python" - <<'PY'
+import sys
+sys.path.insert(0, "tools/peers")
+import attention
+rows = ["attention.fused.BF16.192x4800", "attention.bf16.BF16.108x756", "attention.bf16.BF16.108x756.onednn"]
+assert attention.row_shapes(rows) == ["192x4800", "108x756"], attention.row_shapes(rows)
+PY
 # The study's interface over our transcription: as it is, and with a code off by one.
 mkdir -p "$work/good/kv_quant" "$work/bad"
 cat >"$work/good/kv_quant/rtn.py" <<'PY'

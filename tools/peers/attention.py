@@ -28,6 +28,12 @@ def shape_of(name):
     return (*(int(n) for n in found.groups()), *HEADS.get(name, WAN))
 
 
+def row_shapes(names):
+    """The shapes of `kvreel bench attention`. A row measured again for another reference ends in that
+    reference's name (.onednn, .bf16) and has a row without it."""
+    return [found[1] for n in names if (found := re.search(r"\.(\d+x\d+)$", n))]
+
+
 def tensors(queries, keys, heads, d):
     """q, k, v of normal numbers, [heads, tokens, d]; values as BF16 holds them."""
     draw = np.random.default_rng(1)
@@ -82,7 +88,7 @@ def turns(args, peers, threads):
     for _ in range(args.rounds):
         ours.append({} if args.shapes else common.bench(args, "attention", threads))
         if cases is None:
-            names = args.shapes.split(",") if args.shapes else [n.rsplit(".", 1)[1] for n in ours[0]]
+            names = args.shapes.split(",") if args.shapes else row_shapes(ours[0])
             cases = {name: list(open_cases(peers, name, threads)) for name in dict.fromkeys(names)}
         for list_ in cases.values():
             for case in list_:
