@@ -22,6 +22,24 @@ PY
 check "without its packages run.sh leaves a peer out" \
     env PATH="/usr/bin:/bin" tools/peers/run.sh "$work/none.md" "$(command -v false)"
 
+# Tables of two instruction sets side by side: a row that one lacks, a column that is not asked for.
+printf '## T\n\n- CPU: x\n\n| who | GB/s | over |\n|---|---|---|\n| a | 1.5 (1.2 .. 1.6) | 2 |\n| b | 3 | - |\n' >"$work/one.md"
+printf '## T\n\n| who | GB/s | over |\n|---|---|---|\n| a | 4 | 5 |\n' >"$work/two.md"
+by_isa() { "$python" tools/peers/by_isa.py "$@" >"$out" 2>"$err"; }
+check "tables of two instruction sets stand side by side" by_isa -c GB/s x="$work/one.md" y="$work/two.md"
+check "by medians, with a dash for what one lacks" diff - "$out" <<'TABLE'
+
+## T
+
+| who | GB/s, x | GB/s, y |
+|---|---|---|
+| a | 1.5 | 4 |
+| b | 3 | - |
+TABLE
+no_isa() { ! by_isa "$work/one.md"; }
+check "a file without a name is refused" no_isa
+check "with what is needed" grep -q "one.md: need NAME=FILE" "$err"
+
 # The language model's forward beside NumPy's, of a random model of 48 kB.
 lm=tests/fixtures/lm
 numpy_nll() { # options...
