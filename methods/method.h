@@ -124,7 +124,8 @@ struct kvr_scheme {
 /* `spec` is NAME, NAME@study, NAME@intended or NAME@project, optionally followed by +CORRECTION. A
  * setting applies to the scheme's own option of that name, else to every codec and part that has
  * it. A prefix restricts it: a tier's name, then `k.` or `v.`; or `tiers.`, `retention.`, `reuse.`.
- * The setting with the longer prefix wins, in any order. The setting `retention` replaces the row's
+ * In any order, the setting with more prefix parts wins; among equals (`k.bits`, `old.bits`) the
+ * last by name, and for one name the last given. The setting `retention` replaces the row's
  * retention: "none", the name of another row, or the text of a part. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);

@@ -1,11 +1,11 @@
-/* infile.h - opens input files that end and do not block.
+/* infile.h - opens input files of finite length, without blocking.
  *
  *     FILE *f;
  *     KVR_TRY(kvr_infile_open(&f, path));
  *     ... read to the end, once ...
  *     fclose(f);
  *
- * Refuses directories, devices, which may never end, and does not wait for the writer of a FIFO. */
+ * Refuses directories and devices, which may never end; does not wait for the writer of a FIFO. */
 #ifndef KVR_CORE_INFILE_H
 #define KVR_CORE_INFILE_H
 

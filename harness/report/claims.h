@@ -21,8 +21,8 @@
  * and one of
  *
  *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
- *                                the prompts of both; without `than`: above 0
- *     less: {...}                the other way round
+ *                                the prompts of both; without `than`: metric(of) > `by`
+ *     less: {...}                metric(of) < metric(than) - `by`; without `than`: < `by`
  *     alike: {metric, of, than, within}    their difference is at most `within`
  *     sql: SELECT place, sample, x         general: the mean of x is above 0; `shown_by` describes x,
  *                                `metric` or `margin` give its unit, `needs` the methods,

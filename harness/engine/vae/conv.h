@@ -1,5 +1,5 @@
 /* conv.h - convolutions over frames [height, width, channels]. On the CPU oneDNN computes strips of
- * rows; narrow F32 layers use F64 sums. On a GPU cuDNN or a kernel of kvreel's.
+ * rows; narrow F32 layers use F64 sums. On a GPU cuDNN or kvreel's own kernel computes them.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
  *     KVR_TRY(kvr_conv_room_open(&room, dev, KVR_F32));
