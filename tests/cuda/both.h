@@ -8,18 +8,18 @@
 #include "harness/device/stream.h"
 #include "tests/methods/codec_tools.h"
 
-extern struct kvr_stream *both_stream; /* opened by main, */
-extern struct kvr_dev *both_dev;       /* and a device for what needs more than a stream */
+extern struct kvr_stream *both_stream; /* opened by main() */
+extern struct kvr_dev *both_dev;       /* a device on the same backend */
 
-/* Device memory with these n bytes. */
+/* Device memory with a copy of these n bytes. */
 void *both_in(const void *host, size_t n);
-/* Device memory for n bytes of output, not written yet. */
+/* Device memory for n bytes of output, uninitialized. */
 void *both_out(size_t n);
-/* Device memory for n bytes of output that start as `host`. */
+/* Device memory for n bytes of output, initialized from `host`. */
 void *both_inout(const void *host, size_t n);
-/* Wait; fail the test on an error; copy the output to host; check its guards. */
+/* Synchronizes; fails the test on an error; copies the output to host; checks its guard bytes. */
 void both_get(void *host, const void *out, size_t n, const char *what);
-/* Everything that both_in, both_out and both_inout gave. */
+/* Frees all memory from both_in, both_out and both_inout. */
 void both_free(void);
 
 TCase *cases_attend(void);

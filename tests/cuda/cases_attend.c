@@ -1,12 +1,12 @@
 /* cases_attend.c - attention over pieces: CPU against CUDA.
  *
- * u = 2^-24. A score is D products added one after the other (CUDA starts from log m): off by at
- * most (D + 4) u times S, the largest sum of magnitudes |q_d k_d| / sqrt(D) + |log m| of a query.
- * Two sides and two scores (one's own and the maximum) make a weight off by 4 (D + 4) u S, and
- * its exponential by 4 u more (exp_neg: 2e-7, which is 3.4 u). Numerator and denominator sum n
- * weights each, in either order within n u. The output is a mean of v, so off by at most
- * max|v| times 2 (4 (D + 4) u S + 4 u + n u) on either side. Pieces shrink what was summed once
- * each: u per piece, within n u. */
+ * u = 2^-24. A score is a sequential sum of D products (CUDA starts from log m): its error is at
+ * most (D + 4) u S, where S is the largest sum of magnitudes |q_d k_d| / sqrt(D) + |log m| of a
+ * query. A weight depends on two scores (its own and the maximum) on each of two sides: error
+ * 4 (D + 4) u S, plus 4 u of the exponential (exp_neg: 2e-7, which is 3.4 u). Numerator and
+ * denominator each sum n weights, with an error of n u in either order. The output is a mean of v,
+ * so its error is at most max|v| times 2 (4 (D + 4) u S + 4 u + n u) on either side. Merging pieces
+ * rescales earlier sums once per piece: u each, within n u. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
@@ -23,7 +23,8 @@ struct attend_case {
     int64_t n[MAX_PIECES];
     float log_m[MAX_PIECES];
 };
-/* Queries, keys and channels that fill no block, no tile and no warp; multiplicities. */
+/* Numbers of queries, keys and channels that are no multiple of a block, tile or warp;
+ * multiplicities. */
 static const struct attend_case cases[] = {
     { { 1, 1, 8 }, 1, { 1 }, { 0 } },
     { { 5, 2, 20 }, 2, { 7, 40 }, { 0, 2.5f } },
@@ -74,7 +75,7 @@ static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
     kvr_dev_close(&dev);
 }
 
-/* What both sides may differ by, as derived above. */
+/* Largest difference allowed between both sides, as derived above. */
 static double tolerance(const struct kvr_attend_shape *a, const float *q, const float *k,
                         const float *v, int64_t n, float top_log_m)
 {
@@ -104,7 +105,7 @@ static void close_to(const float *want, const float *got, int64_t n, double tol,
                          (long long)i, (double)want[i], (double)got[i], tol);
 }
 
-/* Where scores reach thousands, only the fills of size 1 leave a bound that says something. */
+/* With scores in the thousands the bound is only meaningful for fills of size 1. */
 static const enum fill attend_fills[] = {
     FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_OUTLIER_CHANNEL, FILL_TINY, FILL_NAN, FILL_INF
 };
@@ -155,7 +156,7 @@ START_TEST(pieces)
     on_the_cpu(&a, q, spans, c->n_pieces, want);
     close_to(want, got, a.n_query * width,
              fill == FILL_NAN || fill == FILL_INF
-                 ? 1e-3 /* what is left finite: v of size 1 to 5, as of a normal fill */
+                 ? 1e-3 /* the finite values: v of size 1 to 5, as in a normal fill */
                  : tolerance(&a, q, k, v, shape.n_tok, top_log_m),
              fill_names[fill]);
     both_free();
@@ -167,8 +168,8 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* Keys and values as a method packs them: decoded on the device into scratch, then attended to;
- * rotated ones with rotated queries, in a state of their own, rotated back, merged. */
+/* Keys and values as a method packs them, decoded on the device into scratch. Rotated ones are
+ * attended to with rotated queries, in a separate state that is rotated back and merged. */
 START_TEST(packed_and_rotated)
 {
     enum { T = 19, H = 2, D = 32, N = 48, W = H * D };
@@ -209,7 +210,7 @@ START_TEST(packed_and_rotated)
     kvr_attend_begin_cuda(both_stream, &a, &st);
     kvr_attend_begin_cuda(both_stream, &a, &st_rotated);
     for (int i = 0; i < 2; i++) {
-        const int grid = i; /* the stage that is the grid */
+        const int grid = i; /* index of the grid stage */
 
         for (int values_too = 0; values_too < 2; values_too++) {
             const struct kvr_stage_data *d =
@@ -226,7 +227,7 @@ START_TEST(packed_and_rotated)
     kvr_attend_merge_cuda(both_stream, &a, &st, &st_rotated);
     kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
     both_get(got, d_out, sizeof got, "packed");
-    /* The rotations add log2(D) roundings of q and of the output: D stands for them. */
+    /* The rotations add log2(D) roundings of q and of the output; the bound's D covers them. */
     close_to(want, got, T * W, 2 * tolerance(&a, q, decoded, values, 2 * N, 0.5f), "packed");
     both_free();
     for (int i = 0; i < 2; i++) {
@@ -243,7 +244,7 @@ START_TEST(packed_and_rotated)
 }
 END_TEST
 
-/* A state that has seen nothing changes nothing, on either side. */
+/* Merging an empty state has no effect, on either side. */
 START_TEST(merge_with_nothing)
 {
     enum { T = 3, H = 2, D = 8, W = H * D };
@@ -272,7 +273,7 @@ START_TEST(merge_with_nothing)
 }
 END_TEST
 
-/* The same bits whatever the order of blocks and threads. */
+/* Results are bit-identical for any order of blocks and threads. */
 START_TEST(order_does_not_show)
 {
     enum { T = 37, H = 2, D = 40, N = 70, W = H * D };
@@ -313,8 +314,8 @@ struct cuts {
     int state[MAX_CUTS];
 };
 
-/* Drawn; tokens before `fixed` and after it never share a piece. Plan 0 is two pieces and one
- * state, the others leave states empty now and then. */
+/* A random plan; tokens before and after `fixed` never share a piece. Plan 0 is two pieces and one
+ * state; the others sometimes leave a state empty. */
 static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
 {
     struct cuts c = { .n = 0 };
@@ -335,7 +336,7 @@ static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
     return c;
 }
 
-/* Keys, values and queries; keys before FIXED stand for e^FIXED_LOG_M tokens each. */
+/* Keys, values and queries; each key before FIXED represents e^FIXED_LOG_M tokens. */
 enum { SPLIT_T = 5, SPLIT_H = 2, SPLIT_D = 24, SPLIT_N = 97, FIXED = 40 };
 enum { SPLIT_W = SPLIT_H * SPLIT_D };
 static const float FIXED_LOG_M = 1.5f;
@@ -410,9 +411,9 @@ static void split_on_cuda(const struct split_data *x, const struct cuts *c, floa
     both_free();
 }
 
-/* Within roundings of the definition for any cuts. What is summed shrinks at every new maximum, by
- * an exponential of old - new: 3 u each, once per tile and merge, and u |old - new|, which add up
- * to 2 u S at most; both sides' share of tolerance() is this side's. */
+/* Within rounding of the definition for any cuts. Each new maximum rescales the sums by an
+ * exponential of old - new: an error of 3 u per tile and merge, plus u |old - new|, which add up to
+ * at most 2 u S. The other side's share of tolerance() covers this. */
 START_TEST(any_cuts)
 {
     static const enum fill fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL, FILL_OFFSET };
@@ -431,7 +432,7 @@ START_TEST(any_cuts)
 }
 END_TEST
 
-/* The same cuts give the same bits, whatever the order of blocks and threads. */
+/* The same cuts give the same bits for any order of blocks and threads. */
 START_TEST(same_cuts_same_bits)
 {
     const struct cuts c = draw_cuts((uint32_t)_i + 1, SPLIT_N, FIXED);
@@ -487,7 +488,7 @@ static void slow_columns(const struct attend_case *c, const float *q, const floa
     free(p);
 }
 
-/* A weight is off as an output of values of size 1 would be; a sum by as much for every query. */
+/* A weight has the error of an output of values of size 1; a sum has that error per query. */
 START_TEST(columns)
 {
     const struct attend_case *c = &cases[_i / 2];

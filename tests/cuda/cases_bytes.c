@@ -1,11 +1,11 @@
-/* cases_bytes.c - attention by bytes on a device: codes to the bit, what they come to against sums in
- * double of the same codes, and against the CPU's attention.
+/* cases_bytes.c - int8 attention on a device: codes bit by bit, results against sums in double over
+ * the same codes, and against the CPU's attention.
  *
- * Sums of products are exact. A weight is p = 255 e^(s - m) rounded; with e the error of a score, below,
- * and 2^-11 of it from FP16, p is off by p (2 e + 2^-11 + 32 u) before, so that it is rounded as in double
- * unless it lies as near to half a code. Each weight that does may be one code off. What is summed in F32
- * is off by n_tiles 8 u of what its terms are in size, and in values by 256 u of 127 steps, since what is
- * multiplied are codes with 128 added. */
+ * Sums of products are exact. A weight is p = 255 e^(s - m), rounded to an integer. Before rounding
+ * its error is p (2 e + 2^-11 + 32 u), with e the error of a score, below, and 2^-11 from FP16. So
+ * it rounds as in double, unless it lies that close to the midpoint of two codes; each such weight
+ * may be one code off. An F32 sum has an error of n_tiles 8 u of its terms' magnitudes; an output
+ * adds 256 u of 127 scales, because the multiplied codes have 128 added. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_bytes.h"
 #include "tests/cuda/both.h"
@@ -17,7 +17,7 @@ enum { D = KVR_BYTE_D, TILE = KVR_BYTE_TILE, MOST_SPANS = 4, LINE = 32 };
 struct byte_case {
     int64_t n_query;
     int heads;
-    int64_t n[MOST_SPANS]; /* 0: no more */
+    int64_t n[MOST_SPANS]; /* 0 ends the list */
     float log_m[MOST_SPANS];
 };
 static const struct byte_case cases[] = {
@@ -60,7 +60,7 @@ static int code_of(float x, float by)
 struct coded {
     int n_tiles;
     float *mu;        /* [H,D] */
-    int *left, *span; /* [tiles]: tokens that there are */
+    int *left, *span; /* [tiles]: valid tokens */
     int8_t *k, *v;    /* [tiles,TILE,H,D] */
     float *a, *b;     /* [tiles,TILE,H]; [tiles,H,D] */
 };
@@ -143,7 +143,7 @@ static void coded_free(struct coded *z)
 
 /* ---- on the device ------------------------------------------------------------------------- */
 
-/* All spans coded into rows of exactly as many tiles. */
+/* Quantizes all spans into rows of exactly as many tiles. */
 static struct kvr_byte_rows device_rows(const struct byte_case *c, const float *k, const float *v,
                                         void **scratch)
 {
@@ -184,7 +184,7 @@ static int64_t tokens_of(const struct byte_case *c)
     return n;
 }
 
-/* Where token t of a tile of values is. */
+/* Position of token t within a tile of values. */
 static int place_of(int t)
 {
     return t / 16 * 16 + t % 8 / 2 * 4 + t % 16 / 8 * 2 + t % 2;
@@ -231,7 +231,7 @@ START_TEST(codes)
                 for (int i = 0; i < D && !isnan(want); i++)
                     ck_assert_msg((int8_t)at.keys[row * D + i] == z.k[row * D + i],
                                   "%s: key [%d,%d,%d]", fill_names[fill], t, h, i);
-                /* Steps below 2^-140 of the tile's are no numbers of full precision. */
+                /* Scales below 2^-140 of the tile's are denormal and lose precision. */
                 ck_assert_msg(isnan(want) ? step[0] == 0 && step[1] == 0
                                           : fabs((double)step[0] * 0x1p-127 * (double)of_tile[0] -
                                                  (double)want) <= 0x1p-140 * (double)of_tile[0],
@@ -268,7 +268,7 @@ END_TEST
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
-/* What one query of head h comes to in double, and how far off it may be. */
+/* Result of one query of head h in double, and its error bound. */
 struct answer {
     double out[D], off[D], lse, lse_off;
 };
@@ -308,7 +308,7 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
             e = fmax(e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(mean) + 2));
             m = fmax(m, s[t]);
         }
-        e += 2 * D * u * mean_size; /* to other tiles' it is the same; in lse it counts */
+        e += 2 * D * u * mean_size; /* cancels between tiles, but not in lse */
         rescale = exp(M - fmax(M, m));
         M = fmax(M, m);
         weight_scale = exp(m - M) / 255;
@@ -350,7 +350,7 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
     r->lse_off += den_off / (den - den_off) + 8 * u * fabs(M);
 }
 
-/* How the errors of the worst number compare with what it may be off by. */
+/* Largest ratio of an error to its bound. */
 static double hold_to(const struct byte_case *c, const struct coded *z, const float *q,
                       const float *out, const float *mx, const float *sum, const char *what)
 {
@@ -418,7 +418,7 @@ START_TEST(attention)
                                     both_out(rows * D * sizeof(float)) };
     d_out = both_out(rows * D * sizeof(float));
     parts = both_out(n_parts * sizeof(float));
-    for (int i = 0; i < 3; i++) { /* cut, and with other seeds: the same */
+    for (int i = 0; i < 3; i++) { /* split, and with other seeds: identical */
         const bool cut = i == 2;
 
         kvr_stream_seed(both_stream, 50 + (uint64_t)i);

@@ -1,16 +1,16 @@
 /* cases_codec.c - grids and the transform: CPU against CUDA.
  *
- * Packed bytes have to be equal. Decoded values have to be equal too: the kernels do the CPU's
- * operations in the CPU's order, each rounded once (no contraction), and IEEE division and square
- * root are exact; only the payload of a NaN differs between machines. So no tolerance. */
+ * Packed bytes must be equal, and so must decoded values, except for NaN payloads. The kernels
+ * perform the CPU's operations in the CPU's order, each rounded once (no contraction), and IEEE
+ * division and square root are correctly rounded. So there is no tolerance. */
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
-/* The axes with the groups that make their own paths: shorter and longer than a warp, than the
- * channels a block codes at a time; blocks of tokens that end in the middle of a byte. */
+/* Axes with group sizes that take different code paths: shorter and longer than a warp or than the
+ * channels that a block codes at a time; blocks of tokens that end within a byte. */
 struct axis_case {
     enum kvr_group_axis axis;
     int group;
@@ -59,7 +59,7 @@ struct coded {
     struct kvr_stage_data cpu, gpu; /* host memory */
 };
 
-/* Tokens [t0, t0 + n) of heads [h0, h0 + nh), from what the other backend packed. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) from the other backend's packed block. */
 static void check_decode(const struct coded *c, int64_t t0, int64_t n, int h0, int nh,
                          enum kvr_decode_mode mode, const char *what)
 {
@@ -143,7 +143,7 @@ START_TEST(grid)
 }
 END_TEST
 
-/* What the device has, on the host. */
+/* Copies the device's data to the host. */
 static void fetch(struct kvr_stage_data *host, void *codes, void *meta, const char *what)
 {
     both_get(host->codes.p, codes, host->codes.n_bytes, what);
@@ -226,7 +226,7 @@ static void check_chain(struct kvr_grid_chain *c, enum fill fill)
         fetch(&gpu[i], device[i].codes.p, device[i].meta.p, fill_names[fill]);
         ck_assert_mem_eq(gpu[i].meta.p, cpu[i].meta.p, cpu[i].meta.n_bytes);
         ck_assert_mem_eq(gpu[i].codes.p, cpu[i].codes.p, cpu[i].codes.n_bytes);
-        c->job[i].compute = c->n > 1 ? KVR_COMPUTE_F32 : c->job[i].compute; /* as decoding adds */
+        c->job[i].compute = c->n > 1 ? KVR_COMPUTE_F32 : c->job[i].compute; /* as decoding */
     }
     decode_chain(c, cpu, t0, part, work);
     d_out = both_out(some * sizeof *got);
@@ -253,7 +253,7 @@ static struct kvr_grid_chain chain_for(int r, const struct kvr_block_shape *shap
     };
 }
 
-/* A head to a warp: 32, 64 and 128 channels. */
+/* One head per warp: 32, 64 and 128 channels. */
 START_TEST(transform_and_grid)
 {
     static const struct kvr_block_shape shapes[] = { { 37, 2, 32 }, { 21, 2, 64 }, { 18, 2, 128 } };
@@ -286,7 +286,7 @@ START_TEST(two_grids)
 }
 END_TEST
 
-/* What cannot be done at once is not begun. */
+/* Unsupported chains are refused without a launch. */
 START_TEST(chains_refused)
 {
     static const struct kvr_stage_data none = { 0 };
@@ -311,7 +311,7 @@ START_TEST(chains_refused)
 }
 END_TEST
 
-/* One damaged byte must be noticed by what compares. */
+/* The comparison must detect a single damaged byte. */
 START_TEST(comparison_can_fail)
 {
     const float a[2] = { 1, NAN }, b[2] = { 1, NAN }, c[2] = { 1, 2 };
@@ -344,10 +344,10 @@ START_TEST(transform)
 }
 END_TEST
 
-/* The CPU's bytes, NaN's too; all of them and a part read back, as BF16 and as F32. */
+/* The CPU's bytes, including NaNs; read back completely and in part, as BF16 and as F32. */
 START_TEST(exact)
 {
-    /* By one element at a time, and by eight. */
+    /* One element per thread, and eight. */
     const struct kvr_block_shape shape = { 11, 3, _i / 2 % 2 ? 24 : 19 };
     const size_t n = elements(&shape);
     const enum fill fill = (enum fill)(_i / 4);
@@ -360,7 +360,7 @@ START_TEST(exact)
     const size_t part = 4 * 2 * (size_t)shape.head_dim;
 
     fill_block(x, &shape, fill, 1);
-    for (size_t i = 0; i < n; i++) /* not what BF16 holds already */
+    for (size_t i = 0; i < n; i++) /* not exact in BF16 */
         x[i] *= 1.001f;
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &packed), KVR_OK);
     if (!f32) {

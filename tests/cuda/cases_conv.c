@@ -1,10 +1,11 @@
 /* cases_conv.c - convolutions in BF16 on tensor cores, against sums in float64.
  *
- * u = 2^-24; S is the sum of the sizes of a value's products and bias, N their number. Products of BF16 are
- * exact in F32. Tensor cores add groups of 16 in an order of their own and may cut off what is below 2^-23 of
- * the largest: 16 such cuts per group, N 2^-23 S for N products and the bias. The result is rounded to BF16
- * once, by at most 2^-8 of itself. A wrong tap, frame, channel or border changes a value by the order of
- * S / sqrt(N), far above 2^-8 of it for most of the values. */
+ * u = 2^-24; S is the sum of the magnitudes of a value's products and bias, N their number.
+ * Products of BF16 are exact in F32. Tensor cores add groups of 16 in an unspecified order and may
+ * truncate bits below 2^-23 of the largest: 16 truncations per group, N 2^-23 S for N products and
+ * the bias. The result is rounded to BF16 once: error at most 2^-8 of its value. A wrong tap,
+ * frame, channel or border changes a value by the order of S / sqrt(N), for most values far above
+ * that. */
 #include "harness/engine/vae/conv_mma.h"
 #include "harness/engine/vae/vae_cuda.h"
 #include "tests/cuda/both.h"
@@ -13,20 +14,20 @@ static const struct {
     struct kvr_conv_shape s;
     int n_frames, stride; /* input frames; elements from pixel to pixel */
 } convs[] = {
-    /* no history, a part of it, all of it; an odd and an even number of columns below a tile */
+    /* without, with partial and with full history; odd and even numbers of columns below a tile */
     { { .in = 32, .out = 7, .taps = 3, .kernel = 3, .height = 5, .width = 7, .up = 1 }, 1, 32 },
     { { .in = 32, .out = 3, .taps = 3, .kernel = 3, .height = 5, .width = 7, .up = 1 }, 2, 32 },
     { { .in = 64, .out = 12, .taps = 3, .kernel = 3, .height = 9, .width = 15, .up = 1 }, 3, 64 },
-    /* no frame at all */
+    /* no frame */
     { { .in = 32, .out = 34, .taps = 3, .kernel = 3, .height = 2, .width = 3, .up = 1 }, 0, 32 },
     /* Wan's 96 channels; the third tile of 128 pixels has 29 */
     { { .in = 96, .out = 96, .taps = 3, .kernel = 3, .height = 15, .width = 19, .up = 1 }, 3, 96 },
-    /* tiles of 32, 96 and 128 columns, with a rest and full */
+    /* tiles of 32, 96 and 128 columns, partial and full */
     { { .in = 32, .out = 33, .taps = 1, .kernel = 3, .height = 1, .width = 257, .up = 1 }, 1, 40 },
     { { .in = 32, .out = 130, .taps = 2, .kernel = 3, .height = 4, .width = 5, .up = 1 }, 2, 32 },
     { { .in = 64, .out = 256, .taps = 1, .kernel = 1, .height = 32, .width = 8, .up = 1 }, 1, 64 },
     { { .in = 32, .out = 226, .taps = 1, .kernel = 3, .height = 7, .width = 2, .up = 1 }, 1, 32 },
-    /* over time alone; one frame of two that lie side by side, upsampled */
+    /* temporal only; one of two interleaved frames, upsampled */
     { { .in = 64, .out = 128, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 64 },
     { { .in = 64, .out = 48, .taps = 1, .kernel = 3, .height = 10, .width = 14, .up = 2 }, 1, 128 },
     { { .in = 32, .out = 1, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 32 },
@@ -53,7 +54,7 @@ static kvr_bf16 *filled(int64_t n, enum fill fill, uint32_t seed)
     return to;
 }
 
-/* What must not be read is NaN: elements between pixels, weights of missing frames. */
+/* Memory that must not be read is NaN: elements between pixels, weights of missing frames. */
 static void job_open(struct job *j, int which, enum fill fill)
 {
     const struct kvr_block_shape b = { convs[which].s.out, 1, 1 };
@@ -102,7 +103,7 @@ static void compute(struct job *j)
     both_get(j->y, d_y, size, "convolution");
 }
 
-/* Value i of y in float64, and the sum of the sizes of its terms. */
+/* Value i of y in float64, and the sum of the magnitudes of its terms. */
 static double defined(const struct job *j, int64_t i, double *sizes)
 {
     const struct kvr_conv_shape *c = &j->s;
@@ -139,7 +140,7 @@ static void check_all(const struct job *j)
         const double want = defined(j, i, &sizes), got = (double)kvr_bf16_to_f32(j->y[i]);
         const double tol = n * 0x1p-23 * sizes * (1 + 0x1p-8) + 0x1p-8 * fabs(want);
 
-        /* beyond F32 an infinity or NaN on either side */
+        /* beyond F32's range: an infinity or NaN on either side */
         if (sizes < 3e38 ? !(fabs(got - want) <= tol) : isfinite(got))
             ck_abort_msg("pixel %lld, channel %lld: %g, want %g within %g",
                          (long long)(i / j->s.out), (long long)(i % j->s.out), got, want, tol);
@@ -157,7 +158,7 @@ START_TEST(sums_on_tensor_cores)
 }
 END_TEST
 
-/* The two own kernels round nearly the same sum. */
+/* Both of our kernels round nearly the same sum. */
 START_TEST(as_on_cuda_cores)
 {
     struct job j;
@@ -190,7 +191,8 @@ START_TEST(as_on_cuda_cores)
 }
 END_TEST
 
-/* A NaN in one channel of a pixel of one frame: every output that reads it, and no other. */
+/* A NaN in one channel of one pixel of one frame reaches every output that reads it, and no
+ * other. */
 START_TEST(not_a_number)
 {
     static const int which[] = { 1, 4, 9, 10 };
@@ -213,7 +215,7 @@ START_TEST(not_a_number)
 }
 END_TEST
 
-/* The same bytes whatever order the emulator runs warps in. */
+/* Results are bit-identical for any order of warps. */
 START_TEST(same_every_time)
 {
     kvr_bf16 *before;
@@ -230,7 +232,7 @@ START_TEST(same_every_time)
 }
 END_TEST
 
-/* What another kernel has to compute. */
+/* Shapes that the kernel must refuse. */
 START_TEST(refused)
 {
     const struct kvr_conv_shape fits = {

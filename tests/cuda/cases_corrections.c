@@ -1,20 +1,21 @@
 /* cases_corrections.c - corrections: CPU against CUDA.
  *
- * Squared scales and moments must be equal: the same operations in the same order. A correction is a sum over
- * D in another order. With u = 2^-24 and q the query divided by sqrt(D), the error of a score is at most
- * (2 D + 4) u times
+ * Squared scales and moments must be equal: the same operations in the same order. A correction is
+ * a sum over D in another order. With u = 2^-24 and q the query divided by sqrt(D), the error of a
+ * score is at most (2 D + 4) u times
  *
  *     S = |q| |k| + |log m| + C
  *
- * Norms bound the sum of magnitudes, in rotated space too; each of D + 4 roundings contributes u, and a rotation
- * of q log2 D more. C is
+ * Norms bound the sum of magnitudes, in rotated space too; each of D + 4 roundings contributes u,
+ * and a rotation of q log2 D more. C is
  *
  *     taylor, flat    |q|^2 max s^2 / 24
- *     exact           3/2 |q| |s|: log(sinh a / a) is off by 8 u a where a < 1/2, and by 8 u (a +
- * 1) above (a, log 2a and log1p one or two roundings each), a + 1 <= 3 a there, and the a sum up to
- * |q| |s| / 2 energy          |q| |shift of the mean| + |q|^2 max |shift of the variance| / 2
+ *     exact           3/2 |q| |s|: the error of log(sinh a / a) is 8 u a below a = 1/2, and
+ *                     8 u (a + 1) above (a, log 2a and log1p: one or two roundings each), where a + 1 <= 3 a;
+ *                     the a sum up to |q| |s| / 2
+ *     energy          |q| |shift of the mean| + |q|^2 max |shift of the variance| / 2
  *
- * From there as in cases_attend.c. */
+ * The rest follows cases_attend.c. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
 #include "methods/method.h"
@@ -22,7 +23,7 @@
 
 static const double u = 0x1p-24;
 
-/* Layouts of steps beside those of the registry: every axis, elements held exactly with each. */
+/* Stage pipelines besides those of the registry: every axis, each with exactly stored elements. */
 static const char *const layouts[] = {
     "exact",
     "asym(bits=2,axis=channels,group=8)",
@@ -56,7 +57,7 @@ static void add_codec(struct codecs *all, const char *text, bool study, enum kvr
     all->c[all->n++] = c;
 }
 
-/* Every codec of keys that there is, once. */
+/* Every codec used for keys, once. */
 static struct codecs open_codecs(void)
 {
     struct codecs all = { .n = 0 };
@@ -83,8 +84,8 @@ static void close_codecs(struct codecs *all)
         kvr_codec_close(&all->c[--all->n]);
 }
 
-/* What decodes keys does so on the device's own stream: all is launched there, behind the copies.
- */
+/* Decoders of keys run on the device's own stream, so everything is launched there, after the
+ * copies. */
 static struct kvr_stream *on_stream(void)
 {
     ck_assert_msg(kvr_stream_sync(both_stream) == KVR_OK, "%s", kvr_error());
@@ -97,7 +98,7 @@ static void get(void *host, const void *out, size_t n, const char *what)
     both_get(host, out, n, what);
 }
 
-/* A block on both sides: keys as they were and as decoded, in the codec's space. */
+/* A block on both backends: original and decoded keys, in the codec's space. */
 struct block {
     struct kvr_dev *dev;
     struct kvr_packed p, on_device;
@@ -218,7 +219,7 @@ START_TEST(steps_and_moments)
 }
 END_TEST
 
-/* A correction has what its kind needs, on either side. */
+/* Each correction has the functions that its kind requires, on both backends. */
 START_TEST(table_is_whole)
 {
     for (int k = 0; kvr_corrections[k]; k++) {
@@ -264,7 +265,7 @@ static void open_scene(struct scene *s, const struct block *b, const struct kvr_
     s->now = floats(CURRENT * width);
     s->vals = floats(elements(shape));
     kvr_normal(s->q, QUERIES * width, 3, KVR_RNG_TEST, 1, 0, 0);
-    for (size_t i = 0; i < QUERIES * width; i++) /* so that corrections weigh more than roundings */
+    for (size_t i = 0; i < QUERIES * width; i++) /* makes corrections larger than rounding errors */
         s->q[i] *= 4;
     kvr_normal(s->now, CURRENT * width, 3, KVR_RNG_TEST, 2, 0, 0);
     kvr_normal(s->vals, elements(shape), 3, KVR_RNG_TEST, 3, 0, 0);
@@ -320,7 +321,7 @@ static void on_the_cpu(const struct scene *s, float *out)
     kvr_attend_release(&scratch);
 }
 
-/* The correction as a caller on a device asks for it, naming none. */
+/* The correction as a device's caller requests it, without naming one. */
 static void on_cuda(const struct scene *s, float *out)
 {
     const struct kvr_block_shape *shape = &s->b->p.shape;
@@ -390,7 +391,7 @@ static double largest(const float *x, size_t n)
     return top;
 }
 
-/* C of the comment above, with |q|^2 at most q2. */
+/* C of the comment above, with |q|^2 <= q2. */
 static double size_of_correction(const struct scene *s, double q2)
 {
     const int heads = s->b->p.shape.n_heads, d = s->b->p.shape.head_dim;
@@ -440,7 +441,7 @@ static double tolerance(const struct scene *s)
     return 2 * top * 2 * (4 * (2 * d + 4) * u * S + 4 * u + (double)n * u);
 }
 
-/* The largest difference beyond tol is an error; returns the largest. */
+/* Fails if a difference exceeds tol; returns the largest difference. */
 static double compare(const struct scene *s, const float *want, const float *got, double tol)
 {
     const struct kvr_block_shape *shape = &s->b->p.shape;
@@ -458,8 +459,8 @@ static double compare(const struct scene *s, const float *want, const float *got
     return most;
 }
 
-/* Both sides agree on what is left of a block; true: the correction moves it by more than the
- * tolerance. */
+/* Both backends agree on a block's output; returns whether the correction changes it by more than
+ * the tolerance. */
 static bool check_scene(const struct block *b, const struct kvr_codec *exact,
                         const struct kvr_correction *corr)
 {
@@ -483,7 +484,8 @@ static bool check_scene(const struct block *b, const struct kvr_codec *exact,
     return moved;
 }
 
-/* Every correction over one coded block; moved[i] counts where correction i shows. */
+/* Every correction over one coded block; moved[i] counts the cases in which correction i has a
+ * visible effect. */
 static void check_attention(const struct kvr_codec *c, const struct kvr_block_shape *shape,
                             enum fill fill, int *moved)
 {
@@ -497,7 +499,7 @@ static void check_attention(const struct kvr_codec *c, const struct kvr_block_sh
     kvr_codec_close(&raw);
 }
 
-/* Where scores reach thousands no bound says anything: fills of size 1, and hostile ones. */
+/* With scores in the thousands no bound is meaningful: fills of size 1, and hostile ones. */
 static const enum fill attend_fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL,
                                           FILL_ZERO,   FILL_TINY,
                                           FILL_NAN,    FILL_INF };
@@ -505,7 +507,7 @@ enum { N_ATTEND_FILLS = sizeof attend_fills / sizeof attend_fills[0], MAX_CORREC
 
 START_TEST(attention)
 {
-    const struct kvr_block_shape shape = { 37, 2, 64 }; /* every row fits heads of 64 */
+    const struct kvr_block_shape shape = { 37, 2, 64 }; /* every method supports heads of 64 */
     const enum fill fill = attend_fills[_i];
     struct codecs all = open_codecs();
     int moved[MAX_CORRECTIONS] = { 0 }, n = 0;
@@ -523,7 +525,7 @@ START_TEST(attention)
 }
 END_TEST
 
-/* Every width that attention has a kernel for, and channels that fill none. */
+/* Every head width with its own kernel, and widths that are no multiple of a vector. */
 START_TEST(widths)
 {
     static const int width[] = { 20, 64, 72, 128, 256 };
@@ -539,7 +541,7 @@ START_TEST(widths)
 }
 END_TEST
 
-/* The same bits whatever the order of blocks and threads. */
+/* Results are bit-identical for any order of blocks and threads. */
 START_TEST(order_does_not_show)
 {
     const struct kvr_block_shape shape = { 37, 2, 40 };

@@ -1,12 +1,12 @@
-/* cases_gemm.c - linear layers on a device: own kernels, and cuBLASLt where there is one.
+/* cases_gemm.c - linear layers on a device: kvreel's kernels, and cuBLASLt if present.
  *
- * Held to sums in float64, whose own rounding does not count. u = 2^-24; S is the sum of the
+ * Compared with sums in float64, whose own rounding is negligible. u = 2^-24; S is the sum of the
  * magnitudes |x w| of a value, K its number of terms.
  *
  *   F32    K fused products and sums, in order, and the bias: (K + 1) u (S + |bias|)
- *   BF16   products are exact; tensor cores add groups of them, in an order of their own, and may
- *          cut off what is below 2^-23 of the largest: 16 such cuts per 16 terms, K 2^-23 S
- *   cuBLASLt  another order of the same: the second bound for both
+ *   BF16   products are exact; tensor cores add groups of them in an unspecified order and may
+ *          truncate bits below 2^-23 of the largest: 16 times per 16 terms, K 2^-23 S
+ * cuBLASLt another order of summation: the second bound for both types
  *
  * Sums beyond float: infinity or NaN on either side. */
 #include "harness/device/blaslt.h"
@@ -67,7 +67,7 @@ static void job_close(struct job *j)
     free(j->size);
 }
 
-/* `cut`: what a term may lose, relative to the sum of magnitudes. */
+/* `cut`: error bound relative to the sum of magnitudes. */
 static void check(const struct job *j, const float *d_y, bool biased, double cut, const char *what)
 {
     both_get(j->y, d_y, (size_t)(j->m * j->n) * sizeof(float), what);
@@ -81,7 +81,7 @@ static void check(const struct job *j, const float *d_y, bool biased, double cut
     }
 }
 
-/* As the layers hand them over: BF16, zeros behind k. */
+/* Input as the layers receive it: BF16, zero from column k on. */
 static kvr_bf16 *padded_bf16(const struct job *j, int64_t rows, const float *x)
 {
     kvr_bf16 *p = calloc((size_t)(rows * j->padded), sizeof *p), *d;
@@ -119,7 +119,8 @@ START_TEST(products)
 }
 END_TEST
 
-/* A product that ends in GELU, or in BF16: the bytes of the product, GELU and rounding in passes of their own. */
+/* A product with a GELU or BF16 epilogue is bit-identical to product, GELU and rounding in separate
+ * passes. */
 START_TEST(product_and_gelu)
 {
     struct job j;
@@ -159,7 +160,7 @@ START_TEST(product_and_gelu)
 }
 END_TEST
 
-/* Sign and payload of a NaN are the machine's. */
+/* Sign and payload of a NaN depend on the machine. */
 static bool same_bf16(const kvr_bf16 *a, const kvr_bf16 *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -168,8 +169,8 @@ static bool same_bf16(const kvr_bf16 *a, const kvr_bf16 *b, size_t n)
     return true;
 }
 
-/* A product that is added to what is there, by a gate or not: the rounded product, added in one operation and
- * rounded again. */
+/* A product added to the output, with or without a gate: the product is rounded, added in one
+ * operation, and the sum is rounded again. */
 START_TEST(product_and_sum)
 {
     const bool gated = _i / (N_SHAPES * N_FILLS);
@@ -212,7 +213,7 @@ START_TEST(product_and_sum)
 }
 END_TEST
 
-/* The bytes of kvr_f32_to_bf16, and zeros behind k. */
+/* Bit-identical to kvr_f32_to_bf16, and zero from column k on. */
 START_TEST(rounding)
 {
     enum { M = 5, K = 37, ALL = M * 64 };
@@ -223,14 +224,14 @@ START_TEST(rounding)
     ck_assert_int_eq(kvr_linear_padded(K), 64);
     fill_block(x, &shape, (enum fill)_i, 4);
     for (int i = 0; i < M * K; i++)
-        x[i] *= 1.0f + 0.37f * (float)(i % 11) / 11; /* not what BF16 holds */
+        x[i] *= 1.0f + 0.37f * (float)(i % 11) / 11; /* not exact in BF16 */
     kvr_linear_round_cuda(both_stream, M, K, 64, both_in(x, sizeof x), out);
     both_get(got, out, sizeof got, "rounded");
     for (int i = 0; i < ALL; i++)
         ck_assert_int_eq(got[i], i % 64 < K ? kvr_f32_to_bf16(x[i / 64 * K + i % 64]) : 0);
     kvr_bf16 dense[M * K], again[ALL];
 
-    for (int i = 0; i < M * K; i++) /* a NaN has become a quiet one */
+    for (int i = 0; i < M * K; i++) /* NaNs become quiet */
         dense[i] = kvr_f32_to_bf16(x[i]);
     out = both_out(sizeof again);
     kvr_linear_pad_cuda(both_stream, M, K, 64, both_in(dense, sizeof dense), out);
@@ -240,7 +241,7 @@ START_TEST(rounding)
 }
 END_TEST
 
-/* The same bits whatever the order of blocks and threads. */
+/* Results are bit-identical for any order of blocks and threads. */
 START_TEST(order_does_not_show)
 {
     float *first[2] = { NULL, NULL };
@@ -274,7 +275,7 @@ START_TEST(order_does_not_show)
 }
 END_TEST
 
-/* Where there is a library it must agree; where there is none it must say why. */
+/* A library that is present must agree; without one the reason must be given. */
 START_TEST(library)
 {
     struct kvr_blaslt *lt;
@@ -308,7 +309,7 @@ START_TEST(library)
         float *y = both_out(out);
         const enum kvr_status st = kvr_blaslt_plan(&p, lt, &shape);
 
-        if (st == KVR_EUNSUPPORTED) /* nothing for odd leading dimensions: own kernels serve */
+        if (st == KVR_EUNSUPPORTED) /* for odd leading dimensions */
             continue;
         ck_assert_msg(st == KVR_OK, "%s", kvr_error());
         ck_assert_msg(kvr_blaslt_run(lt, p, x[bf16], w[bf16], bias, y, workspace) == KVR_OK, "%s",
@@ -321,9 +322,9 @@ START_TEST(library)
 }
 END_TEST
 
-/* And so must its GELU, which is the tanh form: off by what the sum is, which GELU stretches by 1.13 at
- * most, and by the rounding to BF16, half a step of 2^-7 of the power of two below: 2^-8 of a value just
- * above one. Its own exponential may be off by 2^-10 of the value. */
+/* The library's GELU must agree, too. It is the tanh form. Its error is the sum's, amplified at
+ * most 1.13 times by GELU, plus the rounding to BF16, at most 2^-8 of the value; its exponential
+ * may add 2^-10 of the value. */
 START_TEST(library_gelu)
 {
     const struct kvr_blaslt_shape shape = { .m = 16,

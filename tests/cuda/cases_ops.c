@@ -1,4 +1,4 @@
-/* cases_ops.c - the forward's small operations: CPU against CUDA.
+/* cases_ops.c - norms, RoPE, elementwise and sampler operations: CPU against CUDA.
  *
  * u = 2^-24 is half an ulp of 1. Each side's result is within its own bound of the formula's
  * value, so the two are within the sum of the bounds:
@@ -26,7 +26,7 @@ static const struct kvr_rows row_cases[] = {
 };
 enum { N_ROWS = sizeof row_cases / sizeof row_cases[0] };
 
-/* A block of rows as the fills see it: one head. */
+/* Fills a block of rows as if it were one head. */
 static float *filled(const struct kvr_rows *r, enum fill fill, uint32_t seed)
 {
     const struct kvr_block_shape shape = { r->n, 1, r->d };
@@ -59,7 +59,7 @@ static double spread(const float *x, int d, double eps, bool centre)
     return top / sqrt(square + eps);
 }
 
-/* How far two norms of a row may be apart, times a factor of size f. */
+/* Largest difference between two norms of a row, times a factor of size f. */
 static double norm_bound(const float *x, int d, bool centre, double f)
 {
     const double e = (d / 16 + 16) * u, X = spread(x, d, 1e-6, centre);
@@ -158,7 +158,7 @@ static void same_bytes(const void *d_want, const void *d_got, size_t n_bytes, co
     free(got);
 }
 
-/* The norm of all channels and the rotation of heads in one pass: the bytes of both. */
+/* RMSNorm over all channels and RoPE per head in one pass: bit-identical to separate passes. */
 START_TEST(passes_in_one)
 {
     enum { N = 7, HEADS = 3, D = 20, WIDTH = HEADS * D, COLUMNS = 64 };
@@ -193,7 +193,7 @@ START_TEST(passes_in_one)
 }
 END_TEST
 
-/* BF16 that stands for `want`, off by `bound` before it was rounded. */
+/* Whether the BF16 number equals `want`, known within `bound`, rounded to BF16. */
 static void near_rounded(float want, kvr_bf16 got, double bound, const char *what, int64_t at)
 {
     const float rounded = kvr_bf16_to_f32(kvr_f32_to_bf16(want));
@@ -204,11 +204,11 @@ static void near_rounded(float want, kvr_bf16 got, double bound, const char *wha
             what, at);
 }
 
-/* Passes between layers in BF16, eight numbers at a time and two: what the CPU's come to of the same
- * values, rounded; a place of BF16 apart where a value lies between two. */
+/* BF16 passes, eight and two elements at a time: the CPU's results from the same values, rounded;
+ * one BF16 ulp apart where a value lies between two numbers. */
 START_TEST(passes_in_bf16)
 {
-    static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, which are eights */
+    static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, a multiple of eight */
     enum { N = 7, HEADS = 3, MOST = HEADS * 24 };
     const int D = head_dims[_i / N_FILLS], WIDTH = HEADS * D, COLUMNS = kvr_linear_padded(WIDTH);
     const struct kvr_rows r = { N, WIDTH, 2 };
@@ -252,7 +252,7 @@ START_TEST(passes_in_bf16)
                              affine ? "affine" : "modulated", i);
         }
     }
-    /* Queries by one vector, keys by another, of the same rows. */
+    /* Queries and keys of the same rows, with different weights. */
     kvr_rms_rope_bf16_cuda(both_stream, &r, D, (const float *const[]){ d_mod, d_mod + WIDTH }, 1e-6,
                            both_in(co, sizeof co), both_in(si, sizeof si),
                            (const kvr_bf16 *const[]){ d_narrow, d_narrow }, d_rotated);
@@ -287,11 +287,12 @@ START_TEST(passes_in_bf16)
 }
 END_TEST
 
-/* A sum and the norm after it: the bytes of both, and the sum stays in x, rounded. */
+/* A residual add fused with the following norm: bit-identical to separate passes, and x keeps the
+ * rounded sum. */
 START_TEST(sum_and_norm_in_one)
 {
     enum { N = 7, MOST = 304, COLUMNS = 320 };
-    const int WIDTH = _i / N_FILLS / 4 ? MOST : 300; /* by eight, by two */
+    const int WIDTH = _i / N_FILLS / 4 ? MOST : 300; /* eight elements at a time, two */
     const struct kvr_rows r = { N, WIDTH, 2 };
     const size_t size = (size_t)(N * WIDTH) * sizeof(kvr_bf16);
     const size_t rounded = N * COLUMNS * sizeof(kvr_bf16);
@@ -385,7 +386,7 @@ START_TEST(activations)
     float *x = filled(&r, fill, 8), *want = floats((size_t)n), *got = floats((size_t)n);
     float *d_x, *d_y = both_out(size);
 
-    if (fill == FILL_NORMAL) /* the tails too */
+    if (fill == FILL_NORMAL) /* also the tails */
         for (int64_t i = 0; i < n; i++)
             x[i] *= 6;
     d_x = both_inout(x, size);
@@ -395,7 +396,7 @@ START_TEST(activations)
     for (int64_t i = 0; i < n; i++)
         near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
     both_get(want, d_y, size, "silu");
-    d_y = both_inout(x, size); /* in its place, the same */
+    d_y = both_inout(x, size); /* in place: the same result */
     kvr_silu_cuda(both_stream, n, d_y, d_y);
     both_get(got, d_y, size, "silu in place");
     ck_assert_msg(memcmp(want, got, size) == 0, "silu in place differs");
@@ -443,7 +444,7 @@ START_TEST(patching)
 }
 END_TEST
 
-/* One addition each: the same bytes. */
+/* One addition each: bit-identical. */
 START_TEST(modulating)
 {
     enum { F = 3, ROWS = 6, D = 37, N = F * ROWS * D };
@@ -480,7 +481,7 @@ static void same_floats(const float *want, const float *d_got, int64_t n, const 
     free(got);
 }
 
-/* Products are rounded before they are added on either side, and so the bytes are the same. */
+/* Both sides round products before they are added, so results are bit-identical. */
 START_TEST(sampling)
 {
     const struct kvr_rows r = { 3, 333, 1 };
@@ -550,7 +551,7 @@ START_TEST(finding_what_is_not_finite)
 }
 END_TEST
 
-/* n terms of one sign in float64: each side within n 2^-53 of the sum. */
+/* n terms of one sign in float64: both sides are within n 2^-53 of the sum. */
 START_TEST(changes)
 {
     static const struct kvr_rows cases[] = { { 1, 1, 1 }, { 1, 255, 1 }, { 70, 1100, 1 } };
@@ -569,7 +570,7 @@ START_TEST(changes)
         both_get(got, d_sums, sizeof got, "l1");
         if (seed == 1)
             memcpy(first, got, sizeof first);
-        ck_assert_mem_eq(first, got, sizeof first); /* whatever runs first */
+        ck_assert_mem_eq(first, got, sizeof first); /* in any order of blocks */
         both_free();
     }
     for (int part = 0; part < 2; part++) {
@@ -586,7 +587,7 @@ START_TEST(changes)
 }
 END_TEST
 
-/* The same bits whatever the order of blocks and threads. */
+/* Results are bit-identical for any order of blocks and threads. */
 START_TEST(order_does_not_show)
 {
     const struct kvr_rows r = { 9, 700, 4 };
@@ -625,7 +626,7 @@ static const struct {
 };
 enum { N_DRAWN = sizeof drawn / sizeof drawn[0] };
 
-/* Random weights: the same bits wherever they are drawn. */
+/* Random weights are bit-identical on every device. */
 START_TEST(drawing)
 {
     const struct kvr_draw d = kvr_draw_of(drawn[_i].name, drawn[_i].n_dims, drawn[_i].shape);
@@ -649,7 +650,8 @@ START_TEST(drawing)
 }
 END_TEST
 
-/* Frames that end inside a block of the generator and in the middle of a launch; every kind of place. */
+/* Frames that end within a generator block or within a launch; all combinations of step and
+ * frame. */
 static const struct {
     int chunk, step, frame0, n_frames;
     int64_t frame_elems;
@@ -665,7 +667,8 @@ static const struct {
 };
 enum { N_NOISES = sizeof noises / sizeof noises[0] };
 
-/* The CPU's bits. No tolerance: normal_pair.h has no operation that may be rounded in two ways. */
+/* Bit-identical to the CPU, without tolerance: normal_pair.h has no operation whose rounding may
+ * differ. */
 START_TEST(noise)
 {
     const int64_t n = noises[_i].n_frames * noises[_i].frame_elems;

@@ -1,7 +1,7 @@
-/* cases_outliers.c - exact elements: CPU against CUDA.
+/* cases_outliers.c - exactly stored elements: CPU against CUDA.
  *
- * Entries are equal bytes and what the grid sees is equal: which elements are kept depends on
- * sigma alone, and its double sums run over the same pieces in the same order on both sides. */
+ * Entries and the replaced values are bit-identical: the kept elements depend on sigma alone, whose
+ * sums in double run over the same pieces in the same order on both sides. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 #include "tests/cuda/both.h"
 
@@ -13,7 +13,7 @@ static const struct {
     enum kvr_compute compute;
 } outlier_cases[] = {
     { { 37, 2, 32 }, 3, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
-    { { 37, 2, 32 }, 2, 0.01, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* more than are kept */
+    { { 37, 2, 32 }, 2, 0.01, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* not all are kept */
     { { 37, 2, 32 }, 1, 0.02, KVR_LEFT_FILL, true, KVR_COMPUTE_BF16 },
     { { 5, 1, 8 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* runs of outliers */
     { { 21, 3, 24 }, 3, 1, KVR_LEFT_CLAMP, true, KVR_COMPUTE_BF16 },
@@ -35,7 +35,8 @@ static struct kvr_codec *codec_of(int i)
     return open_codec(text, KVR_K, outlier_cases[i].study, outlier_cases[i].compute);
 }
 
-/* Kept elements over what is there, in a part of the block, from the other backend's entries. */
+/* Writes kept elements over existing values in a part of the block, from the other backend's
+ * entries. */
 static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job *job,
                       const struct kvr_stage_data *cpu, int64_t t0, int64_t n, int h0, int nh,
                       const char *what)
@@ -134,7 +135,7 @@ START_TEST(outliers)
 }
 END_TEST
 
-/* The cases do keep elements, cut their number, and keep none. */
+/* The cases include kept elements, a truncated list, and an empty one. */
 START_TEST(cases_are_not_empty)
 {
     const struct kvr_block_shape shape = outlier_cases[1].shape;

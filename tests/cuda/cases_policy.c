@@ -4,7 +4,7 @@
 #include "methods/kernels/saliency.h"
 #include "tests/cuda/both.h"
 
-/* Frames of 7 to 40 tokens; a last one that is partial, a first one that lacks tokens. */
+/* Frames of 7 to 40 tokens; some with a partial last frame or a first frame that lacks tokens. */
 static const struct {
     struct kvr_frames_of f;
 } frame_cases[] = {
@@ -58,7 +58,7 @@ START_TEST(summaries)
 }
 END_TEST
 
-/* Ties, NaN, infinities and both zeros; indices in no order. */
+/* Ties, NaN, infinities and both zeros; unordered indices. */
 START_TEST(topk)
 {
     const int64_t n = (int64_t[]){ 1, 7, 256, 600 }[_i % 4];
@@ -68,7 +68,7 @@ START_TEST(topk)
 
     for (int64_t i = 0; i < n; i++) {
         item[i].score = _i < 4 ? odd[i * 5 % 9] : (float)(i * 37 % 11);
-        item[i].index = (int32_t)(i * 11 % n); /* a permutation: 11 divides no n */
+        item[i].index = (int32_t)(i * 11 % n); /* a permutation: n is coprime to 11 */
     }
     d_out = both_out(size);
     kvr_topk_cuda(both_stream, both_in(item, size), n, d_out);

@@ -1,24 +1,25 @@
-/* cases_product.c - linear layers on warp groups with their epilogue (product_cuda.h), against passes of
- * their own.
+/* cases_product.c - wgmma linear layers with fused epilogues (product_cuda.h), against separate
+ * passes.
  *
- * Emulated, sums run over k in the order of linear_bf16, so that results are that kernel's bytes after one
- * rounding, except for GELU. On a device, with u = 2^-24 and S the sum of magnitudes, a sum of K terms is within
- * (K + 1) 2^-23 (S + |bias|) of the sum in float64 (cases_gemm.c), and rounding to BF16 adds 2^-8 of a value.
+ * Emulated, sums run over k in the order of linear_bf16, so results are bit-identical to that
+ * kernel's after one rounding, except for GELU. On a device, with S the sum of magnitudes, a sum of
+ * K terms is within (K + 1) 2^-23 (S + |bias|) of the sum in float64 (cases_gemm.c), and rounding
+ * to BF16 adds 2^-8 of the value.
  *
- * Sums of squares over 128 columns add 36 terms one after the other. */
+ * Sums of squares over 128 columns are chains of 36 additions. */
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/product_cuda.h"
 #include "tests/cuda/both.h"
 
 static const struct {
     int64_t m;
-    int k, n, columns, frame; /* rows of a frame */
+    int k, n, columns, frame; /* frame: rows per frame */
 } shapes[] = {
     { 1, 32, 8, 32, 1 },       { 130, 96, 80, 96, 5 },      { 300, 64, 264, 288, 100 },
     { 45, 256, 192, 192, 15 }, { 129, 192, 256, 256, 129 }, { 66, 448, 392, 416, 11 },
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], HOSTILE = 2 };
-/* Every shape of ordinary numbers; of hostile ones those with more than one frame to a tile. */
+/* Normal fills use every shape, hostile fills only those with more than one frame per tile. */
 static const int hostile[HOSTILE] = { 1, 3 };
 enum { N_CASES = N_SHAPES + HOSTILE * (N_FILLS - 1) };
 
@@ -33,9 +34,9 @@ static enum fill fill_of(int i)
 }
 
 struct job {
-    int64_t m, stride; /* of frames' vectors */
+    int64_t m, stride; /* stride of per-frame vectors */
     int k, n, columns, frame;
-    kvr_bf16 *a, *w, *y;     /* [m,k], [n,k], [m,n]: what a residual is added to */
+    kvr_bf16 *a, *w, *y;     /* [m,k], [n,k], [m,n]: the residual stream */
     float *bias, *gate;      /* [n], [frames,stride] */
     double *sum, *magnitude; /* [m,n] */
 };
@@ -136,7 +137,7 @@ static void job_close(struct job *j)
     free(j->magnitude);
 }
 
-/* Sums over A, of the first n columns. */
+/* Sums over A, for the first n columns. */
 static void sum_up(struct job *j, const kvr_bf16 *a, int n)
 {
     for (int64_t i = 0; i < j->m * n; i++) {
@@ -156,7 +157,7 @@ static double gelu_of(double u)
     return u / (1 + exp(-2 * 0.7978845608028654 * (u + 0.044715 * u * u * u)));
 }
 
-/* As a pass adds a layer's result to x. */
+/* Adds a layer's result to x as the separate pass does. */
 static kvr_bf16 added(float sum, float gate, float x)
 {
     return kvr_f32_to_bf16(fmaf(kvr_bf16_to_f32(kvr_f32_to_bf16(sum)), gate, x));
@@ -167,7 +168,7 @@ static kvr_bf16 *in16(const kvr_bf16 *x, int64_t rows, int columns)
     return both_in(x, (size_t)(rows * columns) * sizeof *x);
 }
 
-/* A layer of the first n columns, without a bias or with it. */
+/* A layer of the first n columns, with or without a bias. */
 static struct kvr_product_layer layer_of(const struct job *j, int n, int columns, bool biased,
                                          bool squares)
 {
@@ -222,7 +223,7 @@ static void check(struct job *j, const struct kvr_product *p, int which, const k
                      off = (j->k + 1) * 0x1p-23 * (j->magnitude[at] + fabs(b));
         const double want = p->end == KVR_PRODUCT_GELU ? gelu_of(plain) : x + gate * plain;
         const double value = kvr_bf16_to_f32(got[i]);
-        /* GELU is nowhere steeper than 1.13. */
+        /* GELU's slope is at most 1.13. */
         const double tol = (p->end == KVR_PRODUCT_GELU ? 1.13 * off : fabs(gate) * off) +
                            (residual ? 0x1p-8 * fabs(gate * plain) : 0) +
                            (0x1p-8 + 0x1p-18) * fabs(want) + 1e-36;
@@ -257,7 +258,7 @@ static void check(struct job *j, const struct kvr_product *p, int which, const k
     free(got);
 }
 
-/* Two layers over the same rows, of other widths; GELU; a residual, gated or not. */
+/* Two layers of different widths over the same rows; GELU; a residual with and without a gate. */
 START_TEST(plain_rows)
 {
     struct job j;
@@ -295,7 +296,7 @@ START_TEST(plain_rows)
 }
 END_TEST
 
-/* The same bits whatever the order of threads, and however many tiles a CTA computes. */
+/* Results are bit-identical for any order of threads and any number of tiles per CTA. */
 START_TEST(order_does_not_show)
 {
     const int blocks[] = { 0, 1, 2, 5 };
@@ -336,7 +337,7 @@ START_TEST(order_does_not_show)
 }
 END_TEST
 
-/* What the header says that it takes, and nothing else. */
+/* The launcher accepts exactly the arguments that its header documents. */
 START_TEST(what_is_taken)
 {
     static _Alignas(16) float at[64];
@@ -381,7 +382,7 @@ START_TEST(what_is_taken)
 }
 END_TEST
 
-/* On compute capability 9.0 alone. */
+/* Only on compute capability 9.0. */
 START_TEST(where_it_is)
 {
     static const char *const capability[] = { "8.0", "9.0", "10.0" };

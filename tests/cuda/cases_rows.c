@@ -1,4 +1,4 @@
-/* cases_rows.c - moved rows and rounded values: CPU against CUDA, bit-identical. */
+/* cases_rows.c - gathered, scattered and rounded rows: CPU against CUDA, bit-identical. */
 #include "harness/cache/rows_cuda.h"
 #include "methods/codecs/raw/raw_cuda.h"
 #include "tests/cuda/both.h"

@@ -1,5 +1,5 @@
-/* cases_stages.c - every registered stage, in every pipeline that it can stand in: the CPU's bytes
- * and the CPU's values, bit for bit but for a NaN's sign and payload (same_coded). */
+/* cases_stages.c - every registered stage in every pipeline that may contain it: bytes and values
+ * equal the CPU's, except for NaN signs and payloads (same_coded). */
 #include <stdarg.h>
 
 #include "methods/corrections/correction.h"
@@ -7,11 +7,11 @@
 #include "tests/cuda/both.h"
 #include "tests/suite.h"
 
-/* Ragged in blocks of 8 and 16; one token; heads of 64. */
+/* No multiple of 8 or 16 tokens; one token; heads of 64. */
 static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 1, 32 }, { 19, 2, 64 } };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* The first difference of a comparison, reported after everything has been freed. */
+/* The first difference found, reported after all memory has been freed. */
 static char wrong[480];
 
 __attribute__((format(printf, 1, 2))) static void differs(const char *fmt, ...)
@@ -66,7 +66,7 @@ static void same_packed(const struct kvr_packed *want, const struct kvr_packed *
     }
 }
 
-/* place->list, if there is one, is the host's. */
+/* place->list, if any, is host memory. */
 static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
                        const struct kvr_block_shape *shape, enum fill fill)
 {
@@ -99,7 +99,7 @@ static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
                   kvr_error());
     ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
     same_packed(&a, &b, fill, what);
-    for (int h = 0; h < 2; h++) { /* all of it; the last head from a third on */
+    for (int h = 0; h < 2; h++) { /* the whole block; the last head's last two thirds */
         const int h0 = h ? shape->n_heads - 1 : 0, nh = shape->n_heads - h0;
         const int64_t from = h ? t0 : 0, run = h ? part : shape->n_tok;
         const size_t some = (size_t)(run * nh * shape->head_dim);
@@ -137,9 +137,9 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
     compare_at(c, &(struct kvr_place){ 0 }, shape, fill);
 }
 
-/* One block, with something for every stage to take, launches all the kernels that a codec has:
- * what is executed is the same under the sanitizers, and on the first shape what is not a number,
- * or not an integer's, is met, too. */
+/* One block that gives every stage something to do launches all kernels of a codec. Under the
+ * sanitizers the other fills are skipped, except non-finite and non-integer values on the first
+ * shape. */
 static bool left_out_of_fills(int shape, enum fill f)
 {
     return sanitized() && f != FILL_OUTLIER_CHANNEL &&
@@ -164,8 +164,8 @@ START_TEST(every_stage)
 }
 END_TEST
 
-/* Positions of tokens are given: frames from the second on with a short last one, scattered tokens, and whole
- * frames. */
+/* Token positions are given: consecutive frames with a partial last one, scattered tokens, and
+ * complete frames. */
 START_TEST(every_stage_with_a_place)
 {
     const struct kvr_block_shape *shape = &shapes[0];
@@ -202,7 +202,7 @@ static void relative(const struct kvr_stage_job *job, const struct kvr_stage_dat
     out->relative = 0.0625f;
 }
 
-/* A grid that says that its error is relative: steps are made of what is decoded. */
+/* A grid that declares a relative error: its scales are derived from the decoded values. */
 START_TEST(relative_steps)
 {
     struct kvr_codec *c = open_codec("hadamard | sym(bits=8)", KVR_K, false, KVR_COMPUTE_F32);
@@ -216,7 +216,7 @@ START_TEST(relative_steps)
 }
 END_TEST
 
-/* What methods ask of stages beside their defaults, each once: formats, scales, readings. */
+/* Options other than the defaults that methods use, each once: formats, scales, readings. */
 START_TEST(every_method)
 {
     static const struct kvr_block_shape shape = { 21, 2, 64 };
@@ -250,7 +250,7 @@ START_TEST(every_method)
 }
 END_TEST
 
-/* Values that are held as BF16, coded without being made floats or after it. */
+/* BF16 values, coded directly or after conversion to F32. */
 START_TEST(of_bf16)
 {
     static const char *const texts[] = { "sym(bits=4)",

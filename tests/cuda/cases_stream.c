@@ -1,5 +1,5 @@
-/* cases_stream.c - memory, time and graphs of a stream, on whatever runs it. What only an emulated
- * device can notice is in test_stream.c. */
+/* cases_stream.c - memory, time and graphs of a stream, on any backend. test_stream.c has the
+ * checks that only an emulated device can make. */
 #include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
@@ -55,7 +55,7 @@ START_TEST(a_full_device_says_so)
     ck_assert(kvr_device_alloc(s, &p, 2 * before.total_bytes) == KVR_ENOMEM && !p);
     ck_assert_msg(strstr(kvr_error(), asked) && strstr(kvr_error(), "free"), "%s", kvr_error());
     ck_assert(kvr_stream_was_full(s));
-    /* It goes on, and knows what it took. */
+    /* The stream remains usable and its accounting correct. */
     ck_assert_msg(kvr_device_alloc(s, &p, 1 << 20) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert(kvr_device_info(s, &after) == KVR_OK && after.taken_peak_bytes >= 1 << 20);
@@ -65,7 +65,7 @@ START_TEST(a_full_device_says_so)
 }
 END_TEST
 
-/* Of all alignments, between guards. */
+/* All alignments, between guard bytes. */
 START_TEST(copies_and_fills)
 {
     unsigned char x[257], got[300], want[300];
@@ -110,7 +110,7 @@ START_TEST(marks_are_in_order)
 }
 END_TEST
 
-/* from -> to, and a transform of the half that is not zeroed. */
+/* Copies from -> to, and transforms the half that is not zeroed. */
 static void some_work(struct kvr_stream *s, float *to, const float *from)
 {
     kvr_device_copy(s, to, from, N * sizeof *to);
@@ -195,7 +195,7 @@ START_TEST(captures_forbid)
     expect_refusal(kvr_stream_capture_end(s, &g), forbidden_calls[_i]);
     ck_assert(!g);
     expect_refusal(kvr_stream_capture_end(s, &g), "no graph is being captured");
-    /* The stream goes on as if nothing had been. */
+    /* The stream remains usable. */
     ck_assert(kvr_stream_capture_begin(s) == KVR_OK);
     some_work(s, to, from);
     ck_assert_msg(kvr_stream_capture_end(s, &g) == KVR_OK, "%s", kvr_error());

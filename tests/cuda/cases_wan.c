@@ -1,11 +1,11 @@
-/* cases_wan.c - what Wan's text encoder and its decoder of pixels do on a device, against their
+/* cases_wan.c - kernels of Wan's text encoder and VAE decoder on a device, against their
  * definitions on the CPU or sums in float64.
  *
- * u = 2^-24. A score is a sum of D products and a bias, within (D + 1) u of the sum of their sizes
- * on either side, S. With scores off by as much, and a subtraction and an exponential of up to
- * |s - top| <= 2 S: a weight is off by e = (D + 1) u S + 2 S u + 4 u of itself, and the mean of n values by
- * at most (2 e + (n + 4) u) max|v|. The two sides are within twice that. A convolution sums N
- * products in some order: N u of the sum of their sizes. */
+ * u = 2^-24. A score is a sum of D products and a bias, within (D + 1) u of the sum of their
+ * magnitudes S, on either side. The weight adds a subtraction and an exponential of up to |s - top|
+ * <= 2 S: its relative error is e = (D + 1) u S + 2 S u + 4 u, and the mean of n values is within
+ * (2 e + (n + 4) u) max|v|. The two sides are within twice that. A convolution sums N products in
+ * some order: N u of the sum of their magnitudes. */
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
 #include "harness/engine/vae/conv_aid_cuda.h"
@@ -40,7 +40,7 @@ static double largest(const float *x, int64_t n)
     return most;
 }
 
-/* Text and heads; `span` beyond the text is of a longer one in the same call. */
+/* Text lengths and heads; a `span` beyond the text belongs to a longer text of the same call. */
 static const struct {
     int n, n_heads, head_dim, span;
 } texts[] = {
@@ -93,7 +93,7 @@ START_TEST(by_distance)
 }
 END_TEST
 
-/* One product each: the same bytes. */
+/* One product each: bit-identical. */
 START_TEST(multiplying)
 {
     enum { N = 700 };
@@ -125,7 +125,7 @@ static const struct {
     { { .in = 16, .out = 16, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 16 },
 };
 
-/* In float64: sum of what is there, and of the sizes of the products. */
+/* In float64: the sum over existing inputs, and that of the products' magnitudes. */
 static double convolved(const struct kvr_conv_shape *c, const float *const *frame, int stride,
                         const float *w, int64_t pixel, int out, double *sizes)
 {
@@ -187,7 +187,7 @@ START_TEST(convolving)
 }
 END_TEST
 
-/* A sum of C squares is off by at most C u of itself, its root by half of that. */
+/* A sum of C squares has a relative error of at most C u, its square root half of that. */
 START_TEST(pixel_norms)
 {
     static const int widths[] = { 1, 7, 32, 100 };
@@ -205,7 +205,7 @@ START_TEST(pixel_norms)
                             both_in(gamma, (size_t)C * sizeof(float)), d_y);
         both_get(got, d_y, size, "pixel norm");
         for (int i = 0; i < N * C; i++) {
-            /* x / (1 + e^-x) moves by at most 1.1 of what x moves */
+            /* the slope of x / (1 + e^-x) is at most 1.1 */
             const double v = sqrt((double)C) * fabs((double)gamma[i % C]);
 
             near_to(want[i], got[i], 1.1 * (C / 2.0 + 16) * u * v, "pixel norm", i);
@@ -219,7 +219,7 @@ START_TEST(pixel_norms)
 }
 END_TEST
 
-/* One sum each: the same bytes, and NaN stays. */
+/* One sum each: bit-identical, and NaN propagates. */
 START_TEST(rectifying)
 {
     enum { N = 700 };
@@ -250,8 +250,8 @@ static const struct {
     int in, out, times, which;
 } spreads[] = { { 8, 8, 2, 0 }, { 8, 8, 2, 1 }, { 8, 4, 1, 0 }, { 4, 4, 1, 0 }, { 3, 6, 2, 1 } };
 
-/* Around a level: the CPU's bytes, and those of the definition, which repeats every channel and cuts the
- * row of repeats into [out, times, 2, 2]. */
+/* A level's shortcut: bit-identical to the CPU and to the definition, which repeats every channel
+ * and rearranges the repeats as [out, times, 2, 2]. */
 START_TEST(spreading_a_level)
 {
     enum { H = 3, W = 5 };
@@ -288,7 +288,7 @@ START_TEST(spreading_a_level)
 }
 END_TEST
 
-/* Channel (c, column, row) of a pixel goes to its place of four. */
+/* Channel (c, column, row) of a pixel moves to its position among the four output pixels. */
 START_TEST(taking_patches_apart)
 {
     enum { H = 2, W = 3, N = 12 * H * W };
@@ -313,7 +313,7 @@ START_TEST(taking_patches_apart)
 }
 END_TEST
 
-/* A patch is put together as unpatch takes it apart; halving keeps the odd pixels: copies. */
+/* patch is the inverse of unpatch, and halving keeps the odd pixels: exact copies. */
 START_TEST(making_patches_and_halving)
 {
     enum { H = 2, W = 3, C = 5, N = 12 * H * W, IN = 4 * H * W * C, OUT = H * W * C };
@@ -345,8 +345,8 @@ static const struct {
     int in, out, times;
 } gathers[] = { { 6, 6, 1 }, { 4, 8, 2 }, { 8, 4, 2 } };
 
-/* Channels as [in, times, 2, 2], each `group` averaged; frames before the last are zeros. Sums of at most
- * 16 terms: 16 roundings. */
+/* Channels as [in, times, 2, 2], averaged in groups of `group`; frames before the last are zero.
+ * Sums of at most 16 terms: 16 roundings. */
 START_TEST(gathering_a_level)
 {
     enum { H = 3, W = 2, MOST = 4 * H * W * 8 };
@@ -378,7 +378,7 @@ START_TEST(gathering_a_level)
 }
 END_TEST
 
-/* A bias in every pixel; rows of a frame, doubled, with zeros outside: copies. */
+/* A bias in every pixel; rows of an upsampled frame, with zeros outside: exact copies. */
 START_TEST(around_a_convolution)
 {
     enum { H = 6, W = 10, IN = 4, STRIDE = 9, FIRST = -1, ROWS = 8 };
@@ -408,7 +408,8 @@ START_TEST(around_a_convolution)
 }
 END_TEST
 
-/* Numbers of both signs that differ; the greatest difference is found wherever it is, and NaN. */
+/* Different numbers of both signs; the largest difference is found at any position, and so is a
+ * NaN. */
 START_TEST(how_far_apart)
 {
     enum { N = 40000 };
@@ -423,7 +424,7 @@ START_TEST(how_far_apart)
         ck_assert(x[i] >= -1 && x[i] <= 1);
         sum += x[i];
     }
-    ck_assert_msg(fabs(sum / N) <= 0.02, "a mean of %g", sum / N); /* 0.003 is its deviation */
+    ck_assert_msg(fabs(sum / N) <= 0.02, "a mean of %g", sum / N); /* sigma is 0.003 */
     for (size_t k = 0; k < 2 * sizeof places / sizeof *places; k++) {
         const int at = places[k / 2];
         float d = 0, most = 0;
@@ -445,8 +446,8 @@ START_TEST(how_far_apart)
 }
 END_TEST
 
-/* The whole of a frame's attention, by three kernels and two products; the last one is of more queries
- * than are taken at a time. */
+/* Attention over a whole frame, by three kernels and two products; the last case has more queries
+ * than fit in one pass. */
 START_TEST(attention_of_pixels)
 {
     static const struct {
@@ -489,7 +490,7 @@ static kvr_bf16 *drawn_bf16(int64_t n, uint32_t seed)
     return to;
 }
 
-/* One rounding of nearly the same number: the same, or its neighbour. */
+/* Nearly the same number, rounded once: equal, or adjacent. */
 static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, double besides,
                        const char *what)
 {
@@ -501,7 +502,7 @@ static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, dou
     }
 }
 
-/* Norms of an even and an odd number of channels; sums of 8 at a time and of one. */
+/* Norms with an even and an odd number of channels; sums of 8 elements at a time and of one. */
 START_TEST(norms_and_sums_in_bf16)
 {
     static const int widths[] = { 7, 32, 100 };
@@ -539,7 +540,7 @@ START_TEST(norms_and_sums_in_bf16)
 }
 END_TEST
 
-/* Sums in F32: those of 4 at a time, and of one. */
+/* Sums in F32, 4 elements at a time and one. */
 START_TEST(sums_of_pixels)
 {
     enum { N = 1028 };
@@ -560,7 +561,7 @@ START_TEST(sums_of_pixels)
 }
 END_TEST
 
-/* The CPU's bytes, which for F32 are those of the definition. */
+/* Bit-identical to the CPU, whose F32 results follow the definition. */
 START_TEST(around_a_level_in_bf16)
 {
     enum { H = 3, W = 5, N_P = 12 * H * W };
@@ -588,8 +589,8 @@ START_TEST(around_a_level_in_bf16)
 }
 END_TEST
 
-/* Rows of three frames side by side, the oldest not there; 8 channels are a vector, 5 are not. Padded
- * channels are cut off again. */
+/* Rows of three adjacent frames, the oldest missing; 8 channels form a vector, 5 do not. Padding
+ * channels are removed. */
 START_TEST(rows_of_all_taps)
 {
     enum { H = 5, W = 3, FIRST = -1, ROWS = 4, TAPS = 3 };
@@ -626,7 +627,7 @@ START_TEST(rows_of_all_taps)
 }
 END_TEST
 
-/* In F32 inside, so one rounding apart. */
+/* Computed in F32, so one rounding apart. */
 START_TEST(attention_of_pixels_in_bf16)
 {
     enum { N = 77, D = 20 };

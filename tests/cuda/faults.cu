@@ -208,7 +208,7 @@ static __global__ void too_many_warp_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* As many as the epochs of a stamp can count. */
+/* One more barrier than a stamp's epoch can count. */
 static __global__ void many_barriers(kvr_global<float> x)
 {
     for (int i = 0; i < MAX_EPOCH; i++)

@@ -13,7 +13,7 @@
 
 static struct kvr_dev *cpu, *cuda;
 
-/* What the methods' pipelines come to, each once. */
+/* The distinct pipelines of all methods. */
 enum { MAX_CODECS = 512 };
 static struct wanted {
     char text[256];
@@ -23,7 +23,7 @@ static struct wanted {
 } codecs[MAX_CODECS];
 static int n_codecs;
 
-/* Before Check runs, its assertions cannot be used. */
+/* For use before Check runs, when its assertions are not available. */
 static void need(bool so)
 {
     if (!so) {
@@ -37,7 +37,7 @@ static void want(const char *text, enum kvr_side side, bool study, enum kvr_comp
     for (int i = 0; i < n_codecs; i++)
         if (!strcmp(codecs[i].text, text) && codecs[i].study == study &&
             codecs[i].compute == compute)
-            return; /* the side changes no stage that a method names */
+            return; /* already listed: K and V use the same stages */
     need(n_codecs < MAX_CODECS);
     strcpy(codecs[n_codecs].text, text);
     codecs[n_codecs].side = side;
@@ -75,7 +75,7 @@ static const struct kvr_block_shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* The i-th shape, or the next one that the codec can be run with. */
+/* The i-th shape, or the next one that the codec supports. */
 static const struct kvr_block_shape *fitting_shape(const struct kvr_codec *c, int i)
 {
     for (int s = 0; s < N_SHAPES; s++) {
@@ -117,7 +117,7 @@ static void encode(struct side *s, struct kvr_dev *dev, const struct kvr_codec *
     ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
     ck_assert_ptr_eq(s->packed.dev, dev);
     ck_assert_int_eq(kvr_dev_get(dev, back, s->x.p, n), KVR_OK);
-    ck_assert_mem_eq(back, x, n); /* the input is left alone */
+    ck_assert_mem_eq(back, x, n); /* the input is unchanged */
     free(back);
 }
 
@@ -135,7 +135,7 @@ struct part {
     bool rotated;
 };
 
-/* What `p`, of the backend of `s`, decodes to, on the host. */
+/* Decodes `p`, a block of the backend of `s`, to host memory. */
 static void decode(struct side *s, const struct kvr_packed *p, const struct part *d, float *host)
 {
     const size_t n = (size_t)d->n * (size_t)d->nh * (size_t)p->shape.head_dim * sizeof *host;
@@ -183,7 +183,8 @@ static void same_bytes(const struct kvr_packed *host, const struct kvr_packed *d
     }
 }
 
-/* The CPU's block, and the device's brought to the host; then the CPU's on the device. */
+/* Compares the CPU's block with the device's, copied to the host; then decodes the CPU's block on
+ * the device. */
 static void cross(struct side *a, struct side *b, const struct part *d, const float *want,
                   float *got, size_t n, const char *codec, const char *fill)
 {
@@ -218,7 +219,8 @@ static void same_steps(struct side *a, struct side *b)
     ck_assert_uint_eq(one, other);
 }
 
-/* kvr_codec_decode_bf16 is kvr_codec_decode rounded once; guard values before and behind stay. */
+/* kvr_codec_decode_bf16 equals kvr_codec_decode rounded once; guard values before and after are
+ * unchanged. */
 static void same_as_bf16(struct side *s, const struct part *d, const float *want, size_t n,
                          const char *codec, const char *fill)
 {
@@ -292,14 +294,14 @@ START_TEST(every_codec)
     struct kvr_codec *c = open_codec(w->text, w->side, w->study, w->compute);
 
     for (int f = 0; f < N_FILLS; f++)
-        if (w->compute == KVR_COMPUTE_F32 || f % 3 == 0) /* the other arithmetic: some of them */
+        if (w->compute == KVR_COMPUTE_F32 || f % 3 == 0) /* BF16 arithmetic: every third fill */
             compare(c, fitting_shape(c, f), (enum fill)f);
     compare(c, fitting_shape(c, 0), FILL_OUTLIER_CHANNEL);
     kvr_codec_close(&c);
 }
 END_TEST
 
-/* Stages the methods do not name, in pipelines that do not occur. */
+/* Stages that no method uses, in unusual pipelines. */
 static const char *const others[] = {
     "sym(bits=3,axis=channels,group=16)",
     "asym(bits=5,axis=channels,group=8)",
@@ -324,7 +326,7 @@ START_TEST(other_pipelines)
 }
 END_TEST
 
-/* Nothing waits in decode, nothing is allocated: it can be captured in a graph. */
+/* Decoding neither waits nor allocates, so it can be captured in a graph. */
 START_TEST(decode_only_launches)
 {
     static const char *const text = "outliers(sigma=2) | hadamard | sym(bits=2) + asym(bits=4)";
@@ -357,7 +359,8 @@ START_TEST(decode_only_launches)
 }
 END_TEST
 
-/* The n-th allocation fails: an error, nothing held, until there are no more allocations. */
+/* For each n the n-th allocation fails: an error, and no memory is held, until all allocations
+ * succeed. */
 START_TEST(memory_runs_out)
 {
     struct kvr_codec *c =
@@ -386,7 +389,7 @@ START_TEST(memory_runs_out)
         ck_assert_uint_eq(before.live_total, after.live_total);
         ck_assert(st == KVR_OK || st == KVR_ENOMEM);
     } while (st != KVR_OK);
-    ck_assert_uint_eq(fail, 6); /* work, entries' values and indices, codes, steps: five */
+    ck_assert_uint_eq(fail, 6); /* five: work, entries' values and indices, codes, scales */
     kvr_buf_free(&d_x);
     kvr_buf_free(&work);
     kvr_codec_close(&c);
@@ -394,7 +397,7 @@ START_TEST(memory_runs_out)
 }
 END_TEST
 
-/* BUILD/name, BUILD being the folder above the one of this program's. */
+/* Path of BUILD/name; BUILD is the parent of this program's folder. */
 static void built(const char *name, char *path, size_t size)
 {
     char self[PATH_MAX];
@@ -409,8 +412,8 @@ static void built(const char *name, char *path, size_t size)
     ck_assert_uint_lt((size_t)snprintf(path, size, "%s/%s", self, name), size);
 }
 
-/* Stages without CUDA functions go by way of the host: one that shifts; an EXACT one, a grid and
- * a transform that have lost theirs. */
+/* Stages without CUDA functions run on the host: a SHIFT stage; and an EXACT stage, a grid and a
+ * transform whose CUDA functions were removed. */
 START_TEST(plugin_stage)
 {
     static const char *const texts[] = { "center | sym(bits=4)", "hadamard | center | asym(bits=2)",
@@ -448,7 +451,7 @@ START_TEST(every_kind_bounced)
 }
 END_TEST
 
-/* Where the host has no memory the values cannot pass for right ones. */
+/* Without host memory the output must not look valid. */
 START_TEST(bounced_without_memory)
 {
     struct kvr_codec *c = open_codec("sym(bits=4)", KVR_K, false, KVR_COMPUTE_F32);
@@ -478,7 +481,7 @@ START_TEST(bounced_without_memory)
 }
 END_TEST
 
-/* A damaged byte is seen. */
+/* A damaged byte is detected. */
 START_TEST(comparison_can_fail)
 {
     struct kvr_codec *c = open_codec("sym(bits=4)", KVR_K, false, KVR_COMPUTE_F32);
@@ -521,7 +524,7 @@ int main(void)
     tcase_add_loop_test(tc, every_kind_bounced, 0, 4);
     tcase_add_test(tc, bounced_without_memory);
     tcase_add_test(tc, comparison_can_fail);
-    tcase_add_loop_test(tc, plugin_stage, 0, 3); /* last: what is loaded stays */
+    tcase_add_loop_test(tc, plugin_stage, 0, 3); /* last: loaded plug-ins stay */
     suite_add_tcase(s, tc);
     failed = run_suite(s);
     kvr_dev_close(&cuda);

@@ -1,4 +1,5 @@
-/* test_emu.c - faults the emulated device must report, results it must compute, effects of the seed. */
+/* test_emu.c - faults that the emulated device must report, results that it must compute, and
+ * effects of the seed. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

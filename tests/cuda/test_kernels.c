@@ -10,7 +10,7 @@
 #include "harness/engine/product_cuda.h"
 #include "tests/cuda/both.h"
 
-/* Kernels that cannot be emulated, each with why. */
+/* Kernels that cannot be emulated, with the reason. */
 static const char *const need_device[][2] = {
 #define NEEDS_DEVICE(name, why) { #name, why },
 #define LIBRARY(name, what)
@@ -20,7 +20,7 @@ static const char *const need_device[][2] = {
     { NULL, NULL }
 };
 
-/* What others' kernels do for us. */
+/* Functions performed by libraries' kernels. */
 static const char *const libraries =
 #define NEEDS_DEVICE(name, why)
 #define LIBRARY(name, what) " " #name " (" what ");"
@@ -29,12 +29,12 @@ static const char *const libraries =
 #undef LIBRARY
     ;
 
-/* The kernels that the sources define. */
+/* Kernels defined in the sources. */
 enum { MAX_KERNELS = 512 };
 static char kernels[MAX_KERNELS][128];
 static int n_kernels;
 
-/* Kernels that only some devices have instructions for. */
+/* Kernels whose instructions only some devices have. */
 static bool of_other_devices(const char *name)
 {
     if (kvr_stream_emulated())
@@ -52,7 +52,7 @@ static bool needs_device(const char *name)
     return false;
 }
 
-/* The name of the kernel whose definition begins at `at`, "" when it is none. */
+/* The name of the kernel whose definition begins at `at`; "" if there is none. */
 static void kernel_name(const char *at, char *name, size_t size)
 {
     const char *end = strchr(at, '('), *p;
@@ -105,7 +105,7 @@ static void find_kernels(void)
     }
 }
 
-/* All of them were read, each has a name of its own, and those of kernels.def are among them. */
+/* All sources were read, kernel names are unique, and those of kernels.def are among them. */
 START_TEST(kernels_are_found)
 {
     ck_assert_int_ge(n_kernels, 50);
@@ -132,7 +132,7 @@ static bool executed(const char *name)
            kvr_stream_launches(kvr_dev_stream(both_dev), name) > 0;
 }
 
-/* The last test: nothing that can be executed here was left out. */
+/* The last test: every kernel that can run here was executed. */
 START_TEST(every_kernel_was_executed)
 {
     static char missing[MAX_KERNELS * 130];
@@ -161,7 +161,7 @@ static void say(void)
            kvr_stream_emulated() ? "emulated" : "device");
 }
 
-/* For a process of few checks (tools/device/run.sh): others name the rest. */
+/* For a process that runs only some checks (tools/device/run.sh): prints the executed kernels. */
 static void say_executed(void)
 {
     for (int i = 0; i < n_kernels && both_stream && both_dev; i++)
@@ -169,7 +169,7 @@ static void say_executed(void)
             printf("executed: %s\n", kernels[i]);
 }
 
-/* A check that failed has left its buffers behind. */
+/* A failed check leaves its buffers allocated. */
 static void add_case(Suite *s, TCase *tc)
 {
     tcase_add_checked_fixture(tc, NULL, both_free);
@@ -189,7 +189,7 @@ int main(void)
         return EXIT_FAILURE;
     }
     kvr_stream_seed(both_stream, 7);
-    omp_set_num_threads(1); /* the cases are small: waking threads would take most of the time */
+    omp_set_num_threads(1); /* cases are small: waking threads would dominate */
     tcase_add_test(tc, kernels_are_found);
     suite_add_tcase(s, tc);
     add_case(s, cases_codec());

@@ -61,7 +61,7 @@ START_TEST(a_child_asks)
 }
 END_TEST
 
-/* What goes wrong in the child is said here. */
+/* A failure in the child process is reported here. */
 START_TEST(a_child_fails)
 {
     struct kvr_device_words words;

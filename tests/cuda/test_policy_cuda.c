@@ -1,17 +1,17 @@
-/* test_policy_cuda.c - tiers and retention of every method decide equally on both backends, chunk
- * by chunk. */
+/* test_policy_cuda.c - tiers and retention of every method make the same decisions on both
+ * backends, chunk by chunk. */
 #include "methods/method.h"
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 
 enum { S = 10, FRAMES = 3, H = 2, D = 20, CHUNK = S * FRAMES, CHUNKS = 7 };
-enum { ACTIVE = CHUNK * (CHUNKS - 1) + 2 * S + 4, CAPACITY = CHUNK * CHUNKS }; /* ends in a frame */
+enum { ACTIVE = CHUNK * (CHUNKS - 1) + 2 * S + 4, CAPACITY = CHUNK * CHUNKS }; /* partial frame */
 
 static struct kvr_dev *devs[2];
 static const char *specs[128];
 static int n_specs;
 
-/* What one backend has seen and decided. */
+/* Inputs and decisions of one backend. */
 struct side {
     struct kvr_dev *dev;
     struct kvr_buf k, v; /* [CAPACITY,H,D] */
@@ -41,7 +41,7 @@ static void close_side(struct side *s)
     kvr_buf_free(&s->v);
 }
 
-/* After `active` tokens; as intended the last `fresh` of them are given. */
+/* Decides after `active` tokens; in the intended reading the last `fresh` of them are given. */
 static enum kvr_status decide(struct side *s, const struct kvr_scheme *p, int64_t active,
                               int64_t fresh, double beta)
 {
@@ -81,7 +81,7 @@ static void same_maps(const struct kvr_scheme *p, enum fill fill, double beta, i
 
     fill_block(k, &shape, fill, 1);
     fill_block(v, &shape, fill, 2);
-    for (int64_t t = 0; t < CAPACITY; t++) /* frames and positions that differ */
+    for (int64_t t = 0; t < CAPACITY; t++) /* all frames and positions differ */
         for (int i = 0; i < H * D; i++)
             v[t * H * D + i] *= (float)(1 + t % S * (t / S % 4)) / 7;
     for (int b = 0; b < 2; b++)
@@ -128,7 +128,7 @@ START_TEST(every_policy)
 }
 END_TEST
 
-/* A part that knows nothing of CUDA, as a plug-in's: it is given copies. */
+/* A part without CUDA functions, as in a plug-in, receives copies. */
 START_TEST(parts_without_cuda)
 {
     struct kvr_scheme *p = plan_of(_i);
@@ -154,7 +154,7 @@ START_TEST(parts_without_cuda)
 }
 END_TEST
 
-/* The n-th allocation on the device, then on its host, fails: an error, and no memory is kept. */
+/* The n-th allocation on the device, then on its host, fails: an error, and no memory is held. */
 START_TEST(memory_runs_out)
 {
     struct kvr_scheme *p = plan_of(_i / 2);

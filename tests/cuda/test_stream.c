@@ -18,7 +18,7 @@ enum { N = FAULT_BLOCKS * FAULT_THREADS };
 static const struct {
     const char *what;
     struct kvr_device_facts facts;
-    const char *says[4]; /* parts of the message; none: usable */
+    const char *says[4]; /* parts of the message; none: the device is usable */
 } judged[] = {
     { "usable", { FACTS(13000, 13000, 1, 9, 0) }, { NULL } },
     { "oldest", { FACTS(13000, 13000, 1, 8, 0) }, { NULL } },
@@ -178,7 +178,7 @@ START_TEST(copies_and_fills)
         x[i] = (unsigned char)(3 * i);
     ck_assert_int_eq(kvr_device_put(s, a, x, sizeof x), KVR_OK);
     kvr_device_fill(s, b, 0xa5, sizeof x);
-    kvr_device_copy(s, b + 3, a + 17, 29); /* on no word's edge */
+    kvr_device_copy(s, b + 3, a + 17, 29); /* not word-aligned */
     kvr_device_copy(s, b, a, 0);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, got, b, sizeof got), KVR_OK);
@@ -249,7 +249,7 @@ START_TEST(marks_are_in_order)
         kvr_stream_forget_marks(s);
         expect(kvr_stream_between(s, a, b, &ns), KVR_EINVAL, "there are 0");
     }
-    a = kvr_stream_mark(s); /* one that is given back is the next one's */
+    a = kvr_stream_mark(s); /* a released ticket is reused */
     kvr_stream_unmark(s, a);
     ck_assert_int_eq(kvr_stream_mark(s), a);
     ck_assert_int_eq(kvr_stream_most_marks(s), 201);
@@ -275,11 +275,11 @@ static struct work open_work(struct kvr_stream *s)
     return w;
 }
 
-/* Something of everything that a graph may hold. */
+/* One of each operation that a graph may contain. */
 static void some_work(struct kvr_stream *s, const struct work *w)
 {
     kvr_device_copy(s, w->copy, w->x, N * sizeof(float));
-    kvr_device_fill(s, w->copy, 0, FAULT_THREADS * sizeof(float)); /* the first block's */
+    kvr_device_fill(s, w->copy, 0, FAULT_THREADS * sizeof(float)); /* of the first block */
     fault_sum(s, w->copy, w->sums);
     fault_sum(s, w->x, w->sums + FAULT_BLOCKS);
 }
@@ -314,7 +314,7 @@ START_TEST(a_graph_does_it_again)
     }
     ck_assert_int_eq(kvr_stream_launches(s, "sum_kernel"), 8);
 
-    /* It reads what its memory holds then, not what it held when it was captured. */
+    /* The graph reads the memory's content at launch, not at capture. */
     for (int i = 0; i < N; i++)
         x[i] = 1;
     ck_assert_int_eq(kvr_device_put(s, w.x, x, sizeof x), KVR_OK);
@@ -329,7 +329,7 @@ START_TEST(a_graph_does_it_again)
 }
 END_TEST
 
-/* Each does one thing to the stream, or to `spare`, 4 bytes of the device. */
+/* Each is one call that is forbidden during capture; `spare` is 4 bytes of device memory. */
 static enum kvr_status sin_alloc(struct kvr_stream *s, void *spare)
 {
     void *p;
@@ -404,7 +404,7 @@ START_TEST(captures_forbid)
     some_work(s, &w);
     expect(kvr_stream_capture_end(s, &g), KVR_EINVAL, forbidden[_i].call);
     ck_assert_ptr_null(g);
-    /* The stream goes on as if nothing had been. */
+    /* The stream remains usable. */
     capture_some(s, &w, &g);
     ck_assert_int_eq(kvr_graph_launch(s, g), KVR_OK);
     ck_assert_int_eq(kvr_stream_sync(s), KVR_OK);
@@ -430,7 +430,8 @@ START_TEST(captures_do_not_nest_graphs)
 }
 END_TEST
 
-/* What no device would launch is refused when it is captured, what goes wrong as it runs then. */
+/* A launch that no device would accept is refused at capture; a fault at run time is reported
+ * then. */
 START_TEST(graphs_report_their_faults)
 {
     struct kvr_stream *s = open_stream();
