@@ -77,6 +77,19 @@ static int longest(const struct job *j, int frames, double peak, int other, doub
     return n < chunk ? 0 : n >= most ? most : (int)(n / chunk) * chunk;
 }
 
+static json_t *row_json(const struct job *j, const char *method, const struct kvr_prediction *p,
+                        double peak, int frames)
+{
+    return json_pack("{s:s, s:b, s:I, s:i, s:i, s:I, s:f, s:I, s:I, s:s, s:s, s:s, s:i}", "method",
+                     method, "fits", peak <= j->budget && j->decoder <= j->budget, "peak_bytes",
+                     (json_int_t)peak, "max_frames",
+                     frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0, "max_latent_frames",
+                     frames, "nominal_bytes", (json_int_t)p->nominal, "compression",
+                     (double)p->bf16 / (double)p->nominal, "decoder_bytes", (json_int_t)j->decoder,
+                     "memory_bytes", (json_int_t)j->budget, "geometry", j->o->geometry, "device",
+                     j->o->device, "compute", j->o->compute, "frames", j->o->frames);
+}
+
 /* A row, or none when the method does not fit the geometry's heads. */
 static enum kvr_status add_method(const struct job *j, const char *name, json_t *rows)
 {
@@ -84,7 +97,7 @@ static enum kvr_status add_method(const struct job *j, const char *name, json_t 
     struct kvr_prediction p = { 0 };
     const int asked = j->run.latent_frames;
     const int chunk = j->geo.frames_per_chunk;
-    const int half = asked > chunk ? asked / chunk / 2 * chunk : 2 * chunk;
+    const int half = asked >= 2 * chunk ? asked / chunk / 2 * chunk : 2 * chunk; /* never `asked` */
     double peak = 0, other = 0;
     int frames = 0;
     enum kvr_status st = kvr_scheme_open(&scheme, name, NULL, 0);
@@ -97,14 +110,7 @@ static enum kvr_status add_method(const struct job *j, const char *name, json_t 
         st = peak_of(j, scheme, asked, &p, &peak);
     if (st == KVR_OK)
         frames = longest(j, asked, peak, half, other);
-    if (st == KVR_OK &&
-        json_array_append_new(
-            rows, json_pack("{s:s, s:o, s:o, s:o, s:b, s:i, s:i}", "method", scheme->name,
-                            "nominal_bytes", json_integer((json_int_t)p.nominal), "compression",
-                            json_real((double)p.bf16 / (double)p.nominal), "peak_bytes",
-                            json_integer((json_int_t)peak), "fits",
-                            peak <= j->budget && j->decoder <= j->budget, "latent_frames", frames,
-                            "frames", frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0)))
+    if (st == KVR_OK && json_array_append_new(rows, row_json(j, scheme->name, &p, peak, frames)))
         st = kvr_fail(KVR_ENOMEM, "fit: no memory");
     kvr_scheme_close(&scheme);
     return st == KVR_EUNSUPPORTED || (st == KVR_EINVAL && !j->o->methods.n) ? KVR_OK : st;
@@ -199,7 +205,7 @@ static void print_rows(const struct job *j, const json_t *rows)
                json_number_value(json_object_get(r, "nominal_bytes")) / GiB,
                json_number_value(json_object_get(r, "peak_bytes")) / GiB,
                json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
-               (int)json_integer_value(json_object_get(r, "frames")));
+               (int)json_integer_value(json_object_get(r, "max_frames")));
     printf("\npeak: cache, what is decoded of it, weights and activations of the network; the "
            "prompt's "
            "encoder\nis done before it, and the decoder of pixels, %.3f GiB for any length, comes "
@@ -225,12 +231,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(st);
     }
     if (j.o->json) {
-        code =
-            kvr_cli_json(json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:o}", "geometry", j.o->geometry,
-                                   "device", j.o->device, "memory_bytes", (json_int_t)j.budget,
-                                   "decoder_bytes", (json_int_t)j.decoder, "frames", j.o->frames,
-                                   "compute", j.o->compute, "methods", rows),
-                         code);
+        code = kvr_cli_json(rows, code);
     } else {
         print_rows(&j, rows);
         json_decref(rows);
@@ -260,7 +261,7 @@ static const struct kvr_arg args[] = {
                  KVR_COMPUTE_HELP ": the decoder's"),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
                  KVR_COMPUTE_HELP ": a device holds the weights in it"),
-    KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print a JSON array, a row per method"),
     { 0 },
 };
 

@@ -289,22 +289,24 @@ exits 0 "predict: the small folder" predict -m RTN_INT4 --geometry "$folder" --f
 json "33 frames of 48x32" '.phases.frames == 33 and .phases.height == 48 and .phases.width == 32'
 
 exits 0 "fit: the tiny decoder" fit --memory 24GiB -m BF16 --decoder taehv --json
-json "is what comes after" '.decoder_bytes == 4 * (9845507 + 33546240 + 108625920)'
+json "is what comes after" '.[0].decoder_bytes == 4 * (9845507 + 33546240 + 108625920)'
 exits 0 "fit" fit --memory 24GiB -m BF16 -m KIVI_INT2 -m RTN_INT4 --json
-json "the least comes first" '[.methods[].method] == ["KIVI_INT2", "RTN_INT4", "BF16"] and all(.methods[]; .fits)'
-reach=$(jq '.methods[2].frames' "$out")
+json "the least comes first" '[.[].method] == ["KIVI_INT2", "RTN_INT4", "BF16"] and all(.[]; .fits)'
+reach=$(jq '.[2].max_frames' "$out")
 peak() { "$kvreel" predict -m BF16 --geometry wan-1.3b --frames "$1" --device cuda --compute bf16 --json | jq .phases.network.memory_bytes; }
 check "as far as it says fits" test "$(peak "$reach")" -le $((24 << 30))
 check "a chunk more does not" test "$(peak $((reach + 12)))" -gt $((24 << 30))
 exits 0 "fit: too little" fit --memory 4GB -m BF16 --json
-json "does not fit" '.methods[0].fits == false and .methods[0].frames < 165'
+json "does not fit" '.[0].fits == false and .[0].max_frames < 165'
 # 720x1280 of 9 frames: little of a cache, and a decoder of 9.85 GiB in its place afterwards.
 for memory in 9 10; do
     exits 0 "fit: $memory GiB" fit --memory ${memory}GiB -m KIVI_INT2 --size 720x1280 --frames 9 --json
-    json "by the larger phase" --argjson m $memory '.methods[0].peak_bytes < 9 * 1073741824 and .decoder_bytes > 9.8 * 1073741824 and
-        .methods[0].fits == ($m == 10) and (.methods[0].frames > 0) == ($m == 10)'
+    json "by the larger phase" --argjson m $memory '.[0].peak_bytes < 9 * 1073741824 and .[0].decoder_bytes > 9.8 * 1073741824 and
+        .[0].fits == ($m == 10) and (.[0].max_frames > 0) == ($m == 10)'
 done
 exits 0 "fit: in words" fit --memory 24GiB -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81
 prints "a row" 'KIVI_INT2 .* (yes|no) .* frames'
+exits 0 "fit: between one chunk and two" fit --memory 24GiB -m BF16 --frames 13 --json
+json "has its row" '.[0].fits and .[0].max_frames >= 165'
 exits 2 "fit: a number without a unit" fit --memory 24
 says "lists units" 'GiB, MiB'
