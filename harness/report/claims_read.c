@@ -75,6 +75,18 @@ static enum kvr_status read_margins(const struct kvr_yaml_node *map)
     return KVR_OK;
 }
 
+/* NULL, or a map of texts. */
+static enum kvr_status check_texts(const struct kvr_yaml_node *map, const char *key)
+{
+    const char *text;
+
+    if (map && map->kind != KVR_YAML_MAP)
+        return kvr_yaml_fail(map, "%s: need a map of names and values", key);
+    for (int i = 0; map && i < map->n; i++)
+        KVR_TRY(kvr_yaml_string(map->item[i], &text));
+    return KVR_OK;
+}
+
 static enum kvr_status read_methods(const struct kvr_yaml_node *map)
 {
     static const char *const keys[] = { "method", "options", NULL };
@@ -85,6 +97,7 @@ static enum kvr_status read_methods(const struct kvr_yaml_node *map)
     for (int i = 0; map && i < map->n; i++) {
         KVR_TRY(kvr_yaml_keys(map->item[i], keys));
         KVR_TRY(text_of(map->item[i], "method", NULL, &text));
+        KVR_TRY(check_texts(kvr_yaml_get(map->item[i], "options"), "options"));
     }
     return KVR_OK;
 }

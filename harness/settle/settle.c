@@ -22,9 +22,9 @@ enum { SUITES = 8, METHODS = 128, TOGETHER = 8, PLANS = 4 };
 /* What the ledger's `settle` says, for one model. */
 struct plan {
     const char *model;
-    int n_suites, most;       /* prompts of each suite that may be used */
-    const char *file[SUITES]; /* as the ledger says it */
-    char suite[SUITES][80];   /* its name, as the database has it */
+    int n_suites, most;          /* prompts of each suite that may be used */
+    char file[SUITES][PATH_MAX]; /* found from the ledger's folder; the sweep lies elsewhere */
+    char suite[SUITES][80];      /* its name, as the database has it */
     long long frames, window, control;
     const struct kvr_yaml_node *metrics;
     const struct kvr_yaml_node *set; /* other settings; NULL: none */
@@ -54,14 +54,16 @@ struct round {
 
 /* --- the ledger's plan ------------------------------------------------------------------ */
 
-/* Name of a suite, and prompts before the first held-out word. */
-static enum kvr_status look_at(const char *suite, const char *ledger, char *name, size_t size,
-                               int *n)
+/* File and name of a suite, and prompts before the first held-out word. */
+static enum kvr_status look_at(const struct kvr_yaml_node *suite, const char *ledger,
+                               char path[PATH_MAX], char *name, size_t size, int *n)
 {
-    char path[PATH_MAX];
+    const char *text;
     struct kvr_suite s;
 
-    KVR_TRY(kvr_find_path(&kvr_find_suite, suite, ledger, path, sizeof path));
+    KVR_TRY(kvr_yaml_string(suite, &text));
+    if (kvr_find_path(&kvr_find_suite, text, ledger, path, PATH_MAX) != KVR_OK)
+        return kvr_yaml_fail(suite, "%s", kvr_error());
     KVR_TRY(kvr_suite_read(&s, path));
     *n = 0;
     while (*n < s.n_prompts && !s.prompt[*n].held_out)
@@ -78,6 +80,19 @@ static enum kvr_status int_of(const struct kvr_yaml_node *map, const char *key, 
 
     *out = other;
     return n ? kvr_yaml_int(n, 0, 100000, out) : KVR_OK;
+}
+
+/* `metrics`: a list of texts; `set`: a map of them. */
+static enum kvr_status check_texts(const struct kvr_yaml_node *n, enum kvr_yaml_kind kind,
+                                   const char *need)
+{
+    const char *text;
+
+    if (n && n->kind != kind)
+        return kvr_yaml_fail(n, "settle: need %s", need);
+    for (int i = 0; n && i < n->n; i++)
+        KVR_TRY(kvr_yaml_string(n->item[i], &text));
+    return KVR_OK;
 }
 
 static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, const char *ledger)
@@ -97,13 +112,13 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     KVR_TRY(int_of(n, "control", 2, &p->control));
     p->metrics = kvr_yaml_get(n, "metrics");
     p->set = kvr_yaml_get(n, "set");
-    if (p->set && p->set->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(p->set, "settle: need 'set' as a map of settings");
+    KVR_TRY(check_texts(p->metrics, KVR_YAML_LIST, "'metrics' as a list of names"));
+    KVR_TRY(check_texts(p->set, KVR_YAML_MAP, "'set' as a map of settings"));
     for (int i = 0; i < kvr_yaml_count(suites); i++) {
-        int here;
+        int here = 0;
 
-        KVR_TRY(kvr_yaml_string(kvr_yaml_at(suites, i), &p->file[i]));
-        KVR_TRY(look_at(p->file[i], ledger, p->suite[i], sizeof p->suite[i], &here));
+        KVR_TRY(look_at(kvr_yaml_at(suites, i), ledger, p->file[i], p->suite[i], sizeof p->suite[i],
+                        &here));
         p->n_suites++;
         p->most = here < p->most ? here : p->most;
     }
@@ -300,36 +315,39 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
 
 /* --- its sweep -------------------------------------------------------------------------- */
 
-static void put_quoted(FILE *f, const char *text)
+/* BEFORE'text'AFTER */
+static void put_quoted(FILE *f, const char *before, const char *text, const char *after)
 {
-    fputc('\'', f);
+    fprintf(f, "%s'", before);
     for (; *text; text++)
         fprintf(f, *text == '\'' ? "''" : "%c", *text);
-    fputc('\'', f);
+    fprintf(f, "'%s", after);
+}
+
+/* A scalar as the ledger has it: what stands in quotes is text, what does not may be a number or a range. */
+static void put_scalar(FILE *f, const struct kvr_yaml_node *n, const char *after)
+{
+    if (n->quoted || strpbrk(n->text, ",[]{}:#&*!|>'\"%@`"))
+        put_quoted(f, "", n->text, after);
+    else
+        fprintf(f, "%s%s", n->text, after);
 }
 
 static void put_method(FILE *f, const struct settle *s, const char *label)
 {
     const struct kvr_yaml_node *n = kvr_ledger_method(&s->l, label), *options;
 
-    fputs("  - ", f);
     if (!n) {
-        put_quoted(f, label);
-        fputc('\n', f);
+        put_quoted(f, "  - ", label, "\n");
         return;
     }
-    fputs("{method: ", f);
-    put_quoted(f, kvr_yaml_get(n, "method")->text);
+    put_quoted(f, "  - {method: ", kvr_yaml_get(n, "method")->text, ", options: {");
     options = kvr_yaml_get(n, "options");
-    fputs(", options: {", f);
     for (int i = 0; options && i < options->n; i++) {
-        fputs(i ? ", " : "", f);
-        put_quoted(f, options->key[i]->text);
-        fprintf(f, ": %s", options->item[i]->text);
+        put_quoted(f, i ? ", " : "", options->key[i]->text, ": ");
+        put_scalar(f, options->item[i], "");
     }
-    fputs("}, label: ", f);
-    put_quoted(f, label);
-    fputs("}\n", f);
+    put_quoted(f, "}, label: ", label, "}\n");
 }
 
 static bool is_wanted(const struct settle *s, const struct plan *p, const char *metric)
@@ -363,20 +381,25 @@ static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
 {
     const struct plan *p = r->plan;
 
-    fprintf(f, "question: what do the papers' claims come to?\nname: settle\nmodel: %s\nsuite:\n",
-            p->model);
+    fputs("question: what do the papers' claims come to?\nname: settle\n", f);
+    put_quoted(f, "model: ", p->model, "\nsuite:\n");
     for (int i = 0; i < p->n_suites; i++)
-        if (in_suite(p, i, r->suite))
-            fprintf(f, "  - {suite: %s, prompts: %d}\n", p->file[i], r->prompts);
-    fprintf(
-        f,
-        "frames: %lld\nwindow: %lld\ncontrol: %lld\nbaselines: none\nkind: [%s]\nforcing: [%s]\n"
-        "probe_every: 4\nvideos: false\ntimeout_s: 1800\nmetrics: [",
-        p->frames, p->window, p->control, r->kind, r->forcing);
+        if (in_suite(p, i, r->suite)) {
+            put_quoted(f, "  - {suite: ", p->file[i], "");
+            fprintf(f, ", prompts: %d}\n", r->prompts);
+        }
+    fprintf(f,
+            "frames: %lld\nwindow: %lld\ncontrol: %lld\nbaselines: none\nprobe_every: 4\n"
+            "videos: false\ntimeout_s: 1800\n",
+            p->frames, p->window, p->control);
+    put_quoted(f, "kind: [", r->kind, "]\n");
+    put_quoted(f, "forcing: [", r->forcing, "]\nmetrics: [");
     put_metrics(f, s, p);
     fputs("]\n", f);
-    for (int i = 0; p->set && i < p->set->n; i++)
-        fprintf(f, "%s: %s\n", p->set->key[i]->text, p->set->item[i]->text);
+    for (int i = 0; p->set && i < p->set->n; i++) {
+        put_quoted(f, "", p->set->key[i]->text, ": ");
+        put_scalar(f, p->set->item[i], "\n");
+    }
     fputs("methods:\n  - BF16\n", f);
     for (int i = 0; i < r->n_methods; i++)
         if (strcmp(r->method[i], "BF16") != 0)

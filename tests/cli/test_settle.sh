@@ -59,6 +59,24 @@ exits 0 "what saves prompts" report --db t.db --table variance -f json
 exits 0 "the forest plot" plot claims --ledger mine.yaml --db t.db -o figures
 prints "one figure" "claims: 1 figure"
 check "and whom it has" grep -q "	sure	holds	" figures/claims.tsv
+
+# The ledger's suites are found from its folder; the sweep that it becomes lies in another.
+mkdir "a ledger's"
+cp suite.yaml "a ledger's"
+cp mine.yaml "a ledger's"
+rm suite.yaml
+exits 75 "a ledger in a folder of its own" settle sure --ledger "a ledger's/mine.yaml" --db own.db --out o2 --budget 1s -j 2
+exits 0 "its sweep is one" run o2/settle.yaml --db own.db --out o2 --dry-run
+bad_ledger() { # NAME SED PATTERN
+    sed "$2" "a ledger's/mine.yaml" >"a ledger's/bad.yaml"
+    exits 2 "$1" settle sure --ledger "a ledger's/bad.yaml" --db own.db --out o2
+    says "says where" "bad.yaml:$3"
+}
+bad_ledger "an option that is a list" 's/group: 64/group: [64, 32]/' '3:[0-9]+: expected text, found a list'
+bad_ledger "options that are a list" 's/options: {group: 64}/options: [64]/' '3:[0-9]+: options: need a map'
+bad_ledger "a metric that is a map" 's/metrics: \[psnr\]/metrics: [{command: x}]/' '4:[0-9]+: expected text, found a map'
+bad_ledger "a setting that is a list" 's/control: 0/control: 0, set: {chunk: [1, 2]}/' '4:[0-9]+: expected text, found a list'
+bad_ledger "a suite that is not there" 's/suite.yaml/sweet.yaml/' '4:[0-9]+: no suite at sweet.yaml'
 sed -i 's/^settle:.*//' mine.yaml
 exits 2 "a ledger that does not say how" settle all --ledger mine.yaml --db t.db
 says "says so" "no 'settle'"
