@@ -60,6 +60,9 @@ void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geome
  * chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
+/* Parses --budget ("90s", "30m", "2h", "90") into seconds; 0 if `text` is NULL. */
+enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
+
 /* Parses "key=value" texts into settings; `buf` [n_buf] holds the strings that `out` [list->n]
  * points into. */
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,

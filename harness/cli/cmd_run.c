@@ -330,23 +330,6 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
     return code;
 }
 
-/* "90s", "30m", "2h", "90": seconds. */
-static enum kvr_status parse_budget(const char *text, int *seconds)
-{
-    char *end;
-    double x;
-
-    *seconds = 0;
-    if (!text)
-        return KVR_OK;
-    x = strtod(text, &end);
-    x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
-    if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(x >= 1 && x <= 1e7))
-        return kvr_fail(KVR_EINVAL, "run: --budget '%s', need a time like 90s, 30m or 2h", text);
-    *seconds = (int)x;
-    return KVR_OK;
-}
-
 static double width(const double *x, int n)
 {
     struct kvr_interval ci;
@@ -382,7 +365,7 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
     struct plan plan = { kept ? json_array() : NULL, kept ? json_array() : NULL, NULL };
     int budget_s = 0;
     char *text = NULL;
-    enum kvr_status st = parse_budget(o->budget, &budget_s);
+    enum kvr_status st = kvr_cli_budget("run", o->budget, &budget_s);
     struct kvr_run_options r = {
         .sweep = { .path = call->words[0],
                    .preferences = preferences,

@@ -12,23 +12,6 @@ struct settle_opts {
     bool json, quiet;
 };
 
-/* "90s", "30m", "2h", "90": seconds. */
-static enum kvr_status parse_budget(const char *text, int *seconds)
-{
-    char *end;
-    double x;
-
-    *seconds = 0;
-    if (!text)
-        return KVR_OK;
-    x = strtod(text, &end);
-    x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
-    if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(x >= 1 && x <= 1e7))
-        return kvr_fail(KVR_EINVAL, "settle: --budget '%s': need a time like 90s, 30m or 2h", text);
-    *seconds = (int)x;
-    return KVR_OK;
-}
-
 /* The verdicts, of the claims that were asked for. */
 static enum kvr_status print(const struct settle_opts *o, const char *const *ids)
 {
@@ -66,7 +49,7 @@ static int run(const struct kvr_call *call)
                                           .progress = o->quiet ? NULL : stderr,
                                           .argc = call->argc,
                                           .argv = call->argv };
-    enum kvr_status st = parse_budget(o->budget, &options.budget_s);
+    enum kvr_status st = kvr_cli_budget("settle", o->budget, &options.budget_s);
 
     for (int i = 0; i < call->n_words; i++)
         ids[i] = call->words[i];
