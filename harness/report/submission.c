@@ -390,18 +390,28 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* An octal field of a header, whose bytes need no NUL behind them. */
+static bool read_octal(const char *field, size_t width, int64_t *out)
+{
+    char text[16] = "", *end;
+
+    memcpy(text, field, width);
+    *out = (int64_t)strtoull(text, &end, 8);
+    return end != text && *out >= 0;
+}
+
 static bool is_header(const char h[BLOCK], char name[101], int64_t *bytes)
 {
-    unsigned sum = 0, said;
+    int64_t sum = 0, said;
 
     if (memcmp(h + 257, "ustar", 5) != 0 || (h[156] != '0' && h[156] != 0) ||
-        sscanf(h + 148, "%7o", &said) != 1 || sscanf(h + 124, "%11" SCNo64, (uint64_t *)bytes) != 1)
+        !read_octal(h + 148, 7, &said) || !read_octal(h + 124, 11, bytes))
         return false;
     for (int i = 0; i < BLOCK; i++)
         sum += i >= 148 && i < 156 ? ' ' : (unsigned char)h[i];
     memcpy(name, h, 100);
     name[100] = 0;
-    return sum == said && *bytes >= 0 && *bytes <= MEMBER_MOST;
+    return sum == said && *bytes <= MEMBER_MOST;
 }
 
 bool kvr_submission_is(const char *path)
