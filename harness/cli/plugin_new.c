@@ -9,6 +9,7 @@
 #include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
+#include "methods/method.h"
 
 extern const char kvr_python_new_method[], kvr_python_new_test[]; /* methods/script */
 
@@ -16,6 +17,25 @@ enum { MOST = 40 };
 
 struct words {
     char name[MOST + 1], module[MOST + 1], file[MOST + 4];
+};
+
+/* Words of Python, and modules that a method, its test or numpy imports: a file of that name in the same folder would
+ * be imported in their place. */
+static const char *const taken[] = {
+    "and",       "as",       "assert",      "async",      "await",     "break",     "class",
+    "continue",  "def",      "del",         "elif",       "else",      "except",    "finally",
+    "for",       "from",     "global",      "if",         "import",    "in",        "is",
+    "lambda",    "nonlocal", "not",         "or",         "pass",      "raise",     "return",
+    "try",       "while",    "with",        "yield",      "abc",       "ast",       "builtins",
+    "code",      "codecs",   "collections", "contextlib", "copy",      "ctypes",    "datetime",
+    "enum",      "errno",    "functools",   "hashlib",    "importlib", "inspect",   "io",
+    "itertools", "json",     "kvreel",      "locale",     "logging",   "math",      "numbers",
+    "numpy",     "operator", "os",          "pathlib",    "pickle",    "platform",  "queue",
+    "random",    "re",       "secrets",     "select",     "shutil",    "signal",    "socket",
+    "stat",      "string",   "struct",      "subprocess", "sys",       "tempfile",  "textwrap",
+    "threading", "time",     "token",       "tokenize",   "torch",     "traceback", "types",
+    "typing",    "unittest", "urllib",      "uuid",       "warnings",  "weakref",   "zipfile",
+    "zlib",      NULL
 };
 
 /* A name that is one to a sweep, a shell and Python alike. */
@@ -35,6 +55,15 @@ static enum kvr_status take_name(const char *name, struct words *w)
         w->name[i] = (char)toupper((unsigned char)name[i]);
         w->module[i] = (char)tolower((unsigned char)name[i]);
     }
+    for (int i = 0; taken[i]; i++)
+        if (strcmp(taken[i], w->module) == 0)
+            return kvr_fail(KVR_EINVAL,
+                            "plugin: new '%s': %s.py would hide Python's own '%s'; choose another "
+                            "name, as MY_%s",
+                            name, w->module, w->module, w->name);
+    if (kvr_method_find(w->name))
+        return kvr_fail(KVR_EINVAL, "plugin: new '%s': there is a method %s already", name,
+                        w->name);
     snprintf(w->file, sizeof w->file, "%s.py", w->module);
     return KVR_OK;
 }

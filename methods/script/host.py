@@ -71,7 +71,7 @@ def option(name, row):
 
 def describe(module):
     name = str(getattr(module, "NAME", os.path.basename(path)[:-3].upper()))
-    title = (module.__doc__ or "a method written in Python").strip().splitlines()[0].rstrip(".")
+    title = ((module.__doc__ or "").strip().splitlines() or ["a method written in Python"])[0].rstrip(".")
     options = [option(*item) for item in getattr(module, "OPTIONS", {}).items()]
     return json.dumps({"name": name, "title": title, "family": str(getattr(module, "FAMILY", name)),
                        "paper": str(getattr(module, "PAPER", "-")), "version": str(getattr(module, "VERSION", "1")),

@@ -226,6 +226,13 @@ says "replaces nothing" 'made/mine_too.py is there already'
 sed -i 's/ + top).astype/ + top + 1).astype/' made/mine_too.py
 check "its test fails when the method is broken" bash -c "! KVREEL='$kvreel' '$python' made/test_mine_too.py 2>/dev/null"
 for name in 3x a-b a/b ''; do exits 2 "no name: '$name'" plugin new "$name"; done
+for name in numpy class Random; do
+    exits 2 "a name that hides Python's own: $name" plugin new "$name" -o made
+    says "says so" "${name,,}.py would hide Python's own '${name,,}'"
+done
+exits 2 "a method that is there" plugin new rtn_int4 -o made
+says "says so" 'there is a method RTN_INT4 already'
+check "nothing is written for these" test "$(cd made && echo *.py)" = "mine_too.py test_mine_too.py"
 
 # What one writes first: all of both is kept, and the names of the parts come on top.
 printf '%s\n' 'NAME = "KEEPS"' 'def encode(k, v): return b"", {"k": k, "v": v}' \
