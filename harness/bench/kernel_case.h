@@ -90,7 +90,7 @@ struct kvr_kernel_case {
     double (*size)(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row);
 };
 
-/* The lists of each table, each ending without a name; the list of lists ends with NULL. */
+/* One list of cases per kernel table, terminated by a case without a name; ends with NULL. */
 extern const struct kvr_kernel_case *const kvr_kernel_lists[];
 
 /* Adds an argument of n elements and fills it. KVR_ENOMEM. Cycles and nanoseconds are reported per

@@ -95,7 +95,7 @@ static inline unsigned thread_of(stamp t)
     return (unsigned)(t >> 2) & 1023u;
 }
 
-struct cell { /* of `unit` bytes of a region */
+struct cell { /* shadow of `unit` bytes of a region */
     stamp write;
     stamp read[2]; /* the last read, and the last one by another warp */
 };

@@ -11,7 +11,7 @@
  *
  *     taylor, flat    |q|^2 max s^2 / 24
  *     exact           3/2 |q| |s|: the error of log(sinh a / a) is 8 u a below a = 1/2, and
- *                     8 u (a + 1) above (a, log 2a and log1p: one or two roundings each), where a + 1 <= 3 a;
+ *                     8 u (a + 1) above (a, log 2a, log1p: one or two roundings each), a + 1 <= 3 a;
  *                     the a sum up to |q| |s| / 2
  *     energy          |q| |shift of the mean| + |q|^2 max |shift of the variance| / 2
  *
