@@ -102,7 +102,7 @@ struct kvr_column_job {
     int queries;                         /* number of evenly spaced queries; 0: all */
     bool newest;                         /* use the newest queries instead */
     int64_t current0;                    /* token index of the first raw token */
-    float *sum, *max; /* [tokens,H] host memory; updated by sum and by maximum */
+    float *sum, *max;                    /* [tokens,H] host memory; updated by sum and by maximum */
 };
 
 /* Accumulates the softmax weight of each token over the queries and over all query heads of its KV

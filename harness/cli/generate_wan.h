@@ -13,7 +13,7 @@
 
 struct kvr_wan_source {
     const char *prompt;    /* one prompt, or shots (workload/shots.h) */
-    const char *embedding; /* file of embeddings; NULL: the folder's text encoder encodes the prompt */
+    const char *embedding; /* file of embeddings; NULL: the folder's encoder computes them */
     const char *name;      /* tensor in that file; NAME.1, NAME.2, ... for several shots */
     const char *image;     /* the first frame; NULL: generated */
     const char *device;    /* device name for the text encoder */

@@ -52,7 +52,7 @@ static inline kvr_f16 f32_to_f16(float x)
     uint32_t h = narrow_normal(a, 13, 15);
 
     h = pick(a < 0x38800000u, count_steps(a, 0.5f), h); /* below 2^-14: subnormal */
-    h = pick(a >= 0x477ff000u, 0x7c00u, h); /* 65520: halfway from 65504 to infinity */
+    h = pick(a >= 0x477ff000u, 0x7c00u, h);             /* 65520: halfway from 65504 to infinity */
     h = pick(a > 0x7f800000u, 0x7e00u | ((a >> 13) & 0x3ffu), h);
     return (kvr_f16)(sign | h);
 }

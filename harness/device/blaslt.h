@@ -34,7 +34,7 @@ struct kvr_blaslt_shape {
     bool bf16, bias;
     enum kvr_blaslt_end end;
     size_t workspace_bytes; /* upper limit */
-    int choice; /* index into the library's proposals, the best by its estimate first */
+    int choice;             /* index into the library's proposals, the best by its estimate first */
 };
 enum { KVR_BLASLT_CHOICES = 8 };
 

@@ -63,7 +63,7 @@ struct phased {
     struct region *in;
     uintptr_t at;
     stamp init;
-    uint32_t phase, copied, waited; /* current phase; last phase with copies; last phase waited for */
+    uint32_t phase, copied, waited; /* phases: current; last with copies; last waited for */
     uint32_t stored, far_waited;    /* the same for remote stores */
     unsigned count, lacking;        /* expected arrivals, pending arrivals */
     int64_t bytes;                  /* tx-count */

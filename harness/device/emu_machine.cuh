@@ -41,10 +41,9 @@ namespace kvr_emu
 enum {
     MAX_THREADS = 1024,
     STACK_BYTES = 144 * 1024,
-    STACK_COLOURS = 64, /* stacks start at staggered offsets, so that they do not share cache sets, */
-    COLOUR_BYTES = 256, /* apart */
-    LAST_FRAMES =
-        4096, /* upper bound of the stack in use after a thread has returned from the kernel */
+    STACK_COLOURS = 64, /* stack i starts i % 64 * 256 bytes lower: other cache sets */
+    COLOUR_BYTES = 256,
+    LAST_FRAMES = 4096, /* bound on stack use after a thread returns from the kernel */
     MAX_ARRAYS = 32,
     REDZONE = 256,           /* bytes between arrays */
     TILE_ALIGN = 1024,       /* of dynamic shared memory, which holds the tiles of hopper.cuh */

@@ -53,9 +53,8 @@ struct kvr_graph_counts {
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared,
-        skipped;  /* denoising steps after a chunk's first; skipped ones among them */
-    double total; /* sum of the relative feature changes */
+    int64_t compared, skipped; /* denoising steps after a chunk's first; skipped ones among them */
+    double total;              /* sum of the relative feature changes */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 

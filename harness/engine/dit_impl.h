@@ -45,18 +45,18 @@ struct kvr_dit {
     /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk; d, f: see config. void
      * pointers have flow's activation type. */
     struct kvr_flow flow;
-    void *q, *k, *v, *ctx;    /* [N,d] */
-    void *ffn;                /* [N,f] */
-    float *wide[3];           /* [N,d]: F32 copies for a part that needs floats */
-    struct kvr_buf wide_room; /* allocated at the first use */
-    float *patches;           /* [N, C*ph*pw]: input, then the head's output */
-    float *sinusoid;          /* [F, freq_dim] */
+    void *q, *k, *v, *ctx;                  /* [N,d] */
+    void *ffn;                              /* [N,f] */
+    float *wide[3];                         /* [N,d]: F32 copies for a part that needs floats */
+    struct kvr_buf wide_room;               /* allocated at the first use */
+    float *patches;                         /* [N, C*ph*pw]: input, then the head's output */
+    float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
     float *time_mod;                        /* [F,6,d]: e0 */
-    float *mod, *mod_before;            /* e0 + modulation of this block and of the previous */
-    float *head_mod;                    /* [F,2,d] */
-    float *text, *text_hidden, *text_k; /* [T,d] */
-    float *prompt; /* [T, text_dim]; on devices without host access */
+    float *mod, *mod_before;                /* e0 + modulation of this block and of the previous */
+    float *head_mod;                        /* [F,2,d] */
+    float *text, *text_hidden, *text_k;     /* [T,d] */
+    float *prompt;                          /* [T, text_dim]; on devices without host access */
     struct kvr_dit_rope rope;
     struct kvr_dit_rope host_rope; /* staging copy in host memory, or the same as `rope` */
     float *host_sinusoid;          /* staging copy, or the same as `sinusoid` */

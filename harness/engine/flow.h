@@ -25,7 +25,7 @@ struct kvr_flow {
     void *x;                  /* [N,d]: the residual stream */
     void *y;                  /* [N,d]: a norm of x, or a term to be added to x */
     struct kvr_residual left; /* a term still to be added to x; only if narrow */
-    bool fuses; /* one launch multiplies, adds to x and writes sums of squares */
+    bool fuses;               /* one launch multiplies, adds to x and writes sums of squares */
     float
         *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers */
     bool squared; /* `squares` is valid */

@@ -49,7 +49,7 @@ struct kvr_model_config {
     enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS];  /* as listed, before the shift: 1000, 750, ...; none under UniPC */
+    double steps[KVR_MAX_STEPS]; /* as listed, before the shift: 1000, 750, ...; none under UniPC */
     enum kvr_timesteps timesteps; /* mapping to the network's timesteps (schedules.def) */
     bool rounded_timesteps;       /* rounded to the network's compute type */
     double context_timestep;

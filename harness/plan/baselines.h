@@ -21,9 +21,9 @@ extern const char kvr_baseline_note[];
 
 struct kvr_baselines {
     int n;
-    struct kvr_config_method method[KVR_MAX_BASELINES]; /* methods that point into the config's document */
+    struct kvr_config_method method[KVR_MAX_BASELINES]; /* borrow from the config's document */
     struct kvr_setting setting[KVR_MAX_BASELINES];      /* the options of a window ... */
-    char value[KVR_MAX_BASELINES][24]; /* ... and their text, "fit 3": the struct must not be moved */
+    char value[KVR_MAX_BASELINES][24]; /* ... and their text, "fit 3"; must not move */
 };
 
 /* Windows match the bits per element of the listed methods at 128 channels, rounded up to whole

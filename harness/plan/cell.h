@@ -23,7 +23,7 @@ struct kvr_former {
 
 struct kvr_cell {
     char key[KVR_KEY_LEN];     /* hash of the spec */
-    char rollout[KVR_KEY_LEN]; /* hash of the part that determines the frames: without metrics and repeat */
+    char rollout[KVR_KEY_LEN]; /* hash of what determines the frames: not metrics, repeat */
     char group[KVR_KEY_LEN];   /* hash of the part without the method */
     char *spec;                /* owned */
     struct kvr_former *former; /* owned; NULL: none */

@@ -109,8 +109,7 @@ struct kvr_config {
 
 struct kvr_config_source {
     const char *path;
-    const char *
-        text; /* text to parse in place of the file, from kvr_yaml_load(); NULL: read the file */
+    const char *text; /* the file's text, from kvr_yaml_load(); NULL: read the file */
     size_t n_text;
     const struct kvr_preferences *preferences; /* preferences.h; NULL: none */
     const char *const *overrides;              /* "key=value", NULL-terminated; may be NULL */

@@ -11,7 +11,7 @@
 enum kvr_curves_kind {
     KVR_CURVES_LINES, /* columns x, y and, if there is a band, lo and hi */
     KVR_CURVES_STACK, /* a panel per method: x, kv, meta, weights, rest, peak (MiB), at_TAG at the peak */
-    KVR_CURVES_HEAT   /* a row per method: x, y (colour) */
+    KVR_CURVES_HEAT /* a row per method: x, y (colour) */
 };
 
 /* The statement also selects method, family, is_baseline and settings (texts), ordered by settings,

@@ -34,8 +34,7 @@ struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
     bool narrow;   /* room for half as many ticks */
-    double
-        cap; /* > 0: stretched towards 1; values within `cap` of 1 are drawn at its end */
+    double cap;    /* > 0: stretched towards 1; values within `cap` of 1 are drawn at its end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };

@@ -26,7 +26,7 @@ struct kvr_label_field {
     double height;                   /* of a line of text */
     double radius;                   /* of a point's mark */
     int n_points;                    /* obstacles: first the marks, then other points */
-    int n_marks; /* a label must be nearer to its own mark than to any other */
+    int n_marks;                     /* a label must be nearer to its own mark than to any other */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;

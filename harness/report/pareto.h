@@ -29,8 +29,8 @@ struct kvr_pareto_options {
     const char *cells;      /* SQL condition on cells_wide that selects cells; NULL: all */
     const char *margins;    /* "NAME=VALUE,...", instead of chaos.h's margins */
     const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
-    bool exact;             /* any difference above the margin counts, even noise, as in the study */
-    bool front_only;        /* omits dominated and incomplete methods */
+    bool exact;      /* any difference above the margin counts, even noise, as in the study */
+    bool front_only; /* omits dominated and incomplete methods */
 };
 
 /* The study's four fronts, by its objectives; the note names objectives that the database lacks. */

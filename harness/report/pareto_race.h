@@ -73,8 +73,8 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* [requested objectives, rows]; a contender's start at its first row */
-    signed char *dominance;     /* [n, n]: of the first method over the second, enum kvr_dominance */
+    struct kvr_sample *samples; /* [objectives, rows]; a contender's start at its first row */
+    signed char *dominance; /* [n, n]: of the first method over the second, enum kvr_dominance */
     int n_prompts;
 };
 

@@ -16,13 +16,12 @@ struct kvr_report {
     const char *name, *title;
     const char *sql;         /* a statement of sql/ */
     const char *const *with; /* texts for the placeholders of sql (statement.h); NULL: none */
-    enum kvr_status (*make)(
-        struct kvr_table **out,
-        const char *db_path);         /* instead of sql, for tables computed in C */
-    const struct kvr_column *columns; /* ends with name NULL */
-    const char *const *fold;          /* ends with NULL */
-    bool intervals;                   /* add the confidence intervals of the table `intervals` */
-    bool chaos;                       /* the note has the chaos floor (chaos.h) */
+    enum kvr_status (*make)(struct kvr_table **out,
+                            const char *db_path); /* computed in C, instead of sql */
+    const struct kvr_column *columns;             /* ends with name NULL */
+    const char *const *fold;                      /* ends with NULL */
+    bool intervals;    /* add the confidence intervals of the table `intervals` */
+    bool chaos;        /* the note has the chaos floor (chaos.h) */
     const char *empty; /* why there may be no rows; NULL: no cells of this kind */
 };
 

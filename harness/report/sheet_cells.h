@@ -12,9 +12,9 @@
 
 struct kvr_sheet_cells {
     const char *db;
-    const char *const *methods; /* as displayed by `query`; the first one determines prompt and frames */
+    const char *const *methods; /* as displayed; the first one determines prompt and frames */
     int n_methods;
-    const char *prompt; /* id; NULL: the first prompt, or with `worst` the one with the lowest SSIM */
+    const char *prompt; /* id; NULL: the first, or with `worst` that of lowest SSIM */
     const char *media;  /* the sweep's out folder; NULL: searched near the database */
     bool worst;         /* frames with the lowest SSIM instead of evenly spaced ones */
     int columns, scale;

@@ -50,10 +50,10 @@ struct kvr_run_options {
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     const char *retries; /* NULL, or "SIGNAL:2,..": outcomes retried at once (choose.h) */
     bool force, dry_run;
-    bool stale;                        /* run cells of other builds again */
-    int limit;                         /* > 0: at most this many cells, in order */
-    int shard, n_shards;               /* 0 of 1: everything */
-    int budget_s;                      /* > 0: start only cells that would finish within this time */
+    bool stale;          /* run cells of other builds again */
+    int limit;           /* > 0: at most this many cells, in order */
+    int shard, n_shards; /* 0 of 1: everything */
+    int budget_s;        /* > 0: start only cells that would finish within this time */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
     kvr_width_fn *width; /* for `until: ci_width 1%`; NULL: all repeats are run */

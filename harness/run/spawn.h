@@ -20,8 +20,7 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD =
-        3, /* in a worker: pipe that closes when the parent ends; set by KVREEL_LIFE */
+    KVR_LIFE_FD = 3, /* in a worker: pipe that closes when the parent ends; set by KVREEL_LIFE */
 };
 
 struct kvr_child {

@@ -17,7 +17,7 @@
 #include "harness/run/run.h"
 
 struct kvr_decide_summary {
-    struct kvr_run_summary run; /* of the last look; counts of measured and failed cells are totals */
+    struct kvr_run_summary run; /* of the last look; cells measured and failed: total */
     int looks, pairs, open;     /* open: pairs without a verdict */
     int most;                   /* prompts of all suites together */
     bool stopped;               /* by a signal, the budget or `limit` */

@@ -34,7 +34,7 @@ struct kvr_settle_options {
     const char *const *ids; /* claims, NULL-terminated; NULL: all */
     int budget_s; /* seconds; only cells that would finish in time are started; 0: no limit */
     int jobs;
-    int most; /* prompts beyond which a claim is futile; 0: all available */
+    int most;      /* prompts beyond which a claim is futile; 0: all available */
     int elsewhere; /* prompts per suite to measure at the end in other readings and forcings; 0: none */
     const struct kvr_preferences *preferences;
     FILE *progress; /* NULL: quiet */

@@ -37,11 +37,11 @@ enum kvr_outcome {
     KVR_OUT_OOM_HOST,
     KVR_OUT_OOM_DEVICE,
     KVR_OUT_TIMEOUT,
-    KVR_OUT_SIGNAL,   /* the worker died */
-    KVR_OUT_NAN,      /* a latent is not finite */
-    KVR_OUT_DIVERGED, /* finite, but far outside the model's range */
-    KVR_OUT_INVALID,  /* measured but invalid: a memory leak, or frames that changed */
-    KVR_OUT_ERROR,    /* reported by the worker; the reason is its message */
+    KVR_OUT_SIGNAL,      /* the worker died */
+    KVR_OUT_NAN,         /* a latent is not finite */
+    KVR_OUT_DIVERGED,    /* finite, but far outside the model's range */
+    KVR_OUT_INVALID,     /* measured but invalid: a memory leak, or frames that changed */
+    KVR_OUT_ERROR,       /* reported by the worker; the reason is its message */
     KVR_OUT_INTERRUPTED, /* open: stopped by the user */
     KVR_N_OUTCOMES
 };
@@ -160,7 +160,7 @@ struct kvr_row {
     int64_t device_bytes; /* peak device memory; 0: no device */
     const char *model_sha256, *input_sha256;
     const char *noise;      /* "" or space-separated codes: they make an OK row NOISY */
-    const char *time_codes; /* these, and reasons other than noise why the time does not count; NULL: as `noise` */
+    const char *time_codes; /* `noise` plus other reasons against the time; NULL: as `noise` */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;

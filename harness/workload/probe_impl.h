@@ -60,7 +60,7 @@ enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_
 /* Sums from which all metrics are quotients. */
 struct kvr_probe_sums {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
-    double out_se, out_k_se, out_v_se, out_energy; /* output errors: of both, of keys or values alone */
+    double out_se, out_k_se, out_v_se, out_energy; /* output errors: both, K or V alone */
     double top_found, top;
     double tokens, elements, se[2], energy[2]; /* K, V */
 };
@@ -82,7 +82,7 @@ struct kvr_probe {
     struct kvr_cache_shape shape; /* n_layers 0 until the first attend */
     int n_chunks;
     int kv_heads, group;     /* Hkv; query heads per KV head */
-    struct kvr_dev *dev;     /* of the BF16 layers: separate from the method's, whose bytes are counted */
+    struct kvr_dev *dev;     /* of the BF16 layers; only the method's device is accounted */
     struct kvr_scheme *bf16; /* scheme of the BF16 layers */
     struct kvr_layer *shadow;
     struct kvr_layer_scratch scratch;

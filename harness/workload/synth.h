@@ -25,10 +25,9 @@ enum { KVR_SYNTH_K, KVR_SYNTH_V, KVR_SYNTH_Q, KVR_SYNTH_SIDES };
 struct kvr_synth {
     int n_layers, n_heads, head_dim; /* L, H (query heads), D of the measured trace */
     int n_passes;
-    float *mean,
-        *dev;      /* [L][side][H][D]; keys' and values' statistics are repeated for every query head */
-    float *rho;    /* [L][side][H] */
-    float *toward; /* [L][H]: correlation r of queries and keys */
+    float *mean, *dev; /* [L][side][H][D]; those of K and V repeated for every query head */
+    float *rho;        /* [L][side][H] */
+    float *toward;     /* [L][H]: correlation r of queries and keys */
     float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]; 1 for the clean pass */
 };
 void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */

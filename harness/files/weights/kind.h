@@ -17,7 +17,7 @@ extern "C" {
 
 struct kvr_kind_report {
     const char
-        *kind; /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama"; "tensors": unknown */
+        *kind;      /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama"; "tensors": unknown */
     int n_layers;   /* 0: the kind has no layers */
     char **missing; /* model names */
     int n_missing;

@@ -13,11 +13,11 @@ struct shape {
     int64_t per_token;              /* groups per token, for axes within a token */
     int axis, group;
     bool asym, study, bf16;
-    float most, least;   /* clamp range before conversion to a code; symmetric grids code 0 as 2^(b-1) */
+    float most, least;   /* clamp range; symmetric grids code 0 as 2^(b-1) */
     float middle;        /* 2^(b-1) for symmetric grids, else 0 */
     unsigned flip;       /* XOR for every byte: converts two's complement to codes */
     bool eights;         /* scales of eight tokens are 16-byte aligned */
-    float share, halved; /* 1 / Q, Q the number of steps in the range or in its smaller half; 1 / 2^(b-1) */
+    float share, halved; /* 1 / Q, Q steps in the range or its smaller half; 1 / 2^(b-1) */
 };
 
 static __device__ __forceinline__ int at_most(int64_t n, int most)

@@ -67,8 +67,7 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
     float v[4][16];
 
 #pragma unroll
-    for (int i = 0; i < 4;
-         i++) { /* past the end, the last token repeats: the range is unchanged */
+    for (int i = 0; i < 4; i++) { /* past the end, the last token repeats: the range is unchanged */
         const int token = 4 * t + i < left ? 4 * t + i : left - 1;
 
         channels_of(from + row * (unsigned)token, v[i]);

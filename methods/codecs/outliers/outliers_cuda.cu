@@ -35,7 +35,7 @@ struct choice {
 
 /* `work` is: choice | bins [256] | moments [spans] | counts [spans]. */
 struct counts {
-    int64_t above, ties; /* kept and tied elements: of the span; after the scan, of all spans before it */
+    int64_t above, ties; /* kept, tied elements of the span; after the scan, before it */
 };
 struct work {
     struct choice *choice;
