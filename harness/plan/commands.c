@@ -54,7 +54,7 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
     return KVR_OK;
 }
 
-/* "best" is what not saying it means, and leaves the same cell. */
+/* *out = NULL for "best", the default: the cell's key does not change. */
 static enum kvr_status read_sandbox(const struct kvr_yaml_node *n, const char **out)
 {
     *out = NULL;

@@ -1,4 +1,4 @@
-/* config.c - the keys of a sweep. Reading is all or nothing: on failure nothing is kept. */
+/* config.c - reads the keys of a sweep. A failed read returns no config. */
 #include "harness/plan/config.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_LIST = 1000, MAX_OPTIONS = 16, MAX_METHODS = 10000 };
 
-/* Beside the settings' own names. */
+/* Keys of a config, except for the settings' names. */
 static const char *const config_keys[] = { "name",    "question", "model",   "trace",   "plugins",
                                            "suite",   "prompts",  "tags",    "methods", "zip",
                                            "exclude", "include",  "metrics", "db",      "out",
@@ -36,7 +36,7 @@ static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
 
 /* --- models ---------------------------------------------------------------------------- */
 
-/* The folder that `n` names, found as `what` is, as m's. */
+/* Resolves the folder that `n` names and opens it as model `m`. `what`: the kind of folder. */
 static enum kvr_status find_folder(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                    const struct kvr_find *what, struct kvr_config_model *m)
 {
@@ -70,7 +70,7 @@ static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_y
 
 /* --- traces ---------------------------------------------------------------------------- */
 
-/* What of a model's config hangs on its attention. */
+/* Fills the fields of a model's config that attention depends on. */
 static void describe_attention(struct kvr_model_config *c, const struct kvr_trace_info *i)
 {
     *c = (struct kvr_model_config){ .dim = i->layout.n_heads * i->layout.head_dim,
@@ -100,7 +100,7 @@ static enum kvr_status read_trace(struct kvr_config *c, const struct kvr_yaml_no
     return KVR_OK;
 }
 
-/* Each trace is a prompt of its own, all in one suite: means are over them as over prompts. */
+/* Each trace is one prompt of a common suite: means are taken over traces as over prompts. */
 static enum kvr_status add_prompt(struct kvr_config *c, int i)
 {
     const struct kvr_config_model *m = &c->model[i];
@@ -143,7 +143,7 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(read_trace(c, kvr_yaml_at(n, i), &c->model[i]));
         KVR_TRY(add_prompt(c, i));
     }
-    c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames; /* each has its own */
+    c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames; /* each trace has its own */
     return KVR_OK;
 }
 
@@ -173,7 +173,8 @@ static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_n
 
 /* --- plug-ins --------------------------------------------------------------------------- */
 
-/* As seen from here, else from the config's folder; as it is written where it is in neither. */
+/* Tries a path relative to the working directory, then to the config's folder. A file in neither
+ * keeps its path. */
 static enum kvr_status find_file(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  char **out)
 {
@@ -247,7 +248,7 @@ static enum kvr_status pick_by_id(struct kvr_config_suite *s, const struct kvr_y
                          s->suite.prompt[s->suite.n_prompts - 1].id);
 }
 
-/* `pick`: NULL all, a number the first so many, a list those ids. */
+/* `pick`: NULL for all prompts, a number for the first ones, a list for those ids. */
 static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr_yaml_node *pick)
 {
     int all = s->suite.n_prompts;
@@ -280,12 +281,12 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
     return KVR_OK;
 }
 
-/* The document's copy of a path; one that is there without links and dots, so that it is the same
- * file seen from anywhere. */
+/* Copies a path into the document. The path of an existing file is absolute and without links, so
+ * that it is valid from any folder. */
 static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const char **out)
 {
-    char real[PATH_MAX], *found = NULL, *kept; /* not on the heap: the path would be another */
+    char real[PATH_MAX], *found = NULL, *kept; /* realpath() allocates nothing */
     const char *whole;
 
     KVR_TRY(find_file(c, n, &found));
@@ -366,7 +367,7 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
     const struct kvr_yaml_node *prompts = kvr_yaml_get(root, "prompts");
     int count;
 
-    if (c->n_suites) /* those of traces */
+    if (c->n_suites) /* the config lists traces */
         return KVR_OK;
     if (n && are_prompts(prompts))
         return kvr_yaml_fail(prompts, "use 'prompts' or 'suite', not both");
@@ -412,7 +413,7 @@ static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_
     return KVR_OK;
 }
 
-/* Every combination of the options' values. */
+/* Adds a method for every combination of the options' values. */
 static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_config_method *base,
                                       const struct kvr_yaml_node *options)
 {
@@ -492,7 +493,7 @@ static bool listed(const struct kvr_config *c, const char *spec)
     return false;
 }
 
-/* One method of a group, with the group's suffix; what is listed already is not again. */
+/* Adds a method of a group with the group's suffix, unless it is listed already. */
 static enum kvr_status add_member(struct kvr_config *c, const struct kvr_yaml_node *at,
                                   const char *name, const char *suffix)
 {
@@ -507,8 +508,8 @@ static enum kvr_status add_member(struct kvr_config *c, const struct kvr_yaml_no
     return listed(c, spec) ? KVR_OK : add_method(c, &m);
 }
 
-/* "study33", "all", "family:RTN" or "RTN", each with what may follow a method's name, or one of
- * `tags`. *found is false when it is none of these. */
+/* Expands "study33", "all", "family:RTN", "RTN" or one of `tags`, each with an optional suffix.
+ * *found: whether `spec` is a group. */
 static enum kvr_status add_group(struct kvr_config *c, const struct kvr_yaml_node *at,
                                  const char *spec, bool *found)
 {
@@ -610,8 +611,8 @@ static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
-/* Names, and maps with a command; without the key, or with commands alone, the usual two; of
- * traces, which have no frames, none. */
+/* Reads metric names, and maps with a command. Without names the metrics are PSNR and SSIM; a trace
+ * has no frames and gets none. */
 static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const def[] = { "psnr", "ssim" };
@@ -649,7 +650,7 @@ static enum kvr_status read_text(const struct kvr_yaml_node *root, const char *k
     return n ? kvr_yaml_string(n, out) : KVR_OK;
 }
 
-/* "configs/demo.yaml" -> "demo"; lives in c->path's allocation, behind the path itself. */
+/* "configs/demo.yaml" -> "demo". The name is stored in c->path's allocation, after the path. */
 static const char *name_of_file(struct kvr_config *c)
 {
     char *copy = c->path + strlen(c->path) + 1;
@@ -681,7 +682,7 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
     KVR_TRY(kvr_zip_read(&c->zip, c->values, root));
     for (int i = 0; i < KVR_N_SETTINGS; i++)
         kvr_setting_choose(&c->set, (enum kvr_setting_id)i, &c->values[i], 0);
-    if (!c->values[KVR_SET_warmup].said) /* a first rollout is not what a timed sweep asks for */
+    if (!c->values[KVR_SET_warmup].said) /* a timed sweep warms up by default */
         c->set.warmup = c->set.timing;
     if (c->set.abba > 0 && !c->set.timing)
         return kvr_yaml_fail(kvr_yaml_get(root, "abba"), "'abba' needs 'timing: true'");
@@ -691,14 +692,14 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
 static bool has_metric(const struct kvr_config *c, const char *name)
 {
     for (int i = 0; i < c->n_metrics; i++) {
-        assert(c->metric[i]); /* require_metric() */
+        assert(c->metric[i]); /* guaranteed by require_metric() */
         if (strcmp(c->metric[i]->name, name) == 0)
             return true;
     }
-    return strcmp(name, "nll") == 0; /* of language models, which always have it */
+    return strcmp(name, "nll") == 0; /* every language model reports it */
 }
 
-/* "decided", "decided ssim": after the metrics are known. */
+/* "decided" or "decided ssim"; read after the metrics. */
 static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const usual[] = { "ssim", "psnr", "nll" };
@@ -775,13 +776,14 @@ static enum kvr_status read_keys(struct kvr_config *c)
     return kvr_rules_read(&c->rules, root);
 }
 
-/* What stands around the sweep, each layer over the one before. */
+/* Applies preferences, then the environment, then overrides; a later layer replaces an earlier
+ * one. */
 static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_preferences *s,
                                     const char *const *overrides)
 {
     const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
 
-    if (!root || root->kind != KVR_YAML_MAP) /* read_keys() says so */
+    if (!root || root->kind != KVR_YAML_MAP) /* read_keys() reports it */
         s = NULL;
     if (s) {
         KVR_TRY(kvr_preferences_apply(s, KVR_RANK_FILE, c->doc));
@@ -796,7 +798,7 @@ static enum kvr_status copy_path(struct kvr_config *c, const char *path)
 {
     const size_t n = strlen(path) + 1;
 
-    c->path = calloc(2, n); /* the path, then room for the sweep's name */
+    c->path = calloc(2, n); /* the path, followed by room for the sweep's name */
     if (!c->path)
         return no_memory();
     memcpy(c->path, path, n);

@@ -1,10 +1,11 @@
-/* dump.c - flow YAML on one line per key. */
+/* dump.c - writes a config as YAML, one key per line in flow style. */
 #include "harness/plan/dump.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* Around the settings. What stands for a key that the config does not have; NULL: nothing does. */
+/* Keys before and after the settings. def: the value written for an absent key; NULL: the key is
+ * omitted. */
 struct key {
     const char *key, *def;
 };
@@ -18,7 +19,7 @@ static const struct key after[] = {
     { "until", NULL }, { "db", "kvreel.db" }, { "out", "out" },    { NULL, NULL },
 };
 
-/* Words that YAML or this program would read as something else go in quotes. */
+/* Whether a word needs no quotes: YAML or this program would read some words as another type. */
 static bool plain(const struct kvr_yaml_node *n)
 {
     if (n->quoted || !n->text[0])
@@ -79,11 +80,11 @@ static void write_key(FILE *to, const struct kvr_yaml_node *root, const char *ke
     write_node(to, n);
     if (n->line)
         fprintf(to, "   # %s:%d\n", n->file, n->line);
-    else /* an override's "file" is the assignment; else a variable's name, or an option's */
+    else /* an override's `file` is its assignment; a preference's, its variable or option */
         fprintf(to, "   # %s\n", strchr(n->file, '=') ? "--set" : n->file);
 }
 
-/* What a default hangs on is said as it came out. */
+/* Writes a setting; a default that depends on others is written with its resolved value. */
 static void write_setting(FILE *to, const struct kvr_config *c, enum kvr_setting_id id)
 {
     const struct kvr_setting_row *r = &kvr_setting_rows[id];

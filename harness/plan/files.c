@@ -28,7 +28,7 @@ static void tell(const struct lister *l, const char *what, const char *path, int
     l->fn(l->ctx, &f);
 }
 
-/* The name of what is not in the folder. */
+/* Reports a found path, or the path where a missing file is expected. */
 static enum kvr_status tell_or_name(const struct lister *l, const char *what, const char *found,
                                     const char *dir, const char *name, int64_t about,
                                     const char *without)
@@ -116,7 +116,7 @@ enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void
     return model_files(&l, NULL, dir);
 }
 
-/* Each once: prompts of one suite mostly share a file. */
+/* Lists each file once: prompts of a suite often share one. */
 static void prompt_files(const struct lister *l, const struct kvr_config_suite *s)
 {
     static const char *const what[] = { "truth", "tokens", "embeddings", "image" };

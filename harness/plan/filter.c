@@ -1,4 +1,4 @@
-/* filter.c - terms over the fields of a cell. */
+/* filter.c - parses and evaluates a filter's terms over the fields of a cell. */
 #include "harness/plan/filter.h"
 
 #include <ctype.h>
@@ -13,25 +13,25 @@ enum { MAX_TERMS = 32 };
 
 enum op { EQ, NE, MATCH, NO_MATCH, LT, LE, GT, GE };
 
-/* Longer spellings first: "<=" begins like "<". */
+/* Longer spellings precede their prefixes: "<=" before "<". */
 static const struct {
     const char *text;
     enum op op;
 } ops[] = { { "!=", NE }, { "!~", NO_MATCH }, { "<=", LE }, { ">=", GE }, { "==", EQ },
             { "=", EQ },  { "~", MATCH },     { "<", LT },  { ">", GT } };
 
-/* Of a cell, beside its settings. */
+/* Fields of a cell other than settings. */
 static const char *const fields[] = { "method", "name", "reading", "family", "model", "suite",
                                       "prompt", "text", "repeat",  "key",    NULL };
 enum { N_FIELDS = sizeof fields / sizeof *fields - 1 };
 
 struct term {
-    int field; /* index into fields, or N_FIELDS + the setting's */
+    int field; /* index into `fields`, or N_FIELDS + a setting's index */
     enum op op;
     char *value;
-    bool numeric; /* value is a number, all of it */
+    bool numeric; /* all of `value` is a number */
     double number;
-    struct kvr_regex *regex; /* of MATCH and NO_MATCH */
+    struct kvr_regex *regex; /* for MATCH and NO_MATCH */
 };
 
 struct kvr_filter {
@@ -118,7 +118,7 @@ static enum kvr_status parse_term(struct term *t, const char *s, size_t n, const
                     (int)n, s);
 }
 
-/* Up to the next '&' outside quotes. */
+/* Length of a term: up to the next '&' outside of quotes. */
 static size_t term_length(const char *s)
 {
     char quote = 0;
@@ -136,7 +136,7 @@ static size_t term_length(const char *s)
 enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text)
 {
     struct kvr_filter *f = calloc(1, sizeof *f);
-    static const char mark[] = "\xef\xbb\xbf"; /* of a file: --filter "$(cat FILE)" */
+    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, from --filter "$(cat FILE)" */
     const char *s = text + (strncmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0);
     enum kvr_status st = KVR_OK;
 
@@ -201,7 +201,7 @@ static bool term_holds(const struct term *t, const struct kvr_cell *c)
     const char *text = field_of(c, t->field, buf, sizeof buf, &x);
     bool numbered = x != 0, equal;
 
-    if (!numbered) { /* ids like "12" compare as numbers too */
+    if (!numbered) { /* ids such as "12" compare as numbers, too */
         x = strtod(text, &end);
         numbered = end != text && *end == 0;
     }

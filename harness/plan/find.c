@@ -1,4 +1,4 @@
-/* find.c - data folders. */
+/* find.c - searches the data folders for models, suites and configs. */
 #include "harness/plan/find.h"
 
 #include <dirent.h>
@@ -98,7 +98,7 @@ static bool try_path(const struct kvr_find *f, const char *path, char *out, size
     return true;
 }
 
-/* By its bare name, in the working directory or beside the config file: what a path would have found. */
+/* Looks for a bare name in the working directory and in the config's folder, as for a path. */
 static bool try_here(const struct kvr_find *f, const char *name, const char *config_path, char *out,
                      size_t n)
 {
@@ -172,7 +172,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Names of one folder, appended to `names` [MAX_NAMES][NAME_MAX+1]; -1: no memory to look. */
+/* Appends the names in one folder to `names` [MAX_NAMES][NAME_MAX+1]. -1: no memory. */
 static int scan(const struct kvr_find *f, const char *root, char (*names)[NAME_MAX + 1], int n)
 {
     char dir[PATH_MAX * 2], path[PATH_MAX * 3];

@@ -1,5 +1,6 @@
-/* fit.c - see fit.h. An option with few whole values is tried with each, one with many with powers
- * of two; any other number is halved in on, once the ends say whether more of it takes more. */
+/* fit.c - see fit.h. Tries every value of an option with few whole values, and powers of two for
+ * one with many. Any other number is found by bisection, in the direction that the bounds' bits
+ * give. */
 #include "harness/plan/fit.h"
 
 #include <math.h>
@@ -9,8 +10,8 @@
 
 enum { MAX_SETTINGS = 32, FEW = 64, HALVINGS = 40 };
 
-/* A refusal of a value is no answer; anything is that fits. `st`: what ended the search, no memory
- * or its user. */
+/* A refused value is skipped. `st`: the error that ended the search, either no memory or an
+ * interruption. */
 struct search {
     const char *spec;
     struct kvr_setting setting[MAX_SETTINGS];
@@ -19,7 +20,7 @@ struct search {
     int frames;
     double budget;
     char best[KVR_FIT_TEXT];
-    double best_bits, least; /* of what fits; of all that was tried */
+    double best_bits, least; /* bits of `best`; fewest bits of any value */
     bool tried;
     bool (*stopped)(void);
     enum kvr_status st;
@@ -27,7 +28,8 @@ struct search {
 
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames)
 {
-    /* A dry chunk visits the tokens before it, in 20 ns each on a Cascade Lake core at 2.5 GHz. */
+    /* Predicting a chunk visits all earlier tokens, at 20 ns each on a Cascade Lake core at 2.5
+     * GHz. */
     const double chunks = (double)frames / geo->frames_per_chunk;
     const double tokens = (double)frames * geo->tokens_per_frame;
 
@@ -64,7 +66,7 @@ static enum kvr_status bits_of(const struct search *s, const char *value, double
     return st;
 }
 
-/* NAN when the value cannot be. */
+/* Bits of a value; NAN if the method refuses it. */
 static double try_value(struct search *s, double x, bool whole)
 {
     char value[KVR_FIT_TEXT];
@@ -81,7 +83,7 @@ static double try_value(struct search *s, double x, bool whole)
         return NAN;
     s->least = !s->tried || bits < s->least ? bits : s->least;
     s->tried = true;
-    /* A double of a budget that is met exactly is off in its last place. */
+    /* Tolerates rounding where a value meets the budget exactly. */
     if (bits <= s->budget * (1 + 1e-9) && (!s->best[0] || bits > s->best_bits)) {
         s->best_bits = bits;
         strcpy(s->best, value);
@@ -89,7 +91,7 @@ static double try_value(struct search *s, double x, bool whole)
     return bits;
 }
 
-/* Between the bounds; the upper one is clamped to what the rollout can hold. */
+/* Bisects [lo, hi], clamped to the number of tokens of the rollout. */
 static void halve_in(struct search *s, double lo, double hi, bool whole)
 {
     const double tokens = (double)s->frames * s->geo->tokens_per_frame;
@@ -101,7 +103,7 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     for (int i = 0; i < HALVINGS && hi - lo > (whole ? 1 : 1e-6 * hi); i++) {
         const double mid = whole ? floor((lo + hi) / 2) : (lo + hi) / 2;
         const double bits = try_value(s, mid, whole);
-        const bool rises = !(at_hi < at_lo); /* a value that cannot be: of the small ones */
+        const bool rises = !(at_hi < at_lo); /* true if a bound is NAN */
 
         if ((bits <= s->budget) == rises && !isnan(bits))
             lo = mid;
@@ -112,7 +114,7 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     }
 }
 
-/* Lengths of groups and of what waits for them are often powers of two, and little else. */
+/* Group and buffer sizes are often restricted to powers of two. */
 static void try_powers(struct search *s, double lo, double hi)
 {
     for (double x = 1; x <= hi; x *= 2)
@@ -137,7 +139,7 @@ static void search_option(struct search *s, const struct kvr_opt *o)
     }
 }
 
-/* The option that a setting's name means. */
+/* The option that a setting names. */
 struct named {
     const char *name;
     const struct kvr_opt *o;
@@ -154,7 +156,7 @@ static void match(void *ctx, const char *prefix, const struct kvr_opt *o, const 
         n->o = o;
 }
 
-/* By the scheme without the setting, whose value is not known yet. */
+/* Opens the scheme without the setting, whose value is still unknown. */
 static enum kvr_status find_option(const struct search *s, const struct kvr_opt **out)
 {
     struct kvr_setting setting[MAX_SETTINGS];
@@ -214,7 +216,7 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     s.budget = out->bits;
     KVR_TRY(find_option(&s, &o));
     search_option(&s, o);
-    if (s.st != KVR_OK) /* whose message stands */
+    if (s.st != KVR_OK) /* bits_of() has set the message */
         return s.st;
     if (!s.best[0] && !s.tried)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: no tried value of %s is possible: %s", spec,

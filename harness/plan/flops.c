@@ -1,4 +1,5 @@
-/* flops.c - multiply-adds of linear layers and attention; norms and the like are left out. */
+/* flops.c - counts multiply-adds of linear layers and attention; norms and elementwise operations
+ * are omitted. */
 #include "harness/plan/flops.h"
 
 #include "harness/workload/text.h"
@@ -7,13 +8,13 @@
 static double pass_macs(const struct kvr_model_config *c, double n)
 {
     const double d = c->dim, patch = (double)c->in_dim * c->patch_h * c->patch_w;
-    const double projections = 6 * n * d * d; /* q, k, v, o; q and o of the text's attention */
+    const double projections = 6 * n * d * d; /* Q, K, V, O; Q and O of cross-attention */
     const double feed_forward = 2 * n * d * c->ffn_dim, text = 2 * n * c->text_len * d;
 
     return c->n_layers * (projections + feed_forward + text) + 2 * n * patch * d;
 }
 
-/* Once per prompt: the text's embedding, and its keys and values in every layer. */
+/* Once per prompt: the text embedding, and cross-attention's keys and values in every layer. */
 static double prompt_macs(const struct kvr_model_config *c)
 {
     const double d = c->dim, t = c->text_len;
@@ -36,7 +37,7 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
     return 2 * macs;
 }
 
-/* One token through all layers with `seen` tokens to attend to; without the logits. */
+/* One token through all layers with `seen` tokens in the cache, without the logits. */
 static double token_macs(const struct kvr_model_config *c, double seen)
 {
     const double d = c->dim, kv = d / c->n_heads * c->n_kv_heads;

@@ -1,4 +1,4 @@
-/* geometry.c - sizes from a config.json, and how many parameters they come to. */
+/* geometry.c - reads sizes from config.json and counts parameters. */
 #include "harness/plan/geometry.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "harness/engine/model.h"
 #include "harness/plan/find.h"
 
-/* What a config says that concerns memory. */
+/* Fields of a config that determine memory. */
 struct sizes {
     int dim, heads, layers, h, w, ph, pw, frames_per_chunk;
     int ffn, freq, text_dim, text_len, in; /* 0: absent */
@@ -109,7 +109,7 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
         .pixel_frames = strcmp(space, "rgb") == 0 ? 1 : 4,
         .window_frames = s.window,
         .n_params = count_params(&s),
-        .weight_bytes = 4, /* as the CPU engine holds them */
+        .weight_bytes = 4, /* the CPU engine holds weights in F32 */
     };
     snprintf(out->name, sizeof out->name, "%s", name);
     return KVR_OK;

@@ -9,12 +9,12 @@
 #include "harness/plan/parts.h"
 #include "harness/plan/cell.h"
 
-enum { MOST = 64 }; /* of a method's options; those behind count, and no worker takes so many */
+enum { MOST = 64 }; /* options that are tested; later ones are always part of the key */
 
 struct kvr_counts {
     const struct kvr_config_method *method;
-    char value[KVR_FIT_TEXT]; /* of its option with a budget; "": it has none */
-    uint64_t which;           /* bits 1 << its options */
+    char value[KVR_FIT_TEXT]; /* value of its option with a budget; "": there is none */
+    uint64_t which;           /* bit i: option i is part of the key */
 };
 
 static enum kvr_status no_memory(void)
@@ -22,7 +22,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "plan: no memory for the options of a method");
 }
 
-/* Is the cell's method, as its plan names it, the same with these options alone? */
+/* Whether these options alone give the same parts. */
 static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, const json_t *parts,
                                bool *same)
 {
@@ -47,11 +47,11 @@ static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, cons
     json_decref(now);
     kvr_scheme_close(&scheme);
     free(s);
-    return st == KVR_ENOMEM ? st : KVR_OK; /* what cannot be without it counts */
+    return st == KVR_ENOMEM ? st : KVR_OK; /* an option that the method needs is kept */
 }
 
-/* From the last one on, so that of `bits: 2, k.bits: 2` the plainer word stays; and again while any
- * is left out, because others may have been there for its sake. */
+/* Removes options that change nothing, from the last one on: of `bits: 2, k.bits: 2` the first is
+ * kept. Repeats until none is removed, because options may depend on each other. */
 static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts, uint64_t *which)
 {
     const int n = cell->method->n_settings < MOST ? cell->method->n_settings : MOST;
@@ -75,7 +75,7 @@ static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts
     return KVR_OK;
 }
 
-/* Groups ask in one order: the next answer stands behind the last one. */
+/* Groups ask in the same order, so the search starts after the previous hit. */
 static bool is_known(struct kvr_key_options *g, const struct kvr_cell *cell)
 {
     for (int i = 1; i <= g->n; i++) {

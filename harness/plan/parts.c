@@ -1,4 +1,4 @@
-/* parts.c - a method's plan as JSON: its axes, each with every option spelled out. */
+/* parts.c - writes a method's plan as JSON: its axes, with every option spelled out. */
 #include "harness/plan/parts.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "methods/plugin.h"
 #include "methods/policy.h"
 
-/* A stage that has another name today keeps the first one here, and cells their keys. */
+/* A renamed stage is written with its first name, so that cells keep their keys. */
 static void add_axis(void *ctx, const char *axis, const char *text)
 {
     static const char codec[] = "codec_";
@@ -25,8 +25,8 @@ static void add_axis(void *ctx, const char *axis, const char *text)
     json_object_set_new(ctx, axis, json_string(text));
 }
 
-/* Another file of the same name is another cell. One that cannot be read is null: the cell fails
- * with the reason, and is another one once the file is there. */
+/* Adds a file's content hash, so that a changed file makes another cell. An unreadable file gives
+ * null: the cell fails with the reason, and gets another key once the file exists. */
 static void add_hash(json_t *o, const char *key, const char *path)
 {
     char hex[KVR_SHA256_HEX];
@@ -45,7 +45,7 @@ static void add_budget(json_t *o, const char *which)
         add_hash(o, "layer_budget_sha256", which);
 }
 
-/* A file that a retention reads, likewise: not where the option is one of two words. */
+/* Adds the hash of a file that a retention reads, unless the option is one of its two words. */
 static void add_file(json_t *o, const struct kvr_retention_use *r, const char *option,
                      const char *key, const char *word, const char *other_word)
 {
@@ -58,7 +58,8 @@ static void add_file(json_t *o, const struct kvr_retention_use *r, const char *o
     add_hash(o, key, text);
 }
 
-/* The calibration that a codec's stage reads: "k.levels_sha256", of a tier "sink.k.levels_sha256". */
+/* Adds the hash of a calibration that a codec stage reads: "k.levels_sha256", in a tier
+ * "sink.k.levels_sha256". */
 static void add_calibration(void *ctx, const char *prefix, const struct kvr_opt *o,
                             const char *value)
 {

@@ -1,4 +1,4 @@
-/* preferences.c - layers of preferences, each over the one before. */
+/* preferences.c - reads layers of preferences; a later layer replaces an earlier one. */
 #include "harness/plan/preferences.h"
 
 #include <limits.h>
@@ -12,7 +12,7 @@ static const struct {
     const char *key, *variable;
     enum kind kind;
     int lo, hi;
-    const char *def; /* default, for preferences that a sweep cannot set */
+    const char *def; /* the default; for preferences that a sweep cannot set */
 } known[KVR_N_PREFS] = {
     [KVR_PREF_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
     [KVR_PREF_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },
@@ -62,7 +62,7 @@ static enum kvr_status read_keys(struct kvr_preferences *s, const struct kvr_yam
 {
     const char *keys[KVR_N_PREFS + 1] = { NULL };
 
-    if (!root) /* an empty file says nothing */
+    if (!root) /* the file is empty */
         return KVR_OK;
     for (int i = 0; i < KVR_N_PREFS; i++)
         keys[i] = known[i].key;
@@ -76,7 +76,7 @@ static enum kvr_status read_keys(struct kvr_preferences *s, const struct kvr_yam
     return KVR_OK;
 }
 
-/* folder + rest; nothing when there is no such file, or no way to see it. */
+/* Reads folder + rest. A file that is missing or inaccessible has no preferences. */
 static enum kvr_status read_file(struct kvr_preferences *s, const char *folder, const char *rest)
 {
     char path[PATH_MAX];
@@ -107,7 +107,7 @@ static enum kvr_status read_files(struct kvr_preferences *s)
                *home = variable("HOME");
 
     KVR_TRY(read_file(s, etc ? etc : "/etc/kvreel", "/config.yaml"));
-    if (xdg && xdg[0] == '/') /* its specification: a relative one is to be ignored */
+    if (xdg && xdg[0] == '/') /* the XDG specification says to ignore a relative path */
         KVR_TRY(read_file(s, xdg, "/kvreel/config.yaml"));
     else if (home)
         KVR_TRY(read_file(s, home, "/.config/kvreel/config.yaml"));

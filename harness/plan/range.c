@@ -1,4 +1,4 @@
-/* range.c - rewrites the tree in place. */
+/* range.c - expands ranges by rewriting the YAML tree in place. */
 #include "harness/plan/range.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 struct range {
     double from, to, step;
-    bool times; /* multiplied, not added */
+    bool times; /* step is a factor, not a summand */
 };
 
 static bool read_number(const char **s, double *out)
@@ -56,7 +56,7 @@ static bool number_at(const struct kvr_yaml_node *map, const char *key, double *
     return *s && read_number(&s, out) && *s == 0;
 }
 
-/* A map of from, to and perhaps one of step and times, and of nothing else. */
+/* A map of `from`, `to` and at most one of `step` and `times`; other keys are refused. */
 static bool parse_map(const struct kvr_yaml_node *n, struct range *r)
 {
     r->step = 1;
@@ -87,7 +87,7 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
         return kvr_yaml_fail(at, "a range of more than %d values", KVR_RANGE_MAX);
-    *n = (int)floor(k + 1e-9) + 1; /* 0.1 + 0.1 + 0.1 is not quite 0.3 */
+    *n = (int)floor(k + 1e-9) + 1; /* 0.1 + 0.1 + 0.1 is not exactly 0.3 */
     return KVR_OK;
 }
 
@@ -120,7 +120,7 @@ static enum kvr_status fill(struct kvr_yaml *y, const struct kvr_yaml_node *at,
     return KVR_OK;
 }
 
-/* Many small ranges must not become what one large document may not be. */
+/* Limits the values of all ranges together to the nodes of one document. */
 static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
 {
     *left -= n;
@@ -129,7 +129,7 @@ static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
                : kvr_yaml_fail(at, "ranges of more than %d values in all", KVR_YAML_MAX_NODES);
 }
 
-/* A range that is a value of its own becomes a list. */
+/* Replaces a range by a list of its values. */
 static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
                                    const struct range *r, int *left)
 {
@@ -149,7 +149,7 @@ static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
     return fill(y, &at, r, k, item);
 }
 
-/* Ranges among the entries of a list stand for several entries. */
+/* Replaces ranges within a list by their values. */
 static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list, int *left)
 {
     struct kvr_yaml_node **item;

@@ -1,4 +1,4 @@
-/* rules.c - include, exclude. */
+/* rules.c - applies a config's include and exclude rules. */
 #include "harness/plan/rules.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* setting_values.c - a row's bounds and words are checked here, for every setting alike. */
+/* setting_values.c - checks values against a row's bounds and words, for every setting. */
 #include "harness/plan/setting_values.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "config: no memory");
 }
 
-/* Words that are no row's, for settings that have such: whether this is one. */
+/* Accepts text other than a setting's words, such as a list of timesteps. */
 static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
     [KVR_SET_schedule] = kvr_schedule_is_list,
     [KVR_SET_sampler] = kvr_sampler_is_spelt,
@@ -75,10 +75,10 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
     const char *text, *near;
     char list[256];
 
-    assert(words[id]); /* settings.def: a WORD has words */
+    assert(words[id]); /* every WORD row of settings.def has words */
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = find_word(words[id], text);
-    if (*out >= 0 || (spelt[id] && spelt[id](text))) /* find_word says -1: as said */
+    if (*out >= 0 || (spelt[id] && spelt[id](text))) /* find_word: -1, kept as text */
         return KVR_OK;
     near = kvr_nearest(text, words[id]);
     return kvr_yaml_fail(n, "no %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,

@@ -1,4 +1,4 @@
-/* suite.c - reading of suites. */
+/* suite.c - reads suites of prompts. */
 #include "harness/plan/suite.h"
 
 #include <limits.h>
@@ -29,8 +29,8 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
 
 /* --- truth ------------------------------------------------------------------------------ */
 
-/* What `file` names, seen from the file it is written in, or from here when it is written in none.
- * Belongs to the document. */
+/* Resolves a path relative to the file that contains it, or to the working directory for a node
+ * without a file. The document owns the result. */
 static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node *file,
                                const char **out)
 {
@@ -49,7 +49,7 @@ static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node 
     return kept ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: no memory");
 }
 
-/* FILE, or {file, tensor}; `what` the key says. */
+/* Reads FILE or {file, tensor}. `what`: the key's name, for messages. */
 static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, const char *what,
                                   const struct kvr_yaml_node *at, const char **path,
                                   const char **name)
@@ -200,7 +200,7 @@ static enum kvr_status open_embedding(struct kvr_yaml *doc, const char *id,
     return KVR_OK;
 }
 
-/* One for each shot, or for none. */
+/* Reads the shots' embeddings: every shot has one, or none has. */
 static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr_yaml_node *shots,
                                           const struct kvr_yaml_node *pack,
                                           struct kvr_prompt_line *p)
@@ -250,7 +250,8 @@ static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yam
 
 /* --- shots ------------------------------------------------------------------------------ */
 
-/* Chunks of a shot; the last one's may be left out, it goes to the end. */
+/* Reads a shot's text and its number of chunks; the last shot may omit the number and extends to
+ * the end. */
 static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const char **text,
                                  int *n_chunks)
 {
@@ -272,7 +273,7 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
     return KVR_OK;
 }
 
-/* As a line that says where each begins (workload/shots.h). */
+/* Writes shots as a line that marks each one's first chunk (workload/shots.h). */
 static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                   const char **out)
 {

@@ -9,7 +9,8 @@
 #include "harness/plan/prompt_list.h"
 #include "harness/plan/suite.h"
 
-/* Line breaks of Unicode would be breaks to YAML too, and control characters are refused. */
+/* Escapes Unicode line breaks, which YAML would also treat as breaks; control characters are
+ * refused. */
 static void write_text(FILE *to, const char *s)
 {
     fputc('"', to);
@@ -61,7 +62,7 @@ static void write_lines(FILE *to, const struct kvr_suite_list *list,
     fputs("]}\n", to);
 }
 
-/* What is known of a list that is not there: how many of it are wanted. */
+/* Writes placeholders for a missing list, as many as the sweep wants. */
 static void write_places(FILE *to, const struct kvr_suite_list *list)
 {
     char id[KVR_LINE_ID], text[160];

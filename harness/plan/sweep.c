@@ -1,4 +1,4 @@
-/* sweep.c - the product of the axes, group by group. */
+/* sweep.c - builds the product of the axes, group by group. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -24,15 +24,15 @@ bool kvr_point_encodes(const struct point *p)
            !c->random_weights;
 }
 
-/* What a method adds is little beside the network; a probe computes attention once more in double
- * precision, a teacher is a rollout more. */
+/* A method costs little more than the network. A probe computes attention a second time in double
+ * precision, and a teacher needs a second rollout. */
 static double cost_of(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
     struct kvr_model_config scheduled = *c;
     double cost;
 
-    if (p->model->trace) /* once more in BF16, to be compared with */
+    if (p->model->trace) /* twice: the method and its BF16 reference */
         return (2 + p->set.warmup) * (strcmp(p->set.kind, "probe") == 0 ? PROBE_COST : 1) *
                kvr_trace_flop(kvr_trace_info(p->model->trace), p->set.frames, p->set.model_layers,
                               p->set.window);
@@ -40,7 +40,7 @@ static double cost_of(const struct point *p)
         return (1 + p->set.warmup) *
                kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
     if (kvr_schedule_choose(&scheduled, p->set.schedule) == KVR_OK &&
-        kvr_sampler_choose(&scheduled, p->set.sampler) == KVR_OK) /* reading has seen to that */
+        kvr_sampler_choose(&scheduled, p->set.sampler) == KVR_OK) /* checked when read */
         c = &scheduled;
     cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
     cost *= 1 + p->set.warmup + (p->set.abba ? 1 + 4 * p->set.abba : 0) +
@@ -50,7 +50,8 @@ static double cost_of(const struct point *p)
     return strcmp(p->set.forcing, "none") != 0 ? 2 * cost : cost;
 }
 
-/* Is this the first group of its text? Its first cell makes the teacher that all others read. */
+/* Whether this is the first group of its text, whose first cell writes the teacher that the others
+ * read. */
 static bool teaches(const struct point *p)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++)
@@ -59,7 +60,7 @@ static bool teaches(const struct point *p)
     return p->facts->config->is_lm && p->repeat == 0;
 }
 
-/* Has the group this very cell, or a window of as many frames? */
+/* Whether the group already has this cell, or a window with as many frames. */
 static bool there_already(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];
@@ -75,14 +76,15 @@ static bool there_already(const struct kvr_sweep *s, int first)
     return false;
 }
 
-/* A window that holds all that the cell's own window shows is no shorter one. */
+/* Whether a fitted window is as long as the cell's own window, and so changes nothing. */
 static bool shows_all(const struct kvr_cell *c)
 {
     return c->fit.at >= 0 && c->set.window > 0 &&
            strtod(c->fit.value, NULL) >= (double)c->set.window;
 }
 
-/* An unsupported default baseline is omitted instead of being listed as a hole. */
+/* Adds a default baseline that is supported, is new in the group and changes something; others are
+ * omitted. */
 static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int first)
 {
@@ -101,8 +103,8 @@ static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
     return KVR_OK;
 }
 
-/* The group of one point: the baseline, then every other method in its order. Of a control the
- * baseline alone. */
+/* Adds the group of one point: the baseline, then every other method in the config's order. A
+ * control has the baseline alone. */
 static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool control)
 {
     const struct kvr_config *c = s->config;
@@ -134,7 +136,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     return KVR_OK;
 }
 
-/* Axes that are zipped stand at the same place. */
+/* Whether all zipped axes have the same index. */
 static bool in_step(const struct kvr_sweep *s, const struct point *p)
 {
     int at = -1;
@@ -149,7 +151,7 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
     return true;
 }
 
-/* Length and sink are what was recorded where the sweep does not say; the seed always. */
+/* Takes length and sink from the trace where the sweep has none, and the seed always. */
 static void settle_trace(const struct kvr_config *c, struct point *p)
 {
     const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
@@ -161,8 +163,8 @@ static void settle_trace(const struct kvr_config *c, struct point *p)
     p->set.seed = (int64_t)i->seed;
 }
 
-/* What hangs on the model, the suite or the prompt; and a setting that means nothing in this kind
- * of run is what it is without one. */
+/* Resolves values that depend on model, suite or prompt. A setting that does not apply to this kind
+ * of run gets its default. */
 static void settle(const struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -183,7 +185,7 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     else if (p->facts->config->is_lm)
         p->set.chunk = p->set.chunk ? p->set.chunk : DEFAULT_CHUNK;
     if ((p->model->trace || p->facts->config->is_lm) && strcmp(p->set.forcing, "none") == 0)
-        p->set.forcing = taught; /* there is nothing else: what is stored says so */
+        p->set.forcing = taught; /* both are always teacher-forced */
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
 
@@ -211,9 +213,9 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
     return others / SHARE < MOST ? others / SHARE : MOST;
 }
 
-/* A probe's numbers would be the same again: it is not repeated. It takes far longer than a timed
- * rollout, so a sweep may ask for it on some of its prompts. Repeats show how far time moves, draws
- * how far fidelity does: one of the two at a time. */
+/* A probe is deterministic and is not repeated. It takes far longer than a timed rollout, so a
+ * sweep may limit its prompts. Repeats vary time, draws vary fidelity; a cell varies one of the
+ * two. */
 static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -227,7 +229,7 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     draws = p->set.jitter;
     kvr_settings_defaults(&none);
     p->set.jitter = 0;
-    p->set.jitter_bits = none.jitter_bits; /* nothing is moved by it */
+    p->set.jitter_bits = none.jitter_bits; /* without jitter its bits have no effect */
     for (p->repeat = 0; p->repeat < (probe ? 1 : c->set.repeats); p->repeat++)
         KVR_TRY(add_group(s, p, false));
     p->repeat = 0;
@@ -238,7 +240,7 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     return KVR_OK;
 }
 
-/* The next place of the axes, the last turning fastest. false: there is none. */
+/* Advances the axes' indices, the last one fastest. False: the product is complete. */
 static bool next_place(const struct kvr_config *c, int index[KVR_N_SETTINGS])
 {
     for (int i = KVR_N_SETTINGS - 1; i >= 0; i--) {
@@ -292,7 +294,7 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
                 return kvr_fail(KVR_EINTERNAL, "plan: model %s was not loaded", p.model->name);
             for (int k = 0; k < p.suite->n_prompts; k++) {
                 if (p.model->trace && k != m)
-                    continue; /* another trace's */
+                    continue; /* the trace has a suite of its own */
                 p.prompt = &p.suite->prompt[k];
                 KVR_TRY(over_settings(s, &p));
             }

@@ -1,4 +1,4 @@
-/* sweep_cell.c - one cell of a point: its method, labels and keys; see sweep_impl.h. */
+/* sweep_cell.c - builds one cell of a point: its method, labels and keys; see sweep_impl.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ void kvr_sweep_free_cell(struct kvr_cell *c)
     free(c->spec);
 }
 
-/* A given label stands for its options, unless they were listed with several values. Two budgets may solve
- * to one value, so the label also shows the budget. */
+/* A given label replaces the options, unless one has several values. Two budgets may solve to one
+ * value, so the label also has the budget. */
 static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 {
     bool named = m && m->label;
@@ -51,7 +51,7 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
         snprintf(cell->label + n, sizeof cell->label - n, " fit=%g", cell->fit.bits);
 }
 
-/* Solves an option for a budget, where one asks for it. */
+/* Solves the option that has a budget, if there is one. */
 static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const struct point *p,
                            const char *spec)
 {
@@ -71,7 +71,7 @@ static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const str
                                s->config->stopped, &cell->fit);
 }
 
-/* What to mind when the numbers of this method on this model are read. */
+/* Sets the cell's warning: a known limit of this method on this model. */
 static void warn(struct kvr_cell *cell, const struct kvr_scheme *p,
                  const struct kvr_model_config *c)
 {
@@ -85,8 +85,8 @@ static void warn(struct kvr_cell *cell, const struct kvr_scheme *p,
         snprintf(cell->warning, sizeof cell->warning, "%s", text);
 }
 
-/* Opens the method for this model; a refusal with KVR_EUNSUPPORTED makes the cell impossible,
- * any other is an error of the config. */
+/* Opens the method for this model. KVR_EUNSUPPORTED makes the cell impossible; other refusals are
+ * errors of the config. */
 static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
                                    const struct point *p, struct kvr_scheme **scheme)
 {
@@ -111,7 +111,7 @@ static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
         warn(cell, *scheme, c);
         st = kvr_scheme_check(*scheme, c->n_kv_heads ? c->n_kv_heads : c->n_heads,
                               c->dim / c->n_heads);
-        if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
+        if (st == KVR_EINVAL) /* valid in general, impossible for this model's shape */
             st = KVR_EUNSUPPORTED;
     }
     if (st == KVR_EUNSUPPORTED) {
@@ -133,8 +133,7 @@ static void add_to_label(struct kvr_cell *cell, bool *first, const char *what, c
     *first = false;
 }
 
-/* Tables group by this: a part of a model is not averaged with the whole, nor what it computes in
- * BF16 with what it does in F32. */
+/* Tables group by this label: partial models, and F32 and BF16 compute, are averaged separately. */
 static void label_model(struct kvr_cell *cell, const struct point *p)
 {
     char number[16];

@@ -1,4 +1,5 @@
-/* sweep_check.c - which points of the product are valid, and which can run; see sweep_impl.h. */
+/* sweep_check.c - checks which points of the product are valid, and which can run; see
+ * sweep_impl.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
     return KVR_OK;
 }
 
-/* Whether the rollout can go on from the prompt's truth, and be compared with it to its end. */
+/* Whether the rollout can continue the prompt's truth, and the truth is long enough for the
+ * comparison. */
 static enum kvr_status check_truth(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -53,7 +55,7 @@ static enum kvr_status check_truth(const struct point *p)
     return KVR_OK;
 }
 
-/* Whether the model can begin with the prompt's image. `why`: as kvr_point_check's. */
+/* Whether the model can start from the prompt's image. `why`: as in kvr_point_check(). */
 static enum kvr_status check_image(const struct point *p, char *why, size_t n)
 {
     const struct kvr_prompt_image *t = p->prompt->image;
@@ -69,7 +71,7 @@ static enum kvr_status check_image(const struct point *p, char *why, size_t n)
                             : st;
 }
 
-/* Whether the model takes the embedding that the prompt comes with. */
+/* Whether the prompt's embedding has the model's shape. */
 static enum kvr_status check_embedding(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -86,7 +88,7 @@ static enum kvr_status check_embedding(const struct point *p)
         p->prompt->id, e->n, e->dim, p->model->name, c->text_len, c->text_dim);
 }
 
-/* Whether this language model can read the prompt's tokens as the settings say. */
+/* Whether the language model can read the prompt's tokens with these settings. */
 static enum kvr_status check_text(const struct point *p, char *why, size_t n)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -125,7 +127,7 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     return KVR_OK;
 }
 
-/* Whether a trace can be replayed as the settings say. */
+/* Whether the trace can be replayed with these settings. */
 static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point *p, char *why,
                                    size_t n)
 {
@@ -170,8 +172,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     return KVR_OK;
 }
 
-/* Shots of models that read embeddings, or draw them, begin where the video has chunks; a grammar of the
- * model's own looks at that itself. */
+/* A shot must begin at a chunk's border for models that read or draw embeddings; a model with a
+ * grammar checks shots itself. */
 static enum kvr_status check_shots(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -193,7 +195,7 @@ static enum kvr_status check_shots(const struct point *p)
     return KVR_OK;
 }
 
-/* Settings that only a rollout of a video model has, at a trace or a language model. */
+/* Refuses settings of video rollouts for a trace or a language model. */
 static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct point *p)
 {
     if (p->set.abba)
@@ -207,7 +209,7 @@ static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct po
     return KVR_OK;
 }
 
-/* Chunks, schedule and sampler of a video model. */
+/* Checks chunks, schedule and sampler of a video model. */
 static enum kvr_status check_steps(const struct kvr_sweep *s, const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;

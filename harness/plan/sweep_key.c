@@ -1,4 +1,4 @@
-/* sweep_key.c - the spec of a cell and its keys; see sweep_impl.h. */
+/* sweep_key.c - writes a cell's spec and hashes its keys; see sweep_impl.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include <jansson.h>
@@ -17,7 +17,7 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
-/* Of several shots a list. */
+/* A list if the prompt has several shots. */
 static json_t *embedding_json(const struct kvr_prompt_embedding *e)
 {
     json_t *list = json_array();
@@ -31,8 +31,8 @@ static json_t *embedding_json(const struct kvr_prompt_embedding *e)
     return list;
 }
 
-/* What all methods of a group share; settings that few sweeps say come without a word when they are
- * not there, so that older cells keep their keys. */
+/* The part of the spec that a group's methods share. An absent optional setting is omitted, so that
+ * older cells keep their keys. */
 static enum kvr_status group_json(const struct point *p, const struct kvr_config *c, json_t **out)
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;
@@ -46,10 +46,10 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     *out = o;
     if (!o)
         return kvr_sweep_no_memory();
-    /* Numbers of one GPU are not another's. */
+    /* Numbers of one GPU are not valid for another. */
     if (strcmp(c->set.device, "cuda") == 0)
         json_object_set_new(o, "device", json_string(c->device_is));
-    /* Where the file lies is no part of it. */
+    /* The path of the truth is not part of the key. */
     if (t)
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
@@ -64,7 +64,7 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     return kvr_settings_write_json(&p->set, false, o);
 }
 
-/* Without a word when the plan needs none: cells of built-in parts keep their keys. */
+/* Omitted if the plan needs no plug-in: cells of built-in parts keep their keys. */
 static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme)
 {
     json_t *o = scheme ? kvr_plugins_json(scheme) : json_object();
@@ -78,8 +78,8 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
     return KVR_OK;
 }
 
-/* The method's part of a cell's spec. *former: the same with all options that were given; NULL when
- * all of them count. */
+/* Adds the method's part of a cell's spec. *former: the spec with all given options; NULL if all of
+ * them are part of the key. */
 static enum kvr_status add_method(json_t *j, struct kvr_key_options *given,
                                   const struct kvr_cell *cell, const struct kvr_scheme *scheme,
                                   json_t **former)
@@ -109,7 +109,8 @@ static enum kvr_status add_method(json_t *j, struct kvr_key_options *given,
     return st;
 }
 
-/* `j` has what makes the frames; what is done with them is put to it. */
+/* Hashes `j`, which determines the frames, as `rollout`; then adds metrics, commands and repeat,
+ * and hashes the result as `key`. */
 static enum kvr_status name_spec(json_t *j, const struct kvr_config *config, const struct point *p,
                                  char rollout[KVR_KEY_LEN], char key[KVR_KEY_LEN], char **spec)
 {

@@ -1,4 +1,4 @@
-/* sweep_shard.c - selection by filter and shard; see sweep.h. */
+/* sweep_shard.c - selects cells by filter and shard; see sweep.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "harness/plan/sweep.h"
 
 struct place {
-    uint64_t root; /* of the baseline that all of a group hang on in the end */
+    uint64_t root; /* key of the last baseline in the cell's chain */
     int index;
 };
 
@@ -27,9 +27,8 @@ static double weight(const struct kvr_cell *c)
     return c->possible ? c->cost : 0;
 }
 
-/* Keeps the cells of one shard. All cells stand in one row, groups together in the order of their
- * keys; it is cut into parts of one cost, and what a cut parts from its baseline has that once
- * more. */
+/* Keeps the cells of one shard. Cells are ordered by their root baseline's key and divided into
+ * shards of equal cost. A baseline whose cells fall into several shards runs in each. */
 static enum kvr_status keep_shard(struct kvr_sweep *s, int shard, int n_shards)
 {
     struct place *row = malloc(((size_t)s->n_cells + 1) * sizeof *row);
@@ -71,7 +70,7 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
         KVR_TRY(kvr_filter_open(&f, filter));
     for (int i = 0; f && i < s->n_cells; i++)
         s->cell[i].selected = s->cell[i].selected && kvr_filter_match(f, &s->cell[i]);
-    for (int i = s->n_cells - 1; i >= 0; i--) /* a baseline stands before what needs it */
+    for (int i = s->n_cells - 1; i >= 0; i--) /* a baseline precedes its dependents */
         if (s->cell[i].selected)
             s->cell[s->cell[i].baseline].selected = true;
     kvr_filter_close(&f);

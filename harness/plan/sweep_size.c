@@ -4,7 +4,7 @@
 #include "harness/plan/geometry.h"
 #include "harness/plan/sweep.h"
 
-/* No fewer than there will be, before the first is made. */
+/* An upper bound on the number of cells, before the first one is built. */
 static double count_cells(const struct kvr_sweep *s)
 {
     const struct kvr_config *c = s->config;
@@ -39,8 +39,8 @@ static bool asks_to_solve(const struct kvr_config_method *m)
 /* Measured: 101 000 cells in 6.6 s of a Cascade Lake core at 2.5 GHz. */
 #define PLAN_S_PER_CELL 65e-6
 
-/* How long one budget takes with each model and length, in all. Lengths of suites and traces are
- * few and short beside a list of them. */
+/* Seconds to solve one budget for all models and lengths. Lengths from suites and traces are few
+ * and short, and are omitted. */
 static double seconds_a_budget(const struct kvr_config *c)
 {
     const struct kvr_setting_values *frames = &c->values[KVR_SET_frames];
@@ -49,7 +49,7 @@ static double seconds_a_budget(const struct kvr_config *c)
 
     for (int m = 0; m < c->n_models; m++) {
         if (kvr_geometry_of(&c->model[m], c->set.model_layers, &geo) != KVR_OK)
-            continue; /* the cells will say it */
+            continue; /* planning its cells reports the error */
         for (int i = 0; i < frames->n; i++) {
             struct kvr_settings set = c->set;
 

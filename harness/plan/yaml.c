@@ -1,4 +1,4 @@
-/* yaml.c - libyaml events to a tree, and the typed readers. */
+/* yaml.c - builds a tree from libyaml's events, and reads typed values. */
 #include "harness/plan/yaml.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "harness/core/infile.h"
 #include "harness/core/opts.h"
 
-/* Everything a document allocates hangs in one list and goes with it. */
+/* One list holds every allocation of a document; closing the document frees it. */
 struct block {
     struct block *next;
 };
@@ -20,7 +20,7 @@ struct anchor {
     struct anchor *next;
     const char *name;
     struct kvr_yaml_node *node;
-    bool open; /* its collection has not ended yet */
+    bool open; /* its collection has not ended */
 };
 
 struct kvr_yaml {
@@ -61,7 +61,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "yaml: no memory");
 }
 
-/* Parentheses: tools/lint/analyzer.h has a macro of this name. */
+/* In parentheses because tools/lint/analyzer.h defines a macro with this name. */
 enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, ...)
 {
     char text[768];
@@ -70,7 +70,7 @@ enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, .
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (n->line == 0) /* an override: there is no line */
+    if (n->line == 0) /* an override has no line */
         return kvr_fail(KVR_EINVAL, "%s: %s", n->file, text);
     return kvr_fail(KVR_EINVAL, "%s:%d:%d: %s", n->file, n->line, n->column, text);
 }
@@ -123,7 +123,7 @@ static enum kvr_status remember(struct builder *b, const yaml_char_t *name, stru
         return no_memory();
     a->node = n;
     a->open = open;
-    a->next = b->anchors; /* the newest of a name wins */
+    a->next = b->anchors; /* a later anchor of the same name replaces an earlier one */
     b->anchors = a;
     *out = a;
     return KVR_OK;
@@ -133,7 +133,7 @@ static enum kvr_status grow(struct kvr_yaml *y, struct kvr_yaml_node ***v, int n
 {
     struct kvr_yaml_node **bigger;
 
-    if (n & (n - 1)) /* room doubles at powers of two */
+    if (n & (n - 1)) /* capacity doubles at powers of two */
         return KVR_OK;
     bigger = doc_alloc(y, (size_t)(n ? 2 * n : 1) * sizeof **v);
     if (!bigger)
@@ -201,7 +201,7 @@ static enum kvr_status build_alias(struct builder *b, const yaml_event_t *e,
     copy = doc_alloc(b->doc, sizeof *copy);
     if (!copy)
         return no_memory();
-    *copy = *a->node; /* shares what is below: nothing is expanded */
+    *copy = *a->node; /* an alias shares its anchor's children */
     copy->line = (int)e->start_mark.line + 1;
     copy->column = (int)e->start_mark.column + 1;
     *out = copy;
@@ -224,7 +224,7 @@ static enum kvr_status check_key(const struct builder *b, const yaml_event_t *e,
     return KVR_OK;
 }
 
-/* One entry of a collection whose first event is `e`. Consumes `e`. */
+/* Builds one entry of a collection from its first event `e`, which it consumes. */
 static enum kvr_status build_entry(struct builder *b, yaml_event_t *e, int depth,
                                    struct kvr_yaml_node *to)
 {
@@ -279,7 +279,7 @@ static enum kvr_status build_collection(struct builder *b, const yaml_event_t *e
     return KVR_OK;
 }
 
-/* The node that begins with `e`. Does not delete `e`. */
+/* Builds the node that begins with `e`, which the caller deletes. */
 static enum kvr_status build(struct builder *b, yaml_event_t *e, int depth,
                              struct kvr_yaml_node **out)
 {
@@ -429,7 +429,7 @@ const char *kvr_yaml_text_of_file(const struct kvr_yaml *y)
     return y->text;
 }
 
-/* Nodes of an override have no place in a file. */
+/* Clears the positions of an override's nodes, which are in no file. */
 static void unplace(struct kvr_yaml_node *n)
 {
     n->line = n->column = 0;
@@ -553,7 +553,7 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
     if (n->kind != KVR_YAML_SCALAR)
         return kvr_yaml_fail(n, "expected a whole number, found %s", kvr_yaml_kind_name(n));
     errno = 0;
-    v = strtoll(n->text, &end, 10); /* in quotes too: templating tools quote every value */
+    v = strtoll(n->text, &end, 10); /* quotes are accepted: templating tools add them */
     if (end == n->text || *end)
         return kvr_yaml_fail(n, "expected a whole number, got '%s'%s", n->text,
                              n->quoted && strstr(n->text, "..") ? "; write a range without quotes"

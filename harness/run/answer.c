@@ -108,7 +108,7 @@ static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct 
     return KVR_OK;
 }
 
-/* An optional list of the answer: a bench has no probes. */
+/* Reads a list that the answer may omit: a bench has no probes. */
 static enum kvr_status read_list(const json_t *root, const char *key, enum kvr_record_id id,
                                  void **items, int *n)
 {
@@ -258,9 +258,9 @@ static void add_code(char *codes, size_t n, const char *code)
         snprintf(codes + k, n - k, "%s%s", k ? " " : "", code);
 }
 
-/* Why a time does not count. For a timed row these are also its noise: other load, and time not
- * covered by any phase. A rollout without warm-up is cold, which is not noise. For an untimed row
- * the first reason is that conditions were not controlled. Times on an emulated device never
+/* Reasons for which a time does not count. For a timed row they are also its noise: other load, and
+ * time that no phase covers. A rollout without warm-up is cold, which is not noise. For an untimed
+ * row the first reason is that conditions were not controlled. Times on an emulated device never
  * count. */
 static void judge_time(const struct kvr_attempt *a, const struct kvr_row *r, struct parts *p)
 {

@@ -122,7 +122,7 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
     bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
                  strcmp(known->build, build) != 0;
     bool finished = known->found && !kvr_outcome_is_open(known->outcome) &&
-                    known->outcome != KVR_OUT_EXCLUDED; /* by a rule that no longer exists */
+                    known->outcome != KVR_OUT_EXCLUDED; /* its rule no longer exists */
 
     if (!j->cell->possible) {
         j->state = KVR_FAILED;

@@ -88,7 +88,7 @@ static void look_again(struct kvr_disturbance *b, const struct kvr_machine *m)
     b->gpu.celsius = most(b->gpu.celsius, s.celsius);
     b->gpu.watts = most(b->gpu.watts, s.watts);
     b->gpu.reasons |= s.reasons;
-    /* Our worker is one of them, unless a container hides it. */
+    /* Subtracts our own worker, unless a container hides it from NVML. */
     b->others = most(b->others, s.processes > 0 ? s.processes - 1 : s.processes);
 }
 
@@ -105,8 +105,8 @@ static void tell(struct kvr_disturbance *b, const char *name, double value)
     b->watch[b->n_watch++] = (struct kvr_row_watch){ name, value };
 }
 
-/* The final sample follows the worker's end, while its GPU is not idle yet; for a short cell it is
- * the only one. */
+/* Takes the final sample after the worker's end, before its GPU goes idle; a short cell has no
+ * other. */
 static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
 {
     const double others = b->others;

@@ -76,7 +76,7 @@ static enum kvr_status add_text(struct texts *t, const char *text)
     return KVR_OK;
 }
 
-/* Every shot's text, or the one. */
+/* Adds the text of every shot, or the whole text if it has no shots. */
 static enum kvr_status add_shots(struct texts *t, const char *text)
 {
     struct kvr_shot_line s;
@@ -89,7 +89,7 @@ static enum kvr_status add_shots(struct texts *t, const char *text)
         const int before = t->n;
 
         st = add_text(t, s.shot[i].text);
-        if (t->n > before) { /* the pack's own, until it is made */
+        if (t->n > before) { /* `prompt` borrows it until the pack is written */
             t->owned[t->n_owned++] = s.shot[i].text;
             s.shot[i].text = NULL;
         }
@@ -115,7 +115,7 @@ static enum kvr_status gather(struct texts *t, const struct kvr_sweep *sweep,
         n += is_wanted(&jobs[i], model);
     if (n == 0)
         return KVR_OK;
-    n *= KVR_MAX_SHOTS; /* at most so many texts */
+    n *= KVR_MAX_SHOTS; /* upper bound on the number of texts */
     t->prompt = calloc((size_t)n, sizeof *t->prompt);
     t->ids = calloc((size_t)n, sizeof *t->ids);
     t->owned = calloc((size_t)n, sizeof *t->owned);
@@ -164,7 +164,7 @@ static void tell(void *ctx, int done, int n)
         fprintf(ctx, "text encoder: %d of %d prompts\n", done, n);
 }
 
-/* On a device in its own process, which holds a GPU exclusively like a cell. */
+/* Encodes in a separate process, which holds its GPU exclusively, as a cell does. */
 static enum kvr_status encode_there(const struct texts *t, const struct kvr_embed_job *job,
                                     const char *pack)
 {

@@ -208,7 +208,7 @@ static enum kvr_status measure_rate(int threads, double *rate)
     return st;
 }
 
-/* The best rate ever measured on this processor, which may be busy now. */
+/* The best rate ever measured on this processor; a rate measured now may suffer from other load. */
 static enum kvr_status best_rate(int threads, double *rate)
 {
     char cpu[160], key[256];
@@ -233,7 +233,7 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
         if (strcmp(cell->set.device, "cpu") == 0)
             *threads = cell->set.threads;
         out->flop += cell->cost;
-        if (!cell->model->trace) { /* a trace only has the network's attention */
+        if (!cell->model->trace) { /* a trace has only attention */
             KVR_TRY(look_at_part(&part, cell));
             add_phases(cell, &part.need, seen, out);
         }

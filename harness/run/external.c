@@ -190,7 +190,7 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
 {
     const int sig = signal_of(status, kind);
 
-    if (o->n == MAX_OUTPUT) /* then it was killed for that */
+    if (o->n == MAX_OUTPUT) /* killed because it printed too much */
         return kvr_fail(KVR_EFORMAT, "%s: printed more than %d bytes", program, MAX_OUTPUT);
     if (sig)
         return kvr_fail(KVR_EIO, "%s: killed by signal %d (SIG%s)", program, sig,

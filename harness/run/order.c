@@ -1,11 +1,11 @@
 /* order.c - sorts by round, hash of (seed, group), baselines first, hash of (seed, cell). Cells
- * that depend on one unshifted baseline, including its shifted ones, form a group. */
+ * whose chains of baselines end at the same cell form a group. */
 #include "harness/run/order.h"
 
 #include <stdlib.h>
 
 struct place {
-    int index, round, rank; /* rank: depth of its baselines */
+    int index, round, rank; /* rank: length of its chain of baselines */
     uint64_t group, cell;
 };
 

@@ -1,4 +1,4 @@
-/* plan_by_method.c - counting. */
+/* plan_by_method.c - counts a plan's cells by method; see plan_by_method.h. */
 #include "harness/run/plan_by_method.h"
 
 #include <stdlib.h>

@@ -22,8 +22,8 @@ static int by_worth(const void *a, const void *b)
     return x->at - y->at;
 }
 
-/* Hash of what a mean is taken over: a method's cells that differ in prompt, seed and repeat
- * only. */
+/* Hash of the cells that one mean covers: they share a method and settings, and differ in prompt,
+ * seed and repeat only. */
 static uint64_t mean_of(const struct kvr_cell *c)
 {
     char text[400];
@@ -78,14 +78,14 @@ enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep
         free(table);
         return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", n);
     }
-    for (int i = 0; i < n; i++) /* existing cells */
+    for (int i = 0; i < n; i++) /* finished cells count first */
         if (jobs[i].state == KVR_DONE)
             (*count_of(table, room, mean_of(jobs[i].cell)))++;
     for (int i = 0; i < n; i++)
         if (jobs[order[i]].state == KVR_WAITING)
             worth[order[i]] =
                 worth_of(jobs[order[i]].cell, count_of(table, room, mean_of(jobs[order[i]].cell)));
-    for (int i = n - 1; i >= 0; i--) { /* baselines precede their dependents */
+    for (int i = n - 1; i >= 0; i--) { /* a baseline is worth as much as its dependents */
         const int b = sweep->cell[i].baseline;
 
         worth[b] = worth[i] > worth[b] ? worth[i] : worth[b];

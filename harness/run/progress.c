@@ -56,7 +56,8 @@ static const char *duration(char *buf, size_t n, double s)
     return buf;
 }
 
-/* Seconds left, by the pace so far, or by history at the start. */
+/* Seconds left: from the pace so far, or from the plan's estimate until every worker has finished a
+ * cell. NAN: no estimate. */
 static double seconds_left(const struct kvr_progress *p)
 {
     int left = p->total - p->done;

@@ -129,7 +129,7 @@ static bool has_metric(const struct cell *c, const char *name)
     return c->has && strstr(c->has, line);
 }
 
-/* Requested metrics that are missing. */
+/* The requested metrics and commands that a cell lacks. */
 static enum kvr_status still_wanted(const struct work *w, const struct cell *c, json_t **metrics,
                                     json_t **commands)
 {
@@ -235,7 +235,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
                                     const struct kvr_score_input *shared, json_t **list)
 {
     const int n = shared->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
-    struct kvr_score_input in = *shared; /* a copy: its prompt ends with this call */
+    struct kvr_score_input in = *shared; /* a copy: its prompt is local to this function */
     struct kvr_model_config config;
     struct kvr_prompt_words said = { 0 };
     char dir[1024];
@@ -332,7 +332,7 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* An error of the machine stops the command; an error of a cell is counted for the cell. */
+/* An error of the machine stops the command; an error of one cell is counted and skips the cell. */
 static enum kvr_status one(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;

@@ -94,7 +94,7 @@ static enum kvr_status plan_cells(struct runner *r)
     return kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards);
 }
 
-/* What the database already has decides which cells run; their order and an estimate. */
+/* Finds finished cells in the database, orders the others and estimates their time. */
 static enum kvr_status choose_jobs(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
@@ -170,7 +170,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(show_plan(r));
     if (r->opts->dry_run || r->summary->cells == 0)
         return KVR_OK;
-    /* With nothing to run the plan is stored all the same: `status` lists each sweep that was asked for. */
+    /* A plan with nothing to run is stored, too: `status` lists every requested sweep. */
     return measure(r);
 }
 
@@ -207,7 +207,7 @@ static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
     return KVR_OK;
 }
 
-/* After all cells, with the database closed: it is opened again for writing. */
+/* Runs after all cells, because it opens the database for writing a second time. */
 static enum kvr_status score_new_metrics(struct runner *r)
 {
     const char **keys;

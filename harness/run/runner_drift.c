@@ -33,7 +33,7 @@ void kvr_runner_choose_drift_job(struct runner *r)
         if (!j->cell->set.timing || j->cell->baseline != r->order[i])
             continue;
         if (j->state == KVR_WAITING) {
-            r->drift_job = NULL; /* it becomes that one once it is measured */
+            r->drift_job = NULL; /* chosen when it has been measured */
             return;
         }
         if (j->state == KVR_DONE && !r->drift_job)

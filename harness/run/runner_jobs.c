@@ -95,7 +95,7 @@ static enum kvr_status is_enough(struct runner *r, const struct kvr_job *j, bool
 
 enum kvr_status kvr_runner_find_enough(struct runner *r)
 {
-    for (int i = r->sweep.n_cells - 1; i >= 0; i--) { /* baselines after the cells that need them */
+    for (int i = r->sweep.n_cells - 1; i >= 0; i--) { /* candidates before baselines */
         bool yes = false;
 
         if (r->jobs[i].state == KVR_WAITING)
@@ -110,8 +110,8 @@ enum kvr_status kvr_runner_find_enough(struct runner *r)
     return KVR_OK;
 }
 
-/* Whether the job would finish within the budget, including a due drift measurement, at the pace so
- * far; unknown at the start. */
+/* Whether the job, and a drift measurement that is due, would finish within the budget at the pace
+ * so far (0 at the start). */
 static bool is_in_time(const struct runner *r, const struct kvr_job *j)
 {
     const double pace = r->cost_done > 0 ? (double)r->ns_done / r->cost_done : 0;
@@ -121,8 +121,8 @@ static bool is_in_time(const struct runner *r, const struct kvr_job *j)
     return r->opts->budget_s <= 0 || end < (double)r->t0_ns + 1e9 * (double)r->opts->budget_s;
 }
 
-/* The first job that can start. Cells whose baseline failed are settled on the way; without frames
- * nothing waits. NULL: none now. */
+/* The first job that can start. Settles cells whose baseline failed; cells without frames wait for
+ * none. NULL: none can start now. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     bool enough;
@@ -153,7 +153,7 @@ static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
     return KVR_OK;
 }
 
-/* All GPUs are taken; the next tick tries again. */
+/* All GPUs are in use; the next tick tries again. */
 static void wait_for_gpu(struct runner *r)
 {
     r->waits_for_gpu = r->n_running == 0;
@@ -234,7 +234,7 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
     } else {
         r->cost_done += j->cell->cost;
         r->ns_done += a.cell_ns;
-        if (!a.expected_frames[0]) { /* a repeat must give the same frames */
+        if (!a.expected_frames[0]) { /* a repeat must reproduce the frames */
             st = kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
                                        same_frames);
             a.expected_frames = same_frames;

@@ -160,7 +160,7 @@ enum kvr_status kvr_runner_catch_signals(struct runner *r)
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGUSR1); /* a batch scheduler: time is nearly up */
+    sigaddset(&mask, SIGUSR1); /* batch schedulers send it shortly before the time limit */
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &r->old_mask);
     sigaction(SIGPIPE, &ignore, &r->old_pipe); /* a worker may die before it reads */

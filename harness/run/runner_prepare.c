@@ -1,5 +1,5 @@
-/* runner_prepare.c - what a run needs before its first cell: device, models, sweep, folders, database, estimate;
- * see runner_impl.h. */
+/* runner_prepare.c - opens what a run needs before its first cell: device, models, sweep, folders,
+ * database, estimate; see runner_impl.h. */
 #include "harness/run/runner_impl.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, cons
                                      struct kvr_model_facts *out)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    const bool absent = kvr_model_absent(m); /* planned as if it were complete */
+    const bool absent = kvr_model_absent(m); /* planned as if all files existed */
     bool there = false;
 
     *out = (struct kvr_model_facts){ .name = name,
@@ -183,7 +183,7 @@ int kvr_runner_count_workers(const struct runner *r)
     int n = r->opts->jobs;
 
     if (n <= 0 && r->config.set.timing)
-        n = 1; /* concurrent cells are slower */
+        n = 1; /* concurrent cells would slow each other down */
     if (n <= 0) {
         n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
         n /= r->config.set.threads;

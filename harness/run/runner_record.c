@@ -28,7 +28,7 @@ void kvr_runner_timestamp(char out[32])
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v)
 {
-    struct kvr_attempt a = *tried; /* a copy: `now` ends with this call */
+    struct kvr_attempt a = *tried; /* a copy: `now` is local to this function */
     char now[32];
 
     kvr_runner_timestamp(now);

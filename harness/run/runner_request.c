@@ -95,7 +95,7 @@ char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool d
     json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *device = NULL, *o;
     char *text;
 
-    if (drift) /* only its rollout's time is used */
+    if (drift) /* a drift run is used for its rollout time only */
         json_object_del(json_object_get(spec, "timing"), "fps");
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);

@@ -42,7 +42,8 @@ static enum kvr_status make_scratch(char out[512])
     return st;
 }
 
-/* By descriptors and never through links, since the program may still be changing the folder. */
+/* Removes through descriptors and follows no links, since the program may still change the
+ * folder. */
 static void remove_in(int at, const char *name, int depth)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -94,7 +95,7 @@ static void put(char **argv, int *n, const char *word)
     argv[(*n)++] = (char *)(uintptr_t)word; /* exec does not modify it */
 }
 
-/* GPU device nodes, and input files below /dev, which the sandbox replaces. */
+/* Adds GPU device nodes, and input files below /dev, because the sandbox has its own /dev. */
 static void put_devices(char **argv, int *n, const glob_t *gpus,
                         const char *const files[KVR_SANDBOX_FILES])
 {

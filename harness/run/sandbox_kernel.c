@@ -26,7 +26,7 @@
 #define OUR_ARCH 0
 #endif
 
-/* From versions 2 and 3; linux/landlock.h may be older than the kernel. */
+/* Access rights of Landlock versions 2 and 3, which an older linux/landlock.h lacks. */
 #define REFER (1ULL << 13)
 #define TRUNCATE (1ULL << 14)
 
@@ -66,7 +66,7 @@ static bool allow(int rules, const char *path, uint64_t rights)
 
 static bool keep_files(const char *scratch)
 {
-    /* Devices that store nothing, and shared memory. */
+    /* Devices that store no data, and shared memory. */
     static const char *const devices[] = { "/dev/null",
                                            "/dev/zero",
                                            "/dev/full",

@@ -87,7 +87,8 @@ static enum kvr_status shift(double **series, int *n, int by)
     return KVR_OK;
 }
 
-/* For a metric that starts after `given` frames: chunks count from the start of the video. */
+/* For a metric that starts after `given` frames: shifts chunk numbers so that they count from the
+ * video's start. */
 static enum kvr_status shift_drift(struct kvr_derived *d, int given, int chunk)
 {
     const int by = chunk > 0 ? given / chunk : 0;
@@ -132,8 +133,8 @@ static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
     return st;
 }
 
-/* Over the frames after the given ones. A shorter first chunk is among the given frames, so the
- * rest starts at a chunk border. */
+/* Compares the frames after the given ones with the truth. A shorter first chunk is always given,
+ * so the rest starts at a chunk's border. */
 static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
                                  const struct kvr_score_input *in,
                                  const struct kvr_score_weights *weights)
@@ -200,7 +201,7 @@ static enum kvr_status add_failure(json_t *list, const struct command *c, const 
     return KVR_OK;
 }
 
-/* Why there is no score; "": there is one. */
+/* The reason why there is no score; "" if there is one. */
 static const char *missing(const json_t *value)
 {
     const char *word = kvr_json_not_finite(value);

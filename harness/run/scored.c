@@ -66,7 +66,7 @@ enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool
     return st;
 }
 
-/* Whether a program of the same name has changed. */
+/* Replaces the program of the same name, or appends a new one. Not 0: no memory. */
 static int add_command(json_t *list, const json_t *command)
 {
     const char *name = json_string_value(json_object_get(command, "name"));

@@ -1,4 +1,4 @@
-/* spawn.c - processes and pipes. */
+/* spawn.c - starts workers and opens their pipes. */
 #include "harness/run/spawn.h"
 
 #include <errno.h>
@@ -119,8 +119,8 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
     return KVR_OK;
 }
 
-/* A cell's request fits the pipe's buffer. A request with many prompts blocks until the worker,
- * which reads all input before writing, has read it. */
+/* A cell's request fits the pipe's buffer. A request with many prompts blocks until the worker
+ * reads it; workers read all input before they write. */
 static enum kvr_status write_request(int fd, const char *p, size_t n)
 {
     while (n > 0) {
@@ -129,7 +129,7 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return errno == EPIPE ? KVR_OK /* it died at once; its wait status says how */
+            return errno == EPIPE ? KVR_OK /* it has ended; its wait status says why */
                                   : kvr_fail(KVR_EIO, "run: worker's pipe: %s", strerror(errno));
         p += k;
         n -= (size_t)k;

@@ -127,7 +127,7 @@ static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_sc
     return kvr_scheme_open(scheme, j->scheme, s, n);
 }
 
-/* Files read by the method (layer budgets, head maps, levels) must have the content hashed by the
+/* Checks that the files a method reads (layer budgets, head maps, levels) have the hashes in the
  * plan. */
 static enum kvr_status check_files(const struct kvr_worker_job *j, const struct kvr_scheme *scheme)
 {
@@ -213,12 +213,12 @@ enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t
                : KVR_OK;
 }
 
-/* Device memory of the rollout, queried before a decoder uses more. */
+/* Queries the device memory of the rollout before a decoder allocates more. */
 static enum kvr_status answer_device(struct kvr_worker_job *j, struct kvr_dev *dev)
 {
     struct kvr_device_info info;
 
-    if (kvr_dev_in_host(dev)) /* its memory is host memory, reported elsewhere */
+    if (kvr_dev_in_host(dev)) /* its memory is host memory, which has its own counters */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
     KVR_TRY(kvr_worker_add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
@@ -372,8 +372,8 @@ static json_t *times_json(const int64_t *ns, int n)
     return list;
 }
 
-/* After the measured rollout, whose memory is in the books by then. *t stays empty for BF16, which has no
- * pairs with itself. */
+/* Runs after the measured rollout, so that its memory is not counted. *t stays empty for BF16,
+ * which is not paired with itself. */
 static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      const struct kvr_scheme *scheme, struct kvr_abba *t)
@@ -438,7 +438,8 @@ static enum kvr_status decode_pixels(struct kvr_worker_job *j, struct kvr_dev *d
     return st == KVR_OK ? answer_pixels(j, ns) : st;
 }
 
-/* Decodes each chunk while the next one is denoised. *decode_ns: what is not part of the rollout's time. */
+/* Decodes each chunk while the next one is denoised. *decode_ns: decode time outside of the
+ * rollout's time. */
 static enum kvr_status roll_and_decode(struct kvr_worker_job *j, struct kvr_dev *dev,
                                        const struct kvr_rollout_request *req,
                                        const struct kvr_scheme *scheme,
@@ -461,7 +462,7 @@ static enum kvr_status roll_and_decode(struct kvr_worker_job *j, struct kvr_dev 
     return st;
 }
 
-/* `req` is complete: warm up, measure, answer. */
+/* Warms up, measures and answers a complete request. */
 static enum kvr_status measure_as(struct kvr_worker_job *j, struct kvr_dev *dev,
                                   struct kvr_rollout_request *req, const struct kvr_scheme *scheme,
                                   struct kvr_probe *probe)
@@ -613,7 +614,7 @@ static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev
     enum kvr_status st;
 
     KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, req, j->set.warmup, j->answer));
-    req->compare = !probe; /* a probe compares more, under the same names */
+    req->compare = !probe; /* a probe's comparison has more values with the same names */
     req->watch = probe ? kvr_probe_see : NULL;
     req->watch_ctx = probe;
     req->phases = probe != NULL;
@@ -654,7 +655,7 @@ static enum kvr_status measure_trace(struct kvr_worker_job *j, struct kvr_dev *d
     return st;
 }
 
-/* Exactly the plug-in that the plan hashed. */
+/* Checks that the loaded plug-in is the one that the plan hashed. */
 static enum kvr_status check_plugin(const char *name, const char *sha256)
 {
     const struct kvr_loaded_plugin *l;
@@ -686,7 +687,7 @@ static enum kvr_status load_plugins(const struct kvr_worker_job *j)
     return KVR_OK;
 }
 
-/* Only the device named in the plan. */
+/* Opens the device named in the plan, and no other. */
 static enum kvr_status open_device(struct kvr_worker_job *j, struct kvr_dev **dev)
 {
     struct kvr_device_words d;
@@ -701,7 +702,7 @@ static enum kvr_status open_device(struct kvr_worker_job *j, struct kvr_dev **de
     return kvr_worker_memory_open(&j->memory, *dev);
 }
 
-/* The model hashed by the plan, and the prompt's inputs. */
+/* Opens the model that the plan hashed, and reads the prompt's inputs. */
 static enum kvr_status open_model(struct kvr_worker_job *j, struct kvr_dev *dev,
                                   const struct kvr_model_use *use, struct kvr_model **model)
 {
@@ -737,7 +738,7 @@ static enum kvr_status run_cell(struct kvr_worker_job *j)
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
         .tune = j->set.autotune,
-        /* Hints only: files that changed since are hashed again. */
+        /* A matching stamp saves hashing; files that changed since then are hashed again. */
         .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
         .sha256 = j->sha256,
     };
@@ -803,8 +804,8 @@ static void *wait_for_end(void *fd)
     return NULL;
 }
 
-/* The death signal is set here; the parent may have died before, which the pipe shows at any time.
- * A worker started by hand has no pipe. */
+/* Requests a death signal. The parent may have died before, which the pipe shows at any time. A
+ * worker started by hand has no pipe. */
 static enum kvr_status watch_parent(void)
 {
     const char *said = getenv("KVREEL_LIFE");
@@ -824,8 +825,8 @@ static enum kvr_status watch_parent(void)
     return failed ? kvr_fail(KVR_ENOMEM, "no memory to watch the parent") : KVR_OK;
 }
 
-/* No core files: a sweep that crashes a thousand times must not fill the disk. And no worker
- * outlives a killed parent. */
+/* Disables core files: a sweep that crashes a thousand times must not fill the disk. Also ends the
+ * worker when its parent dies. */
 static enum kvr_status settle_in(void)
 {
     struct rlimit none = { 0, 0 };

@@ -1,4 +1,5 @@
-/* worker_encode.c - writes and reads the request. */
+/* worker_encode.c - encodes texts in a worker: its request, written by the parent and read by the
+ * worker. */
 #include "harness/run/worker_encode.h"
 
 #include <omp.h>

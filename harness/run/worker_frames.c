@@ -43,7 +43,7 @@ static enum kvr_status add_artifact(struct kvr_worker_job *j, const char *kind,
                           kvr_records_json(KVR_RECORD_artifact, j->artifact, j->n_artifacts));
 }
 
-/* A copy of the truth, so that the out folder has all inputs of later metrics. */
+/* Copies the truth into the out folder, which then has all inputs of later metrics. */
 static enum kvr_status write_truth(struct kvr_worker_job *j)
 {
     char *name = j->truth_name, *path;
@@ -80,7 +80,7 @@ static enum kvr_status write_frames(struct kvr_worker_job *j, const struct kvr_f
     return st;
 }
 
-/* Its time is a separate sample, excluded from the cell's. */
+/* Writing is timed as a sample of its own, which the cell's time excludes. */
 static enum kvr_status write_video(struct kvr_worker_job *j, const struct kvr_frames *f)
 {
     const int scale = VIDEO_HEIGHT / f->height;
@@ -101,7 +101,7 @@ static enum kvr_status write_video(struct kvr_worker_job *j, const struct kvr_fr
     return st;
 }
 
-/* Whether an external program gets the video. */
+/* Whether an external program scores the video. */
 static bool video_is_scored(const struct kvr_worker_job *j)
 {
     const json_t *commands = json_object_get(j->spec, "commands"), *c;

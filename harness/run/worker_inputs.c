@@ -1,4 +1,5 @@
-/* worker_inputs.c - a cell's ground truth, first frame and embedding, as hashed by the plan. */
+/* worker_inputs.c - reads a cell's ground truth, first frame and embedding, and checks them against
+ * the plan's hashes. */
 #include "harness/run/worker_job.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include "harness/core/path.h"
 #include "harness/run/worker_metric.h"
 
-/* A decoder's file of the model's folder, or a drawn one; NULL and `missing` filled: there is none.
- * free(). */
+/* Finds a decoder's file in the model's folder, or the drawn one. NULL: there is none, and
+ * `missing` has the name. The caller frees it. */
 static enum kvr_status find_file(char **path, char *missing, size_t size,
                                  enum kvr_decoder_kind kind, const struct kvr_model_config *c,
                                  const char *model_dir, const char *out_dir)

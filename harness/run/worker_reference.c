@@ -17,7 +17,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "worker: no memory for the reference rollout");
 }
 
-/* Hashes all other settings of the spec, including future ones. */
+/* Hashes all other settings of the spec, including ones added later. */
 static enum kvr_status hash_of(const json_t *request, const json_t *spec, char hex[KVR_SHA256_HEX])
 {
     static const char *const of_the_method[] = { "method",  "options", "parts",       "plan",
@@ -60,7 +60,7 @@ static struct extents extents_of(const struct kvr_rollout_request *req)
     return e;
 }
 
-/* False: missing, or not as written. */
+/* False: the file is missing, or is not the expected one. */
 static bool read_whole(const char *path, const struct extents *e, float *x0)
 {
     struct kvr_tensor t;

@@ -10,7 +10,7 @@
 
 static const char where[] = "worker's request";
 
-/* Exactly the tokens that the plan hashed. */
+/* Opens the token file and checks it against the plan's hash. */
 static enum kvr_status open_tokens(struct kvr_worker_text *t)
 {
     const char *file, *tensor, *sha256;
@@ -28,7 +28,7 @@ static enum kvr_status open_tokens(struct kvr_worker_text *t)
     return KVR_OK;
 }
 
-/* out_dir/teacher/HASH.safetensors, with the hash of all that determines its content. NULL: no
+/* out_dir/teacher/HASH.safetensors; the hash covers all that determines the content. NULL: no
  * memory. */
 static char *teacher_path(const struct kvr_worker_text *t, const struct kvr_text_request *req)
 {

@@ -10,7 +10,7 @@
 
 static const char where[] = "worker's request";
 
-/* The index has the hashes of all files, which are checked as they are read. */
+/* The trace's index has the hash of every file; reading checks each. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req)
