@@ -1,6 +1,5 @@
--- One point for each method, path, settings and machine, from `summary`; rows that differ by the path alone follow each
--- other. card: the GPU, or the processor
--- where the CPU computes. commit and date are the newest session's.
+-- One point per method, path, settings and machine, from `summary`; rows that differ only in the path are
+-- adjacent. card: the GPU, or the CPU for device cpu. commit and date: of the newest session.
 SELECT s.method, s.family, s.path, s.model, s.frames, s.window, s.peak_bytes, s.runtime_s,
   iif(s.runtime_s IS NULL, s.runtime_seen_s, NULL) AS runtime_seen_s, s.time_codes, s.n_ok AS n, NULL AS mark,
   w."commit", w.date, coalesce(w.gpu, substr(s.machine, 1, instr(s.machine || ',', ',') - 1)) AS card,

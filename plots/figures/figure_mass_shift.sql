@@ -1,4 +1,4 @@
--- How attention's share on the cache shifts, as a distribution over heads.
+-- Shift of the attention mass on the cache, as a distribution over heads.
 SELECT method, family, is_baseline, settings, value AS x,
   cume_dist() OVER (PARTITION BY method, {group} ORDER BY value) AS y
 FROM probe_heads h WHERE name = 'delta_a' AND is_baseline = 0

@@ -1,4 +1,4 @@
--- What each tag held after each pass, and at the instant of the peak (MiB).
+-- MiB per tag after each pass, and at the peak.
 SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,
   p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,
   avg(p.meta_bytes) / 1048576.0 AS meta,

@@ -1,5 +1,4 @@
--- What a coded prefix does to a language model, by the length of the prefix, per text. {value}: a
--- column of prefill.
+-- Effect of a coded prefix on a language model by prefix length, per text. {value}: a column of prefill.
 SELECT method, family, is_baseline, settings, x, avg(v) AS value FROM (
   SELECT method, family, is_baseline, settings, suite, prompt_id, prefix_tokens AS x,
     avg({value}) AS v

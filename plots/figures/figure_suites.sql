@@ -1,5 +1,5 @@
--- One point for each method and machine: SSIM on one suite against SSIM on another, over the prompts'
--- means, with what these may be off by.
+-- One point per method and machine: SSIM on one suite against SSIM on another, means over prompts with their
+-- intervals.
 WITH seeds AS (SELECT method, family, reading, is_baseline, suite, prompt_id, seed, machine, {group},
     avg(ssim) AS ssim, avg(compression) AS compression, count(*) AS n,
     count(*) FILTER (WHERE outcome = 'OK') AS n_ok

@@ -1,5 +1,5 @@
--- How far the BF16 rollout is from itself when its noise is moved, by metric, over the prompts that
--- have one possible video; and how many have two.
+-- Chaos floor per metric, averaged over prompts with one possible video, and the number of prompts with
+-- two: a draw of the BF16 rollout has a PSNR below {two} dB.
 WITH two AS (SELECT DISTINCT suite, prompt_id FROM chaos_floor
   WHERE name = 'psnr' AND forcing = 'none' AND lowest < {two})
 SELECT name, avg(mean), (SELECT count(*) FROM two) FROM chaos_floor

@@ -1,5 +1,5 @@
--- A metric of all methods, sample by sample; draws and repeats are means. Prompts whose BF16 rollout
--- has draws of less than {two} decibels are left out.
+-- One metric for all methods, per sample (prompt, seed, settings, machine), averaged over draws and repeats.
+-- Prompts with two possible videos (a BF16 draw below {two} dB) are excluded.
 WITH two AS (SELECT DISTINCT suite, prompt_id FROM chaos_floor
   WHERE name = 'psnr' AND forcing = 'none' AND lowest < {two}),
 w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,

@@ -1,5 +1,5 @@
--- One metric of all methods by prompt, free and under a teacher, with the prompt's text, and the mean and
--- the lowest of the BF16 rollout's draws there.
+-- One metric per method and prompt, with forcing none and teacher, the prompt's text, its chaos floor and the
+-- lowest PSNR of its BF16 draws.
 WITH f AS (SELECT suite, prompt_id, avg(mean) FILTER (WHERE name = '{metric}') AS floor,
     min(lowest) FILTER (WHERE name = 'psnr') AS lowest
   FROM chaos_floor WHERE forcing = 'none' GROUP BY suite, prompt_id)

@@ -1,6 +1,5 @@
--- Programs of the last sweep's metrics that gave no number, in how many of the cells that they saw,
--- and a reason. Where one ran there is a row of how it was held, NAME.sandbox; where it failed, rows
--- of its name, or of its scores, without a value.
+-- Metric programs of the last sweep that gave no number: failed cells, all scored cells, and one reason.
+-- Each run of a program writes NAME.sandbox; a failure writes the program's or its scores' rows with a NULL value.
 SELECT program, count(why) AS failed, count(*) AS cells, max(why) AS why FROM (
   SELECT s.program, s.cell, max(m.missing) AS why
   FROM (SELECT cell, substr(name, 1, length(name) - length('.sandbox')) AS program FROM metric

@@ -1,2 +1,2 @@
--- The plan and what became of it, as `kvreel status` has it.
+-- Planned cells by state, as in `kvreel status`.
 SELECT suite, method, run_kind, n_planned, n_ok, n_failed, n_unsupported, n_excluded, n_open FROM coverage

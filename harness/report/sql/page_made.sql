@@ -1,4 +1,4 @@
--- What a method was made of, by its first cell: all of a label are made of the same.
+-- Options and parts of each method label, read from one of its cells; all cells of a label have the same.
 SELECT method, json_extract(spec, '$.options') AS options_json,
   json_extract(spec, '$.parts') AS parts_json
 FROM (SELECT w.method, c.spec,

@@ -1,4 +1,5 @@
--- Those of a run by the key of the cell that stands for it; a cell's own beat a sister's.
+-- Metrics of a run, keyed by the cell that represents it. A value of that cell takes precedence over those of
+-- other cells of the run.
 SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM
   (SELECT w.key AS cell, m.name, m.value, row_number() OVER (PARTITION BY w.key, m.name
      ORDER BY t.key = w.key DESC, t.finished DESC) AS rank

@@ -1,4 +1,4 @@
--- What the sweeps are called by their configs.
+-- Names of the sweeps, from the `name:` line of each config.
 SELECT group_concat(name, ', ') FROM (SELECT DISTINCT
     trim(substr(line, 1, instr(line || char(10), char(10)) - 1), ' ' || char(34, 39)) AS name
   FROM (SELECT started, substr(char(10) || config_text,

@@ -1,4 +1,4 @@
--- Where sweeps said their files go: a command's --out is in argv, a config's `out:` is dir.
+-- Out folders of the sessions: argv has the command line's --out, dir the config's `out:`.
 SELECT argv, iif(at = 0, '',
   trim(substr(line, 1, instr(line || char(10), char(10)) - 1), ' ' || char(34, 39))) AS dir
 FROM (SELECT argv, started, at, substr(char(10) || config_text, at + 5) AS line

@@ -1,4 +1,4 @@
--- What a tag held after each pass; one number where it never changed.
+-- Bytes per tag after each pass; a single number where a tag never changed.
 SELECT cell, count(*) AS n,
   CASE WHEN min(kv_bytes) = max(kv_bytes) THEN min(kv_bytes)
     ELSE json_group_array(kv_bytes) END AS kv_json,

@@ -1,4 +1,4 @@
--- The same by the age of a token.
+-- Attention statistics by the age of a token in chunks.
 SELECT method, settings, name, json_group_array(age) AS age_json,
   json_group_array(round(mean, 6)) AS mean_json
 FROM (SELECT * FROM probe_by_age ORDER BY method, settings, name, age)

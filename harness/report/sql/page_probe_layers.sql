@@ -1,4 +1,4 @@
--- The same by layer: mean, least and most of its heads.
+-- Attention statistics by layer: mean, minimum and maximum over its heads.
 SELECT method, settings, name, json_group_array(layer) AS layer_json,
   json_group_array(mean) AS mean_json, json_group_array(lo) AS lo_json,
   json_group_array(hi) AS hi_json

@@ -1,5 +1,5 @@
--- Videos in the order in which they go into a single file: prompt by prompt the reference, then of
--- each family the most compressed, then the others.
+-- Videos in order of priority for a single-file page: per prompt the reference, then the most compressed
+-- method of each family, then the others.
 WITH v AS (SELECT c.key, a.path, a.sha256, a.bytes, c.prompt_id, c.suite, c.is_baseline, c.family,
   c.method,
   row_number() OVER (PARTITION BY c.suite, c.prompt_id, c.is_baseline, c.family

@@ -1,4 +1,5 @@
--- A metric by method, prompt and seed, free and under a teacher. seeds: which of a prompt's it is.
+-- A metric by method, prompt and seed, with forcing none and teacher. seeds: index of the seed within its
+-- prompt.
 WITH w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,
     dense_rank() OVER (ORDER BY suite, prompt_id, seed,
       replace(root_settings, ', forcing ' || forcing, ''), machine) AS sample,

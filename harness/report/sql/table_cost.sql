@@ -1,5 +1,4 @@
--- One row per cell; those of one method at the same settings together, by runtime, those whose time
--- does not count last.
+-- One row per cell, grouped by method and settings and ordered by runtime; cells without a controlled time last.
 WITH m AS (SELECT cell,
     max(at_peak) FILTER (WHERE tag = 'KV') AS kv,
     max(at_peak) FILTER (WHERE tag = 'META') AS meta,

@@ -1,5 +1,5 @@
--- What a method was made of, from the cells themselves. A spec calls stages as it did at first, so
--- that keys stay: raw was exact (FORMER in methods.def).
+-- Options and parts of each method, read from its cells. Specs keep the former stage name exact for raw, so that
+-- keys do not change (FORMER in methods.def).
 SELECT DISTINCT coalesce(shown, method) AS method, reading, model,
   replace(coalesce(json_extract(spec, '$.parts.codec_k'),
     json_extract(spec, '$.parts."codec_k.recent"') || ' / ' ||

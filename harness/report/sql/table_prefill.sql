@@ -1,5 +1,5 @@
--- Runs of texts by settings, chunk and prefix, the whole of a text last; the reference first, a
--- carrier before its corrections. `carrier`: the method's label without its correction.
+-- Texts by settings, chunk and prefix; the mean over all prefixes last. Within a group: the reference, then each
+-- method before its corrections. `carrier`: the method's label without its correction.
 WITH p AS (SELECT p.*, json_extract(c.spec, '$.parts.correction') AS correction,
     replace(p.settings, ', chunk ' || p.chunk, '') || ', ' || p.machine AS shown
   FROM prefill p JOIN cell c USING (key)),

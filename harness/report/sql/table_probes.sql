@@ -1,4 +1,4 @@
--- What attention does, over all heads, with 95 % intervals over prompts.
+-- Attention statistics over all heads, with 95 % intervals over prompts.
 WITH c AS (SELECT c.method, {c.group}, c.suite, c.prompt_id, p.name, avg(p.value) AS value
   FROM probe p JOIN cells_wide c ON c.key = p.cell
   WHERE c.outcome = 'OK' AND p.value IS NOT NULL AND p.layer IS NOT NULL

@@ -1,4 +1,4 @@
--- The same by layer.
+-- Attention statistics by layer, with 95 % intervals over prompts.
 WITH c AS (SELECT c.method, {c.group}, c.suite, c.prompt_id, p.name, p.layer, avg(p.value) AS value
   FROM probe p JOIN cells_wide c ON c.key = p.cell
   WHERE c.outcome = 'OK' AND p.value IS NOT NULL AND p.layer IS NOT NULL

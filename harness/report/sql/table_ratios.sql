@@ -1,6 +1,6 @@
--- Times over BF16's in neighbouring rollouts (setting abba), per method and {by}: geometric mean and 95 %
--- interval over pairs. Cells that load or throttling disturbed are left out; an interval wider than a tenth
--- has no ratio. `codes`: why there is none.
+-- Time over BF16's in neighbouring rollouts (setting abba), per method and {by}: geometric mean and 95 % interval
+-- over pairs. Cells disturbed by load or throttling are excluded. `codes`: why a row has no ratio, such as an
+-- interval wider than a tenth.
 WITH w AS (SELECT *, {by} AS place FROM cells_wide WHERE run_kind = 'bench' AND jitter = 0
     AND outcome = 'OK' AND abba > 0 AND NOT is_baseline),
 p AS (SELECT w.method, w.place, count(*) AS n, geomean(s.value) AS ratio, geomean_lo(s.value) AS lo,

@@ -1,6 +1,5 @@
--- What a method does to recorded attention: of timed cells bytes, errors of what it answers and the
--- seconds that came by the way; of probed ones what happens to its weights. Means over traces
--- with 95 % intervals; seeds and repeats are means of their trace.
+-- Replayed attention: bytes, output error and time from cells of kind bench, attention statistics from cells of
+-- kind probe. Means over traces with 95 % intervals; seeds and repeats are averaged per trace.
 WITH w AS MATERIALIZED (SELECT c.*,
     (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'attn_out_rel') AS out_rel,
     (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'attn_out_cos') AS out_cos,

@@ -1,5 +1,5 @@
--- Parts of models with random weights: a row per model, method, settings and number of layers (0: all), the whole
--- model last. `rest`: what else the cells have in common.
+-- Partial models with random weights: one row per model, method, settings and number of layers (0: all), whole
+-- models last. `rest`: all other parts of the spec, equal within a group.
 SELECT json_extract(c.spec, '$.model.name') AS model, w.method, w.is_baseline,
   json_remove(c.spec, '$.model', '$.prompt', '$.seed', '$.repeat', '$.method', '$.plan', '$.options', '$.parts', '$.reading', '$.files')
     || coalesce(json_extract(c.spec, '$.model.steps'), 0)

@@ -1,6 +1,5 @@
--- The study's columns, in its order: most compressed first, with 95 % intervals, which it had not.
--- Runtime is a mean, as there. Seeds and repeats are means of their prompt.
--- {by}: '', or 'w.suite, ' for each suite by itself.
+-- The study's columns in its order, most compressed first, with 95 % intervals added. Runtime is a mean, as in the
+-- study. Seeds and repeats are averaged per prompt. {by}: '', or 'w.suite, ' for one table per suite.
 WITH p AS (SELECT w.method, w.suite, w.prompt_id, {w.group}, w.machine,
     sum(w.bf16_bytes) AS bf16_bytes, sum(w.nominal_bytes) AS nominal_bytes,
     max(w.peak_bytes) AS peak_bytes, avg(w.runtime_s) AS runtime_s, avg(w.ssim) AS ssim,

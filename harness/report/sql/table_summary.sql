@@ -1,5 +1,5 @@
--- The reference first, then from the least to the most compressed, as fidelity falls. The ends of the
--- intervals, and by whose rows they are found, are kvr_report_add_intervals's and kvr_report_add_ratios's.
+-- The reference first, then from least to most compressed. kvr_report_add_intervals() and
+-- kvr_report_add_ratios() fill the ends of the intervals.
 SELECT method, reading, 16.0 / compression AS bits, varying_bits, max_varying_bits, compression,
   resident_compression, psnr_db, NULL AS psnr_lo, NULL AS psnr_hi, psnr_floor, psnr_jitter,
   ssim, NULL AS ssim_lo, NULL AS ssim_hi, resident_bytes, peak_bytes,

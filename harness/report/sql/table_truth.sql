@@ -1,5 +1,5 @@
--- Against frames that were really rendered: means over prompts with 95 % intervals. Seeds
--- and repeats are means of their prompt.
+-- Fidelity to rendered ground truth: means over prompts with 95 % intervals. Seeds and repeats are averaged per
+-- prompt.
 WITH w AS (SELECT w.*, m.value AS psnr_truth, b.value - m.value AS lost_db, s.value AS ssim_truth,
     d.value AS truth_drift_db, json_extract(c.spec, '$.truth.given') AS given
   FROM cells_wide w JOIN cell c USING(key)
