@@ -27,7 +27,7 @@ function commandBox(c) {
   const a = againCommands(c), said = h("span", { class: "hint", role: "status" }), main = a.direct || a.fromDb;
   const copy = h("button", { type: "button", onclick: () => copied(main, "The command", said) }, "Copy");
   return h("div", { class: "again" }, h("pre", { "data-again": "main" }, main), copy, " ", said,
-    a.direct ? h("details", {}, h("summary", {}, "If that file has changed or is gone"), h("pre", {}, a.fromDb)) : null);
+    a.direct ? h("details", {}, h("summary", {}, "If that file has changed or no longer exists"), h("pre", {}, a.fromDb)) : null);
 }
 
 const section = (head, ...body) => h("div", {}, h("h3", {}, head), body);
@@ -45,7 +45,7 @@ function cellFrames(c, box) {
     const v = SERIES[k].get(c.key);
     lineChart({ box: at, name: METRICS[k].label + " of " + c.method + ", " + c.prompt_id, M: METRICS[k], yLabel: title(k), ht: 240, every: 1e9, x: { lo: 0, hi: Math.max(1, v.length - 1), whole: true, label: "frame" }, curves: [{ m, label: c.method, pts: v.map((y, x) => ({ x, v: y })) }] });
   }
-  if (!charts.length) box.append(h("p", { class: "hint" }, "No series by frame."));
+  if (!charts.length) box.append(h("p", { class: "hint" }, "No values per frame."));
 }
 
 function drawCell() {
@@ -57,7 +57,7 @@ function drawCell() {
   const settings = [["model", c.model], ["model sha256", c.model_sha256], ...D.cells.c.slice(D.cells.c.indexOf("prompt_id") + 1, D.cells.c.indexOf("settings")).map(k => [k, c[k] === null ? "\u2013" : String(c[k])]), ["repeat", String(c.repeat)]];
   const metrics = [...["ssim", "psnr"].filter(k => c[k] !== null).map(k => [METRICS[k].label, num(c[k], METRICS[k].digits), METRICS[k].unit]), ...Object.keys(others).map(k => { const d = D.metric_defs.find(x => x.name === k); return [k, String(others[k]), d ? d.unit : ""]; })];
   const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal", bytes(c.nominal)], ["held", bytes(c.resident)], ["peak", bytes(c.peak)], ["process's peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (does not count: " + c.time_codes + ")" : "")]];
-  const files = ARTIFACTS.filter(a => a.cell === c.key).map(a => [a.kind, a.path, bytes(a.bytes), a.sha256.slice(0, 16) + "\u2026", a.kind !== "video" ? "not looked at by this page" : isVideoShown(c) ? "checked, shown above" : NO_VIDEO[c.key] || "not in this report"]);
+  const files = ARTIFACTS.filter(a => a.cell === c.key).map(a => [a.kind, a.path, bytes(a.bytes), a.sha256.slice(0, 16) + "\u2026", a.kind !== "video" ? "not checked by this page" : isVideoShown(c) ? "checked, shown above" : NO_VIDEO[c.key] || "not in this report"]);
   const tries = ATTEMPTS.filter(a => a.cell === c.key).map(a => [a.n, a.outcome, a.started, a.wall_s === null ? "\u2013" : a.wall_s + " s", a.reason]);
   const chunks = PROBE_CHUNKS.filter(p => p.cell === c.key);
   put(box, h("h3", {}, `${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}` + (c.repeat ? `, repeat ${c.repeat}` : "")), h("dl", { class: "facts" }, facts.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))),
@@ -67,7 +67,7 @@ function drawCell() {
     section("Phases", phases ? bars : h("p", { class: "hint" }, "No files were stored.")), section("Memory", memory),
     chunks.length ? section("Probed, chunk by chunk", pairsTable(chunks.map(p => [p.name, ...p.value.map(v => v === null ? "\u2013" : String(+v.toPrecision(4)))]), ["number", ...chunks[0].value.map((_, i) => "chunk " + i)])) : null,
     files.length ? section("Files", pairsTable(files, ["kind", "path", "size", "sha256", "state"])) : null, tries.length ? section("Attempts", pairsTable(tries, ["attempt", "outcome", "began", "took", "reason"])) : null,
-    section("Log", h("pre", {}, c.log || "It wrote nothing.")));
+    section("Log", h("pre", {}, c.log || "The log is empty.")));
   cellFrames(c, frames);
   if (phases) phaseBars(bars, [{ label: c.method, m: c, p: { ...phases, n: 1, valid: c.time_codes === "" } }], "Phases of " + c.method);
   put(memory, PASSES.has(c.key) && MEM.has(c.key) ? memoryChart(c, ((c.peak || 0) - ($("m-weights").checked ? 0 : MEM.get(c.key).WEIGHTS || 0)) / MiB, widthOf(memory)) : h("p", { class: "hint" }, "No memory trace was stored."));

@@ -26,7 +26,7 @@ function drawWinners() {
   const by = $("l-by").value, M = METRICS[by];
   const ok = METHODS.filter(m => LIMITED.every(k => limits[k] === null || limits[k] === undefined || (Number.isFinite(m.v[k]) && (m.v[k] - limits[k]) * METRICS[k].better >= -1e-9 * Math.abs(limits[k]))) && Number.isFinite(m.v[by]));
   ok.sort((a, b) => (b.v[by] - a.v[by]) * M.better || (b.v.ssim || 0) - (a.v.ssim || 0));
-  $("l-said").textContent = ok.length ? `${ok.length} of ${METHODS.length} methods remain; best by ${M.label}:` : "No method satisfies all of these.";
+  $("l-said").textContent = ok.length ? `${ok.length} of ${METHODS.length} methods remain; best by ${M.label}:` : "No method satisfies all limits.";
   // Ties: what cannot be told from the best by the prompts that both have.
   put($("l-list"), ok.slice(0, 12).map(m => {
     const tie = m !== ok[0] && !isApart(m, ok[0], by, ok.length - 1);

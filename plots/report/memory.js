@@ -27,7 +27,7 @@ function memoryChart(c, top, w) {
   f.svg.append(s("line", { class: "peak", x1: f.L, x2: f.R + 36, y1: f.Y(peak), y2: f.Y(peak), stroke: "var(--bad)", "stroke-dasharray": "5 4" }),
     s("path", { class: "peak-pass", d: `M${x.toFixed(1)},${y.toFixed(1)}l-6,-9h12Z`, fill: "var(--bad)", stroke: "var(--card)", tabindex: 0,
       ...tip.on(() => `highest after pass ${high}: ${bytes(Math.round(base[high] * MiB))}` + (inside > 1 / MiB ? `\nthe peak, ${(inside * 1024).toFixed(1)} KiB more, was inside a pass` : ", the peak")) }),
-    s("text", { x: f.L + 5, y: f.Y(peak) - 5, class: "tiny halo" }, "peak " + bytes(c.peak) + (off ? " with weights" : "") + ", pass " + high + " ends highest"));
+    s("text", { x: f.L + 5, y: f.Y(peak) - 5, class: "tiny halo" }, "peak " + bytes(c.peak) + (off ? " with weights" : "") + "; highest after pass " + high));
   // The stack at the instant of the peak, to the right.
   let at = 0;
   for (const [tag, colour] of shownTags()) {

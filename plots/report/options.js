@@ -61,7 +61,7 @@ function drawOptions() {
   if (isFidelity) curves = curves.filter(c => !c.m.is_baseline); // the reference is itself whatever the setting
   const places = [...new Set(curves.flatMap(c => c.pts.map(p => p.text)))], numbers = places.every(numeric);
   places.sort((a, b) => numbers ? a - b : a.localeCompare(b));
-  if (!curves.length) { put($("o-chart"), h("p", {}, "No method has two values of this over the same prompts.")); return; }
+  if (!curves.length) { put($("o-chart"), h("p", {}, "No method has two values of this axis over the same prompts.")); return; }
   // Settings that differ between curves of one name stand behind it.
   const labels = curves.map(c => c.label);
   curves.forEach((c, i) => { if (labels.filter(l => l === c.label).length > 1) c.label += " #" + (labels.slice(0, i).filter(l => l === labels[i]).length + 1); });
@@ -73,7 +73,7 @@ function drawOptions() {
   }
   lineChart({ box: $("o-chart"), name: `${M.label} over ${knob.label}`, M, yLabel: title(metric), curves, x: { lo: Math.min(...xs) - pad, hi: Math.max(...xs) + pad, label: knob.label + (knob.key === "window" ? " (frames; 0: all)" : ""), names: numbers ? null : places } });
   const ns = curves.flatMap(c => c.pts.map(p => p.n));
-  $("o-said").textContent = `${curves.length} curve${curves.length === 1 ? "" : "s"} over the prompts that all of their places have (n = ${Math.min(...ns)}${Math.max(...ns) > Math.min(...ns) ? " to " + Math.max(...ns) : ""})`;
+  $("o-said").textContent = `${curves.length} curve${curves.length === 1 ? "" : "s"} over the prompts that all points share (n = ${Math.min(...ns)}${Math.max(...ns) > Math.min(...ns) ? " to " + Math.max(...ns) : ""})`;
 }
 for (const c of CELLS) c.machine_of = c.settings.slice(c.plain.length);
 $("o-x").onchange = drawOptions;

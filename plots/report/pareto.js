@@ -36,7 +36,7 @@ function dominatedText(m, r, objectives) {
   if (r.undecided.includes(m)) {
     const a = r.maybe.get(m).find(x => r.open.includes(x)) || r.maybe.get(m)[0], more = r.maybe.get(m).length - 1;
     const missing = Math.max(...objectives.map(k => EXACT.includes(k) ? 0 : PAIRS_MIN - differences(a, m, k).length));
-    return `undecided: it may be dominated by ${a.name}${more ? ` (and by ${more} more)` : ""}${missing > 0 ? `; ${missing} prompts more are needed` : ""}`;
+    return `undecided: it may be dominated by ${a.name}${more ? ` (and by ${more} more)` : ""}${missing > 0 ? `; ${missing} more prompts are needed` : ""}`;
   }
   const first = r.by.get(m).find(a => r.open.includes(a)) || r.by.get(m)[0], more = r.by.get(m).length - 1;
   return `dominated by ${first.name}: ${why(m, first, objectives)}${more ? ` (and by ${more} more)` : ""}`;
@@ -78,7 +78,7 @@ function drawPareto() {
   const pts = METHODS.filter(m => Number.isFinite(m.v[kx]) && Number.isFinite(m.v[ky]));
   const w = widthOf($("p-chart")), ht = w < 560 ? 400 : 520;
   const bars = $("p-bars").checked, ends = k => pts.flatMap(m => [m.v[k], ...(bars && METRICS[k].max !== undefined ? [m.lo[k], m.hi[k]].filter(v => v !== null).map(v => clamp(v, METRICS[k].min, METRICS[k].max)) : [])]);
-  const ax = k => axisOf(ends(k), METRICS[k], title(k) + (METRICS[k].better > 0 ? ", more is better" : ", less is better"));
+  const ax = k => axisOf(ends(k), METRICS[k], title(k) + (METRICS[k].better > 0 ? ", higher is better" : ", lower is better"));
   if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));

@@ -1,9 +1,9 @@
 // probes.js - what attention does beside a BF16 cache of the same tokens: cells of kind probe.
 const PROBES = table("probes"), PROBE_LAYERS = table("probe_layers"), PROBE_AGES = table("probe_ages");
-const PROBE_WORDS = { delta_a: "attention share gained by the cache (\u0394A)", mass_bf16: "share of attention on the cache, BF16", keys_bf16: "keys that hold 90 % of it, BF16", jsd: "Jensen-Shannon divergence of attention", attn_out_rel: "relative error of the output", attn_out_rel_k: "of the output, from keys only", attn_out_rel_v: "of the output, from values only", top1_agreement: "queries with the same top key", topk_recall: "recall of a query's top 32 keys",
-  mass_on_zero: "share on zeroed keys", mass_on_summary: "share on pooled means", mass_lost: "share on dropped keys", k_rel_error: "relative error of K", v_rel_error: "relative error of V", recodes: "recodings per token", value_changes: "changes of a decoded value" };
+const PROBE_WORDS = { delta_a: "attention share gained by the cache (\u0394A)", mass_bf16: "share of attention on the cache, BF16", keys_bf16: "effective number of keys (1 / sum p^2), BF16", jsd: "Jensen-Shannon divergence of attention", attn_out_rel: "relative error of the output", attn_out_rel_k: "relative error of the output, only keys coded", attn_out_rel_v: "relative error of the output, only values coded", top1_agreement: "queries with the same top key", topk_recall: "recall of a query's top 32 keys",
+  mass_on_zero: "attention share on zeroed keys", mass_on_summary: "attention share on pooled tokens", mass_lost: "BF16 attention share on dropped keys", k_rel_error: "relative error of K", v_rel_error: "relative error of V", recodes: "rewrites of a token's codes", value_changes: "rewrites that changed the decoded value" };
 const probeName = k => PROBE_WORDS[k] ? k + ": " + PROBE_WORDS[k] : k;
-const MORE_IS_BETTER = ["top1_agreement"];
+const MORE_IS_BETTER = ["top1_agreement", "topk_recall"];
 const probed = r => r.settings === plainOf(state.group);
 const plainOf = group => (ALL_CELLS.find(c => c.group === group) || { plain: "" }).plain;
 const probeMethod = name => { const c = ALL_CELLS.find(x => x.method === name); return method(name) || { name, family: c.family, reading: c.reading, is_baseline: c.is_baseline, bits: c.compression ? 16 / c.compression : NaN }; };
