@@ -81,11 +81,10 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
                         (long long)sb.st_size, MAX_FILE);
     st = kvr_infile_open_text(&f, path);
     if (st != KVR_OK)
-        return kvr_fail_prefix(
-            st,
-            "layer budget '%s': not none, linear, falling, moviegen or storyeval, "
-            "and as a file",
-            path);
+        return kvr_fail_prefix(st,
+                               "layer budget '%s': need none, linear, falling, moviegen, storyeval "
+                               "or a file; as a file",
+                               path);
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
         int got = read_line(line, &x);
 

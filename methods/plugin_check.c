@@ -92,7 +92,7 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
 {
     KVR_TRY(check_part("stage", s->name, s->title, s->options, s->opts_size));
     if (strcmp(kvr_stage_name_now(s->name), s->name) != 0)
-        return kvr_fail(KVR_EINVAL, "stage '%s': the stage '%s' was called so before", s->name,
+        return kvr_fail(KVR_EINVAL, "stage '%s': the name is a former name of stage '%s'", s->name,
                         kvr_stage_name_now(s->name));
     if (s->kind != KVR_STAGE_TRANSFORM && s->kind != KVR_STAGE_SHIFT &&
         s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
@@ -101,12 +101,13 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
     if (s->cuda)
         KVR_TRY(check_ops(s, s->cuda, "CUDA"));
     if (!s->layout && s->kind != KVR_STAGE_TRANSFORM)
-        return kvr_fail(KVR_EINVAL, "stage '%s': stores something, and has no layout", s->name);
+        return kvr_fail(KVR_EINVAL, "stage '%s': stores bytes but has no layout", s->name);
     if (!s->table != !s->table_size)
         return kvr_fail(KVR_EINVAL, "stage '%s': a table of %zu bytes %s a function that writes it",
                         s->name, s->table_size, s->table ? "and" : "without");
     if (!s->noise && s->kind == KVR_STAGE_EXACT)
-        return kvr_fail(KVR_EINVAL, "stage '%s': keeps elements, and noise() does not name them",
+        return kvr_fail(KVR_EINVAL,
+                        "stage '%s': stores elements exactly, but noise() does not list them",
                         s->name);
     return KVR_OK;
 }
@@ -150,7 +151,7 @@ static enum kvr_status check_method(const struct kvr_method *m)
         KVR_TRY(check(p->list[i]));                                                                \
         for (int j = 0; (at)(j); j++)                                                              \
             if (!strcmp((at)(j)->name, p->list[i]->name))                                          \
-                return kvr_fail(KVR_EINVAL, what " '%s' is there already", p->list[i]->name);      \
+                return kvr_fail(KVR_EINVAL, what " '%s' exists already", p->list[i]->name);        \
         for (int j = 0; j < i; j++)                                                                \
             if (!strcmp(p->list[j]->name, p->list[i]->name))                                       \
                 return kvr_fail(KVR_EINVAL, what " '%s' comes twice", p->list[i]->name);           \

@@ -77,7 +77,7 @@ static enum kvr_status fail_unknown(const char *axis, const char *name, const ch
 {
     const char *near = kvr_nearest(name, names);
 
-    return kvr_fail(KVR_ENOTFOUND, "%s: no part '%s'%s%s%s", axis, name,
+    return kvr_fail(KVR_ENOTFOUND, "%s: unknown part '%s'%s%s%s", axis, name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 

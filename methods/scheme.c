@@ -21,9 +21,9 @@ const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
                    "none, linear, falling, profiled (= moviegen), storyeval, or a file"),
     KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
-                  "linear: budget of the first layer; falling: of the last"),
+                  "layer_budget=linear: first layer's budget; falling: last layer's"),
     KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
-                  "linear: budget of the last layer; falling: of the first"),
+                  "layer_budget=linear: last layer's budget; falling: first layer's"),
     { 0 }
 };
 
@@ -227,8 +227,10 @@ static enum kvr_status open_codec(const struct kvr_scheme *p, const struct given
     enum kvr_status st;
 
     if (named && p->reading == KVR_STUDY)
-        return kvr_fail(KVR_EINVAL, "%s: codec '%s': the study's reading has the study's codecs",
-                        p->name, named);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: codec '%s': a @study reading keeps its own codecs; drop @study or this option",
+            p->name, named);
     if (named)
         text = !other ? named : side == KVR_K ? other->k : other->v;
     st = kvr_codec_open(out, text, side, p->reading == KVR_STUDY);
@@ -291,17 +293,19 @@ static enum kvr_status settle(struct kvr_scheme *p)
         }
     }
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: commit last_step: not in the study's reading, whose sampler has a clean pass",
-            p->name);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: commit=last_step: not available in a @study reading, whose sampler "
+                        "has a clean pass",
+                        p->name);
     if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: commit every_pass: not in the study's reading, which recodes at its own times",
-            p->name);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: commit=every_pass: not available in a @study reading, which recodes "
+                        "after every pass",
+                        p->name);
     if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
-        return kvr_fail(KVR_EINVAL, "%s: current demean: the study attends to what it has coded",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: current=demean: not available in a @study reading, which attends to "
+                        "the coded chunk",
                         p->name);
     if (p->opts.budget_min > p->opts.budget_max)
         return kvr_fail(KVR_EINVAL, "budget_min %g is above budget_max %g", p->opts.budget_min,
@@ -368,8 +372,10 @@ static enum kvr_status open_tiers(struct kvr_scheme *p, const struct given *g)
     const char *own = p->shipped && p->shipped->tiers ? p->shipped->tiers : p->method->tiers;
 
     if (p->reading == KVR_STUDY && given_value(g, tiers_setting))
-        return kvr_fail(KVR_EINVAL, "%s: tiers '%s': the study's reading has the study's tiers",
-                        p->name, given_value(g, tiers_setting));
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: tiers '%s': a @study reading keeps its own tiers; drop @study or this option",
+            p->name, given_value(g, tiers_setting));
     return kvr_tiers_open(&p->tiers, part_text(g, tiers_setting, own));
 }
 
@@ -380,10 +386,10 @@ static enum kvr_status open_retention(struct kvr_scheme *p, const struct given *
 
     KVR_TRY(kvr_retention_open(&p->retention, part_text(g, retention_setting, own)));
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
-        return kvr_fail(KVR_EINVAL,
-                        "%s: retention '%s' gives up single tokens, which the study's "
-                        "reading never did",
-                        p->name, p->retention.part->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: retention '%s' drops single tokens; a @study reading only drops whole frames",
+            p->name, p->retention.part->name);
     return KVR_OK;
 }
 
@@ -482,9 +488,10 @@ static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec
         if (!kvr_codec_rotated(codec[t]))
             continue;
         if (first && !kvr_codec_same_space(first, codec[t]))
-            return kvr_fail(KVR_EUNSUPPORTED,
-                            "%s: '%s' and '%s' begin with two transforms; one cache has one",
-                            p->name, first->text, codec[t]->text);
+            return kvr_fail(
+                KVR_EUNSUPPORTED,
+                "%s: '%s' and '%s' use different rotations; all tiers of a cache must share one",
+                p->name, first->text, codec[t]->text);
         first = codec[t];
     }
     return KVR_OK;

@@ -68,13 +68,14 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     if (n_chunks < 2) {
         snprintf(out->missing, sizeof out->missing, "%s",
                  n_chunks == 0 ? "the number of frames in a chunk is not known"
-                               : "one chunk alone");
+                               : "one chunk: no chunk border");
         return KVR_OK;
     }
     KVR_TRY(kvr_metric_per_frame(in, out, "chunk_discontinuity", 1, in->test->n, of_frame));
     mean = out->value;
     if (mean == 0.0) {
-        snprintf(out->missing, sizeof out->missing, "nothing moves: no difference to compare with");
+        snprintf(out->missing, sizeof out->missing,
+                 "all frames are equal: the mean difference is 0");
         return KVR_OK;
     }
     KVR_TRY(largest(out->series, n, n_chunks - 1, &top));

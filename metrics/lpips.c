@@ -89,7 +89,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->lpips_weights) {
         snprintf(out->missing, sizeof out->missing,
-                 "no weights: models/lpips/alexnet.safetensors is missing");
+                 "no weights: models/lpips/alexnet.safetensors is missing and not bundled "
+                 "(docs/measuring.md)");
         return KVR_OK;
     }
     if (!kvr_alexnet_shape(in->test->height, in->test->width, net.shape)) {

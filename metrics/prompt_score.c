@@ -87,7 +87,8 @@ static enum kvr_status over_chunks(const struct kvr_clip_probe *net,
     }
     out->extra = asked ? right / asked : NAN;
     if (isnan(out->value))
-        snprintf(out->missing, sizeof out->missing, "the prompt has no word that the probe reads");
+        snprintf(out->missing, sizeof out->missing,
+                 "the prompt has no word that the probe classifies");
     free(seen);
     return KVR_OK;
 }
@@ -107,14 +108,14 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));
     st = kvr_clip_probe_open(&net, weights);
     if (st == KVR_OK && (f->height != KVR_CLIP_SIZE || f->width != KVR_CLIP_SIZE))
-        snprintf(out->missing, sizeof out->missing, "the probe reads frames of %dx%d, not %dx%d",
+        snprintf(out->missing, sizeof out->missing, "the probe needs frames of %dx%d, not %dx%d",
                  KVR_CLIP_SIZE, KVR_CLIP_SIZE, f->width, f->height);
     else if (st == KVR_OK && (in->chunk < 1 || in->lead || net.window % in->chunk ||
                               f->n % in->chunk || f->n / in->chunk > in->prompt->n_chunks))
         snprintf(out->missing, sizeof out->missing,
-                 "the probe reads whole chunks, %d frames at a time", net.window);
+                 "the probe needs whole chunks in windows of %d frames", net.window);
     else if (st == KVR_OK && f->n < net.window)
-        snprintf(out->missing, sizeof out->missing, "the probe reads %d frames at a time",
+        snprintf(out->missing, sizeof out->missing, "the probe needs at least %d frames",
                  net.window);
     else if (st == KVR_OK)
         st = over_chunks(&net, in, out);
@@ -124,7 +125,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
 const struct kvr_metric kvr_metric_prompt_score = {
     .name = "prompt_score",
-    .title = "is it what the prompt says? Mean share that a probe gives to its words",
+    .title = "mean probability that a small network gives to the prompt's words",
     .unit = "1",
     .direction = +1,
     .lo = 0.0,

@@ -277,7 +277,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->stlpips_weights) {
         snprintf(out->missing, sizeof out->missing,
-                 "no weights: models/stlpips/alex_shift_tolerant.pth comes by make metric-stlpips");
+                 "no weights: models/stlpips/alex_shift_tolerant.pth is missing; run `make "
+                 "metric-stlpips`");
         return KVR_OK;
     }
     if (in->test->height < LEAST || in->test->width < LEAST) {

@@ -19,14 +19,17 @@ static enum kvr_status check_shape(const struct kvreel_block_shape *s)
 {
     if (s->n_tok < 1 || s->n_tok > INT32_MAX || s->n_heads < 1 || s->head_dim < 1 ||
         s->head_dim > KVR_ATTEND_MAX_D)
-        return kvr_fail(KVR_EINVAL, "block of %lld tokens, %d heads of %d: need 1.., 1.., 1..%d",
+        return kvr_fail(KVR_EINVAL,
+                        "block: %lld tokens, %d heads, head_dim %d: need tokens and heads of at "
+                        "least 1, head_dim 1..%d",
                         (long long)s->n_tok, s->n_heads, s->head_dim, KVR_ATTEND_MAX_D);
     if (s->tokens_per_frame < 0 || s->tokens_per_frame > s->n_tok || s->frames_per_chunk < 0 ||
         s->layer < 0 || s->n_layers < 0 || (s->n_layers && s->layer >= s->n_layers))
-        return kvr_fail(KVR_EINVAL,
-                        "block: %lld tokens a frame, %d frames a chunk, layer %d of %d: out of "
-                        "bounds",
-                        (long long)s->tokens_per_frame, s->frames_per_chunk, s->layer, s->n_layers);
+        return kvr_fail(
+            KVR_EINVAL,
+            "block: tokens_per_frame %lld, frames_per_chunk %d, layer %d, n_layers %d: need 0 <= "
+            "tokens_per_frame <= n_tok, frames_per_chunk >= 0 and 0 <= layer < n_layers",
+            (long long)s->tokens_per_frame, s->frames_per_chunk, s->layer, s->n_layers);
     return KVR_OK;
 }
 
@@ -153,7 +156,9 @@ int kvreel_block_attend(const kvreel_block *b, const float *q, int64_t n_query,
     };
 
     if (n_query < 1 || n_query_heads < 1 || n_query_heads % heads != 0)
-        return kvr_fail(KVR_EINVAL, "attend: %lld queries of %d heads over %d heads of keys",
+        return kvr_fail(KVR_EINVAL,
+                        "attend: %lld queries, %d query heads, %d KV heads: need at least 1 query, "
+                        "and query heads a multiple of KV heads",
                         (long long)n_query, n_query_heads, heads);
     kvr_retention_thins(&p->retention, &thin);
     needs.by_head = thin.by_head;

@@ -102,7 +102,8 @@ int kvreel_cache_end(kvreel_cache *c)
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n)
 {
     if (layer < 0 || layer >= c->n_layers)
-        return kvr_fail(KVR_EINVAL, "cache: layer %d of %d", layer, c->n_layers);
+        return kvr_fail(KVR_EINVAL, "cache: layer %d: must be at least 0 and less than n_layers %d",
+                        layer, c->n_layers);
     *n = kvr_cache_read(c->cache, layer, k, v);
     return *n < 0 ? kvr_fail_prefix(KVR_EIO, "cache: read") : KVR_OK;
 }
@@ -139,7 +140,10 @@ int kvreel_to_f32(float *to, const void *from, const char *type, size_t n)
 
     if (!kvr_dtype_parse(type, &t) || (t != KVR_F32 && t != KVR_F64 && t != KVR_F16 &&
                                        t != KVR_BF16 && t != KVR_F8_E4M3 && t != KVR_F8_E5M2))
-        return kvr_fail(KVR_EINVAL, "'%s' is no type of floating numbers", type);
+        return kvr_fail(
+            KVR_EINVAL,
+            "'%s' is not a floating-point type: need F32, F64, F16, BF16, F8_E4M3 or F8_E5M2",
+            type);
     kvr_to_f32(to, from, t, n);
     return KVR_OK;
 }

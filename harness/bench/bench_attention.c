@@ -268,12 +268,13 @@ static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const
     KVR_TRY(error_of(t, &e));
     row->error = e.relative_l2;
     if (x->bf16 && !(e.of_values <= 0x1p-8))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > 2^-8 of the values' size",
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: error %g of the largest value, limit 2^-8",
                         row->name, e.of_values);
     if (!int8 && !x->bf16 && !(e.worst <= 1e-4))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > 1e-4", row->name, e.worst);
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: absolute error %g, limit 1e-4", row->name,
+                        e.worst);
     if (int8 && !(e.relative_l2 <= .05))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > .05 of its size", row->name,
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: relative L2 error %g, limit .05", row->name,
                         e.relative_l2);
     return KVR_OK;
 }

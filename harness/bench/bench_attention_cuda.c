@@ -159,7 +159,8 @@ static enum kvr_status dense(void *ctx, int turn)
 
     (void)turn;
     if (!kvr_attend_mma_can(kvr_stream_block_shared(s), &shape, &span))
-        return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel takes no head of %d", t->s->d);
+        return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel does not support head_dim %d",
+                        t->s->d);
     if (by_groups(t, &shape, &span))
         kvr_attend_list_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
     else if (kvr_attend_rows_can(kvr_stream_block_shared(s), &shape, &span))
@@ -280,8 +281,8 @@ static enum kvr_status hold(const struct kit *t, const char *name, double most)
     const double error = error_of(t);
 
     if (!(error <= most))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g of its size, at most %g", name,
-                        error, most);
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: relative L2 error %g, limit %g", name, error,
+                        most);
     return KVR_OK;
 }
 

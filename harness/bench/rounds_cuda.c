@@ -176,7 +176,7 @@ void kvr_rounds_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
 {
     row->device = kvr_dev_name(dev);
     if (kvr_stream_emulated()) {
-        kvr_bench_without(row, "emulated: its times say nothing of a device");
+        kvr_bench_without(row, "emulated: times do not apply to a GPU");
         row->cold = row->warm = NAN;
     }
 }

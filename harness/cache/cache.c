@@ -87,15 +87,15 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
 
     if (kvr_retention_thins(&p->retention, &thin) && thin.undoes_rope && s->causal)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: rotates keys to other times, which is defined for video models only",
+                        "%s: rotates keys to other time positions; only video models support that",
                         p->name);
     for (int t = 0; t < p->n_tiers && s->causal; t++)
         for (int i = 0; i < p->k[t]->n_stages; i++)
             if (p->k[t]->stage[i].stage->undoes_rope)
-                return kvr_fail(KVR_EUNSUPPORTED,
-                                "%s: '%s' rotates keys back, which is defined for video models "
-                                "only",
-                                p->name, p->k[t]->stage[i].stage->name);
+                return kvr_fail(
+                    KVR_EUNSUPPORTED,
+                    "%s: '%s' rotates keys back to before RoPE; only video models support that",
+                    p->name, p->k[t]->stage[i].stage->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
         st = kvr_attend_fuses(dev, p->k[t], p->v[t], needs.correction, kvr_cache_kv_heads(s),
@@ -113,20 +113,20 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     KVR_TRY(check_shape(shape));
     KVR_TRY(kvr_scheme_check(scheme, kvr_cache_kv_heads(shape), shape->head_dim));
     if (kvr_path_copies(path) && scheme->opts.correction)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: path %s does not know which keys were coded; a correction needs "
-                        "path staged or fused",
-                        scheme->name, kvr_path_names[path]);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: path %s does not distinguish coded keys; a correction needs path staged or fused",
+            scheme->name, kvr_path_names[path]);
     if (kvr_path_copies(path) && kvr_cache_attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: each head keeps its own tokens, so there is no dense tensor; use "
-                        "path staged or fused",
+                        "%s: each head keeps different tokens, so path dense cannot build one "
+                        "tensor; use path staged or fused",
                         scheme->name);
     if (shape->attend == KVR_ATTEND_INT8 && kvr_path_copies(path))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "attend int8: path %s does not know which keys were coded; use path "
-                        "staged or fused",
-                        kvr_path_names[path]);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "attend int8: path %s does not distinguish coded keys; use path staged or fused",
+            kvr_path_names[path]);
     KVR_TRY(check_attention(scheme, shape, path, dev));
     c = calloc(1, sizeof *c);
     if (!c)

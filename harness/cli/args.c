@@ -212,8 +212,8 @@ enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **a
         return kvr_fail(KVR_EINVAL, "%s: too few arguments; usage: kvreel %s %s", cmd->name,
                         cmd->name, cmd->usage);
     if (call->n_words > cmd->max_words)
-        return kvr_fail(KVR_EINVAL, "%s: '%s' is one argument too many; usage: kvreel %s %s",
-                        cmd->name, words[cmd->max_words], cmd->name, cmd->usage);
+        return kvr_fail(KVR_EINVAL, "%s: unexpected argument '%s'; usage: kvreel %s %s", cmd->name,
+                        words[cmd->max_words], cmd->name, cmd->usage);
     return KVR_OK;
 }
 

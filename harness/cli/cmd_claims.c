@@ -35,7 +35,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_INT(struct claims_opts, most, "most", 0, "N", "360", 12, 1000000,
-                "prompts beyond which a verdict is futile"),
+                "maximum number of prompts; a claim that needs more is futile"),
     KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "the same as --format json"),
     { 0 },
 };

@@ -140,7 +140,8 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     if (o->size)
         KVR_TRY(kvr_resources_size(o->size, &height, &width));
     if (!kvr_path_find(o->path, &j->run.path))
-        return kvr_fail(KVR_EINVAL, "fit: no attention path '%s'", o->path);
+        return kvr_fail(KVR_EINVAL, "fit: no attention path '%s', need staged, fused or dense",
+                        o->path);
     if (!kvr_device_backend(o->device, &j->run.backend))
         return kvr_fail(KVR_EINVAL, "fit: --device %s: need " KVR_DEVICE_HELP, o->device);
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
@@ -150,7 +151,8 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     kvr_cli_note_chunks("fit", o->frames, &j->geo, j->run.latent_frames);
     KVR_TRY(kvr_resources_config(o->geometry, height, width, &j->config));
     if (j->config.is_lm)
-        return kvr_fail(KVR_EUNSUPPORTED, "fit: %s is a language model", o->geometry);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "fit: %s is a language model; fit supports video models only", o->geometry);
     kvr_resources_resize(&j->geo, &j->config);
     KVR_TRY(
         kvr_resources_decoder(o->decoder, o->decoder_compute, &j->decoder_kind, &j->decoder_type));
@@ -206,11 +208,13 @@ static void print_rows(const struct job *j, const json_t *rows)
                json_number_value(json_object_get(r, "peak_bytes")) / GiB,
                json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
                (int)json_integer_value(json_object_get(r, "max_frames")));
-    printf("\npeak: cache, what is decoded of it, weights and activations of the network; the "
-           "prompt's "
-           "encoder\nis done before it, and the decoder of pixels, %.3f GiB for any length, comes "
-           "after it in its\nplace. How far one could reach is by a straight line from this length "
-           "and half of it, to %d\nlatent frames, which have positions.\n",
+    printf("\npeak: the cache, its decoded scratch, and the network's weights and activations. The "
+           "text encoder\n"
+           "runs before the network, and the pixel decoder (%.3f GiB for any length) after it; "
+           "neither adds to\n"
+           "the peak. could reach: linear extrapolation from this length and half of it, up to %d "
+           "latent\n"
+           "frames, the last with a position.\n",
            j->decoder / GiB, MOST_FRAMES);
 }
 

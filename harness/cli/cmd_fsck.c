@@ -75,7 +75,7 @@ const struct kvr_command kvr_command_fsck = {
     .summary = "check a database's checksums, and save what is intact",
     .usage = "DB [-o NEW.db]",
     .examples = "  kvreel fsck kvreel.db\n"
-                "  kvreel fsck kvreel.db -o saved.db      # what of it is whole\n",
+                "  kvreel fsck kvreel.db -o saved.db      # save the intact rows\n",
     .details =
         "Every cell has a checksum over its rows (metrics, series, passes, ...), every session "
         "over\n"

@@ -127,7 +127,7 @@ static enum kvr_status add_model(json_t *out, const char *name, const char *dir)
     snprintf(path, sizeof path, "%s/config.json", dir);
     KVR_TRY(kvr_model_config_read(&c, path));
     KVR_TRY(kvr_model_paths(dir, &c, KVR_DECODER_VAE, &p));
-    weights = c.random_weights ? "random" : kvr_path_exists(p.weights) ? "trained" : "not there";
+    weights = c.random_weights ? "random" : kvr_path_exists(p.weights) ? "trained" : "missing";
     kvr_model_paths_free(&p);
     KVR_TRY(
         add(out, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "name", name,

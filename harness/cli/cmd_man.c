@@ -99,8 +99,10 @@ static void man_exit(FILE *f)
 
 static void man_environment(FILE *f)
 {
-    fprintf(f, ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR, \\fBCLICOLOR_FORCE\\fR, \\fBTERM\\fR\n"
-               "whether progress is coloured\n");
+    fprintf(f, ".SH ENVIRONMENT\n"
+               ".TP\n"
+               "\\fBNO_COLOR\\fR, \\fBCLICOLOR_FORCE\\fR, \\fBTERM\\fR\n"
+               "control coloured progress\n");
     for (const struct kvr_variable *v = kvr_variables; v->name; v++) {
         if (!v->help)
             continue;
@@ -113,8 +115,8 @@ static void man_environment(FILE *f)
 static void man_program(FILE *f)
 {
     fprintf(f,
-            ".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- which way of compressing the KV "
-            "cache helps an autoregressive video model?\n.SH SYNOPSIS\n\\fBkvreel\\fR "
+            ".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- benchmark of KV-cache "
+            "compression for autoregressive video diffusion\n.SH SYNOPSIS\n\\fBkvreel\\fR "
             "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] [\\fB\\-\\-cpu\\fR \\fINAME\\fR] "
             "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nBefore the command or among its own:\n",
             kvr_version());
@@ -139,7 +141,7 @@ static void man_page(FILE *f, const struct kvr_command *c)
     man_text(f, c->usage);
     fprintf(f, "\n.SH OPTIONS\n");
     man_body(f, c);
-    fprintf(f, ".PP\nOf every command:\n");
+    fprintf(f, ".PP\nOptions of every command:\n");
     man_common(f);
     man_exit(f);
     fprintf(f, ".SH SEE ALSO\n\\fBkvreel\\fR(1)\n");

@@ -65,7 +65,7 @@ static int run(const struct kvr_call *call)
     if (o->json)
         return kvr_cli_json(json_pack("{s:f, s:i, s:f}", "nll", nll, "tokens", n - 1, "top1", top1),
                             KVR_EXIT_OK);
-    printf("NLL %.6f nats a token over %d tokens, top-1 %.4f\n", nll, n - 1, top1);
+    printf("NLL %.6f nats per token over %d tokens, top-1 %.4f\n", nll, n - 1, top1);
     return kvr_cli_wrote(KVR_OK, KVR_EXIT_OK);
 }
 

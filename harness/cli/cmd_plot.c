@@ -53,7 +53,7 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
                                   .x = o->x,
                                   .y = o->y ? o->y : o->metric };
     if (o->y && o->metric)
-        return kvr_fail(KVR_EINVAL, "plot: --metric is --y by another name; give one");
+        return kvr_fail(KVR_EINVAL, "plot: --metric and --y are the same option; give one");
     if (strcmp(o->bars, "none") == 0)
         s->no_bars = true;
     else if (strcmp(o->bars, "ci") != 0)

@@ -82,12 +82,12 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
     *t = (struct told){ .st = KVR_OK };
     fflush(stdout);
     if (pipe(fd) != 0)
-        return kvr_fail(KVR_EIO, "plugin: no pipe: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "plugin: cannot create a pipe: %s", strerror(errno));
     pid = fork();
     if (pid < 0) {
         close(fd[0]);
         close(fd[1]);
-        return kvr_fail(KVR_EIO, "plugin: no process: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "plugin: cannot start a process: %s", strerror(errno));
     }
     if (pid == 0) {
         sigset_t none;
@@ -102,7 +102,7 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
     read_all(fd[0], t);
     close(fd[0]);
     if (waitpid(pid, &status, 0) != pid)
-        return kvr_fail(KVR_EIO, "plugin: a check's process is lost");
+        return kvr_fail(KVR_EIO, "plugin: waitpid: the process of a check was not found");
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
         t->st = KVR_EINTERNAL;
         snprintf(t->text, sizeof t->text, "not finished after %d s", o->timeout_s);
@@ -210,7 +210,7 @@ static enum kvr_status load(const char *path, const struct kvr_loaded_plugin **o
     for (int i = 0; (*out = kvr_plugin_at(i)) != NULL; i++)
         if (full && strcmp((*out)->path, full) == 0)
             break;
-    return *out ? KVR_OK : kvr_fail(KVR_EINTERNAL, "plugin: %s is not among those loaded", path);
+    return *out ? KVR_OK : kvr_fail(KVR_EINTERNAL, "plugin: %s was not loaded", path);
 }
 
 static int print(const struct plugin_opts *o, const struct kvr_loaded_plugin *p, json_t *rows,
@@ -273,7 +273,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_plugin = {
     .name = "plugin",
-    .summary = "write a method of your own, or run the contract tests on it",
+    .summary = "create a method, or run the contract tests on one",
     .usage = "new NAME [-o DIR] | check FILE.so|FILE.py [-m METHOD] [--json]",
     .examples = "  kvreel plugin new MINE\n"
                 "  kvreel plugin check ./mine.so\n"

@@ -352,7 +352,8 @@ static enum kvr_status run_or_decide(const struct kvr_run_options *r, struct kvr
     KVR_TRY(kvr_decide(r, &decided));
     *s = decided.run;
     KVR_TRY(kvr_decide_pairs(decided.ledger, s->db_path, decided.most, &plan->pairs));
-    fprintf(stderr, "kvreel: %d of %d pairs are decided; kvreel claims %s --db %s --most %d\n",
+    fprintf(stderr,
+            "kvreel: %d of %d pairs have a verdict; table: `kvreel claims %s --db %s --most %d`\n",
             decided.pairs - decided.open, decided.pairs, decided.ledger, s->db_path, decided.most);
     return KVR_OK;
 }

@@ -65,7 +65,7 @@ static int run(const struct kvr_call *call)
                 "kvreel: settle: %d rounds, %d cells measured, %d failed; %d claims are open%s\n",
                 s.rounds, s.cells, s.failed, s.open,
                 s.interrupted     ? "; interrupted, the same command resumes"
-                : s.out_of_budget ? "; the budget is spent, the same command goes on"
+                : s.out_of_budget ? "; time budget spent, the same command resumes"
                                   : "");
     if (s.interrupted || s.out_of_budget)
         return KVR_EXIT_INTERRUPTED;
@@ -73,23 +73,25 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct settle_opts, db, "db", 0, "FILE", "kvreel.db", "database; made if need be"),
+    KVR_ARG_TEXT(struct settle_opts, db, "db", 0, "FILE", "kvreel.db",
+                 "database; created if missing"),
     KVR_ARG_TEXT(struct settle_opts, out, "out", 'o', "DIR", "out/settle",
-                 "frames, and settle.yaml, the sweep of the last round"),
+                 "folder of frames and of settle.yaml, the last round's sweep"),
     KVR_ARG_TEXT(struct settle_opts, ledger, "ledger", 0, "FILE", NULL,
-                 "default: results/claims.yaml"),
+                 "ledger of claims; default: results/claims.yaml"),
     KVR_ARG_TEXT(struct settle_opts, budget, "budget", 0, "TIME", NULL,
-                 "stop in time for this, e.g. 90s, 30m, 2h; the cheapest claims come first"),
+                 "time budget, e.g. 90s, 30m, 2h; the cheapest claims come first"),
     KVR_ARG_INT(struct settle_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
                 "cells at a time; 0: one per core"),
     KVR_ARG_INT(struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
-                "prompts beyond which a verdict is futile"),
-    KVR_ARG_INT(struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
-                "then N prompts per suite in the other reading and under a teacher"),
+                "maximum number of prompts; a claim that needs more is futile"),
+    KVR_ARG_INT(
+        struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
+        "afterwards measure N prompts per suite in the other reading and with forcing: teacher"),
     KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "the same as --format json"),
-    KVR_ARG_FLAG(struct settle_opts, quiet, "quiet", 'q', "no rounds on stderr"),
+    KVR_ARG_FLAG(struct settle_opts, quiet, "quiet", 'q', "no progress on stderr"),
     { 0 },
 };
 
@@ -97,13 +99,14 @@ const struct kvr_command kvr_command_settle = {
     .name = "settle",
     .summary = "run more prompts until each claim has a verdict",
     .usage = "CLAIM...|all [options]",
-    .examples = "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
-                "  kvreel settle all --db out/settle.db --budget 45m   # again goes on\n",
+    .examples =
+        "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
+        "  kvreel settle all --db out/settle.db --budget 45m   # the same command resumes\n",
     .details =
-        "Judges the ledger (`kvreel claims`), gives more prompts to the open claims that are\n"
-        "cheapest to decide, and judges again, until each holds, does not hold, is equal\n"
-        "within its margin, or would need more prompts than there are. Exit code 75: the\n"
-        "budget is spent, or Ctrl-C; the same command goes on.\n",
+        "Judges the ledger (`kvreel claims`), measures more prompts for the open claims that are\n"
+        "cheapest to decide, and judges again, until each claim holds, does not hold, is equal\n"
+        "within its margin, or is futile (needs more than --most prompts). Exit code 75: the\n"
+        "time budget is spent, or Ctrl-C; the same command resumes.\n",
     .args = args,
     .opts_size = sizeof(struct settle_opts),
     .min_words = 1,

@@ -55,9 +55,7 @@ static void write_script(FILE *f, const struct submit_opts *o, const char *confi
     fprintf(f, "#SBATCH --output=%s/task-%%a.log\n", o->dir);
     if (o->extra)
         fprintf(f, "#SBATCH %s\n", o->extra);
-    fprintf(f,
-            "\n# Started again, a task goes on where it stopped: its database has what is done.\n"
-            "cd ");
+    fprintf(f, "\n# A requeued task resumes: its database has the finished cells.\ncd ");
     quote(f, folder);
     fprintf(f, " || exit 1\n"
                "shard=$((SLURM_ARRAY_TASK_ID + ${KVREEL_OFFSET:-0}))\n");
@@ -201,7 +199,7 @@ const struct kvr_command kvr_command_submit = {
     .usage = "slurm CONFIG.yaml [options]",
     .examples = "  kvreel submit slurm configs/study33.yaml --shards 16 >array.sh\n"
                 "  kvreel submit slurm configs/study33.yaml --shards 16 --time 4:00:00 --send\n"
-                "  kvreel merge shards -o all.db                  # when they are through\n",
+                "  kvreel merge shards -o all.db                  # when all tasks have finished\n",
     .details = "A requeued task resumes where it stopped. Each task writes its own database, so "
                "only\n"
                "the folder is shared.\n",

@@ -97,14 +97,13 @@ static void print(const json_t *doc)
     const json_t *words = json_object_get(doc, "words"), *objects = json_object_get(doc, "objects");
 
     if (json_is_null(objects)) {
-        printf("known to the grammar; the model's folder does not say which it has learnt\n");
+        printf("in the grammar; the model's folder does not say which words it has learnt\n");
         print_words(words, true);
         return;
     }
     printf("learnt\n");
     print_words(words, true);
-    printf("\n"
-           "known to the grammar but not learnt: expect a blur or the nearest known thing\n");
+    printf("\nin the grammar but not learnt: expect a blur or the nearest learnt word\n");
     print_words(words, false);
     if (json_integer_value(objects) < 2)
         printf("  %-11s one in front of the other\n", "two objects");

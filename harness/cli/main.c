@@ -18,18 +18,18 @@
 static void help(FILE *to)
 {
     fputs("Examples:\n"
-          "  kvreel list methods                        # what can be measured\n"
+          "  kvreel list methods                        # methods that can be measured\n"
           "  kvreel run configs/demo.yaml               # a sweep; run it again and it resumes\n"
           "  kvreel query 'SELECT * FROM summary'       # ask the database\n"
           "\n"
           "Usage: kvreel [--plugin FILE] [--cpu NAME] COMMAND [options]\n"
-          "  Which way of compressing the KV cache helps an autoregressive video model?\n"
+          "  Benchmarks KV-cache compression for autoregressive video diffusion.\n"
           "\nCommands:\n",
           to);
     for (int i = 0; kvr_commands[i]; i++)
         if (!kvr_commands[i]->hidden)
             fprintf(to, "  %-10s %s\n", kvr_commands[i]->name, kvr_commands[i]->summary);
-    fputs("\n`kvreel COMMAND --help` says more.\n"
+    fputs("\n`kvreel COMMAND --help` has options and examples.\n"
           "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 cells failed,\n"
           "4 out of tolerance, 5 nothing was measured, 75 interrupted (run again to resume).\n",
           to);

@@ -49,9 +49,10 @@ static enum kvr_status take_name(const char *name, struct words *w)
                         name, MOST);
     for (size_t i = 0; i < n; i++) {
         if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-            return kvr_fail(KVR_EINVAL,
-                            "plugin: new '%s': letters, digits and _ make a name, not '%c'", name,
-                            name[i]);
+            return kvr_fail(
+                KVR_EINVAL,
+                "plugin: new '%s': invalid character '%c'; a name has letters, digits and _", name,
+                name[i]);
         w->name[i] = (char)toupper((unsigned char)name[i]);
         w->module[i] = (char)tolower((unsigned char)name[i]);
     }
@@ -125,8 +126,10 @@ static enum kvr_status write_both(const char *const path[2], const struct words 
         if (!path[i])
             return kvr_fail(KVR_ENOMEM, "plugin: no memory for a path");
         else if (kvr_path_exists(path[i]))
-            return kvr_fail(KVR_EINVAL, "plugin: %s is there already; nothing is replaced",
-                            path[i]);
+            return kvr_fail(
+                KVR_EINVAL,
+                "plugin: %s exists already and is not replaced; use another NAME or -o DIR",
+                path[i]);
     KVR_TRY(kvr_mkdirs_above(path[0]));
     KVR_TRY(write_one(path[0], kvr_python_new_method, w));
     return write_one(path[1], kvr_python_new_test, w);

@@ -43,7 +43,8 @@ static enum kvr_status find_layout(struct synth *s)
         *l = kvr_trace_info(s->like)->layout;
     }
     if (s->o->layers > l->n_layers)
-        return kvr_fail(KVR_EINVAL, "trace: --layers %d, there are %d", s->o->layers, l->n_layers);
+        return kvr_fail(KVR_EINVAL, "trace: --layers %d: at most %d (layers of --preset or --like)",
+                        s->o->layers, l->n_layers);
     l->n_layers = s->o->layers ? s->o->layers : l->n_layers;
     return KVR_OK;
 }
@@ -63,7 +64,7 @@ static void find_about(struct synth *s)
     if (strcmp(s->o->licence, "unknown") != 0)
         s->info.licence = s->o->licence;
     if (like)
-        snprintf(s->source, sizeof s->source, "drawn to the statistics of a trace of %.64s",
+        snprintf(s->source, sizeof s->source, "drawn with the statistics of a trace of %.64s",
                  like->model);
     else
         snprintf(s->source, sizeof s->source, "drawn: %d outlier channels at %g, rho %g, toward %g",

@@ -61,7 +61,8 @@ static bool tiles_granted(uint64_t saved)
     if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0)
         return true;
     snprintf(refusal, sizeof refusal, "arch_prctl(ARCH_REQ_XCOMP_PERM, %d): %s", TILE_DATA,
-             errno == ENOSPC ? "a signal stack is too small" : strerror(errno));
+             errno == ENOSPC ? "a signal stack of this process is too small for the tile state"
+                             : strerror(errno));
     return false;
 }
 

@@ -178,9 +178,9 @@ bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, 
         if (list[i].pid == (unsigned)pid || count == 1)
             own = &list[i];
     if (!own)
-        snprintf(why, n, "NVML: process %d is none of the GPU's %u", pid, count);
+        snprintf(why, n, "NVML: process %d is not among the GPU's %u processes", pid, count);
     else if (own->used_bytes == ~0ull)
-        snprintf(why, n, "NVML: the driver does not tell a process's memory");
+        snprintf(why, n, "NVML: the driver does not report memory per process");
     else
         *bytes = (int64_t)own->used_bytes;
     return *bytes > 0;

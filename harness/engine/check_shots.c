@@ -134,7 +134,9 @@ static enum kvr_status given_noise(void *ctx, int chunk, int step, int frame0, i
 
     if (step >= 0)
         return kvr_fail(KVR_EINVAL,
-                        "check: chunk %d asks for noise between steps, none is recorded", chunk);
+                        "check: chunk %d needs noise between denoising steps; the recording has "
+                        "only initial noise (record a UniPC model, which draws none)",
+                        chunk);
     memcpy(dst, l->noise + frame0 * frame_elems, (size_t)(n_frames * frame_elems) * sizeof *dst);
     return KVR_OK;
 }

@@ -132,7 +132,8 @@ enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *
         for (int j = 0; inputs[j]; j++)
             is_input |= strcmp(name, inputs[j]) == 0;
         if (!is_input && !kvr_check_has(k->report, name))
-            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN, "unknown to the engine"));
+            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN,
+                                   "a recorded tensor that the engine does not compute"));
     }
     return KVR_OK;
 }

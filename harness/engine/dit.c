@@ -503,9 +503,9 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
                         pass->n_frames, d->c->frames_per_chunk);
     if (pass->frame0 < 0 || !(pass->shift >= 0) ||
         pass->frame0 + pass->shift > MAX_FRAMES - pass->n_frames)
-        return kvr_fail(KVR_EINVAL, "dit: frames %d..%d, %g ahead after cuts: positions end at %d",
-                        pass->frame0, pass->frame0 + pass->n_frames - 1, pass->shift,
-                        MAX_FRAMES - 1);
+        return kvr_fail(
+            KVR_EINVAL, "dit: frames %d..%d with a shot offset of %g exceed the last position, %d",
+            pass->frame0, pass->frame0 + pass->n_frames - 1, pass->shift, MAX_FRAMES - 1);
     if (!d->has_prompt)
         return kvr_fail(KVR_EINVAL, "dit: no prompt was set");
     return KVR_OK;

@@ -315,7 +315,7 @@ static enum kvr_status run_trial_fused(const struct trial *t)
     bool done;
 
     KVR_TRY(run_fused(&t->g->base, t->m, &how, 1, &t->l, &y, &done));
-    return done ? KVR_OK : kvr_fail(KVR_EUNSUPPORTED, "gemm: no product in one launch");
+    return done ? KVR_OK : kvr_fail(KVR_EUNSUPPORTED, "gemm: no fused kernel for this product");
 }
 
 static enum kvr_status run_trial(const struct trial *t)

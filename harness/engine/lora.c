@@ -55,8 +55,8 @@ static enum kvr_status parse(const char *path, const char *raw, char **name, int
     --*half;
     if (!stem)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: '%.200s' is no part of an adapter: names end in .lora_A.weight or "
-                        ".lora_B.weight",
+                        "%s: '%.200s' is not a tensor of an adapter: names end in .lora_A.weight "
+                        "or .lora_B.weight",
                         path, raw);
     *name = malloc(stem + sizeof ".weight");
     if (!*name)
@@ -136,7 +136,7 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
             rank = (int)p->half[A]->shape[0];
         if (p->half[A]->shape[0] != rank || p->half[B]->shape[1] != rank)
             return kvr_fail(KVR_EFORMAT,
-                            "%s: '%s' and its lora_B are of rank %lld and %lld, not %d", path,
+                            "%s: '%s' and its lora_B have ranks %lld and %lld, need %d", path,
                             p->half[A]->name, (long long)p->half[A]->shape[0],
                             (long long)p->half[B]->shape[1], rank);
     }

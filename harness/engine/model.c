@@ -358,8 +358,8 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
     if (!p->config || !p->weights)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     if (!kvr_path_exists(p->weights))
-        return kvr_fail(KVR_ENOTFOUND, "%s is not there%s%s", p->weights,
-                        c->fetch ? ": it comes by " : "", c->fetch ? c->fetch : "");
+        return kvr_fail(KVR_ENOTFOUND, "%s: not found%s%s", p->weights,
+                        c->fetch ? "; fetch it with " : "", c->fetch ? c->fetch : "");
     return KVR_OK;
 }
 
@@ -441,7 +441,7 @@ static enum kvr_status find_lora(struct paths *p, const char *dir, const struct 
     if (!p->lora)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     if (!use->plan && !kvr_path_exists(p->lora))
-        return kvr_fail(KVR_ENOTFOUND, "%s: the adapter is not there", p->lora);
+        return kvr_fail(KVR_ENOTFOUND, "%s: adapter not found", p->lora);
     return KVR_OK;
 }
 
@@ -764,8 +764,8 @@ enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n
         return kvr_fail(KVR_EINVAL, "model: prompt of %d ids, need %d", n_ids, c->text_len);
     for (int i = 0; i < n_ids; i++)
         if (ids[i] < 0 || ids[i] >= c->n_vocabulary)
-            return kvr_fail(KVR_EINVAL, "model: prompt id %d at place %d, must be 0..%d", ids[i], i,
-                            c->n_vocabulary - 1);
+            return kvr_fail(KVR_EINVAL, "model: prompt id %d at position %d, must be 0..%d", ids[i],
+                            i, c->n_vocabulary - 1);
     for (int i = 0; i < n_ids; i++)
         for (int j = 0; j < c->text_dim; j++)
             P[(int64_t)i * c->text_dim + j] =
@@ -778,8 +778,9 @@ enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *tex
     const struct kvr_model_config *c = &m->config;
 
     if (!c->random_weights)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "model: trained weights need real prompts: none is drawn");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "model: trained weights need a prompt; only models with random weights draw one");
     kvr_draw_prompt(c->weights_seed, text, c->text_len, c->text_dim, P);
     return KVR_OK;
 }

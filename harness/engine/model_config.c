@@ -317,7 +317,8 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
         return kvr_fail(KVR_EFORMAT, "%s: lora.file '%s': must be a file in this folder", r->path,
                         file);
     if (c->random_weights)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: lora.file: weights are drawn, which no adapter fits",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: lora.file: an adapter needs trained weights; these are random",
                         r->path);
     return keep_text(file, &c->lora.file);
 }

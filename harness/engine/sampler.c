@@ -391,7 +391,7 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
     if (hooks && hooks->first && hooks->n_given)
         return kvr_fail(KVR_EINVAL,
-                        "sampler: a first frame and %d given frames, need one of the two",
+                        "sampler: a first frame and %d given frames: use one of the two",
                         hooks->n_given);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);

@@ -80,7 +80,7 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     out->unit = "unknown";
     KVR_TRY(kvr_yaml_keys(n, keys));
     if (!command)
-        return kvr_yaml_fail(n, "no 'command' here");
+        return kvr_yaml_fail(n, "missing key 'command'");
     KVR_TRY(kvr_yaml_string(command, &out->command));
     if (!out->command[strspn(out->command, " \t\n")])
         return kvr_yaml_fail(command, "an empty command");

@@ -155,7 +155,7 @@ static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_n
     if (kvr_yaml_get(root, "trace"))
         return read_traces(c, root);
     if (!n)
-        return kvr_yaml_fail(root, "no 'model'");
+        return kvr_yaml_fail(root, "missing key 'model'");
     KVR_TRY(list_length(n, &count));
     c->model = calloc((size_t)count, sizeof *c->model);
     if (!c->model)
@@ -200,7 +200,7 @@ static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_
                                    char **out)
 {
     KVR_TRY(find_file(c, n, out));
-    return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "no plug-in '%s'", n->text);
+    return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "plug-in '%s' not found", n->text);
 }
 
 static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
@@ -312,7 +312,7 @@ static enum kvr_status read_list(const struct kvr_config *c, const struct kvr_ya
     if (e)
         KVR_TRY(keep_path(c, e, &list.embeddings));
     if (e && !kvr_path_exists(list.embeddings))
-        return kvr_yaml_fail(e, "no embeddings '%s'", e->text);
+        return kvr_yaml_fail(e, "embeddings '%s' not found", e->text);
     if (pick && pick->kind == KVR_YAML_SCALAR)
         KVR_TRY(kvr_yaml_int(pick, 1, 10000, &count));
     list.n = (int)count;
@@ -336,7 +336,7 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
         KVR_TRY(kvr_yaml_keys(n, keys));
         name_at = kvr_yaml_get(n, "suite");
         if (!name_at)
-            return kvr_yaml_fail(n, "no 'suite' here");
+            return kvr_yaml_fail(n, "missing key 'suite'");
         if (kvr_yaml_get(n, "prompts"))
             pick = kvr_yaml_get(n, "prompts");
         if (kvr_yaml_get(n, "file"))
@@ -373,7 +373,7 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
         return kvr_yaml_fail(prompts, "use 'prompts' or 'suite', not both");
     if (!n && !are_prompts(prompts))
         return kvr_yaml_fail(prompts ? prompts : root,
-                             "no 'suite', and no 'prompts' list of {id, text}");
+                             "missing key 'suite', or 'prompts' with a list of {id, text}");
     if (!n) {
         c->suite = calloc(1, sizeof *c->suite);
         if (!c->suite)
@@ -469,7 +469,7 @@ static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_n
     options = kvr_yaml_get(n, "options");
     label = kvr_yaml_get(n, "label");
     if (!name)
-        return kvr_yaml_fail(n, "no 'method' here");
+        return kvr_yaml_fail(n, "missing key 'method'");
     KVR_TRY(kvr_yaml_string(name, &m.spec));
     m.at = name;
     if (label)
@@ -546,7 +546,7 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
     int count;
 
     if (!n)
-        return kvr_yaml_fail(root, "no 'methods'");
+        return kvr_yaml_fail(root, "missing key 'methods'");
     KVR_TRY(list_length(n, &count));
     for (int i = 0; i < count; i++) {
         const struct kvr_yaml_node *entry = kvr_yaml_at(n, i);
@@ -716,10 +716,13 @@ static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_
     c->decide = c->decide[0] ? c->decide : usual[i];
     m = kvr_metric_find(c->decide);
     if (!has_metric(c, c->decide) || (m && m->direction == 0))
-        return kvr_yaml_fail(n, "'decided %s': need one of the sweep's metrics, with a better side",
+        return kvr_yaml_fail(n,
+                             "'until: decided %s': need one of the sweep's metrics that has a "
+                             "better direction (higher or lower)",
                              c->decide);
     if (c->n_models > 1 || c->model[0].trace)
-        return kvr_yaml_fail(n, "'until: decided' needs one model and its prompts");
+        return kvr_yaml_fail(n,
+                             "'until: decided' needs exactly one model with prompts, and no trace");
     for (i = 0; i < KVR_N_SETTINGS; i++)
         if (c->values[i].n > 1 && i != KVR_SET_seed)
             return kvr_yaml_fail(n, "'until: decided' needs one value of '%s', not %d",

@@ -219,8 +219,8 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     if (s.st != KVR_OK) /* bits_of() has set the message */
         return s.st;
     if (!s.best[0] && !s.tried)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: no tried value of %s is possible: %s", spec,
-                        settings[s.at].name, kvr_error());
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: every value of %s is refused, the last one: %s",
+                        spec, settings[s.at].name, kvr_error());
     if (!s.best[0])
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: no value of %s fits %g bits; the smallest needs %.3g", spec,

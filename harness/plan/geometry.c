@@ -132,8 +132,9 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (!strcmp(name, built_in[i]->name)) {
             if (n_layers && n_layers != built_in[i]->n_layers)
                 return kvr_fail(KVR_EINVAL,
-                                "geometry %s: only whole; %s-random has its sizes in parts", name,
-                                name);
+                                "geometry %s: --layers is not supported; use %s-random, which has "
+                                "the same sizes",
+                                name, name);
             *out = *built_in[i];
             return KVR_OK;
         }
@@ -146,8 +147,9 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         if (st == KVR_ENOTFOUND && near)
             return kvr_fail(st, "no geometry '%s'; did you mean '%s'?", name, near);
         if (st != KVR_OK)
-            return kvr_fail_prefix(st, "geometry '%s' is none of wan-1.3b, wan-14b and wan-5b",
-                                   name);
+            return kvr_fail_prefix(
+                st, "geometry '%s': need wan-1.3b, wan-14b, wan-5b, a model or a config.json",
+                name);
         snprintf(file, sizeof file, "%s/config.json", path);
     }
     KVR_TRY(kvr_json_load(&root, file));

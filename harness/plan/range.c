@@ -82,7 +82,7 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
     double k;
 
     if (!good)
-        return kvr_yaml_fail(at, "the range from %g to %g by %s%g is empty", r->from, r->to,
+        return kvr_yaml_fail(at, "the range from %g to %g with step %s%g is empty", r->from, r->to,
                              r->times ? "*" : "+", r->step);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))

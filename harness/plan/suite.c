@@ -104,7 +104,8 @@ static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_no
     if (!truth && !given)
         return KVR_OK;
     if (!truth || !given)
-        return kvr_yaml_fail(truth ? truth : given, "prompt '%s' has '%s' and no '%s'", p->id,
+        return kvr_yaml_fail(truth ? truth : given,
+                             "prompt '%s' has '%s' without '%s'; give both or neither", p->id,
                              truth ? "truth" : "given", truth ? "given" : "truth");
     KVR_TRY(kvr_yaml_int(given, 1, 100000, &frames));
     t = kvr_yaml_alloc(doc, sizeof *t);
@@ -131,7 +132,7 @@ static enum kvr_status read_image(struct kvr_yaml *doc, const struct kvr_yaml_no
     if (!at)
         return KVR_OK;
     if (p->truth)
-        return kvr_yaml_fail(at, "prompt '%s' has 'image' and 'truth', need one of the two", p->id);
+        return kvr_yaml_fail(at, "prompt '%s' has 'image' and 'truth'; use one of the two", p->id);
     t = kvr_yaml_alloc(doc, sizeof *t);
     if (!t)
         return kvr_fail(KVR_ENOMEM, "suite: no memory");

@@ -39,13 +39,14 @@ static enum kvr_status check_truth(const struct point *p)
         return KVR_OK;
     if (t->given % c->frames_per_chunk != 0 || t->given >= p->set.frames)
         return kvr_yaml_fail(t->given_at,
-                             "prompt '%s': %d given frames of %d, need whole chunks of %d (model "
-                             "%s) and at least one chunk to generate",
+                             "prompt '%s': %d given frames of %d: need a multiple of %d (frames "
+                             "per chunk of model %s), with at least one chunk left to generate",
                              p->prompt->id, t->given, p->set.frames, c->frames_per_chunk,
                              p->model->name);
     if (t->n < p->set.frames)
-        return kvr_yaml_fail(t->at, "prompt '%s': truth '%s' has %d frames, the rollout %d",
-                             p->prompt->id, t->tensor, t->n, p->set.frames);
+        return kvr_yaml_fail(
+            t->at, "prompt '%s': truth '%s' has %d frames, need at least the rollout's %d",
+            p->prompt->id, t->tensor, t->n, p->set.frames);
     if (c->latent_is_rgb && (t->height != c->latent_h || t->width != c->latent_w))
         return kvr_yaml_fail(t->at,
                              "prompt '%s': truth '%s' has frames of %dx%d (width x height), model "
@@ -110,15 +111,18 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(why, n,
-                 "probe: neither grouped queries nor causal chunks; `mass` is measured in "
-                 "cells of kind bench");
+                 "probe: grouped queries and causal chunks are not supported; cells of kind bench "
+                 "measure `mass`");
     else if (strcmp(p->set.device, "cpu") != 0)
-        snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
+        snprintf(why, n,
+                 "device %s: no kernels for grouped queries and causal chunks; use device cpu",
                  p->set.device);
     else if (strcmp(p->set.forcing, taught) != 0)
-        snprintf(why, n, "forcing %s: a language model reads under a teacher", p->set.forcing);
+        snprintf(why, n,
+                 "forcing %s: not defined for a language model, which always reads the given text",
+                 p->set.forcing);
     else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0)
-        snprintf(why, n, "schedule %s, sampler %s: a language model denoises nothing",
+        snprintf(why, n, "schedule %s, sampler %s: a language model has no denoising steps",
                  p->set.schedule, p->set.sampler);
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset > 0)
         snprintf(why, n, "on_switch, shot_offset: a language model's text has no shots");
@@ -141,14 +145,14 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         return kvr_yaml_fail(at, "%d frames of trace '%s', need whole chunks of %d, at most %d",
                              p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
     if (p->set.model_layers > i->layout.n_layers)
-        return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has %d",
+        return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has %d layers",
                              p->set.model_layers, p->prompt->id, i->layout.n_layers);
     if (p->set.chunk)
         return kvr_yaml_fail(p->model->at, "chunk %d: trace '%s' has fixed chunks of %d",
                              p->set.chunk, p->prompt->id, i->layout.frames_per_chunk);
     if (p->set.window && p->set.window < i->layout.frames_per_chunk + p->set.sink)
         return kvr_yaml_fail(
-            p->model->at, "window %d: trace '%s' needs the sink and a chunk: %d frames",
+            p->model->at, "window %d: trace '%s' needs at least %d frames (the sink and one chunk)",
             p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
     if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
@@ -156,9 +160,9 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
              p->set.model_steps)
         snprintf(why, n, "schedule, sampler, model_steps: a trace's passes are recorded");
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset >= 0)
-        snprintf(why, n, "on_switch, shot_offset: a trace's prompt is not known");
+        snprintf(why, n, "on_switch, shot_offset: a trace has no shots");
     else if (strcmp(p->set.decoder, "vae") != 0)
-        snprintf(why, n, "decoder %s: a trace has no latents", p->set.decoder);
+        snprintf(why, n, "decoder %s: a trace has no latents to decode", p->set.decoder);
     else if (strcmp(p->set.decoder_compute, "f32") != 0 || p->set.overlap_decode)
         snprintf(why, n, "decoder_compute, overlap_decode: a trace has no latents");
     else if (strcmp(p->set.compute, "f32") != 0)
@@ -167,7 +171,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         snprintf(why, n, "jitter: a trace has no noise");
     else if (strcmp(p->set.device, "cpu") != 0 &&
              (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
-        snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
+        snprintf(why, n,
+                 "device %s: no kernels for grouped queries and causal chunks; use device cpu",
                  p->set.device);
     return KVR_OK;
 }
@@ -199,13 +204,12 @@ static enum kvr_status check_shots(const struct point *p)
 static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct point *p)
 {
     if (p->set.abba)
-        return kvr_yaml_fail(
-            s->config->values[KVR_SET_abba].at[0],
-            "abba: %d: only rollouts of video models are timed in blocks, model %s is none",
-            p->set.abba, p->model->name);
+        return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
+                             "abba: %d: needs a video model, model %s is not one", p->set.abba,
+                             p->model->name);
     if (p->set.fps)
         return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
-                             "fps: model %s is no video model: it has no frames", p->model->name);
+                             "fps: needs a video model, model %s is not one", p->model->name);
     return KVR_OK;
 }
 
@@ -227,7 +231,8 @@ static enum kvr_status check_steps(const struct kvr_sweep *s, const struct point
     if (p->set.model_steps &&
         (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0))
         return kvr_yaml_fail(s->config->values[KVR_SET_model_steps].at[0],
-                             "model_steps %d: schedule %s and sampler %s say which steps there are",
+                             "model_steps %d: cannot be combined with schedule %s and sampler %s, "
+                             "which set the steps",
                              p->set.model_steps, p->set.schedule, p->set.sampler);
     if (strcmp(p->set.sampler, "model") != 0) {
         struct kvr_model_config chosen = *c;

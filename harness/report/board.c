@@ -509,13 +509,11 @@ static json_t *rule_json(const struct kvr_metric *m)
     return json_pack(
         "{s:s, s:s, s:s, s:i, s:f, s:i, s:s}", "metric", m->name, "title", m->title, "unit",
         m->unit, "direction", m->direction, "level", level, "least_prompts", KVR_PAIRS_MIN, "text",
-        "Within one model, one group of settings and one machine, among methods that take as many "
-        "bits per "
-        "element rounded up, the rank of a method is 1 + the number of methods that are better "
-        "beyond "
-        "doubt: by the sign-flip test of differences over shared prompts, with Holm's correction "
-        "over all "
-        "pairs of the class, and by the interval of the mean difference. Equal ranks are ties.");
+        "Methods are compared within one model, one group of settings and one machine. Methods "
+        "with the same bits per element, rounded up, form a class. A rank is 1 + the number of "
+        "methods of the class that are significantly better: by the sign-flip test of paired "
+        "differences over shared prompts, Holm-adjusted over all pairs of the class, and by the "
+        "interval of the mean difference. Equal ranks are ties.");
 }
 
 static json_t *sources_json(const struct board *b)

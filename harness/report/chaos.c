@@ -63,7 +63,7 @@ static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path
     KVR_TRY(kvr_chaos_two_videos(who, sizeof who, db_path));
     if (!who[0])
         return KVR_OK;
-    snprintf(text, sizeof text, "two videos are possible, so that distances say little, of %s",
+    snprintf(text, sizeof text, "prompts with two possible videos, whose distances say little: %s",
              who);
     return kvr_table_note(to, text);
 }

@@ -91,8 +91,8 @@ static void say_open(struct kvr_claim *c, int most)
     }
     if (isinf(c->n_needed))
         snprintf(c->why, sizeof c->why,
-                 "%d prompts; the difference lies on the margin, so that no "
-                 "number of prompts would tell",
+                 "%d prompts; the mean difference equals the margin, so no number of prompts would "
+                 "decide",
                  c->s.n);
     else
         snprintf(c->why, sizeof c->why, "%d prompts, about %.0f are needed%s", c->s.n, c->n_needed,

@@ -87,7 +87,7 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
         { .name = "difference", .digits = -1 },
         { .name = "lo", .head = "from", .digits = -1 },
         { .name = "hi", .head = "to", .digits = -1 },
-        { .name = "control", .head = "BF16 strays", .digits = -1 },
+        { .name = "control", .head = "BF16 jitter", .digits = -1 },
         { .name = "beyond_chaos", .head = "beyond chaos" },
     };
     enum kvr_status st = kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns);
@@ -97,10 +97,10 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
     if (st == KVR_OK)
         st = add_all(*out, o, kvr_truth_metrics);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "metrics without a BF16 reference: differences to BF16 paired by "
-                                  "prompt; BF16 strays: standard deviation of one video over its "
-                                  "draws; beyond chaos: differs from BF16's draws, Holm-adjusted "
-                                  "over the methods of a metric");
+        st = kvr_table_note(
+            *out, "metrics without a BF16 reference: differences to BF16 paired by prompt; BF16 "
+                  "jitter: standard deviation of one video over its draws; beyond chaos: differs "
+                  "from BF16's draws, Holm-adjusted over the methods of a metric");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

@@ -295,7 +295,7 @@ enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsi
     if (st == KVR_OK)
         st = write_files(&f, out_dir, formats,
                          style->title ? style->title
-                                      : "What papers claim of KV caches, and what is seen here");
+                                      : "Claims of papers about KV caches, tested here");
     if (st == KVR_OK) {
         r->n_figures = 1;
         st = kvr_gnuplot_run(out_dir, "claims.gp", &r->drawn, r->warning, sizeof r->warning);

@@ -297,7 +297,7 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
 
     *whole = false;
     if (stat(from, &info) != 0)
-        snprintf(why, n, "the file is gone: %s", strerror(errno));
+        snprintf(why, n, "the file no longer exists: %s", strerror(errno));
     else if (!S_ISREG(info.st_mode))
         snprintf(why, n, "not a regular file");
     else if ((int64_t)info.st_size != bytes)
@@ -309,8 +309,8 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
         snprintf(why, n, "cannot be read: %s", kvr_error());
     else if (strcmp(hex, sha256) != 0)
         snprintf(why, n,
-                 "not shown: the file has the measured size and another sha256: %.12s..., was "
-                 "%.12s...",
+                 "not shown: the file has the measured size and a different sha256: %.12s..., "
+                 "measured %.12s...",
                  hex, sha256);
     else
         *whole = true;

@@ -27,7 +27,7 @@ static const struct variant {
     { .name = "seeds_2", .head = "second seeds", .seeds = 2 },
     { .name = "half_1", .head = "odd prompts", .half = 1 },
     { .name = "half_2", .head = "even prompts", .half = 2 },
-    { .name = "put_in", .head = "put in", .teacher = true },
+    { .name = "put_in", .head = "teacher", .teacher = true },
     { .name = "other_reading", .head = "other reading", .other_reading = true },
 };
 enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
@@ -238,7 +238,7 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
     snprintf(note, sizeof note,
              "%s: each verdict that a method is above the next separable one, repeated with these "
              "rollouts only; yes: the interval excludes 0; weaker: same sign; no: opposite sign; "
-             "reversed: separable with opposite sign; put in: under the BF16 rollout's chunks",
+             "reversed: separable with opposite sign; teacher: with forcing: teacher",
              o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

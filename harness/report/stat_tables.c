@@ -122,8 +122,8 @@ static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
         *out = kvr_table_number(t, row, 1) > 0 ? 1 : -1;
     else if (row < t->n_rows && !o->better)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: '%s' has no direction; set `better: higher` or `better: lower` with "
-                      "its command in the sweep, or use --better",
+                      "stats: '%s' has no direction; set `better: higher` or `better: lower` "
+                      "beside its command in the sweep, or pass --better",
                       o->metric);
     if (row < t->n_rows && o->better)
         *out = o->better;

@@ -333,7 +333,7 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
 {
     static const struct kvr_column columns[] = {
         { .name = "method" },
-        { .name = "put_in", .head = "put in", .digits = -1 },
+        { .name = "put_in", .head = "injected", .digits = -1 },
         { .name = "put_in_lo", .head = "from", .digits = -1 },
         { .name = "put_in_hi", .head = "to", .digits = -1 },
         { .name = "free", .digits = -1 },
@@ -365,13 +365,12 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
     }
     if (st == KVR_OK)
         kvr_table_drop_empty(*out, optional);
-    snprintf(
-        note, sizeof note,
-        "%s: put in: injected error (forcing teacher); free: accumulated error of a free rollout; "
-        "propagated: free minus put in, paired; per chunk: least-squares slope over a free "
-        "rollout's chunks; error x: growth factor of the RMS error per chunk; %g %% intervals "
-        "over prompts; BF16: its draws",
-        o->metric, 100 * o->level);
+    snprintf(note, sizeof note,
+             "%s: injected: error per chunk with forcing: teacher; free: accumulated error of a "
+             "free rollout; propagated: free minus injected, paired; per chunk: least-squares "
+             "slope over a free rollout's chunks; error x: growth factor of the RMS error per "
+             "chunk; %g %% intervals over prompts; BF16: its draws",
+             o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st != KVR_OK)

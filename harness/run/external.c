@@ -237,7 +237,7 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
     if (pid < 0 || pid_fd < 0)
         return kvr_fail(KVR_EIO, "%s: could not be started: %s", program, strerror(errno));
     if (!in_time)
-        return kvr_fail(KVR_EIO, "%s: not done after %d s", program, timeout_s);
+        return kvr_fail(KVR_EIO, "%s: not finished after %d s", program, timeout_s);
     return judge(program, s->kind, status, o);
 }
 

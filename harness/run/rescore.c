@@ -301,7 +301,7 @@ static enum kvr_status place(const struct work *w, const char *name, char **out)
     if (name && !*out)
         return kvr_fail(KVR_ENOMEM, "score: no memory");
     if (*out && kvr_path_exists(*out) && !kvr_path_is_below(w->o->out_dir, *out))
-        return kvr_fail(KVR_EFORMAT, "%s: not a file of the out folder", *out);
+        return kvr_fail(KVR_EFORMAT, "%s: outside of the out folder", *out);
     return KVR_OK;
 }
 

@@ -224,7 +224,7 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
 
         value = json_object_get(got, name);
         KVR_TRY(add_score(list, c, name, value,
-                          value ? missing(value) : "not among what the program printed"));
+                          value ? missing(value) : "the program's JSON lacks this score"));
     }
     if (n > 0)
         return KVR_OK;

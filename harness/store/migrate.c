@@ -151,7 +151,7 @@ enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *fr
     if (!sql)
         st = kvr_fail(KVR_ENOMEM, "store: no memory");
     else if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        st = kvr_sql_fail(db, path, "taking over the cells of an earlier version");
+        st = kvr_sql_fail(db, path, "migrating the cells of an earlier version");
     sqlite3_free(sql);
     return st == KVR_OK ? say_excluded(db, path, to_schema) : st;
 }
@@ -196,14 +196,15 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
     KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before; DROP TABLE IF EXISTS metric_about",
                          "changing the cells"));
     if (sealed)
-        KVR_TRY(kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before", "changing the seals"));
+        KVR_TRY(
+            kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before", "changing the checksums"));
     KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
     /* Existing checksums are kept, so that damage stays visible. */
     if (sealed)
         KVR_TRY(kvr_sql_exec(s,
                              "INSERT INTO seal(what, key, sha256) SELECT what, key, sha256 FROM "
                              "seal_before; DROP TABLE seal_before",
-                             "changing the seals"));
+                             "changing the checksums"));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
     KVR_TRY(kvr_checksum_add_missing(s, from));

@@ -73,8 +73,8 @@ static enum kvr_status open_frozen(sqlite3 **db, const char *path)
     KVR_TRY(look_for_wal(path, &has_wal));
     if (has_wal)
         return kvr_fail(KVR_EIO,
-                        "store: %s: its folder cannot be written, and %s-wal has rows that are not "
-                        "in it yet; copy both to a folder that can",
+                        "store: %s: its folder is read-only, and %s-wal has rows that are not in "
+                        "the database yet; copy both files to a writable folder",
                         path, path);
     uri = frozen_uri(path);
     if (!uri)
@@ -143,7 +143,7 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
 
     if (sqlite3_prepare_v2(db, sql, -1, q, &tail) != SQLITE_OK) {
         if (sqlite3_errcode(db) == SQLITE_AUTH)
-            return kvr_fail(KVR_EINVAL, "query: only reading statements are allowed (%s)",
+            return kvr_fail(KVR_EINVAL, "query: only read-only statements are allowed (%s)",
                             sqlite3_errmsg(db));
         if (sqlite3_errcode(db) == SQLITE_ERROR)
             return kvr_fail(KVR_EINVAL, "query: %s", sqlite3_errmsg(db));
@@ -152,7 +152,7 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
     if (!*q)
         return kvr_fail(KVR_EINVAL, "query: no statement");
     if (!sqlite3_stmt_readonly(*q))
-        return kvr_fail(KVR_EINVAL, "query: only reading statements are allowed");
+        return kvr_fail(KVR_EINVAL, "query: only read-only statements are allowed");
     if (tail && *skip_blank(tail))
         return kvr_fail(KVR_EINVAL, "query: one statement at a time; found after it: '%.40s'",
                         skip_blank(tail));

@@ -124,10 +124,14 @@ enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, doub
 
     for (int i = 0; i < p->n_layers; i++) {
         if (!p->layer[i].count)
-            return kvr_fail(KVR_EINVAL, "profile: layer %d has seen no old frame", i);
+            return kvr_fail(
+                KVR_EINVAL,
+                "profile: layer %d: no frame stayed in the cache over two forwards; raise --frames",
+                i);
         score[i] = p->layer[i].sum / (double)p->layer[i].count;
         if (!isfinite(score[i]))
-            return kvr_fail(KVR_ENAN, "profile: the score of layer %d is %g", i, score[i]);
+            return kvr_fail(KVR_ENAN, "profile: the score of layer %d is %g, need a finite number",
+                            i, score[i]);
         min = score[i] < min ? score[i] : min;
         max = score[i] > max ? score[i] : max;
     }

@@ -65,8 +65,8 @@ static enum kvr_status check_view(const struct kvr_record *r, const struct kvr_c
         s->causal == l->causal)
         return KVR_OK;
     return kvr_fail(KVR_EINTERNAL,
-                    "record: a cache of %d layers, %d heads of %d, %d tokens, the trace has %d, "
-                    "%d of %d, %d",
+                    "record: the cache has %d layers, %d heads of %d, %d tokens per frame; the "
+                    "trace has %d layers, %d heads of %d, %d tokens per frame",
                     s->n_layers, s->n_heads, s->head_dim, s->tokens_per_frame, l->n_layers,
                     l->n_heads, l->head_dim, l->tokens_per_frame);
 }

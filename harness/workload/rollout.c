@@ -122,8 +122,9 @@ static enum kvr_status find_shots(struct rollout *r)
     else
         KVR_TRY(kvr_shot_line_parse(r->req->prompt ? r->req->prompt : "", r->n_chunks, &r->line));
     if (r->req->embedding && r->line.n > 1 && r->req->n_embeddings != r->line.n)
-        return kvr_fail(KVR_EINVAL, "rollout: %d shots, and %d embeddings", r->line.n,
-                        r->req->n_embeddings);
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: %d shots and %d embeddings: need one embedding per shot",
+                        r->line.n, r->req->n_embeddings);
     for (int i = 0; i < r->n_chunks; i++)
         r->shot[i] = grammar ? kvr_prompt_act_at(&r->prompt, i) : kvr_shot_at(&r->line, i);
     return KVR_OK;
@@ -152,7 +153,8 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
     while (fabsf(x0[at] - middle) < most)
         at++;
     return kvr_fail(KVR_EDIVERGED,
-                    "rollout: chunk %d step %d: frame %lld: value %lld is %g, more than %g from %g",
+                    "rollout: chunk %d step %d: frame %lld: value %lld is %g, limit: within %g of "
+                    "%g, the middle of the latent range",
                     chunk, step, (long long)((int64_t)chunk * c->frames_per_chunk + at / n_frame),
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
@@ -308,7 +310,7 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         "chunks; use forcing 'step' with commit=last_step");
     if (req->n_given > 0 && req->first)
         return kvr_fail(KVR_EINVAL,
-                        "rollout: a first frame and %d given frames, need one of the two",
+                        "rollout: a first frame and %d given frames: use one of the two",
                         req->n_given);
     if (req->n_given > 0 && !c->latent_is_rgb)
         return kvr_fail(KVR_EUNSUPPORTED,

@@ -220,14 +220,14 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
         return kvr_fail(KVR_EUNSUPPORTED, "%s: commit=last_step: a text has no denoising steps",
                         scheme->name);
     if (r->chunk < 1 || r->first < 1 || r->scored < 1)
-        return kvr_fail(KVR_EINVAL, "text: chunk %d, first prefix %d, %d tokens scored: from 1",
+        return kvr_fail(KVR_EINVAL, "text: chunk %d, prefix %d, scored %d: need at least 1 each",
                         r->chunk, r->first, r->scored);
     if (w->n > w->c->context_length)
         return kvr_fail(KVR_EUNSUPPORTED, "text: %d tokens, the model's context has %d", w->n,
                         w->c->context_length);
     if (kvr_text_bins(r, w->n, NULL) == 0)
         return kvr_fail(KVR_EINVAL,
-                        "text: %d tokens have no room for a prefix of %d and a chunk of %d", w->n,
+                        "text: %d tokens are fewer than a prefix of %d and a chunk of %d", w->n,
                         r->first, r->chunk);
     return KVR_OK;
 }

@@ -110,11 +110,11 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
         return kvr_fail(KVR_EUNSUPPORTED, "correction %s: the codec '%s' %s", c->name, codec->text,
                         noise.kind == KVR_NOISE_UNKNOWN
                             ? "declares no error model"
-                            : "has an error without a scale: use energy");
+                            : "has an error that its scales do not give; use energy");
     if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "correction %s: the codec '%s' has errors that turn with the key: taylor "
-                        "and flat go by the lengths of pairs, exact by channels",
+                        "correction %s: codec '%s' codes keys before RoPE, so its errors rotate "
+                        "with the key; use taylor, flat or energy",
                         c->name, codec->text);
     return KVR_OK;
 }

@@ -60,7 +60,7 @@ static enum kvr_status take(const char *path, int at, char *text, enum kvr_side 
     if (line.side != side || line.layer != place->layer)
         return KVR_OK;
     if (*found)
-        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d comes twice", path, at, place->layer);
+        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d is given twice", path, at, place->layer);
     *found = true;
     memcpy(level, row, (size_t)n * sizeof *level);
     return KVR_OK;
@@ -83,11 +83,10 @@ enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
     while (st == KVR_OK && getline(&text, &size, f) >= 0)
         st = take(path, ++at, text, side, place, n, level, &lines, &found);
     if (st == KVR_OK && (!found || lines != 2 * place->n_layers))
-        st =
-            kvr_fail(KVR_EFORMAT,
-                     "%s: %d lines of levels; the model has %d layers, each needs one for keys and "
-                     "one for values",
-                     path, lines, place->n_layers);
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: %d lines of levels; a model of %d layers needs two per layer, for keys "
+                      "and for values",
+                      path, lines, place->n_layers);
     free(text);
     fclose(f);
     return st;

@@ -79,11 +79,10 @@ static const struct kvr_opt options[] = {
     KVR_OPT_BOOL(struct keep_opts, beyond, true, "kept tokens stay visible outside the window"),
     KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
                 "scored queries per chunk for spread and newest; 0: all"),
-    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "seed of the score random"),
+    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "score=random: seed"),
     KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
                 "pooling width of attention_window and redundancy"),
-    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
-                  "weight of attention in the score redundancy"),
+    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1, "score=redundancy: weight of attention"),
     KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
                  "each: every layer's own scores; last: the last layer's for all"),
     KVR_OPT_ENUM(
@@ -91,11 +90,10 @@ static const struct kvr_opt options[] = {
         "scored queries: spread or newest `queries` of the chunk, its newest frame's, or all "
         "(chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
-                 "weight of the score redundancy by position"),
-    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100,
-                "exponent of the weights polynomial and convex"),
+                 "score=redundancy: weight by token position"),
+    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "weight=polynomial, convex: exponent"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
-                   "salience head: a weight file, auto or drawn"),
+                   "score=salience: weight file of the salience head, auto or drawn (random)"),
     KVR_OPT_ENUM(struct keep_opts, heads, EVEN, heads_names,
                  "scope=head: even: a budget per head; adaptive: one per layer"),
     KVR_OPT_FLOAT(struct keep_opts, floor, 0.2, 0, 1,
@@ -108,9 +106,10 @@ static enum kvr_status check(const void *opts)
     const struct keep_opts *o = opts;
 
     if (o->pool % 2 == 0)
-        return kvr_fail(KVR_EINVAL, "pool %d: a window around a token is odd", o->pool);
+        return kvr_fail(KVR_EINVAL, "pool %d: must be odd (a window centred on the token)",
+                        o->pool);
     if (!(o->frames > 0) && !o->tokens && !(o->share > 0))
-        return kvr_fail(KVR_EINVAL, "frames, tokens and share are 0: no budget");
+        return kvr_fail(KVR_EINVAL, "frames, tokens and share are all 0: set one, the budget");
     if (o->heads == ADAPTIVE && (o->scope != HEAD || o->unit != TOKEN))
         return kvr_fail(KVR_EINVAL, "heads adaptive needs scope head and unit token, not %s and %s",
                         scope_names[o->scope], unit_names[o->unit]);
@@ -511,8 +510,8 @@ static const char *warning(const void *opts, int n_query_heads, int n_heads, int
                "upper bound for other scores";
     return kvr_scores[o->score]->head && n_heads &&
                    kvr_salience_head_drawn(o->head, n_query_heads, n_heads, head_dim)
-               ? "no salience head was trained for this model's shape: weights are random and it "
-                 "chooses by chance (-O head=FILE names another)"
+               ? "no salience head was trained for this model's shape, so its weights are random "
+                 "and tokens are chosen by chance; -O head=FILE loads trained weights"
                : NULL;
 }
 

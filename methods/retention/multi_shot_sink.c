@@ -19,9 +19,10 @@ struct shot_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct shot_opts, frames, 32, 1, 4096,
-                "of the window, the chunk being denoised counted"),
+                "frames of the window, including the chunk being denoised"),
     KVR_OPT_INT(struct shot_opts, sink, 8, 0, 4096,
-                "first frames that always stay, and at most so many of a shot's"),
+                "first frames of the video that always stay, and maximum of the current shot's "
+                "first frames"),
     { 0 },
 };
 
@@ -30,10 +31,10 @@ static enum kvr_status check(const void *opts)
     const struct shot_opts *o = opts;
 
     if (2 * o->sink >= o->frames)
-        return kvr_fail(
-            KVR_EINVAL,
-            "sink %d: a window of %d frames has no room for two sinks and a newest frame", o->sink,
-            o->frames);
+        return kvr_fail(KVR_EINVAL,
+                        "sink %d: a window of %d frames must hold two sinks and one newest frame; "
+                        "raise frames or lower sink",
+                        o->sink, o->frames);
     return KVR_OK;
 }
 

@@ -132,7 +132,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
     if (past < chunk)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "replay: a window of %d frames, chunks of %lld: need two chunks at least",
+                        "replay: a window of %d frames, need at least two chunks of %lld",
                         o->frames, (long long)chunk);
     if (!state->n) {
         const size_t n = 2 * (size_t)(past * S) * width * sizeof(kvr_bf16);

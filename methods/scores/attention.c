@@ -73,34 +73,34 @@ static void rate_causal(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_attention_sum = {
     .name = "attention_sum",
-    .title = "largest sum of attention since they were written",
+    .title = "tokens with the largest attention sum so far",
     .memory = 1,
     .columns = true,
     .rate = rate_sum,
 };
 const struct kvr_score kvr_score_attention_mean = {
     .name = "attention_mean",
-    .title = "largest mean attention per query since they were written",
+    .title = "tokens with the largest mean attention per query so far",
     .memory = 1,
     .columns = true,
     .rate = rate_mean,
 };
 const struct kvr_score kvr_score_attention_max = {
     .name = "attention_max",
-    .title = "largest weight from any query",
+    .title = "tokens with the largest weight from any single query",
     .memory = 1,
     .columns = true,
     .rate = rate_max,
 };
 const struct kvr_score kvr_score_attention_window = {
     .name = "attention_window",
-    .title = "largest attention from the newest chunk's queries",
+    .title = "tokens with the largest attention from the newest chunk's queries",
     .columns = true,
     .rate = rate_window,
 };
 const struct kvr_score kvr_score_attention_causal = {
     .name = "attention_causal",
-    .title = "largest weights in their own chunk and in later ones",
+    .title = "tokens with the largest weights from their own chunk and later ones",
     .memory = 2,
     .columns = true,
     .rate = rate_causal,

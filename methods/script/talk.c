@@ -159,7 +159,7 @@ static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const
                                            : n[i] >= 0 && (size_t)n[i] <= told->most - all;
 
         if (!fits && told->exactly[i])
-            return kvr_fail(KVR_EFORMAT, "answers %lld bytes, need exactly %zu", (long long)n[i],
+            return kvr_fail(KVR_EFORMAT, "returned %lld bytes, need exactly %zu", (long long)n[i],
                             told->n_exactly[i]);
         if (!fits)
             return kvr_fail(KVR_EFORMAT,
@@ -199,7 +199,7 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
     enum kvr_status st;
 
     if (!t->pid)
-        return kvr_fail(KVR_EIO, "its process failed earlier");
+        return kvr_fail(KVR_EIO, "its process failed at an earlier call");
     KVR_TRY(say(t, head, sizeof head));
     for (int i = 0; i < KVR_TALK_PARTS; i++)
         KVR_TRY(say(t, m->part[i], m->n[i]));
@@ -228,7 +228,7 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
         rc = poll(&ready, 1, START_MS);
     while (rc < 0 && errno == EINTR);
     if (rc == 0)
-        return kvr_fail(KVR_EFORMAT, "has not been read within %d s", START_MS / 1000);
+        return kvr_fail(KVR_EFORMAT, "not loaded within %d s", START_MS / 1000);
     KVR_TRY(hear(t, head, sizeof head));
     if (head[0] != SAID_OK)
         return hear_failure(t, head[0], head[4], KVR_EFORMAT);
@@ -253,7 +253,7 @@ enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char 
 
     *t = (struct kvr_talk){ 0 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return kvr_fail(KVR_EIO, "no line to a process: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "cannot create a socket pair: %s", strerror(errno));
     st = spawn(t, path, role, pair[1]);
     close(pair[1]);
     t->fd = pair[0];

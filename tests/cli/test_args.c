@@ -142,7 +142,7 @@ START_TEST(refused)
         { "a --limit=nan", "'nan'" },
         { "a --limit=1.5", "from 0 to 1" },
         { "a --flag=yes", "--flag takes no value" },
-        { "a b c", "'c' is one argument too many" },
+        { "a b c", "unexpected argument 'c'" },
         { "--flag", "usage: kvreel try A [B]" },
     };
 

@@ -41,7 +41,7 @@ done
 says "and what one is" "expected 'ci_width N%' with N from 0.01 to 100, or 'decided METRIC'"
 sed 's/^until.*/until: decided lpips/' d.yaml >bad.yaml
 exits 2 "a metric that the sweep has not" run bad.yaml --db t.db -o o
-says "with its line" "bad.yaml:14:8: 'decided lpips': need one of the sweep's metrics"
+says "with its line" "bad.yaml:14:8: 'until: decided lpips': need one of the sweep's metrics"
 exits 2 "two windows" "${run[@]}" --set 'window=[0, 3]'
 says "are two answers" "needs one value of 'window', not 2"
 exits 2 "one method" "${run[@]}" --set 'methods=[BF16, RTN_INT8]'
@@ -64,7 +64,7 @@ exits 0 "again" "${run[@]}" --json
 json "it measures nothing" '.ok == 0 and .to_run == 0 and .failed == 0'
 exits 0 "as text" "${run[@]}"
 prints "with intervals" "^  RTN_INT8 is better than it's coarse: holds; psnr \+[0-9.]+ \[[0-9.]+, [0-9.]+\], margin [0-9.]+, 12 prompts$"
-says "and the ledger" '[23] of 3 pairs are decided; kvreel claims o/d.decide.yaml --db t.db --most 15'
+says "and the ledger" '[23] of 3 pairs have a verdict; table: .kvreel claims o/d.decide.yaml --db t.db --most 15'
 exits 0 "status" status --db t.db --json
 json "has them" '.sweeps[0] | .open == 0 and .enough > 0 and (.pairs | length == 3 and .[0].verdict == "holds")'
 exits 0 "as text" status --db t.db

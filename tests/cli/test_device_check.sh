@@ -8,7 +8,7 @@ check "every source of kernels is compiled, once" \
     test "$(grep -o -- '-c -o [^ ]* [^ ]*\.cu ' "$out" | cut -d' ' -f4 | sort)" = "$(sort <<<"$sources")"
 check "warp group kernels for sm_90a" test "$(grep -- sm_90a "$out" | grep -o '[^ ]*\.cu ' | sort -u | xargs)" = "$groups"
 # The model's figures are those of the documentation.
-for kernel in 'rows, warp groups |727' '4 bits over tokens, half |633' '2 bits, values by token, likewise |573'; do
+for kernel in 'rows, warp groups |727' 'pair of CTAs (sm_90a), 4 bits over tokens |633' 'pair, 2 bits, values by token |573'; do
     check "docs/cuda-internals.md has ${kernel#*|} TFLOP/s" awk -F'|' -v k="${kernel%|*}" -v v="${kernel#*|}" \
         'index($2, " " k) == 1 && $5 + 0 == v { found = 1 } END { exit !found }' "$root/docs/cuda-internals.md"
     check "and so has the model" grep -q "	${kernel#*|}000	" "$root/tools/device/model.tsv"
@@ -134,9 +134,9 @@ refused 'PARTS=rollouts CONFIG=configs/cost-crd.yaml' 'configs/cost-crd.yaml: no
 refused 'PARTS=rollouts DONE=/nothing.db' 'DONE: /nothing.db: no such file'
 refused 'PARTS=memcheck CASES=atention' 'no test case matches; there are: .*cuda/test_kernels wan'
 refused 'PARTS=profile KERNELS=attend_lst' "no kernel 'attend_lst'"
-# Every call that docs/cuda.md lists, and its minutes. A span without PARTS has the variables of the last one with it.
-sed -n '/^## What a card must still confirm/,/^## Measured/p' "$root/docs/cuda.md" | grep '^| .* | .* | .* | [0-9]' >"$work/confirm"
-check "docs/cuda.md has calls" test "$(wc -l <"$work/confirm")" -ge 9
+# Every call that tools/device/README.md lists, and its minutes. A span without PARTS has the variables of the last one with it.
+sed -n '/^## Figures to confirm/,$p' "$root/tools/device/README.md" | grep '^| .* | .* | .* | [0-9]' >"$work/confirm"
+check "tools/device/README.md has calls" test "$(wc -l <"$work/confirm")" -ge 9
 full=
 while IFS='|' read -r _ what spans _ minutes _; do
     seconds=0
@@ -144,9 +144,9 @@ while IFS='|' read -r _ what spans _ minutes _; do
         [[ $variables == RUN_ARGS=* ]] && variables="$full $variables" || full=$variables
         limit=$(grep -o 'LIMIT_S=[0-9]*' <<<"$variables")
         seconds=$((seconds + ${limit#LIMIT_S=}))
-        dry "docs/cuda.md,$what" "$variables"
+        dry "tools/device/README.md,$what" "$variables"
     done < <(grep -oE '`[^`]*(PARTS|RUN_ARGS)=[^`]*`' <<<"$spans" | tr -d '`')
-    check "docs/cuda.md,$what: $seconds s are its minutes" awk -v s="$seconds" -v m="${minutes//[!0-9.]/}" 'BEGIN { exit !(s == 60 * m) }'
+    check "tools/device/README.md,$what: $seconds s are its minutes" awk -v s="$seconds" -v m="${minutes//[!0-9.]/}" 'BEGIN { exit !(s == 60 * m) }'
 done <"$work/confirm"
 # And those of docs/claims.md.
 sed -n 's/^| [0-9]* minutes* of [^|]*| `"\(.*\)"` |.*/\1/p' "$root/docs/claims.md" | sed 's/\\|/|/g' >"$work/claims"

@@ -47,7 +47,7 @@ json "they agree" '.[0].memory_says | test("^agree within [01]\\.[0-9] %$")'
 
 KVR_TEST_GPU_MEMORY='other 5 6' exits 0 "a process that NVML does not list" run m.yaml --db b.db --out b -q
 check "is missing, with the reason" test "$(t b.db "SELECT count(*) FROM metric WHERE name LIKE 'nvml_%' AND value IS NULL AND
-    missing LIKE 'NVML: process % is none of the GPU''s 2'")" = 4
+    missing LIKE 'NVML: process % is not among the GPU''s 2 processes'")" = 4
 exits 0 "its table" report --db b.db --table cost --format json
 json "says so" '.[0].nvml_bytes == null and .[0].device_bytes > 0 and (.[0].memory_says | test("none of the GPU"))'
 KVREEL_NVML=$work/none.so exits 0 "without NVML" run m.yaml --db c.db --out c -q

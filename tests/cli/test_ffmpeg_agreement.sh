@@ -86,7 +86,7 @@ data[at:at + 4] = struct.pack(">i", 32768)
 open(sys.argv[1], "wb").write(data)
 PY
     exits 2 "turned by another angle" compare plain.mp4 odd.mp4
-    says "is refused with the matrix" 'display matrix 0.5 .*write it upright first'
+    says "is refused with the matrix" 'display matrix 0.5 .*rotate the frames first'
     ffmpeg -v error -i plain.mp4 -c copy -aspect 16:9 -y wide.mp4
     exits 2 "pixels of another shape" compare plain.mp4 wide.mp4
     says "are refused with the shapes" 'plain.mp4 has a pixel aspect ratio of 1:1, wide.mp4 of 4:3'

@@ -222,7 +222,7 @@ exits 0 "plugin new" plugin new mine_too -o made
 prints "names both files" 'made/mine_too.py: the method MINE_TOO'
 check "its test passes" env KVREEL="$kvreel" "$python" made/test_mine_too.py
 exits 2 "again" plugin new mine_too -o made
-says "replaces nothing" 'made/mine_too.py is there already'
+says "replaces nothing" 'made/mine_too.py exists already'
 sed -i 's/ + top).astype/ + top + 1).astype/' made/mine_too.py
 check "its test fails when the method is broken" bash -c "! KVREEL='$kvreel' '$python' made/test_mine_too.py 2>/dev/null"
 for name in 3x a-b a/b ''; do exits 2 "no name: '$name'" plugin new "$name"; done

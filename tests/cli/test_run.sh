@@ -144,7 +144,7 @@ json "all of them" '.ok == 6'
 exits 3 "a limit of what a device may hold, here the CPU's tagged memory" run tiny.yaml --db l.db --out l \
     --set device_mib=1 --set 'methods=[BF16]' --filter prompt=red
 check "is out of the device's memory, and says the limit" test "$(sql l.db "SELECT count(*) FROM cell \
-    WHERE outcome = 'OOM_DEVICE' AND reason GLOB '*bytes for * pass the limit 1048576'")" -eq 1
+    WHERE outcome = 'OOM_DEVICE' AND reason GLOB '*bytes for * exceed the limit of 1048576 bytes'")" -eq 1
 exits 0 "with more it is the same cell, tried again" run tiny.yaml --db l.db --out l --set device_mib=4000 \
     --set 'methods=[BF16]' --filter prompt=red --retry failed:OOM_DEVICE --json
 json "and fits" '.ok == 1 and .cells == 1'

@@ -60,7 +60,7 @@ cp "o/$video" beside.mp4
 changed theirs.db "UPDATE artifact SET path = '../beside.mp4' WHERE path = '$video'"
 exits 3 "a file outside of the folder" score --command 'echo {\"a\":1}' --name two --db theirs.db --out o --force --json
 json "is none of the cell's" '.scored == 2 and .failed == 1'
-says "and the message says so" 'not a file of the out folder'
+says "and the message says so" 'outside of the out folder'
 
 ref=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE is_baseline AND artifact.kind = 'frames'")
 other=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE NOT is_baseline AND artifact.kind = 'frames' LIMIT 1")

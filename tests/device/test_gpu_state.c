@@ -78,12 +78,12 @@ START_TEST(memory_of_a_process)
     ck_assert_int_eq(bytes, (int64_t)300 << 20); /* another namespace's ID, but no other process */
     setenv("KVR_TEST_GPU_MEMORY", "other 5 6", 1);
     ck_assert(!kvr_gpu_process_bytes(g, "emulated-0", 3, &bytes, why, sizeof why));
-    ck_assert(bytes == 0 && strcmp(why, "NVML: process 3 is none of the GPU's 2") == 0);
+    ck_assert(bytes == 0 && strcmp(why, "NVML: process 3 is not among the GPU's 2 processes") == 0);
     ck_assert(kvr_gpu_process_bytes(g, "emulated-0", 2, &bytes, why, sizeof why));
     ck_assert_int_eq(bytes, (int64_t)6 << 20);
     setenv("KVR_TEST_GPU_MEMORY", "hidden", 1);
     ck_assert(!kvr_gpu_process_bytes(g, "emulated-0", getpid(), &bytes, why, sizeof why));
-    ck_assert_ptr_nonnull(strstr(why, "does not tell"));
+    ck_assert_ptr_nonnull(strstr(why, "does not report"));
     ck_assert(!kvr_gpu_process_bytes(g, "GPU-of-another-machine", 1, &bytes, why, sizeof why));
     ck_assert(!kvr_gpu_process_bytes(NULL, "emulated-0", 1, &bytes, why, sizeof why));
     unsetenv("KVR_TEST_GPU_MEMORY");

@@ -205,7 +205,7 @@ START_TEST(refused)
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_int_eq(kvr_tae_open(&t, dev, FOLDER "Wan2.1_VAE_tiny.pth", 3, 2), KVR_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "no TAEHV of Wan 2.1: weight 'decoder.1.weight'"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "not a TAEHV of Wan 2.1: weight 'decoder.1.weight'"));
     ck_assert_int_eq(kvr_tae_open(&t, dev, FOLDER "none.pth", 3, 2), KVR_ENOTFOUND);
     ck_assert_int_eq(kvr_tae_open(&t, dev, FOLDER "taew2_1_tiny.pth", 3, 0), KVR_EINVAL);
     ck_assert_ptr_null(t);

@@ -275,13 +275,12 @@ START_TEST(a_file_that_is_none_is_refused)
         { "q 0 -1 0 .5 1\n", ":1: need", KVR_EFORMAT },
         { "k -1 -1 0 .5 1\n", ":1: need", KVR_EFORMAT },
         { "k 0 -1 0 .5 one\n", ":1: need", KVR_EFORMAT },
-        { "k 0 -1 0 .5 1\n#\nk 0 -1 0 .5 1\n", ":3: layer 0 comes twice", KVR_EFORMAT },
-        { "k 0 -1 0 .5 1\nv 0 -1 0 .5 1\n", "2 lines of levels; the model has 2 layers",
-          KVR_EFORMAT },
+        { "k 0 -1 0 .5 1\n#\nk 0 -1 0 .5 1\n", ":3: layer 0 is given twice", KVR_EFORMAT },
+        { "k 0 -1 0 .5 1\nv 0 -1 0 .5 1\n", "2 lines of levels; a model of 2 layers", KVR_EFORMAT },
         { "k 1 -1 0 .5 1\nv 0 -1 0 .5 1\nv 1 -1 0 .5 1\nv 0 -1 0 .5 1\n", "4 lines", KVR_EFORMAT },
         { NULL, "No such file", KVR_ENOTFOUND },
         { "/", "not a regular file", KVR_EINVAL },
-        { two_layers, "which layer this is, is not known", KVR_EUNSUPPORTED },
+        { two_layers, "gives no layer index", KVR_EUNSUPPORTED },
     };
     const struct kvr_place place = { .n_layers = bad[_i].text == two_layers ? 0 : 2 };
     float *x = floats(T * W), *work = floats(T * W);

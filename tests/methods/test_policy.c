@@ -315,10 +315,11 @@ static const struct {
     enum kvr_status st;
     const char *message;
 } refused[] = {
-    { false, "salency", KVR_ENOTFOUND, "tiers: no part 'salency'; did you mean 'saliency'?" },
-    { true, "salency", KVR_ENOTFOUND, "retention: no part 'salency'; did you mean 'saliency'?" },
-    { false, "wombat", KVR_ENOTFOUND, "no part 'wombat'" },
-    { true, "recent", KVR_ENOTFOUND, "retention: no part 'recent'" },
+    { false, "salency", KVR_ENOTFOUND, "tiers: unknown part 'salency'; did you mean 'saliency'?" },
+    { true, "salency", KVR_ENOTFOUND,
+      "retention: unknown part 'salency'; did you mean 'saliency'?" },
+    { false, "wombat", KVR_ENOTFOUND, "unknown part 'wombat'" },
+    { true, "recent", KVR_ENOTFOUND, "retention: unknown part 'recent'" },
     { false, "recent(chunks=2", KVR_EINVAL, "'(' without ')'" },
     { false, "recent(chunks=2)x", KVR_EINVAL, "'(' without ')'" },
     { false, "(chunks=2)", KVR_EINVAL, "no name" },

@@ -485,9 +485,9 @@ static const struct {
     { "FADEMEM_12", { { "codec", "sym" } }, 1, "position=by age", NULL },
     { "RTN_INT2", { { "recent.codec", "raw" } }, 1, NULL, "no option 'recent.codec'" },
     { "RTN_INT2", { { "codec", "rwa" } }, 1, NULL, "RTN_INT2: codec 'rwa': " },
-    { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "no part 'recant'" },
-    { "RTN_INT2@study", { { "codec", "raw" } }, 1, NULL, "the study's codecs" },
-    { "RTN_INT2@study", { { "tiers", "none" } }, 1, NULL, "the study's tiers" },
+    { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "unknown part 'recant'" },
+    { "RTN_INT2@study", { { "codec", "raw" } }, 1, NULL, "keeps its own codecs" },
+    { "RTN_INT2@study", { { "tiers", "none" } }, 1, NULL, "keeps its own tiers" },
 };
 
 START_TEST(parts_of_other_rows)

@@ -79,7 +79,7 @@ END_TEST
 static const struct refused {
     const char *metrics, *says;
 } refused[] = {
-    { "  - {name: x}\n", "a.yaml:5:5: no 'command' here" },
+    { "  - {name: x}\n", "a.yaml:5:5: missing key 'command'" },
     { "  - {command: ' '}\n", "an empty command" },
     { "  - {command: x, name: psnr}\n", "'psnr' is a built-in metric" },
     { "  - {command: x, name: a.b}\n", "'a.b': need 1..63 letters" },

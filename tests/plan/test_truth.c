@@ -152,10 +152,10 @@ static const struct {
     { "truth: {file: t.safetensors, tensor: zz}, given: 6", "zz" },
     { "truth: {tensor: a}, given: 6", "truth needs a 'file'" },
     { "truth: {file: t.safetensors, tensr: a}, given: 6", "tensr" },
-    { "truth: t.safetensors", "prompt 'a' has 'truth' and no 'given'" },
-    { "given: 6", "prompt 'a' has 'given' and no 'truth'" },
+    { "truth: t.safetensors", "prompt 'a' has 'truth' without 'given'" },
+    { "given: 6", "prompt 'a' has 'given' without 'truth'" },
     { "truth: t.safetensors, given: 0", "0 is out of range, need 1..100000" },
-    { "truth: t.safetensors, given: 4", "4 given frames of 9, need whole chunks of 3" },
+    { "truth: t.safetensors, given: 4", "4 given frames of 9: need a multiple of 3" },
     { "truth: t.safetensors, given: 9", "9 given frames of 9" },
     { "truth: t.safetensors, given: 12", "12 given frames of 9" },
     { "truth: t.safetensors, given: many", "many" },
@@ -194,7 +194,8 @@ START_TEST(truth_is_as_long_as_the_rollout)
              "  - {id: a, " TEXT ", truth: t.safetensors, given: 6}\n");
     ck_assert_int_eq(kvr_config_read_text(&c, text, name, longer), KVR_OK);
     ck_assert_int_eq(kvr_sweep_make(&s, &c, &facts, 1), KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "truth 'a' has 9 frames, the rollout 12"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_error(), "truth 'a' has 9 frames, need at least the rollout's 12"));
     kvr_config_free(&c);
 }
 END_TEST

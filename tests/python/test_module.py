@@ -55,7 +55,7 @@ refused("a group that does not fit", kvreel.KvreelError, "", lambda: kvreel.enco
 refused("k and v of two shapes", ValueError, "v is", lambda: kvreel.encode("RTN_INT4", k, v[1:]))
 refused("two dimensions", ValueError, "2 dimensions, need 3", lambda: kvreel.encode("RTN_INT4", k[0], v[0]))
 refused("no numbers", ValueError, "k: an array of", lambda: kvreel.encode("RTN_INT4", np.array([[["a"]]]), v))
-refused("a head of no keys", kvreel.KvreelError, "3 heads over 2", lambda: kvreel.encode("RTN_INT4", k, v).attend(q[:, :3]))
+refused("a head of no keys", kvreel.KvreelError, "3 query heads, 2 KV heads", lambda: kvreel.encode("RTN_INT4", k, v).attend(q[:, :3]))
 try:
     kvreel.Method("RTN_INT44")
 except kvreel.KvreelError as e:

@@ -296,8 +296,8 @@ START_TEST(two_videos_are_named)
     exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(t->n_rows, 2 * 3); /* draws are no rows, forced rollouts are */
-    said = strstr(t->note, "two videos are possible, so that distances say little, "
-                           "of p07 (22.0 dB)");
+    said = strstr(t->note, "prompts with two possible videos, whose distances say little: "
+                           "p07 (22.0 dB)");
     ck_assert(said);
     ck_assert(number_of(t, "TWIN", "psnr_floor") > 50);
     ck_assert(number_of(t, "TWIN", "psnr_jitter") > 0.8);

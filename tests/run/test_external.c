@@ -133,7 +133,7 @@ START_TEST(a_timeout_takes_the_whole_group)
     close(fd);
     snprintf(command, sizeof command, "sh -c '(sleep 2; rm %s) & wait'", mark);
     ck_assert_int_ne(kvr_external_run(&e, &out, &unheld), KVR_OK);
-    ck_assert_msg(strstr(kvr_error(), "sh: not done after 1 s") != NULL, "%s", kvr_error());
+    ck_assert_msg(strstr(kvr_error(), "sh: not finished after 1 s") != NULL, "%s", kvr_error());
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)10 * 1000000000);
     sleep(3); /* longer than the child would have taken */
     ck_assert_msg(access(mark, F_OK) == 0, "the program's child went on");

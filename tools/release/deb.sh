@@ -47,7 +47,7 @@ Recommends: gnuplot-nox | gnuplot${opened:+, $opened}
 Suggests: ffmpeg, bubblewrap, sqlite3, jq
 Section: science
 Priority: optional
-Description: which way of compressing the KV cache helps a video model?
+Description: benchmark of KV-cache compression for autoregressive video diffusion
  kvreel runs many methods of compressing the key-value cache of autoregressive
  video models over the same prompts, seeds and rollouts, counts every byte that
  is held, compares raw frames with the BF16 rollout, and keeps all of it in one

@@ -6,9 +6,10 @@
 enum kvr_status kvr_spiece_open(struct kvr_spiece **out, const char *path)
 {
     *out = NULL;
-    return kvr_fail(KVR_EUNSUPPORTED,
-                    "%s: this kvreel was built without libsentencepiece; `make deps` brings it",
-                    path);
+    return kvr_fail(
+        KVR_EUNSUPPORTED,
+        "%s: this kvreel was built without libsentencepiece; run `make deps` and build again",
+        path);
 }
 
 void kvr_spiece_close(struct kvr_spiece **s)

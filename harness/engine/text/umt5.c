@@ -121,10 +121,12 @@ static enum kvr_status look(struct kvr_umt5 *e)
     while (s->n_layers < MAX_LAYERS && has_layer(e, s->n_layers))
         KVR_TRY(check_layer(e, s->n_layers++));
     if (norm[0] != s->dim || s->attention % s->n_heads || s->n_buckets < 4 || s->n_buckets % 4)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: norm of %lld for rows of %d, %d heads of %d together, %d buckets",
-                        kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads,
-                        s->attention, s->n_buckets);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: norm of %lld values for dim %d, %d heads of width %d in all, %d buckets: need "
+            "norm = dim, a width that the heads divide, and a multiple of 4 buckets",
+            kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads, s->attention,
+            s->n_buckets);
     if (e->own->max_head_dim && s->attention / s->n_heads > e->own->max_head_dim)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: heads of %d values, this device takes up to %d",
                         kvr_weights_path(e->file), s->attention / s->n_heads, e->own->max_head_dim);

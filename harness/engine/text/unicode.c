@@ -122,7 +122,7 @@ enum kvr_status kvr_points_read(struct kvr_points *p, const char *utf8)
         const int length = kvr_utf8_read(s + i, n - i, &c);
 
         if (length == 0)
-            return kvr_fail(KVR_EFORMAT, "text: byte %zu (0x%02x) is no UTF-8", i, s[i]);
+            return kvr_fail(KVR_EFORMAT, "text: byte %zu (0x%02x) is not valid UTF-8", i, s[i]);
         KVR_TRY(kvr_points_add(p, c));
         i += (size_t)length;
     }

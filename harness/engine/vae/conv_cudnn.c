@@ -195,8 +195,8 @@ static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_co
     }
     if (p->n_ways == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "cuDNN: nothing in %s for %d to %d channels, %d x %d, of %d x %d pixels "
-                        "within %zu bytes",
+                        "cuDNN: no plan in %s for %d to %d channels, kernel %d x %d, %d x %d "
+                        "pixels, with at most %zu bytes of workspace",
                         kvr_dtype_name(s->type), s->in, s->out, s->kernel, s->kernel, s->width,
                         s->rows_out, most_bytes);
     return KVR_OK;

@@ -218,7 +218,7 @@ static enum kvr_status find_widths(struct kvr_tae *t)
 
         if (!w || w->n_dims != 4 || w->shape[0] < 1 || w->shape[0] > MOST_WIDTH ||
             w->shape[1] != in)
-            return kvr_fail(KVR_EFORMAT, "%s: no TAEHV of Wan 2.1: weight '%s' %s",
+            return kvr_fail(KVR_EFORMAT, "%s: not a TAEHV of Wan 2.1: weight '%s' %s",
                             kvr_weights_path(t->file), into[i],
                             w ? "has another shape" : "is missing");
         t->width[i] = (int)w->shape[0];
@@ -293,7 +293,8 @@ enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const ch
     t->w = latent_w;
     t->trim = TRIMMED;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
-        st = kvr_fail(KVR_EINVAL, "taehv: latents of %d x %d", latent_w, latent_h);
+        st = kvr_fail(KVR_EINVAL, "taehv: latents of %d x %d, need 1..4096 each", latent_w,
+                      latent_h);
     else
         st = kvr_conv_room_open(&t->room, dev, KVR_F32);
     if (st == KVR_OK)

@@ -391,18 +391,17 @@ static enum kvr_status find_layout(struct kvr_vae *v)
     const struct kvr_weight *first = kvr_weights_find(v->file, "decoder.conv1.weight");
 
     if (!head || head->n_dims != 5 || head->shape[1] < 1 || head->shape[1] > 4096)
-        return kvr_fail(KVR_EFORMAT, "%s: no VAE of Wan: weight 'decoder.head.2.weight' %s",
+        return kvr_fail(KVR_EFORMAT, "%s: not a VAE of Wan: weight 'decoder.head.2.weight' %s",
                         kvr_weights_path(v->file), head ? "has another shape" : "is missing");
     v->base = (int)head->shape[1];
     if (first && first->n_dims == 5 && first->shape[1] <= 1024)
         v->layout = layout_of((int)first->shape[1]);
     if (!v->layout)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: no VAE of Wan: weight 'decoder.conv1.weight' %s, which takes latents of %d or "
-            "%d channels",
-            kvr_weights_path(v->file), first ? "has another shape" : "is missing",
-            kvr_vae_2_1.channels, kvr_vae_2_2.channels);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: not a VAE of Wan with latents of %d or %d channels: weight "
+                        "'decoder.conv1.weight' %s",
+                        kvr_weights_path(v->file), kvr_vae_2_1.channels, kvr_vae_2_2.channels,
+                        first ? "has another shape" : "is missing");
     return KVR_OK;
 }
 
@@ -440,7 +439,7 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
     v->h = latent_h;
     v->w = latent_w;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
-        st = kvr_fail(KVR_EINVAL, "vae: latents of %d x %d", latent_w, latent_h);
+        st = kvr_fail(KVR_EINVAL, "vae: latents of %d x %d, need 1..4096 each", latent_w, latent_h);
     else
         st = kvr_conv_room_open(&v->room, dev, type);
     if (st == KVR_OK)

@@ -165,7 +165,7 @@ enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char
     memset(out, 0, sizeof *out);
     return kvr_fail(KVR_EFORMAT,
                     "%s: its Matroska header does not lead to the video track, so its crop is "
-                    "unknown: write the file anew (ffmpeg -i FILE -c copy OUT.mkv)",
+                    "unknown: remux it (ffmpeg -i FILE -c copy OUT.mkv)",
                     path);
 }
 

@@ -119,7 +119,8 @@ static enum kvr_status open_scaler(struct reader *r)
         f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24,
         SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT, NULL, NULL, NULL);
     if (!r->sws)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: its pixel format has no way to RGB", r->path);
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: its pixel format cannot be converted to RGB",
+                        r->path);
     r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
                                     r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                                     1 << 16);

@@ -59,8 +59,8 @@ enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
         abs(out->xx) == abs(out->yy))
         return KVR_OK;
     return kvr_fail(KVR_EUNSUPPORTED,
-                    "%s: it is shown through the display matrix %g %g %g %g, which is no turn by "
-                    "quarters: write it upright first (ffmpeg -i FILE OUT)",
+                    "%s: its display matrix %g %g %g %g is not a rotation by a multiple of 90 "
+                    "degrees: rotate the frames first (ffmpeg -i FILE OUT)",
                     path, m[0] / (double)ONE, m[1] / (double)ONE, m[3] / (double)ONE,
                     m[4] / (double)ONE);
 }

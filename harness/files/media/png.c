@@ -54,7 +54,7 @@ enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, 
 
     KVR_TRY(kvr_av_begin(&ff));
     if (height <= 0 || width <= 0)
-        return kvr_fail(KVR_EINVAL, "%s: a picture of %dx%d", path, width, height);
+        return kvr_fail(KVR_EINVAL, "%s: picture of %dx%d, need at least 1x1", path, width, height);
     codec = ff->avcodec_find_encoder(AV_CODEC_ID_PNG);
     if (!codec)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no PNG encoder", path);

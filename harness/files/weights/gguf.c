@@ -61,7 +61,7 @@ static uint64_t little(const unsigned char *p, int n_bytes)
 static enum kvr_status skip(struct cursor *c, uint64_t n)
 {
     if (n > c->n - c->at)
-        return refuse(c, "the file ends here (truncated, or a length that lies)");
+        return refuse(c, "the file ends here (truncated, or a wrong length before it)");
     c->at += n;
     return KVR_OK;
 }
@@ -124,7 +124,9 @@ static enum kvr_status take_value(struct cursor *c, struct value *v)
         KVR_TRY(take(c, 8, &v->n));
     }
     if (type >= N_TYPES || of >= N_TYPES || of == ARRAY)
-        return refuse(c, "a value of an unknown type, or an array of arrays");
+        return refuse(
+            c,
+            "a metadata value of an unknown type, or an array of arrays (types 0 to 12 are read)");
     v->type = (enum type)type;
     v->of = (enum type)of;
     v->data = c->bytes + c->at;

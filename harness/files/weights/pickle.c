@@ -310,8 +310,8 @@ static enum kvr_status push_global(struct machine *m)
         if (same(module, n_module, globals[i].module) && same(name, n_name, globals[i].name))
             return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_GLOBAL, .i = (int64_t)i });
     return kvr_fail(KVR_EFORMAT,
-                    "%s: pickle: byte %zu: the name '%s %s' is not one that weights need; nothing "
-                    "was run",
+                    "%s: pickle: byte %zu: the name '%s %s' is not allowed in a weight file; "
+                    "nothing was executed",
                     m->where, m->op_at, kvr_shown(a, module, n_module), kvr_shown(b, name, n_name));
 }
 
@@ -421,7 +421,7 @@ static enum kvr_status push_storage(struct machine *m)
     n = nodes[id].n;
     if (n < 5 || n > 6 || !items_of(m, id, a, n) || nodes[a[0]].kind != KVR_PK_STR ||
         !same(nodes[a[0]].text, nodes[a[0]].n, "storage"))
-        return refuse(m, "a persistent id that is no storage");
+        return refuse(m, "a persistent id that is not a storage");
     if (nodes[a[1]].kind != KVR_PK_GLOBAL || globals[nodes[a[1]].i].what != KVR_PK_STORAGE_TYPE)
         return refuse(m, "a storage of unknown type");
     key = &nodes[a[2]];
@@ -532,8 +532,8 @@ static enum kvr_status push_value(struct machine *m, unsigned char op)
         return push_global(m);
     default:
         return kvr_fail(KVR_EFORMAT,
-                        "%s: pickle: byte %zu: instruction 0x%02x is not one that weights need; "
-                        "nothing was run",
+                        "%s: pickle: byte %zu: instruction 0x%02x is not allowed in a weight file; "
+                        "nothing was executed",
                         m->where, m->op_at, op);
     }
 }

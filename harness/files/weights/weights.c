@@ -52,7 +52,7 @@ static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, 
     else if (begins(b, n, "version https://git-lfs"))
         what = "a Git LFS pointer: the file itself was not fetched";
     else if (b[0] == '<')
-        what = "a web page, not the file it was to be";
+        what = "a web page instead of the file: the download failed";
     else if (n >= 262 && memcmp(b + 257, "ustar", 5) == 0)
         what = "a tar archive (torch before 0.1.10), which is not read";
     else if (begins(b, n, "FUGG"))

@@ -48,7 +48,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int most = UINT16_MAX / KVCOMP_LENGTHS * 8 / KVCOMP_BLOCK;
 
     if (job->shape.head_dim > most)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: %d at the most", job->shape.head_dim, most);
+        return kvr_fail(KVR_EINVAL, "head_dim %d: at most %d", job->shape.head_dim, most);
     return KVR_OK;
 }
 

@@ -243,7 +243,7 @@ static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st
     st = kvr_st_count(*f) == 2 * job->place.n_layers
              ? kvr_st_get_shaped(*f, name, 3, shape, &t)
              : kvr_fail(KVR_EFORMAT,
-                        "%s: %d tensors; the model has %d layers, and each one for keys and one "
+                        "%s: %d tensors; a model of %d layers needs two per layer, for keys and "
                         "for values",
                         path, kvr_st_count(*f), job->place.n_layers);
     if (st == KVR_OK && t.dtype != KVR_F32)

@@ -57,7 +57,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const struct packkv g = packkv_of(job);
 
     if (PACKKV_ROUNDS * round_bytes(&g, g.bits) > UINT16_MAX)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: a unit would have more than %d bytes",
+        return kvr_fail(KVR_EINVAL, "head_dim %d: too large, a unit would exceed %d bytes",
                         job->shape.head_dim, UINT16_MAX);
     return KVR_OK;
 }

@@ -28,8 +28,7 @@ static struct qjl qjl_of(const struct kvr_stage_job *job)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->shape.head_dim > QJL_MAX_DIM)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: %d at the most", job->shape.head_dim,
-                        QJL_MAX_DIM);
+        return kvr_fail(KVR_EINVAL, "head_dim %d: at most %d", job->shape.head_dim, QJL_MAX_DIM);
     return KVR_OK;
 }
 

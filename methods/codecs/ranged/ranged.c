@@ -38,7 +38,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int bins = ((const struct ranged_opts *)job->opts)->bins;
 
     if (bins % 2)
-        return kvr_fail(KVR_EINVAL, "bins %d: has to be even", bins);
+        return kvr_fail(KVR_EINVAL, "bins %d: must be even", bins);
     return KVR_OK;
 }
 

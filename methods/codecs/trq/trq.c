@@ -65,13 +65,13 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int fine = trq_of(job).fine;
 
     if ((o->bits & (o->bits - 1)) || (o->anchor & (o->anchor - 1)))
-        return kvr_fail(KVR_EINVAL, "bits %d, anchor %d: each has to be 2, 4 or 8", o->bits,
+        return kvr_fail(KVR_EINVAL, "bits %d, anchor %d: each must be 2, 4 or 8", o->bits,
                         o->anchor);
     if (fine & (fine - 1) || (fine && fine < o->bits))
-        return kvr_fail(KVR_EINVAL, "fine %d: has to be 2, 4 or 8, and no less than bits %d", fine,
+        return kvr_fail(KVR_EINVAL, "fine %d: must be 2, 4 or 8, and at least bits %d", fine,
                         o->bits);
     if (fine && job->shape.n_heads > TRQ_MAX_HEADS)
-        return kvr_fail(KVR_EINVAL, "%d heads: %d at the most", job->shape.n_heads, TRQ_MAX_HEADS);
+        return kvr_fail(KVR_EINVAL, "%d heads: at most %d", job->shape.n_heads, TRQ_MAX_HEADS);
     if (o->group % 8 || job->shape.head_dim % o->group)
         return kvr_fail(KVR_EINVAL,
                         "group %d channels: need a multiple of 8 that divides head_dim %d",

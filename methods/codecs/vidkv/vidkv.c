@@ -60,7 +60,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     if (o->group % 8)
         return kvr_fail(KVR_EINVAL, "group %d tokens: need a multiple of 8", o->group);
     if (d > VIDKV_MAX_DIM)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: %d at the most", d, VIDKV_MAX_DIM);
+        return kvr_fail(KVR_EINVAL, "head_dim %d: at most %d", d, VIDKV_MAX_DIM);
     return KVR_OK;
 }
 
