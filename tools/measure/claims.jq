@@ -38,21 +38,20 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
 
 (map(select(arithmetic)) | if length > 0 then
     "", "## Decided by arithmetic", "",
-    "Compression of Wan 1.3B's cache at 165 frames. A range belongs to a method whose bytes depend on the data.", "",
+    "Compression of Wan 1.3B's cache at 165 frames; a range where bytes depend on the data.", "",
     columns(["claim", "printed", "computed"]),
     (.[] | row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),
 (map(select(decided and (arithmetic or futile | not))) | if length > 0 then
     "", "## Decided by measurement", "", (card_times | ., ""),
-    "Rows `se-` are of the study's StoryEval prompts, `lm-` of a language model; `>` and `<` compare SSIM.", "",
+    "`se-`: the study's StoryEval prompts; `lm-`: a language model; `>` and `<` compare SSIM.", "",
     (("holds", "does not hold", "equal") as $verdict | map(select(.verdict == $verdict)) | if length > 0 then
         "## \($verdict[:1] | ascii_upcase)\($verdict[1:])", "", columns(["claim", "statement", "difference", "n"]),
         papers(row([id, statement, figure, (.n | number)])), "" else empty end)
     else empty end),
 (map(select(futile)) | if length > 0 then
     "", "## Futile", "",
-    "A verdict needs more prompts than there are: the number after each claim, where there is one. `kvreel claims` prints the",
-    "statements and the differences so far.", "",
+    "A verdict would need more prompts than `--most`: about the number after a claim, where it is known.", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map(id + (if .n_needed then " \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
@@ -68,17 +67,16 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
     "", "## Open", "",
-    "Without a verdict so far, with the number of prompts. A number after \"of\" is about how many a verdict needs; others need 12 or more.",
-    "`kvreel claims` prints the statements and the differences so far.", "",
+    "Prompts measured so far, of about how many a verdict needs, where it is known; at least 12.", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
 (map(select((decided | not) and .shown_by == null)) | if length > 0 then
     "", "## Needs a GPU, weights or recordings", "",
-    "`kvreel claims` prints the statements.", "",
-    columns(["needs", "command", "claims"]), (map(select(on_card | not)) | machine(command)),
+    "`kvreel claims` prints the command that measures each.", "",
+    columns(["needs", "claims"]), (map(select(on_card | not)) | group_by(needs)[] | row([(.[0] | needs), ids])),
     (map(select(on_card)) | if length > 0 then
-        "", "Minutes of one card, with another value of `ARGS` for each claim:", "", "```",
+        "", "On one GPU, with the `ARGS` of each row:", "", "```",
         ([card] | "\(.[0])ARGS\\\n   \(.[1])"), "```", "",
         columns(["needs", "`ARGS`", "claims"]), machine(card_args) else empty end)
     else empty end)

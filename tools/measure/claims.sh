@@ -21,25 +21,24 @@ said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the tabl
 worst_five() { # LIST: the prompts that the note names, with their distances
     local list
     mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
-    echo "${#list[@]} prompts have two possible videos and are left out of SSIM and PSNR. The worst: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
+    echo "${#list[@]} prompts with two possible videos are excluded from SSIM and PSNR. The worst: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
 }
 {
     cat <<'END'
 # Claims of papers, tested
 
-The verdicts of `kvreel claims` on [results/claims.yaml](../results/claims.yaml). For example:
+Which claims of papers hold on the bundled model: the verdicts of `kvreel claims` on
+[results/claims.yaml](../results/claims.yaml), without a measurement of the papers' own models. For example:
 
 ```
-kvreel claims --db kvreel.db --format csv   # also place, metric, margin, settings, cost and the other readings of each claim
+kvreel claims --db kvreel.db --format csv   # statement, difference, margin, settings, cost and other readings of each claim
 ```
 
-Tests are of the printed order, on the bundled model: they are no measurement of the paper's model.
-[Report](report.md#claims) defines the verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are
-means over prompts, positive as the claim says, with anytime-valid intervals (e-BH at 5 %).
-Figures in parentheses are the paper's.
+[Report](report.md#claims) defines the verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are means over
+prompts, positive in the claimed direction, with anytime-valid intervals (e-BH at 5 %). Figures in parentheses are the paper's.
 
-`kvreel settle all --elsewhere 6` measures, times come from `configs/claims-time.yaml --jobs 1` on a quiet machine, claims of
-language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `tools/measure/claims.sh` writes this page.
+Data: `kvreel settle all --elsewhere 6`; times by `configs/claims-time.yaml --jobs 1` on a quiet machine, language models by
+`configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)
 

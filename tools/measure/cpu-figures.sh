@@ -89,9 +89,9 @@ table() { # NAME TITLE
 cat <<'TEXT'
 # CPU kernel figures
 
-How fast attention, linear layers and codecs are on one machine; `kvreel bench attention` gives the same on yours.
+Speed of attention, linear layers and codecs on one machine; `kvreel bench attention` measures yours.
 `tools/measure/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
-faster) and, for one thread in parentheses, the median. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
+faster) and, for one thread, the median in parentheses. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
 `attention.int8` rows is kvreel's own F32 attention over BF16 tokens. Relative errors against an FP64 softmax
 over the decoded cache are 5e-7 to 2.3e-6 in float and 1.0e-2 to 1.3e-2 in int8.
 TEXT
