@@ -64,7 +64,7 @@ static void find_about(struct synth *s)
     if (strcmp(s->o->licence, "unknown") != 0)
         s->info.licence = s->o->licence;
     if (like)
-        snprintf(s->source, sizeof s->source, "drawn with the statistics of a trace of %.64s",
+        snprintf(s->source, sizeof s->source, "drawn to the statistics of a trace of %.64s",
                  like->model);
     else
         snprintf(s->source, sizeof s->source, "drawn: %d outlier channels at %g, rho %g, toward %g",

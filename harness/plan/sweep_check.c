@@ -101,13 +101,13 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
                              "prompt '%s' has no 'tokens', which language model %s reads",
                              p->prompt->id, p->model->name);
     if (t->n < p->set.frames || p->set.frames > c->context_length)
-        return kvr_yaml_fail(t->at, "prompt '%s': %d tokens of %d, for a context of %d (model %s)",
+        return kvr_yaml_fail(t->at,
+                             "prompt '%s': frames %d, need at most %d (tokens of its text) and %d "
+                             "(context of model %s)",
                              p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
         return kvr_yaml_fail(
-            t->at,
-            "prompt '%s': %d tokens have no room for a prefix of %d and a chunk of "
-            "%d",
+            t->at, "prompt '%s': %d tokens are fewer than a prefix of %d and a chunk of %d",
             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(why, n,

@@ -123,4 +123,4 @@ check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHER
 exits 2 "of nothing" trace synth no.kvtrace -q
 says "there is none" 'synth needs --preset NAME, --like DIR or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
-says "are refused" '--layers 7, at most 6'
+says "are refused" '--layers 7: at most 6'
