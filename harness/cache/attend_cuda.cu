@@ -260,7 +260,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     store_piece<J>(a, first, h, lane, o, mx, sum, acc);
 }
 
-/* One token per CTA. */
+/* One token per CTA. HERE: q is out, and accessed through out only, since both are __restrict__. */
+template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     attend_norm(struct kvr_attend_shape a, const struct kvr_query_norm norm,
                 kvr_global<const kvr_bf16> q, kvr_global<kvr_bf16> out)
@@ -273,8 +274,9 @@ static __global__ void __launch_bounds__(THREADS)
     for (int c = 2 * (int)threadIdx.x; c < a.n_heads * a.head_dim; c += 2 * THREADS) {
         const int64_t at = t * a.n_heads * a.head_dim + c;
         const int64_t angle = (t * a.head_dim + c % a.head_dim) / 2;
-        const struct query_pair pair = { kvr_as<const unsigned>(q + at)[0], inverses[t],
-                                         turns ? (double)cosines[angle] : 0,
+        const unsigned two =
+            HERE ? kvr_as<unsigned>(out + at)[0] : kvr_as<const unsigned>(q + at)[0];
+        const struct query_pair pair = { two, inverses[t], turns ? (double)cosines[angle] : 0,
                                          turns ? (double)sines[angle] : 0 };
 
         kvr_as<unsigned>(out + at)[0] = normed(pair, turns, float2{ weight[c], weight[c + 1] });
@@ -477,11 +479,15 @@ struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s, const struct kvr
                                           const struct kvr_attend_io *io)
 {
     struct kvr_attend_io rest = *io;
+    const kvr_bf16 *const nothing = NULL;
 
     rest.norm = {};
     rest.q16 = io->out16;
-    if (rows_of(a))
-        KVR_LAUNCH(attend_norm, (unsigned)a->n_query, THREADS, 0, s, *a, io->norm, io->q16,
+    if (rows_of(a) && io->q16 == io->out16)
+        KVR_LAUNCH(attend_norm<true>, (unsigned)a->n_query, THREADS, 0, s, *a, io->norm, nothing,
+                   io->out16);
+    else if (rows_of(a))
+        KVR_LAUNCH(attend_norm<false>, (unsigned)a->n_query, THREADS, 0, s, *a, io->norm, io->q16,
                    io->out16);
     return rest;
 }

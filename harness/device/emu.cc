@@ -364,6 +364,7 @@ static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3
         b->n_waiting = b->n_left = 0;
         b->n_arrays = 0;
         b->used = b->static_used = 0;
+        b->phased = b->phased_end = 0;
         add_shared(s, i, NULL, "dynamic", shape->shared_bytes);
     }
     for (unsigned i = 0; i < s->n_fibers; i++) {
@@ -448,6 +449,15 @@ bool refused(struct kvr_stream *s, const struct shape *shape)
                "%s: a cluster of %u blocks of %llu threads, emulated are whole warps and %d in all",
                name, shape->cluster, (unsigned long long)threads, MAX_CLOCKED);
     return s->failed;
+}
+
+void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n)
+{
+    for (int j = 1; j < n; j++)
+        for (int i = 0; i < j; i++)
+            if (a[i].at && a[i].at == a[j].at && (a[i].written || a[j].written))
+                record(s, "%s: arguments %d and %d are the same address, and __restrict__", kernel,
+                       i + 1, j + 1);
 }
 
 static void count_launch(struct kvr_stream *s, const char *name)

@@ -10,6 +10,8 @@
  *     barriers    __syncthreads that exited threads miss, or reached at different lines
  *     warps       operation whose mask names an exited lane or omits the caller; shuffle from a lane
  *                 outside the mask; deadlock
+ *     arguments   the same address in two pointers, one of them not const: nvcc takes both as
+ *                 __restrict__. Ranges that overlap from different addresses on are not noticed
  *
  * hopper.cuh has the instructions of sm_90 and their checks.
  *
@@ -234,6 +236,22 @@ struct shape {
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
+/* An argument of a kernel, if it is a pointer; else `at` is 0. */
+struct argument {
+    uintptr_t at;
+    bool written;
+};
+template <class T> struct argument argument_of(const pointer<T> &p)
+{
+    return { p.address(), !std::is_const<T>::value };
+}
+template <class T> struct argument argument_of(const T &)
+{
+    return { 0, false };
+}
+/* Record an error if two of the n pointers are one and the kernel may write through either. */
+void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n);
+
 /* An operation on a stream: executed at once, or by each launch of the graph that captured it. */
 typedef void player(struct kvr_stream *s, const struct shape *shape, void *given);
 bool capturing(const struct kvr_stream *s);
@@ -255,6 +273,13 @@ template <class... P, class... A> struct call<void (*)(P...), A...> {
             std::tuple<P...> args;
         } r = { ((call *)self)->kernel, std::apply(checked, ((call *)self)->given) };
 
+        std::apply(
+            [s, shape](const P &...p) {
+                const struct argument all[] = { argument_of(p)..., {} };
+
+                check_apart(s, shape->name, all, (int)sizeof...(P));
+            },
+            r.args);
         run(
             s, shape,
             [](void *p) {

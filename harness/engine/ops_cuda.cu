@@ -351,8 +351,10 @@ void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const fl
 
 void kvr_silu_cuda(struct kvr_stream *s, int64_t n, const float *x, float *y)
 {
+    const float *const nothing = NULL;
+
     if (n && x == y)
-        KVR_LAUNCH(silu<true>, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y);
+        KVR_LAUNCH(silu<true>, kvr_blocks(n, THREADS), THREADS, 0, s, n, nothing, y);
     else if (n)
         KVR_LAUNCH(silu<false>, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y);
 }

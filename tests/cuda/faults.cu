@@ -51,6 +51,17 @@ static __global__ void misaligned(kvr_global<float> x, kvr_global<unsigned char>
     x[global_index()] = odd[0];
 }
 
+static __global__ void one_address(kvr_global<const float> x, kvr_global<float> y)
+{
+    y[global_index()] = x[global_index()];
+}
+
+static __global__ void one_address_read(kvr_global<float> y, kvr_global<const float> a,
+                                        kvr_global<const float> b)
+{
+    y[global_index()] = a[0] + b[0];
+}
+
 static __global__ void shared_past_the_end(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -378,7 +389,7 @@ static void commit_not_device_memory(struct kvr_stream *s, float *x)
 
 static void commit_misaligned(struct kvr_stream *s, float *x)
 {
-    KVR_LAUNCH(misaligned, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, (unsigned char *)x);
+    KVR_LAUNCH(misaligned, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, (unsigned char *)x + 1);
 }
 
 static void commit_global_unwritten(struct kvr_stream *s, float *x)
@@ -389,6 +400,28 @@ static void commit_global_unwritten(struct kvr_stream *s, float *x)
         return;
     KVR_LAUNCH(global_unwritten, FAULT_BLOCKS, FAULT_THREADS, 0, s, x, (const float *)fresh);
     kvr_device_free(s, fresh);
+}
+
+/* Two __restrict__ pointers to one array. */
+static void commit_one_address(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(one_address, FAULT_BLOCKS, FAULT_THREADS, 0, s, (const float *)x, x);
+}
+
+static void commit_one_address_read(struct kvr_stream *s, float *x)
+{
+    const float *const from = x;
+    void *to;
+
+    if (kvr_device_alloc(s, &to, FAULT_BLOCKS * FAULT_THREADS * sizeof(float)) != KVR_OK)
+        return;
+    KVR_LAUNCH(one_address_read, FAULT_BLOCKS, FAULT_THREADS, 0, s, (float *)to, from, from);
+    kvr_device_free(s, to);
+}
+
+static void commit_too_tall_a_grid(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(innocent, dim3(1, 65536), FAULT_THREADS, 0, s, x);
 }
 
 static void commit_too_many_threads(struct kvr_stream *s, float *x)
@@ -407,6 +440,8 @@ const struct fault faults[] = {
     FAULT(global_before_the_start, "4 bytes read at byte -4 of 1024"),
     FAULT(not_device_memory, "is not device memory"),
     FAULT(misaligned, "not aligned"),
+    FAULT(one_address, "arguments 1 and 2 are the same address, and __restrict__"),
+    FAULT(one_address_read, NULL),
     FAULT(shared_past_the_end, "shared memory 'tile': 4 bytes written at byte 256 of 256"),
     FAULT(dynamic_past_the_end, "shared memory 'dynamic': 4 bytes written at byte 252 of 252"),
     FAULT(shared_unwritten, "shared memory 'tile', byte 0: read, but never written"),
@@ -441,6 +476,7 @@ const struct fault faults[] = {
     FAULT(unasked_dynamic, "49156 bytes of dynamic shared memory, more than 49152"),
     FAULT(asked_for_less, "49156 bytes of dynamic shared memory, more than 49152"),
     FAULT(too_many_threads, "a block of 2048"),
+    FAULT(too_tall_a_grid, "a grid of 1 x 65536 x 1 blocks"),
 };
 const int n_faults = sizeof faults / sizeof faults[0];
 

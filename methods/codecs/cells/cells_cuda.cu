@@ -77,8 +77,7 @@ static struct cut cut_of(const struct cells &c)
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
-                 kvr_global<const uint8_t> whole, kvr_global<uint8_t> meta,
-                 kvr_global<uint8_t> codes)
+                 kvr_global<uint8_t> meta, kvr_global<uint8_t> codes)
 {
     KVR_SHARED(struct cells_fit, fits, MOST_FITS);
     const unsigned tile = blockIdx.x % cut.tiles, left = cut.of_token - tile * cut.groups;
@@ -86,7 +85,7 @@ static __global__ void __launch_bounds__(THREADS, 6)
     const int64_t t8 = blockIdx.x / cut.tiles, first = (int64_t)(tile * cut.groups) * c.group;
     const int64_t set = 8 * t8 * cut.of_token + tile * cut.groups;
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
-    const float most = most_of(c, whole);
+    const float most = most_of(c, meta);
 
     if (c.kind != KIND) /* tells the compiler that c.kind is KIND */
         return;
@@ -161,7 +160,7 @@ static void encode(struct kvr_stream *s, const struct cells &c, const float *x, 
     const struct cut cut = cut_of(c);
 
     KVR_LAUNCH(cells_encode<KIND>, kvr_blocks(c.n_tok, 8) * cut.tiles, THREADS, 0, s, c, cut, x,
-               (const uint8_t *)meta, (uint8_t *)meta, (uint8_t *)codes);
+               (uint8_t *)meta, (uint8_t *)codes);
 }
 
 void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x, void *codes,
