@@ -17,6 +17,47 @@
  * The blocks of a cluster share one set of clocks. Remote arrivals and stores (st.async) merge into
  * a separate view, which only waits with cluster scope receive. A remote store completes in its
  * mbarrier's phase like a bulk copy, but has its own clock: wgmma sees it only after a fence. */
+/* Rules of the PTX ISA (9.0) for the instructions of hopper.cuh. Each is checked, with a planted fault
+ * in tests/cuda/faults_*.cu or a case of test_emu.c, unless the text says otherwise.
+ *
+ *     mbarrier     counts of 1 to 2^20 - 1; tx-count up to 2^20 - 1 (its lower bound cannot be
+ *                  passed: shared memory is smaller); 8-byte alignment; in shared memory;
+ *                  initialized once, before use, and a barrier apart from it; no other access
+ *                  while in use (mbarrier.inval has no wrapper); no more arrivals than the phase
+ *                  has pending; a wait's parity is that of the current or the preceding phase.
+ *                  test_wait, try_wait of another block's mbarrier, arrive_drop and noComplete
+ *                  have no wrapper
+ *     bulk copies  16-byte addresses and sizes; 128 bytes for boxes, 1024 with the 128-byte
+ *                  swizzle; bytes in range; mbarrier in the target's block; multicast to blocks
+ *                  that have started; source not changed and target not accessed before
+ *                  completion; every copy waited for; generic writes fenced before. Not checked:
+ *                  fence.proxy.async between a generic read and the copy that overwrites what was
+ *                  read, which is ordered by an mbarrier alone, as in CUTLASS; global memory
+ *                  written in the same launch is refused instead of its fence. bulk_group,
+ *                  reductions, prefetches and stores have no wrapper
+ *     tensor maps  16-byte address, dimensions of 1 to 2^32, strides in multiples of 16 below
+ *                  2^40, boxes of 1 to 256, inner box in multiples of 16 within the swizzle's
+ *                  span; element strides are 1, maps are tiled and not interleaved. nvcc asserts
+ *                  their size and alignment. Not checked: that an argument with a map is
+ *                  __grid_constant__
+ *     wgmma        block of whole warp groups; one product in all their threads, with equal
+ *                  descriptors; descriptor fields, masked addresses, swizzle, base offset 0;
+ *                  wgmma.fence after an access to registers; no access until wait_group; commit
+ *                  before it; at most 7 groups pending (static_assert); operands not changed
+ *                  before it; generic writes to operands fenced. Shapes and types are those of
+ *                  the wrappers
+ *     setmaxnreg   24 to 256 in eights (static_assert); dec not above, inc not below what a warp
+ *                  has; within the pool; the same in all warps of a warp group, which synchronize
+ *                  before the next. tools/sass/setmaxnreg.py reads what ptxas assigned and
+ *                  whether it ignored one. Not checked: reads of registers that inc added
+ *     clusters     rank below the size; grid a multiple of it; at most 4 blocks emulated (8 are
+ *                  portable); arrive and wait in turn, by all threads; no access before a block
+ *                  has started or after its exit; st.async aligned to 16, its mbarrier in the
+ *                  target's block, its data waited for with cluster scope. An mbarrier orders
+ *                  another block's reads only, not its plain writes: those need the cluster
+ *                  barrier
+ *     bar          1 to 15, threads in multiples of 32 up to the block's, the same number for
+ *                  all, whole warps, no second arrival in a phase */
 #ifndef KVR_DEVICE_EMU_HOPPER_CUH
 #define KVR_DEVICE_EMU_HOPPER_CUH
 

@@ -175,6 +175,7 @@ struct block {
     struct region array[MAX_ARRAYS]; /* array[0] is the dynamic one */
     int n_arrays;
     size_t used, static_used;
+    uintptr_t phased, phased_end; /* its mbarriers lie in this range; empty: it has none */
 };
 
 struct hopper;  /* emu_hopper.cuh */
@@ -298,6 +299,8 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f);
 /* The running thread has exited and was the last one of its block. */
 void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
+/* Fails if bytes [at, at + n) of shared memory hold a part of an mbarrier. */
+void check_no_mbarrier(const struct region *r, uintptr_t at, size_t n, const char *how);
 void hopper_close(struct kvr_stream *s);
 /* Describe the thread or operation of a stamp. */
 const char *who(stamp then, char *text, size_t size);

@@ -4,26 +4,41 @@
 namespace kvr_emu
 {
 
+void check_no_mbarrier(const struct region *r, uintptr_t at, size_t n, const char *how)
+{
+    const struct block *in = &running->block[r->rank];
+    const struct hopper *x = running->hopper;
+
+    if (at >= in->phased_end || at + n <= in->phased)
+        return;
+    for (int i = 0; i < x->n_phased; i++)
+        if (at < x->phased[i].at + 8 && x->phased[i].at < at + n)
+            fail("mbarrier at byte %zu of '%s': %s, not as an mbarrier",
+                 x->phased[i].at - (uintptr_t)r->base, r->name, how);
+}
+
 void barrier_init(struct region *r, uintptr_t at, unsigned count)
 {
     struct hopper *x = clock_block();
     struct cell *cell;
-    int i = 0;
+    const int i = x->n_phased;
 
     if (!count || count >= MOST_ARRIVE)
         fail("mbarrier: %u arrivals, need 1 to %d", count, MOST_ARRIVE - 1);
-    while (i < x->n_phased && x->phased[i].at != at)
-        i++;
-    if (i < x->n_phased && cells_of(r, at - (uintptr_t)r->base, 8, &cell) &&
-        cell->write == x->phased[i].init)
-        fail("mbarrier at byte %zu of '%s': initialized again while in use",
-             at - (uintptr_t)r->base, r->name);
+    for (int j = 0; j < i; j++)
+        if (x->phased[j].at == at)
+            fail("mbarrier at byte %zu of '%s': initialized again while in use",
+                 at - (uintptr_t)r->base, r->name);
     touch_write(r, at, 8, 8);
     if (!r->shared)
         fail("mbarrier in '%s', which is not shared memory", r->name);
     if (i == MAX_PHASED)
         fail("more than %d mbarriers of a block", MAX_PHASED);
-    x->n_phased += i == x->n_phased;
+    x->n_phased++;
+    struct block *in = &running->block[r->rank];
+
+    in->phased = !in->phased_end || at < in->phased ? at : in->phased;
+    in->phased_end = at + 8 > in->phased_end ? at + 8 : in->phased_end;
     cells_of(r, at - (uintptr_t)r->base, 8, &cell);
     memset(&x->phased[i], 0, offsetof(struct phased, open));
     x->phased[i].in = r;
@@ -37,7 +52,6 @@ struct phased *phased_at(struct region *r, uintptr_t at)
 {
     struct hopper *x = clock_block();
     struct phased *b = x->phased, *end = x->phased + x->n_phased;
-    struct cell *cell;
     char text[64];
 
     while (b < end && b->at != at)
@@ -45,10 +59,6 @@ struct phased *phased_at(struct region *r, uintptr_t at)
     if (!r || !r->shared || b == end)
         fail("mbarrier at byte %td of '%s': not initialized",
              (ptrdiff_t)(at - (uintptr_t)(r ? r->base : 0)), r ? r->name : "no memory");
-    cells_of(r, at - (uintptr_t)r->base, 8, &cell);
-    if (cell[0].write != b->init)
-        fail("mbarrier at byte %zu of '%s': overwritten by %s", at - (uintptr_t)r->base, r->name,
-             who(cell[0].write, text, sizeof text));
     if (unseen(running, b->init))
         fail("mbarrier at byte %zu of '%s': used, initialized by %s without a barrier between",
              at - (uintptr_t)r->base, r->name, who(b->init, text, sizeof text));

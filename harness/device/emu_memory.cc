@@ -207,6 +207,8 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     if (p & (align - 1)) /* alignments are powers of two */
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
+    if (r->shared && p < running->block[r->rank].phased_end)
+        check_no_mbarrier(r, p, n, done[how]);
     if ((at | n) & (r->unit - 1)) {
         n_cells = cells_of(r, at, n, &first);
         if (!n_cells)

@@ -47,6 +47,7 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
         fail("more than %d bulk copies in flight", MAX_COMING);
     if (!to->shared || offset > to->n || n > to->n - offset)
         fail("shared memory '%s': %zu bytes copied to byte %zu of %zu", to->name, n, offset, to->n);
+    check_no_mbarrier(to, at, n, how);
     n_cells = cells_of(to, offset, n, &cell);
     for (size_t k = 0; k < n_cells; k++) {
         const size_t byte = offset + k * to->unit;
@@ -149,12 +150,14 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
         fail("a copy to block %u of the cluster signals an mbarrier of block %u", to->rank,
              barrier->rank);
     b = phased_at(barrier, barrier_at);
-    if ((at | source | n) % STORE_BYTES)
-        fail("shared memory '%s', byte %zu: a bulk copy of %zu bytes is not aligned", from->name,
-             offset, n);
+    if (!n || (at | source | n) % STORE_BYTES)
+        fail("shared memory '%s', byte %zu: a bulk copy of %zu bytes, addresses and size have to "
+             "be multiples of %d",
+             from->name, offset, n, STORE_BYTES);
     if (!from->shared || offset > from->n || n > from->n - offset)
         fail("shared memory '%s': %zu bytes copied from byte %zu of %zu", from->name, n, offset,
              from->n);
+    check_no_mbarrier(from, source, n, how);
     begin_target(to, at, n, b);
     now = (stamp)s->serial << 36 | (stamp)b->phase << 12 | (stamp)(PHASED + (b - x->phased)) << 2;
     n_cells = cells_of(from, offset, n, &cell);

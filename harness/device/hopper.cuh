@@ -171,6 +171,7 @@ template <class T> struct kvr_remote {
 struct kvr_tensor_map {
     CUtensorMap map;
 };
+static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) >= 64, "as PTX reads it");
 
 template <class T, int N> struct kvr_registers {
     T x[N];
@@ -662,6 +663,7 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
  * product in flight may use, then belong to the thread again. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
+    static_assert(PENDING >= 0 && PENDING <= 7, "the instruction has three bits for it");
 #ifdef KVR_EMULATED
     kvr_emu::product_wait(PENDING);
     (kvr_emu::return_registers(&r.held, PENDING), ...);

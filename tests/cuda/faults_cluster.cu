@@ -30,6 +30,8 @@ enum fault_kind {
     GIVES_OTHERS,   /* bulk copy of other threads' writes without a barrier */
     GIVES_ODD,      /* bulk copy of a size that is no multiple of 16 */
     GIVES_NOTHING,  /* bulk copy of uninitialized bytes */
+    GIVES_NONE,     /* bulk copy of 0 bytes */
+    GIVES_BARRIER,  /* bulk copy of an mbarrier */
     WRITES_GIVEN,   /* the source is overwritten before the copy completes */
 };
 
@@ -121,7 +123,7 @@ template <int FAULT> static __global__ void give(kvr_global<float> x)
 {
     KVR_SHARED(uint4, mine, FAULT_THREADS);
     KVR_SHARED(uint4, theirs, FAULT_THREADS);
-    KVR_SHARED(uint64_t, came, 1);
+    KVR_SHARED(uint64_t, came, 2);
     const int i = (int)threadIdx.x;
     const unsigned other = kvr_cluster_rank() ^ 1u;
     const kvr_remote<uint64_t> its = kvr_remote_of(came, other);
@@ -140,8 +142,12 @@ template <int FAULT> static __global__ void give(kvr_global<float> x)
         const kvr_remote<uint8_t> to = kvr_remote_as<uint8_t>(kvr_remote_of(theirs, other));
 
         kvr_remote_expect(its, FAULT_THREADS * 16);
-        kvr_remote_copy(to, kvr_as<uint8_t>(mine),
-                        FAULT_THREADS * 16 - (FAULT == GIVES_ODD ? 8 : 0), its);
+        kvr_remote_copy(to, FAULT == GIVES_BARRIER ? kvr_as<uint8_t>(came) : kvr_as<uint8_t>(mine),
+                        FAULT == GIVES_NONE ? 0
+                        : FAULT == GIVES_BARRIER
+                            ? 16
+                            : FAULT_THREADS * 16 - (FAULT == GIVES_ODD ? 8 : 0),
+                        its);
     }
     if (FAULT == WRITES_GIVEN)
         __syncthreads();
@@ -342,7 +348,9 @@ const struct fault cluster_faults[] = {
     GIVE(READS_UNMET, "without a cluster barrier between"),
     GIVE(GIVES_UNFENCED, "read by an asynchronous copy, written by thread"),
     GIVE(GIVES_OTHERS, "shared memory 'mine'"),
-    GIVE(GIVES_ODD, "a bulk copy of 1016 bytes is not aligned"),
+    GIVE(GIVES_ODD, "a bulk copy of 1016 bytes, addresses and size have to be multiples of 16"),
+    GIVE(GIVES_NONE, "a bulk copy of 0 bytes"),
+    GIVE(GIVES_BARRIER, "mbarrier at byte 0 of 'came': read by an asynchronous copy"),
     GIVE(GIVES_NOTHING, "read by an asynchronous copy, but never written"),
     GIVE(WRITES_GIVEN, "written, read by an asynchronous copy without a barrier between"),
     MULTIPLY(NONE, NULL),

@@ -12,6 +12,7 @@ enum fault_kind {
     BARRIER_UNSYNCED,  /* mbarriers used without __syncthreads after their initialization */
     BARRIER_MISSING,   /* not initialized */
     BARRIER_OVERWRITTEN,
+    BARRIER_READ,       /* by a plain load */
     WAITS_OTHER_PARITY, /* consumer */
     FREES_OTHER_PARITY, /* producer */
     WAITS_NOT,
@@ -222,8 +223,8 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
         __syncthreads();
     if (FAULT == BARRIER_OVERWRITTEN && threadIdx.x == 3)
         full[1] = 0;
-    if (FAULT == BARRIER_OVERWRITTEN)
-        __syncthreads();
+    if (FAULT == BARRIER_READ && threadIdx.x == 3)
+        out[0] = (float)(int)kvr_as<unsigned>(empty + 1)[1];
     if (threadIdx.x < KVR_WARP_GROUP) {
         kvr_setmaxnreg_dec<24>();
         if (!threadIdx.x)
@@ -340,6 +341,7 @@ enum bytes_fault {
     BYTES_BETWEEN_ROWS,
     BYTES_PAST_THE_END,
     BYTES_LEFT,
+    BYTES_OF_THREE_WARPS, /* no warp group */
 };
 
 /* a [64,128], from shared memory and then from registers, times b [128,128] in a tile. */
@@ -408,11 +410,12 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
 template <int FAULT>
 static void run_bytes(struct kvr_stream *s, const void *a, const void *b, int *out)
 {
+    const int threads = FAULT == BYTES_OF_THREE_WARPS ? 96 : (int)KVR_WARP_GROUP;
     struct kvr_tensor_map map;
 
     kvr_tensor_map_of(&map, b, HOPPER_COLUMNS, 1, 64, HOPPER_COLUMNS,
                       FAULT == BYTES_NOT_SWIZZLED ? KVR_SWIZZLE_NONE : KVR_SWIZZLE_128);
-    KVR_LAUNCH(bytes<FAULT>, 1, KVR_WARP_GROUP, (HOPPER_ROWS + HOPPER_COLUMNS) * 128 + 8, s, map,
+    KVR_LAUNCH(bytes<FAULT>, 1, threads, (HOPPER_ROWS + HOPPER_COLUMNS) * 128 + 8, s, map,
                (const uint8_t *)a, out);
 }
 
@@ -451,7 +454,9 @@ const struct fault hopper_faults[] = {
     PIPELINE(BARRIERS_UNFENCED, "without a fence.proxy.async after its initialization"),
     PIPELINE(BARRIER_UNSYNCED, "mbarrier at byte"),
     PIPELINE(BARRIER_MISSING, "not initialized"),
-    PIPELINE(BARRIER_OVERWRITTEN, "overwritten by thread 3"),
+    PIPELINE(BARRIER_OVERWRITTEN,
+             "thread (3,0,0): mbarrier at byte 40968 of 'dynamic': written, not as an mbarrier"),
+    PIPELINE(BARRIER_READ, "mbarrier at byte 40984 of 'dynamic': read, not as an mbarrier"),
     PIPELINE(WAITS_OTHER_PARITY, "byte"), /* reads early, or deadlocks */
     PIPELINE(FREES_OTHER_PARITY, "waits for phase 0 of the mbarrier at byte 40976 of 'dynamic', "
                                  "which lacks 4 of 4 arrivals and 0 bytes"),
@@ -504,5 +509,6 @@ const struct fault hopper_faults[] = {
     OF_BYTES(BYTES_BETWEEN_ROWS, "does not start at a row group of a tile"),
     OF_BYTES(BYTES_PAST_THE_END, "read by a product (wgmma)"),
     OF_BYTES(BYTES_LEFT, "without a wait for its products"),
+    OF_BYTES(BYTES_OF_THREE_WARPS, "in a block of 96 threads, need a multiple of 128"),
 };
 const int n_hopper_faults = sizeof hopper_faults / sizeof hopper_faults[0];
