@@ -17,8 +17,8 @@
  * The blocks of a cluster share one set of clocks. Remote arrivals and stores (st.async) merge into
  * a separate view, which only waits with cluster scope receive. A remote store completes in its
  * mbarrier's phase like a bulk copy, but has its own clock: wgmma sees it only after a fence. */
-/* Rules of the PTX ISA (9.0) for the instructions of hopper.cuh. Each is checked, with a planted fault
- * in tests/cuda/faults_*.cu or a case of test_emu.c, unless the text says otherwise.
+/* Rules of the PTX ISA (9.0) for the instructions of hopper.cuh. Each is checked, with a planted
+ * fault in tests/cuda/faults_*.cu or a case of test_emu.c, unless the text says otherwise.
  *
  *     mbarrier     counts of 1 to 2^20 - 1; tx-count up to 2^20 - 1 (its lower bound cannot be
  *                  passed: shared memory is smaller); 8-byte alignment; in shared memory;

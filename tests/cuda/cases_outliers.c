@@ -22,6 +22,8 @@ static const struct {
     { { 33, 2, 40 }, 2, 0, KVR_LEFT_KEEP, false, KVR_COMPUTE_F32 },       /* none may be kept */
     { { 66, 8, 128 }, 2.5, 0.003, KVR_LEFT_FILL, true, KVR_COMPUTE_F32 }, /* several spans */
     { { 1, 1, 1 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
+    { { 66, 8, 128 }, 3.5, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* candidates suffice */
+    { { 66, 8, 128 }, 3.5, 0.0005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 }, /* and are cut */
 };
 enum { N_CASES = sizeof outlier_cases / sizeof outlier_cases[0] };
 
@@ -59,7 +61,8 @@ static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job 
     free(got);
 }
 
-static void check_outliers(int which, enum fill fill)
+/* With `loud` the spans that the bound is guessed from have eight times the others' spread. */
+static void check_outliers(int which, enum fill fill, bool loud)
 {
     const struct kvr_block_shape shape = outlier_cases[which].shape;
     const int64_t n = (int64_t)elements(&shape), C = (int64_t)shape.n_heads * shape.head_dim;
@@ -91,6 +94,16 @@ static void check_outliers(int which, enum fill fill)
     fill_block(x, &shape, fill, (uint32_t)which);
     for (int64_t i = 0; i < n && fill == FILL_NORMAL; i += 11)
         x[i] = i % 2 ? 7 : -7; /* ties */
+    for (int64_t span = 0, spans = (n + 1023) / 1024; span < spans && loud; span++) {
+        bool sampled = false;
+
+        for (int64_t w = 0; w < 16; w++)
+            sampled = sampled || spans * w / 16 == span;
+        for (int64_t i = 1024 * span; i < 1024 * (span + 1) && i < n && sampled; i++)
+            x[i] *= 8;
+    }
+    for (int64_t i = 2048; i < 3072 && loud; i += 100)
+        x[i] = i % 200 ? 40 : -41; /* outliers below the guess */
     d_x = both_inout(x, (size_t)n * sizeof *x);
     work = both_out(kvr_outliers_work_bytes(&rule));
     kvr_outliers_find_cuda(both_stream, &rule, d_x, work);
@@ -131,7 +144,14 @@ static void check_outliers(int which, enum fill fill)
 START_TEST(outliers)
 {
     for (int fill = 0; fill < N_FILLS; fill++)
-        check_outliers(_i, (enum fill)fill);
+        check_outliers(_i, (enum fill)fill, false);
+}
+END_TEST
+
+/* A guess above the bound does not list all outliers. */
+START_TEST(loud_samples)
+{
+    check_outliers(10, FILL_NORMAL, true);
 }
 END_TEST
 
@@ -165,6 +185,7 @@ TCase *cases_outliers(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, outliers, 0, N_CASES);
+    tcase_add_test(tc, loud_samples);
     tcase_add_test(tc, cases_are_not_empty);
     return tc;
 }

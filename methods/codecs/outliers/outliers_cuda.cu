@@ -1,4 +1,9 @@
-/* outliers_cuda.cu - finds outliers, compacts them in index order, and restores them. */
+/* outliers_cuda.cu - finds outliers, compacts them in index order, and restores them.
+ *
+ * The block is read once before it is coded. outlier_guess estimates the bound from samples; outlier_moments
+ * sums the moments of each span and lists its candidates, the elements beyond the guess. Counting and recording
+ * read the candidates. They read a span again if it has more than ROOM candidates, and all spans if the exact
+ * bound is below the guess. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -13,9 +18,14 @@ enum {
     SPAN = 1024,
     LANES = 16,
     THREADS = 256,
+    WARPS = THREADS / 32,
     SPANS_AT_ONCE = THREADS / LANES,
-    OFFSET_THREADS = 512
+    AHEAD = 8, /* loads in flight */
+    OFFSET_THREADS = 512,
+    SAMPLES = 16, /* spans that the guess is made of */
+    ROOM = 32     /* candidates listed per span, one per lane */
 };
+static_assert(SPAN % (AHEAD * LANES) == 0, "the loads of a span");
 
 struct moments {
     double n, mean, m2;
@@ -31,9 +41,17 @@ struct choice {
     int64_t ties;
     float bound; /* NaN if the block is not finite */
     unsigned above;
+    float guess; /* candidates have |x| > guess */
 };
 
-/* `work` is: choice | bins [256] | moments [spans] | counts [spans]. */
+/* An element that may be an outlier. */
+struct candidate {
+    float x;
+    int32_t at; /* in its span */
+};
+
+/* `work` is: choice | bins [256] | moments [spans] | counts [spans] | candidates [spans][ROOM] |
+ * listed [spans], their numbers. */
 struct counts {
     int64_t above, ties; /* kept, tied elements of the span; after the scan, before it */
 };
@@ -42,6 +60,8 @@ struct work {
     int *bins;
     struct moments *moments;
     struct counts *counts;
+    struct candidate *candidates;
+    int *listed;
     int64_t spans;
 };
 
@@ -66,9 +86,19 @@ static size_t counts_at(const struct kvr_outliers_rule *r)
     return moments_at() + (size_t)spans_of(r) * sizeof(struct moments);
 }
 
-size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r)
+static size_t candidates_at(const struct kvr_outliers_rule *r)
 {
     return counts_at(r) + (size_t)spans_of(r) * sizeof(struct counts);
+}
+
+static size_t listed_at(const struct kvr_outliers_rule *r)
+{
+    return candidates_at(r) + (size_t)spans_of(r) * ROOM * sizeof(struct candidate);
+}
+
+size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r)
+{
+    return listed_at(r) + (size_t)spans_of(r) * sizeof(int);
 }
 
 static struct work work_of(const struct kvr_outliers_rule *r, const void *p)
@@ -81,6 +111,8 @@ static struct work work_of(const struct kvr_outliers_rule *r, const void *p)
     w.bins = (int *)(at + bins_at());
     w.moments = (struct moments *)(at + moments_at());
     w.counts = (struct counts *)(at + counts_at(r));
+    w.candidates = (struct candidate *)(at + candidates_at(r));
+    w.listed = (int *)(at + listed_at(r));
     return w;
 }
 
@@ -99,9 +131,99 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
+/* Consecutive elements of a lane; 0 past the end, which never exceeds the bound. */
+enum { EACH = 4, GROUP = 32 * EACH };
+
+static __device__ __forceinline__ kvr_few<float, EACH> own(int64_t n, kvr_global<const float> x,
+                                                           int64_t e)
+{
+    kvr_few<float, EACH> v;
+
+    if (e + EACH <= n)
+        return kvr_as<const kvr_few<float, EACH>>(x)[e / EACH];
+    for (int i = 0; i < EACH; i++)
+        v.v[i] = e + i < n ? (float)x[e + i] : 0.0f;
+    return v;
+}
+
+/* Single CTA, a warp per sample. Three quarters of the bound that the samples suggest; any guess gives the same
+ * outliers. */
+static __global__ void __launch_bounds__(32 * SAMPLES)
+    outlier_guess(int64_t n, int64_t spans, float sigmas, kvr_global<const float> x,
+                  kvr_global<struct choice> out)
+{
+    KVR_SHARED(float, sums, SAMPLES);
+    KVR_SHARED(float, squares, SAMPLES);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int64_t first = spans * warp / SAMPLES * SPAN;
+    float sum = 0, square = 0;
+
+#pragma unroll
+    for (int g = 0; g < SPAN; g += GROUP) {
+        const auto v = own(n, x, first + g + lane * EACH);
+
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            sum += v.v[i];
+            square = fmaf(v.v[i], v.v[i], square);
+        }
+    }
+    for (int h = 16; h; h /= 2) {
+        sum += __shfl_xor_sync(~0u, sum, h);
+        square += __shfl_xor_sync(~0u, square, h);
+    }
+    if (!lane) {
+        sums[warp] = sum;
+        squares[warp] = square;
+    }
+    __syncthreads();
+    if (threadIdx.x)
+        return;
+    sum = square = 0;
+    for (int w = 0; w < SAMPLES; w++) {
+        sum += sums[w];
+        square += squares[w];
+    }
+    const float share = 1.0f / (SAMPLES * SPAN), mean = sum * share;
+    const float guess = 0.75f * sigmas * sqrtf(square * share - mean * mean);
+    struct choice c = { 0, 0, 0, NAN, 0, guess <= FLT_MAX ? guess : INFINITY };
+
+    out[0] = c;
+}
+
+/* A span as LANES threads read it. */
+struct seen {
+    double sum, square; /* of a lane */
+    int n;              /* candidates so far */
+};
+
+/* Element `at` of the span: adds it to the lane's sums, and to the candidates, in the order of elements. `listed`: the
+ * span's. */
+static __device__ __forceinline__ void see(float v, int at, float guess, int lane, bool some,
+                                           kvr_global<struct candidate> listed, struct seen &s)
+{
+    const double d = v;
+    const bool over = fabsf(v) > guess;
+
+    s.sum += d;
+    s.square += d * d;
+    const unsigned all = some ? __ballot_sync(~0u, over) : (unsigned)over << (threadIdx.x & 16u);
+
+    if (!all) /* usual */
+        return;
+    const unsigned mine = all >> (threadIdx.x & 16u) & 0xffffu;
+    const int to = s.n + __popc((int)(mine & ((1u << lane) - 1u)));
+
+    if (over && to < ROOM)
+        listed[to] = candidate{ v, at };
+    s.n += __popc((int)mine);
+}
+
 /* LANES threads per span: each sums its lane; the first thread adds the lanes. */
 static __global__ void __launch_bounds__(THREADS)
-    outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<struct moments> out)
+    outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
+                    kvr_global<struct moments> out, kvr_global<struct candidate> candidates,
+                    kvr_global<int> listed)
 {
     KVR_SHARED(double, sums, THREADS);
     KVR_SHARED(double, squares, THREADS);
@@ -109,28 +231,30 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t span = (int64_t)blockIdx.x * SPANS_AT_ONCE + mine, begin = span * SPAN;
     const int64_t left = begin < n ? n - begin : 0;
     const int size = left < SPAN ? (int)left : SPAN, whole = size / LANES * LANES;
-    double sum = 0, square = 0;
+    const kvr_global<struct candidate> to = candidates + span * ROOM;
+    const struct choice c = choice[0];
+    struct seen s = { 0, 0, 0 };
 
-#pragma unroll 8 /* loads in flight */
-    for (int i = 0; i < whole; i += LANES) {
-        const double v = (double)(float)x[begin + i + lane];
+#pragma unroll 1
+    for (int i = lane; i < SPAN; i += AHEAD * LANES) {
+        float v[AHEAD];
 
-        sum += v;
-        square += v * v;
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            v[j] = i + j * LANES < whole ? (float)x[begin + i + j * LANES] : 0.0f;
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            see(v[j], i + j * LANES, c.guess, lane, true, to, s);
     }
-    for (int i = whole; i < size && !lane; i++) {
-        const double v = (double)(float)x[begin + i];
-
-        sum += v;
-        square += v * v;
-    }
-    sums[threadIdx.x] = sum;
-    squares[threadIdx.x] = square;
+    for (int i = whole; i < size && !lane; i++)
+        see(x[begin + i], i, c.guess, lane, false, to, s);
+    sums[threadIdx.x] = s.sum;
+    squares[threadIdx.x] = s.square;
     __syncthreads();
     if (!lane && size) {
+        double sum = 0, square = 0;
         struct moments m = { (double)size, 0, 0 };
 
-        sum = square = 0;
         for (int j = 0; j < LANES; j++) {
             sum += sums[mine * LANES + j];
             square += squares[mine * LANES + j];
@@ -139,6 +263,7 @@ static __global__ void __launch_bounds__(THREADS)
         m.m2 = square - sum * m.mean;
         m.m2 = m.m2 < 0 ? 0 : m.m2;
         out[span] = m;
+        listed[span] = s.n;
     }
 }
 
@@ -165,9 +290,9 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
     a.mean += diff * w.of_mean;
 }
 
-/* Single CTA: merges spans into PIECES and those into one, in the CPU's order. EACH threads per
+/* Single CTA: merges spans into PIECES and those into one, in the CPU's order. OF_PIECE threads per
  * piece load spans and compute weights in parallel; the first thread merges. */
-enum { EACH = 8, BOUND_THREADS = PIECES * EACH };
+enum { OF_PIECE = 8, BOUND_THREADS = PIECES * OF_PIECE };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
     outlier_bound(int64_t n, int64_t spans, double padded, double sigmas, bool bf16,
@@ -177,14 +302,14 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     KVR_SHARED(double, mean, BOUND_THREADS);
     KVR_SHARED(double, m2, BOUND_THREADS);
     KVR_SHARED(struct weights, weight, BOUND_THREADS);
-    const int self = (int)threadIdx.x, piece = self / EACH, mine = self % EACH;
+    const int self = (int)threadIdx.x, piece = self / OF_PIECE, mine = self % OF_PIECE;
     const int64_t each = (spans + PIECES - 1) / PIECES, first = piece * each;
     const int64_t end = first + each < spans ? first + each : spans;
     struct moments m = { 0, 0, 0 };
 
     if (self < 256)
         bins[self] = 0;
-    for (int64_t at = 0; at < each; at += EACH) { /* same trip count for all pieces */
+    for (int64_t at = 0; at < each; at += OF_PIECE) { /* same trip count for all pieces */
         const int64_t i = first + at + mine;
 
         if (i < end) {
@@ -196,7 +321,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         }
         __syncthreads();
         if (!mine)
-            for (int k = 0; k < EACH && i + k < end; k++)
+            for (int k = 0; k < OF_PIECE && i + k < end; k++)
                 merge(m, mean[self + k], m2[self + k], weight[self + k]);
         __syncthreads();
     }
@@ -211,7 +336,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        struct choice c = { 0, 0, 0, NAN, 0 };
+        struct choice c = out[0]; /* the guess, and a bound of NaN */
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
 
@@ -228,54 +353,76 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* Loads this thread's EACH_THREAD consecutive elements of its CTA's span; 0 past the end. */
-enum { EACH_THREAD = SPAN / THREADS };
+/* How the choice sees an element: beyond the bound and above the smallest kept magnitude, or equal to it. */
+struct told {
+    bool above, tied;
+};
 
-static __device__ __forceinline__ kvr_few<float, EACH_THREAD>
-own(int64_t n, kvr_global<const float> x, int64_t e)
+static __device__ __forceinline__ struct told tell(const struct choice &c, float x)
 {
-    kvr_few<float, EACH_THREAD> v;
+    const bool over = fabsf(x) > c.bound;
 
-    if (e + EACH_THREAD <= n)
-        return kvr_as<const kvr_few<float, EACH_THREAD>>(x)[e / EACH_THREAD];
-    for (int i = 0; i < EACH_THREAD; i++)
-        v.v[i] = e + i < n ? (float)x[e + i] : 0.0f; /* 0 never exceeds the bound */
-    return v;
+    return { over && magnitude(x) > c.above, over && magnitude(x) == c.above };
 }
 
-/* Counts kept and tied elements of each span. */
+/* Whether a span's candidates contain its outliers. */
+static __device__ __forceinline__ bool is_listed(const struct choice &c, int listed)
+{
+    return c.guess <= c.bound && listed <= ROOM;
+}
+
+/* This lane's candidate of a span; else 0. */
+static __device__ __forceinline__ struct candidate
+candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int listed, int lane)
+{
+    struct candidate k = { 0, 0 };
+
+    if (lane < listed)
+        k = candidates[span * ROOM + lane];
+    return k;
+}
+
+/* Counts kept and tied elements of each span; a warp per span. */
 static __global__ void __launch_bounds__(THREADS)
-    outlier_count(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
+    outlier_count(int64_t n, int64_t spans, kvr_global<const float> x,
+                  kvr_global<const struct choice> choice,
+                  kvr_global<const struct candidate> candidates, kvr_global<const int> listed,
                   kvr_global<struct counts> out)
 {
-    KVR_SHARED(int, above, THREADS / 32);
-    KVR_SHARED(int, ties, THREADS / 32);
-    const struct choice c = choice[0];
-    const auto v = own(n, x, (int64_t)blockIdx.x * SPAN + threadIdx.x * EACH_THREAD);
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t span = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     int n_above = 0, n_ties = 0;
 
-#pragma unroll
-    for (int i = 0; i < EACH_THREAD; i++) {
-        const bool over = fabsf(v.v[i]) > c.bound;
+    if (span >= spans)
+        return;
+    const struct choice c = choice[0];
+    const int n_listed = listed[span];
 
-        n_above += over && magnitude(v.v[i]) > c.above;
-        n_ties += over && magnitude(v.v[i]) == c.above;
+    if (is_listed(c, n_listed)) {
+        const struct told t = tell(c, candidate_of(candidates, span, n_listed, lane).x);
+
+        n_above = t.above;
+        n_ties = t.tied;
+    } else {
+#pragma unroll
+        for (int g = 0; g < SPAN; g += GROUP) {
+            const auto v = own(n, x, span * SPAN + g + lane * EACH);
+
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const struct told t = tell(c, v.v[i]);
+
+                n_above += t.above;
+                n_ties += t.tied;
+            }
+        }
     }
     n_above = __reduce_add_sync(~0u, n_above);
     n_ties = __reduce_add_sync(~0u, n_ties);
-    if (threadIdx.x % 32 == 0) {
-        above[threadIdx.x / 32] = n_above;
-        ties[threadIdx.x / 32] = n_ties;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        struct counts k = { 0, 0 };
+    if (!lane) {
+        const struct counts k = { n_above, n_ties };
 
-        for (int w = 0; w < THREADS / 32; w++) {
-            k.above += above[w];
-            k.ties += ties[w];
-        }
-        out[blockIdx.x] = k;
+        out[span] = k;
     }
 }
 
@@ -383,45 +530,96 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Writes the outliers of a span in index order. */
-static __global__ void __launch_bounds__(THREADS)
-    outlier_record(int64_t n, bool study, kvr_global<const float> x,
-                   kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
-                   kvr_global<kvr_f16> values, kvr_global<int32_t> indices)
+/* Sum of v over the lower lanes; *total gets the sum over all. */
+static __device__ __forceinline__ int lower_lanes(int v, int lane, int *total)
 {
-    KVR_SHARED(int64_t, warps, 33);
-    const struct choice c = choice[0];
-    const struct counts before = counts[blockIdx.x];
-    const int64_t e = (int64_t)blockIdx.x * SPAN + threadIdx.x * EACH_THREAD;
-    const auto v = own(n, x, e);
-    bool kept[EACH_THREAD];
-    int64_t rank = before.ties, at = before.above, all;
-    int n_ties = 0, n_kept = 0;
+    int sum = v;
 
+    for (int h = 1; h < 32; h *= 2) {
+        const int before = __shfl_up_sync(~0u, sum, (unsigned)h);
+
+        sum += lane >= h ? before : 0;
+    }
+    *total = __shfl_sync(~0u, sum, 31);
+    return sum - v;
+}
+
+/* The next entry of a span: kept and tied elements before it. */
+struct next {
+    int64_t at, ties;
+};
+
+/* Writes those of a lane's N elements that are kept, from flat index e on. Lanes are in element order. */
+template <int N>
+static __device__ __forceinline__ void
+record(const struct choice &c, bool study, const kvr_few<float, N> &v, int64_t e, int lane,
+       kvr_global<kvr_f16> values, kvr_global<int32_t> indices, struct next &next)
+{
+    struct told t[N];
+    int n_ties = 0, n_kept = 0, all;
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        t[i] = tell(c, v.v[i]);
+        n_ties += t[i].tied;
+    }
     if (c.ties) { /* uniform: some elements beyond the bound are dropped */
-#pragma unroll
-        for (int i = 0; i < EACH_THREAD; i++)
-            n_ties += fabsf(v.v[i]) > c.bound && magnitude(v.v[i]) == c.above;
-        rank += kvr_block_scan(n_ties, warps, &all);
-    }
-#pragma unroll
-    for (int i = 0; i < EACH_THREAD; i++) {
-        const bool over = fabsf(v.v[i]) > c.bound, tied = over && magnitude(v.v[i]) == c.above;
+        int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
 
-        kept[i] = (over && magnitude(v.v[i]) > c.above) || (tied && rank < c.ties);
-        rank += tied;
-        n_kept += kept[i];
-    }
-    at += kvr_block_scan(n_kept, warps, &all);
+        next.ties += all;
 #pragma unroll
-    for (int i = 0; i < EACH_THREAD; i++)
-        if (kept[i]) {
+        for (int i = 0; i < N; i++) {
+            t[i].above = t[i].above || (t[i].tied && rank < c.ties);
+            rank += t[i].tied;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        n_kept += t[i].above;
+    int64_t at = next.at + lower_lanes(n_kept, lane, &all);
+
+    next.at += all;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (t[i].above) {
             const kvr_f16 h = kvr_half_of(v.v[i]);
 
             /* Saturates infinity to 65504. */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
             indices[at++] = (int32_t)(e + i);
         }
+}
+
+/* Writes the outliers of each span in index order; a warp per span. */
+static __global__ void __launch_bounds__(THREADS)
+    outlier_record(int64_t n, int64_t spans, bool study, kvr_global<const float> x,
+                   kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
+                   kvr_global<const struct candidate> candidates, kvr_global<const int> listed,
+                   kvr_global<kvr_f16> values, kvr_global<int32_t> indices)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t span = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+
+    if (span >= spans)
+        return;
+    const struct choice c = choice[0];
+    const struct counts before = counts[span];
+    const int n_listed = listed[span];
+    struct next next = { before.above, before.ties };
+
+    if (is_listed(c, n_listed)) {
+        const struct candidate k = candidate_of(candidates, span, n_listed, lane);
+        const kvr_few<float, 1> v = { { k.x } };
+
+        record(c, study, v, span * SPAN + k.at, lane, values, indices, next);
+        return;
+    }
+#pragma unroll 1
+    for (int g = 0; g < SPAN; g += GROUP) {
+        const int64_t e = span * SPAN + g + lane * EACH;
+
+        record(c, study, own(n, x, e), e, lane, values, indices, next);
+    }
 }
 
 /* Index of the first entry that is not below `want`. */
@@ -520,18 +718,22 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
     struct choice *c = w.choice;
     struct moments *m = w.moments;
     struct counts *counts = w.counts;
-    int *bins = w.bins;
+    struct candidate *candidates = w.candidates;
+    int *bins = w.bins, *listed = w.listed;
 
     if (!r->n)
         return;
-    KVR_LAUNCH(outlier_moments, kvr_blocks(w.spans, SPANS_AT_ONCE), THREADS, 0, s, r->n, x, m);
+    KVR_LAUNCH(outlier_guess, 1, 32 * SAMPLES, 0, s, r->n, w.spans, (float)r->sigma, x, c);
+    KVR_LAUNCH(outlier_moments, kvr_blocks(w.spans, SPANS_AT_ONCE), THREADS, 0, s, r->n, x, c, m,
+               candidates, listed);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
     for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) { /* else all are kept */
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);
     }
-    KVR_LAUNCH(outlier_count, (unsigned)w.spans, THREADS, 0, s, r->n, x, c, counts);
+    KVR_LAUNCH(outlier_count, kvr_blocks(w.spans, WARPS), THREADS, 0, s, r->n, w.spans, x, c,
+               candidates, listed, counts);
     KVR_LAUNCH(outlier_offsets, 1, OFFSET_THREADS, 0, s, w.spans, counts, c);
 }
 
@@ -541,11 +743,13 @@ void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
     const struct work w = work_of(r, work);
     struct choice *c = w.choice;
     struct counts *counts = w.counts;
+    struct candidate *candidates = w.candidates;
+    int *listed = w.listed;
 
     if (!n_exact)
         return;
-    KVR_LAUNCH(outlier_record, (unsigned)w.spans, THREADS, 0, s, r->n, r->study, x, c, counts,
-               values, indices);
+    KVR_LAUNCH(outlier_record, kvr_blocks(w.spans, WARPS), THREADS, 0, s, r->n, w.spans, r->study,
+               x, c, counts, candidates, listed, values, indices);
     if (r->left != KVR_LEFT_KEEP)
         KVR_LAUNCH(outlier_leave, kvr_blocks(n_exact, THREADS), THREADS, 0, s, *r, n_exact, c,
                    indices, x);
