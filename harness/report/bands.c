@@ -19,7 +19,7 @@ static bool same_point(const struct kvr_table *t, const int *column, int a, int 
                0;
 }
 
-/* Rows [from, to) of `in` are one point. */
+/* Adds the point that rows [from, to) of `in` form. */
 static enum kvr_status add_point(struct kvr_table *out, const struct kvr_table *in,
                                  const int *column, int from, int to, double least, double most,
                                  double *value)

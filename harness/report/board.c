@@ -1,4 +1,5 @@
-/* board.c - runs of all sources, sorted; places, classes and ranks; as JSON. The page is board_page.c. */
+/* board.c - collects runs of all sources, ranks methods per place and writes JSON. board_page.c
+ * writes the page. */
 #include "harness/report/board.h"
 
 #include <jansson.h>
@@ -49,7 +50,7 @@ enum {
 };
 
 struct source {
-    const char *name; /* the file's, without its folders */
+    const char *name; /* file name without folders */
     struct kvr_submission package;
     struct kvr_table *runs;
     char sha256[KVR_SHA256_HEX];
@@ -60,14 +61,14 @@ struct run {
     int row;
 };
 
-/* A method in a place. */
+/* One method in one place. */
 struct row {
-    const struct run *run; /* [n], of one method in one place, by prompt */
+    const struct run *run; /* [n], by prompt */
     int n, n_ok, n_prompts;
     const char **prompt; /* [n_prompts] */
     double *value;       /* [n_prompts], means over seeds and repeats */
     double bits, mean, runtime_s;
-    double order; /* the better the larger */
+    double order; /* larger is better */
     struct kvr_interval ci;
     int class, rank;
     bool ranked, tied;
@@ -128,7 +129,7 @@ static int compare_runs(const void *x, const void *y)
         if (c)
             return c;
     }
-    return a->source < b->source ? -1 : a->source > b->source; /* the first named counts */
+    return a->source < b->source ? -1 : a->source > b->source; /* the first source wins */
 }
 
 static enum kvr_status collect(struct board *b)
@@ -165,7 +166,7 @@ static void row_free(struct row *r)
     free(r->value);
 }
 
-/* Values by prompt: repeats and seeds of one are a mean, so that prompts are the independent things. */
+/* Averages seeds and repeats per prompt, so that the samples are independent. */
 static void fill_prompts(struct row *r)
 {
     for (int i = 0, j; i < r->n; i = j) {
@@ -224,7 +225,7 @@ static enum kvr_status fill_row(struct row *r, const struct run *run, int n)
 
 /* --- ranks ---------------------------------------------------------------------------------- */
 
-/* Differences a - b over the prompts that both have; both are sorted by prompt. */
+/* Differences a - b over the prompts of both, which are sorted by prompt. */
 static int differences(const struct row *a, const struct row *b, double *d)
 {
     int n = 0;
@@ -277,7 +278,7 @@ static enum kvr_status rank_class(struct row **row, int n, int direction)
     return st;
 }
 
-/* By class, rank, and mean within a rank; without a rank last. */
+/* By class, rank, and mean within a rank; unranked methods come last. */
 static int compare_rows(const void *x, const void *y)
 {
     const struct row *a = *(struct row *const *)x, *b = *(struct row *const *)y;
@@ -327,7 +328,7 @@ static void put_word(FILE *to, const char *word)
     fputc('\'', to);
 }
 
-/* Options of the run that change its cells. */
+/* Writes the options of the run's command that change its cells. */
 static void put_overrides(FILE *to, const char *argv_json)
 {
     static const char *const kept[] = { "--set", "--plugin" };
@@ -368,7 +369,7 @@ static enum kvr_status write_file(const char *dir, const char *name, const char 
     return st;
 }
 
-/* The sweep that a run came from, kept beside the page; its name below the board's folder. */
+/* Stores the run's sweep beside the page. `name`: its path below the board's folder. */
 static enum kvr_status keep_config(const struct board *b, const struct run *r,
                                    char name[CONFIG_NAME])
 {
@@ -407,7 +408,7 @@ static enum kvr_status rerun(const struct board *b, const struct row *r, json_t 
     return st;
 }
 
-/* Different values of a column of the row's runs, in their order. */
+/* Distinct values of a column over the row's runs, in order of appearance. */
 static json_t *distinct(const struct row *r, const char *(*of)(const struct run *))
 {
     json_t *list = json_array(), *known;
@@ -479,7 +480,7 @@ static enum kvr_status place_json(const struct board *b, struct row **row, int n
     return st;
 }
 
-/* Runs [begin, end) are those of one place. */
+/* Adds a place: runs [begin, end). */
 static enum kvr_status add_place(const struct board *b, int begin, int end, json_t *places)
 {
     struct row *all = calloc((size_t)(end - begin), sizeof *all);

@@ -1,4 +1,4 @@
-/* board_page.c - a table for each place. */
+/* board_page.c - writes a leaderboard page with a table for each place. */
 #include "harness/report/board_page.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void put_number(FILE *to, const json_t *x, int digits)
         fputs("-", to);
 }
 
-/* The first digits of hashes, which tell them apart; the JSON has all of them. */
+/* The first digits of each hash, enough to distinguish them; the JSON has whole hashes. */
 static void put_hashes(FILE *to, const json_t *list, int digits)
 {
     const json_t *x;

@@ -10,7 +10,7 @@
 const char *const kvr_claim_verdict_names[] = { "holds",  "does not hold",       "equal",
                                                 "futile", "cannot be told here", NULL };
 
-/* That of the claims that name none: the first of `settle`. */
+/* Model of claims without one: the first that `settle` lists. */
 static const char *model_of(const struct kvr_ledger *l)
 {
     const struct kvr_yaml_node *first =

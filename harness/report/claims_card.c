@@ -1,14 +1,14 @@
-/* claims_card.c - claims that measured figures of a GPU settle: results/measured/GPU/rows.csv.
+/* claims_card.c - judges claims from figures measured on a GPU: results/measured/GPU/rows.csv.
  *
  *     card: {of: "rollout.RTN_INT4@study.staged.42x21", than: "rollout.BF16.staged.42x21", above: 1}
  *
  *     card: {of: "rollout.BF16.staged.42x21:fps_vae", on: H100, above: 17.0}
  *
- * The figure is the ratio of two rows of one session, so both times are of one card, build and day; with
- * several sessions it is their geometric mean. Sessions whose code was patched by hand do not count. One
- * rollout on an H100 took from 5.80 to 6.09 s within a session: each time may be off by 5 %, a ratio by
- * 10 %, and the interval is that much wider than the ratios seen. The second form is a row's own value, on cards of
- * that name alone. */
+ * The figure is the ratio of two rows of one session, so both times are from one card, build and
+ * day. Several sessions give their geometric mean. Sessions whose code was patched by hand do not
+ * count. One rollout on an H100 took from 5.80 to 6.09 s within a session: a time has an error of
+ * up to 5 %, a ratio of up to 10 %, and the interval is wider than the observed ratios by that
+ * much. The second form is a row's value, on cards with that name only. */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* claims_judge.c - from samples to verdicts. */
+/* claims_judge.c - derives verdicts from samples. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +22,11 @@ static double floor_of(const struct kvr_table *floors, const char *metric)
     return NAN;
 }
 
-/* What chaos alone does to a difference of this claim's metric; 0: not known. */
+/* Size of a difference of this claim's metric that BF16's draws alone cause; 0: unknown. */
 static double chaos(const struct kvr_table *floors, const struct kvr_claim *c)
 {
     const double floor = floor_of(floors, c->metric);
-    const double level = fmax(c->level_a, c->level_b); /* of NaN and a number the number */
+    const double level = fmax(c->level_a, c->level_b); /* fmax ignores NaN */
 
     if (!isfinite(floor))
         return 0;
@@ -50,7 +50,7 @@ static double seconds_of(const struct kvr_table *costs, const struct kvr_claim *
     return NAN;
 }
 
-/* Of one more prompt: the claim's methods and the BF16 rollout that they are compared with. */
+/* Seconds of one more prompt: the claim's methods and the BF16 rollout for comparison. */
 static double prompt_seconds(const struct kvr_table *costs, const struct kvr_claim *c)
 {
     double sum = 0;

@@ -1,4 +1,4 @@
-/* claims_read.c - a ledger's YAML. */
+/* claims_read.c - reads a ledger's YAML. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static enum kvr_status read_margins(const struct kvr_yaml_node *map)
     return KVR_OK;
 }
 
-/* NULL, or a map of texts. */
+/* NULL, or a map whose values are texts. */
 static enum kvr_status check_texts(const struct kvr_yaml_node *map, const char *key)
 {
     const char *text;
@@ -179,8 +179,8 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     return KVR_OK;
 }
 
-/* A printed ratio holds when it is ours to the digits that were printed, or between the bounds
- * where bytes hang on the values cached. */
+/* Compares a printed ratio with ours at the printed precision, or with ours at both bounds if the
+ * bytes depend on the cached values. */
 static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_node *n)
 {
     enum { LATENT_FRAMES = 42 };
@@ -315,7 +315,7 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     return KVR_OK;
 }
 
-/* Measured figures lie beside the ledger. */
+/* Measured figures are stored beside the ledger. */
 static enum kvr_status read_measured(struct kvr_ledger *l, const char *path)
 {
     const char *slash = strrchr(path, '/');

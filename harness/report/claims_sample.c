@@ -1,4 +1,4 @@
-/* claims_sample.c - what a database has of a claim. */
+/* claims_sample.c - reads a claim's samples from a database. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,8 @@ void kvr_claim_values_free(struct kvr_claim_values **v)
     }
 }
 
-/* What is measured against the BF16 rollout says nothing where two videos are possible. */
+/* PSNR at which two different videos are possible; a distance from the BF16 rollout has no meaning
+ * there. "0" for other metrics. */
 static const char *two_videos(const char *metric)
 {
     return strncmp(metric, "ssim", 4) == 0 || strncmp(metric, "psnr", 4) == 0 ||
@@ -99,7 +100,7 @@ static int first_of(const struct kvr_table *t, const char *method)
     return lo;
 }
 
-/* One row of `of`, and what is beside it. */
+/* A position in table `t`, at a row of `method`. */
 struct at {
     const struct kvr_table *t;
     int row;
@@ -111,7 +112,7 @@ static bool inside(const struct at *a)
     return a->row < a->t->n_rows && strcmp(kvr_table_text(a->t, a->row, METHOD), a->method) == 0;
 }
 
-/* Moves b to the sample that a is at; false: it has none. */
+/* Advances b to the sample of a. False: b's method lacks it. */
 static bool beside(const struct at *a, struct at *b)
 {
     const double sample = kvr_table_number(a->t, a->row, SAMPLE);
@@ -123,10 +124,10 @@ static bool beside(const struct at *a, struct at *b)
 
 /* --- samples ---------------------------------------------------------------------------- */
 
-/* A claim as it stands there, or with another reading, forcing or model. */
+/* The claim in the ledger's conditions, or with another reading, forcing, metric or model. */
 struct variant {
     const char *of, *than, *forcing, *metric, *model;
-    double sign; /* -1: less of this metric is what more of the claim's is */
+    double sign; /* -1: this metric's direction is opposite to the claim's */
 };
 
 struct pair_sums {
@@ -273,7 +274,7 @@ bool kvr_claim_has_reading(const char *name)
     return there;
 }
 
-/* "intended: equal (24)"; nothing where there are no cells. */
+/* Adds text such as "intended: equal (24)"; nothing if there are no cells. */
 static enum kvr_status add(struct kvr_claim *c, struct kvr_claim_values **values, const char *db,
                            const char *name, const struct variant *v, double margin)
 {
@@ -321,7 +322,7 @@ enum kvr_status kvr_claim_elsewhere(struct kvr_claim *c, struct kvr_claim_values
         KVR_TRY(add(c, values, db, "under a teacher", &v, c->margin));
     if (strcmp(c->metric, "ssim") != 0 && strcmp(c->metric, "psnr") != 0)
         return KVR_OK;
-    /* What is closer to BF16 has less negative log-likelihood. */
+    /* A method closer to BF16 has a lower negative log-likelihood. */
     v = (struct variant){ of, than, "none", "nll", "smollm2-135m", -1 };
     if (!strstr(c->of, study)) {
         v.of = c->of;

@@ -96,14 +96,14 @@ static const struct kvr_column columns[] = {
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
 struct cost {
-    struct kvr_table *t; /* cells */
+    struct kvr_table *t; /* one row per cell */
     struct kvr_table *ratios;
     struct kvr_published ratio, peak, runtime;
 };
 
 /* --- published --------------------------------------------------------------------------- */
 
-/* As the study ran it: the name alone, in either reading. */
+/* Whether a label is a name without options, in either reading, as in the study. */
 static bool as_published(const char *label, const char *name)
 {
     const size_t n = strlen(name);
@@ -151,7 +151,8 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     return st;
 }
 
-/* Bytes, or NaN where they cannot be had; a plug-in that is not loaded, a model elsewhere. */
+/* Predicted bytes; NaN if they are unknown, because a plug-in is not loaded or the model is not
+ * here. */
 static enum kvr_status predicted(const char *text_of_spec, double *bytes)
 {
     json_t *spec = json_loads(text_of_spec, 0, NULL);
@@ -170,7 +171,7 @@ static bool same(const struct kvr_table *t, int a, int b, int column)
     return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
 }
 
-/* Of rows [from, to): the middle one of those with a runtime; of two, the faster. */
+/* Row of the median runtime among rows [from, to); the faster of two middle ones. */
 static int middle(const struct kvr_table *t, int from, int to)
 {
     int n = 0;

@@ -37,7 +37,7 @@ static const struct kvr_column columns[] = {
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
 struct rollout {
-    int row; /* of measured */
+    int row; /* row in `measured` */
     char method[96], path[24];
     int frames, window;
 };
@@ -45,11 +45,11 @@ struct rollout {
 struct card {
     struct kvr_measured m;
     struct kvr_published peak, runtime;
-    struct rollout *r; /* [n]; one a name */
+    struct rollout *r; /* [n], one per name */
     int n, newest;     /* session of the newest row */
 };
 
-/* False: another kind of row. */
+/* False: not a row of a rollout. */
 static bool parse(const char *name, struct rollout *r)
 {
     static const char head[] = "rollout.";
@@ -74,7 +74,7 @@ static const char *date_of(const struct card *c, int row)
     return c->m.session[c->m.row[row].session].date;
 }
 
-/* The newest row of each name; of one date the later line. */
+/* Chooses the newest row of each name; the later line of equal dates. */
 static enum kvr_status choose(struct card *c)
 {
     c->r = calloc((size_t)c->m.n_rows + 1, sizeof *c->r);
@@ -125,7 +125,7 @@ static double beside(const struct card *c, const struct rollout *r, const char *
     return at < 0 ? NAN : c->m.row[at].value;
 }
 
-/* "b" for the second newest session, and so on; "" for the newest. */
+/* Mark of a session: "" for the newest, "b" for the second newest, and so on. */
 static const char *mark_of(const struct card *c, int session, char out[2])
 {
     int newer = 0;
@@ -157,7 +157,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     snprintf(date, sizeof date, "%.10s", s->date);
     method = kvr_method_find(name);
     if (strcmp(r->method + strlen(name), "@study") != 0 && r->method[strlen(name)])
-        name[0] = 0; /* with options or a correction: the study has no such method */
+        name[0] = 0; /* the study has no method with options or a correction */
     seconds = kvr_published_value(&c->runtime, name, "runtime_s");
     v[n++] = kvr_value_text(r->method);
     v[n++] = kvr_value_text(method ? method->family : "");

@@ -1,4 +1,4 @@
-/* cost_figure.c - rows of figure_cost.sql, with the study's figures, as cost_plot.h draws them. */
+/* cost_figure.c - passes the rows of figure_cost.sql and the study's figures to cost_plot.h. */
 #include "harness/report/cost_plot.h"
 
 #include <stdio.h>

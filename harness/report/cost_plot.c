@@ -1,4 +1,4 @@
-/* cost_plot.c - two panels: this card, and the study's published figures. */
+/* cost_plot.c - draws two panels: this card, and the study's published figures. */
 #include "harness/report/cost_plot.h"
 
 #include <math.h>
@@ -45,13 +45,13 @@ struct panel {
 
 struct figure {
     const struct kvr_table *t;
-    const char *stem;                  /* of its files */
+    const char *stem;                  /* of its file names */
     int from, to;                      /* rows */
     double width, height, font, small; /* pixels; points */
     struct panel p[N_PANELS];
     struct point *point; /* [n], by panel */
     struct kvr_label *at;
-    bool narrow; /* the study's panel stands below, not at the right */
+    bool narrow; /* the study's panel is below, not on the right */
     int n, n_panel[N_PANELS], n_lines, n_title;
     char line[MAX_LINES][KVR_FIG_LINE_MAX], title[2][KVR_FIG_LINE_MAX];
 };
@@ -98,7 +98,7 @@ static void add_card_point(struct figure *f, int row)
         f->point[f->n++] = p, f->n_panel[CARD]++;
 }
 
-/* Once a method, whatever its readings and paths here. */
+/* Adds a method's published point once, however many readings and paths it has here. */
 static void add_study_point(struct figure *f, int row)
 {
     const char *method = text(f->t, row, "method");
@@ -147,7 +147,7 @@ __attribute__((format(printf, 3, 4))) static void put_line(struct figure *f, int
     f->n_lines += kvr_fig_wrap(all, most, &f->line[f->n_lines], MAX_LINES - f->n_lines);
 }
 
-/* "RTN_INT4@study (staged), ..." of the points that are or are not confirmed. */
+/* Lists the confirmed or the unconfirmed points: "RTN_INT4@study (staged), ...". */
 static void list(const struct figure *f, bool confirmed, char *out, size_t size)
 {
     size_t n = 0;
@@ -159,7 +159,7 @@ static void list(const struct figure *f, bool confirmed, char *out, size_t size)
                                   shapes[f->point[i].shape].path);
 }
 
-/* Codes of the times that are not confirmed, each once; "" where the table has no model, as a card's. */
+/* Distinct codes of the unconfirmed times; "" if the table has no model, as for a card. */
 static const char *codes_of(const struct figure *f, char *out, size_t size)
 {
     size_t n = 0;
@@ -201,7 +201,7 @@ static void say_unconfirmed(struct figure *f, int most)
              sure ? names : "", most_n == 1 ? " Each time is of one rollout." : "");
 }
 
-/* Commit and date of each session that has points. */
+/* Adds commit and date of each session with points. */
 static void say_sessions(struct figure *f, int most)
 {
     char all[1024] = "";
@@ -278,7 +278,7 @@ static void fit(struct figure *f, int panel)
     p->hi = p->step * ceil(hi / p->step + 0.3);
 }
 
-/* One scale for both panels, unless the smaller one's points would lie at the bottom. */
+/* Uses one scale for both panels, unless it would flatten the smaller one's points. */
 static void scale_memory(struct figure *f)
 {
     double most[N_PANELS] = { 0 };
@@ -383,7 +383,7 @@ static void put_label(const struct figure *f, int tag, const char *words, double
             x / f->width, y / f->height, size, rgb);
 }
 
-/* Title, key of the paths that are drawn, captions. */
+/* Writes the title, the key of the drawn paths and the captions. */
 static void put_words(const struct figure *f, FILE *to)
 {
     const double line = 1.35 * px_per_pt * f->small;
@@ -474,7 +474,7 @@ static void put_script(const struct figure *f, unsigned formats, FILE *to)
     fputs("unset output\n", to);
 }
 
-/* formats 0: the data */
+/* formats 0: writes the data only */
 static enum kvr_status save(const struct figure *f, const char *dir, unsigned formats)
 {
     char *all = NULL, *path, name[32];
@@ -504,7 +504,7 @@ static enum kvr_status save(const struct figure *f, const char *dir, unsigned fo
     return st;
 }
 
-/* Rows [f->from, f->to), where they have a point. */
+/* Draws rows [f->from, f->to) that have a point. */
 static enum kvr_status draw(struct figure *f, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {

@@ -1,4 +1,5 @@
-/* curves.c - which figures there are, and their rows as curves. The script: curves_script.c. */
+/* curves.c - lists the curve figures and groups their rows into curves. curves_script.c writes the
+ * script. */
 #include "harness/report/curves.h"
 
 #include <math.h>
@@ -135,8 +136,8 @@ static int by_mean(const void *pa, const void *pb)
     return a->mean != b->mean ? (a->mean > b->mean) - (a->mean < b->mean) : a->curve - b->curve;
 }
 
-/* `take` curves from the lowest to the highest: by what they measure, which in a distribution is
- * its x. */
+/* Names `take` curves, evenly spaced from the lowest mean to the highest; a distribution's mean is
+ * over x. */
 static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
 {
     const int c = kvr_table_find(f->rows, f->spec->key ? "x" : "y");
@@ -162,9 +163,9 @@ static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
     return KVR_OK;
 }
 
-/* Which methods are worth a name: all of a few; else of the front of SSIM and compression and of
- * who may be on it, as many as there is room for, from the best to the worst; where there is no
- * such front, the whole spread. */
+/* Chooses the methods to name: all if they are few, else methods of the front of SSIM and
+ * compression (including undecided ones), evenly spaced from best to worst. Without a front, names
+ * are spread over all curves. */
 static enum kvr_status choose(struct kvr_curves_figure *f, const struct kvr_table *front)
 {
     const int most = f->spec->key ? IN_KEY_AT_MOST : NAMED_AT_MOST;
@@ -243,7 +244,7 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
     return st;
 }
 
-/* Drift of another metric: what has a value by frame. */
+/* Drift of another metric that has a value per frame. */
 static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *with[5],
                                      char text[2][128], const char *name, const char *db_path)
 {
@@ -265,7 +266,7 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
                         list);
     for (int i = 0; i < 4; i++)
         with[i] = spec->with[i];
-    with[1] = name; /* behind "metric" */
+    with[1] = name; /* follows "metric" */
     with[4] = NULL;
     snprintf(text[0], sizeof text[0], "%.60s frame by frame: mean over prompts, 95 %% intervals",
              name);
@@ -303,7 +304,7 @@ static enum kvr_status draw_groups(const struct kvr_curves_spec *spec, const str
     return st;
 }
 
-/* NULL where there is none: of probed cells alone, or of language models. */
+/* NULL: there is no front, as with probed cells alone or language models. */
 static enum kvr_status find_front(struct kvr_table **out, const struct kvr_pareto_options *o)
 {
     const enum kvr_status st = kvr_pareto(out, o);

@@ -1,4 +1,4 @@
-/* curves_script.c - one block of data per method, and a script that draws them by number. */
+/* curves_script.c - writes one data block per method, and a script that plots blocks by index. */
 #include "harness/report/curves_script.h"
 
 #include <math.h>
@@ -18,18 +18,18 @@ KVR_SCRIPT(heat);
 
 static const double px_per_pt = 96.0 / 72.0;
 
-/* Pixels of 1/96 inch, points of text. Names stand at the right of the plot, in a narrow picture
- * below it. */
+/* Lengths in pixels of 1/96 inch, text sizes in points. Names are right of the plot, or below it in
+ * a narrow picture. */
 struct place {
     double width, height, left, right, bottom, top;
-    double font, label, note, title, em; /* em: of the axes, in pixels */
+    double font, label, note, title, em; /* em: of axis text, in pixels */
     bool narrow;
     int n_named, n_notes, n_title, columns, rows; /* of panels */
-    double panel;                                 /* height of one */
+    double panel;                                 /* height of one panel */
     char line[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX], head[2][KVR_FIG_LINE_MAX];
 };
 
-/* Settings, how many prompts a point is of, and what of the methods has no name or no panel. */
+/* Describes settings, prompts per point, and how many methods have no name or no panel. */
 static void describe(const struct kvr_curves_figure *f, char *out, size_t n)
 {
     const int c = kvr_table_find(f->rows, "n");
@@ -104,7 +104,7 @@ static void lay_out(const struct kvr_curves_figure *f, struct place *at)
         at->top + (at->n_title ? (0.9 + 1.35 * at->n_title) * at->title * px_per_pt : 0.8 * at->em);
 }
 
-/* What is stacked, from below: a tag's column at each pass, and at the instant of the peak. */
+/* Tags of the stack, from the bottom: a column's bytes at each pass, and at the peak. */
 static const struct {
     const char *column, *at_peak, *name;
 } stack[] = { { "kv", "at_kv", "KV" },
@@ -145,7 +145,7 @@ static bool is_data(const struct kvr_curves_figure *f, int column)
     return true;
 }
 
-/* Blocks of rows, a method each, parted by two empty lines: `index N` in gnuplot. */
+/* Writes one block of rows per method, separated by two empty lines: gnuplot's `index N`. */
 static bool put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
     (void)formats;
@@ -232,8 +232,8 @@ static void put_texts(const struct place *at, FILE *to)
     }
 }
 
-/* Where the height has no room for all of the label: without what it is measured against, then
- * without why the axis is not even. */
+/* Shortens a label that exceeds the axis: first its "against ..." is dropped, then the note about
+ * stretching. */
 static void put_axis_labels(const struct kvr_curves_figure *f, const struct place *at,
                             bool stretched, FILE *to)
 {
@@ -263,7 +263,7 @@ static int by_height(const void *a, const void *b)
 
 static const char *const dash[] = { "1", "2", "4", "3", "5" };
 
-/* Which line of its family a named curve is: the second is dashed, and so on. */
+/* Dash pattern of a named curve: the n-th of its family gets the n-th pattern. */
 static const char *dash_of(const struct kvr_curves_figure *f, int curve)
 {
     int nth = 0;
@@ -273,7 +273,7 @@ static const char *dash_of(const struct kvr_curves_figure *f, int curve)
     return f->curve[curve].named ? dash[nth % 5] : dash[0];
 }
 
-/* A name that fits into so many ems: without its middle, since names differ at both ends. */
+/* Shortens a name to a width in ems by cutting its middle, since names differ at both ends. */
 static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
 {
     const int len = (int)strlen(name);
@@ -286,12 +286,12 @@ static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
                  name + len - (most - 2) / 2);
 }
 
-/* A name with a piece of its line, at x and y of the screen. */
+/* Writes a name and a sample of its line at screen position (x, y). */
 static void put_name(const struct kvr_curves_figure *f, const struct place *at, int i, double x,
                      double y, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
-    /* In print lines are thick and their dashes long: enough of one that they differ. */
+    /* Printed lines are thick with long dashes; the sample is long enough to show the pattern. */
     const double line = (at->narrow ? 4.6 : 2.2) * at->label * px_per_pt;
     char name[KVR_FIG_LINE_MAX];
 
@@ -307,8 +307,8 @@ static void put_name(const struct kvr_curves_figure *f, const struct place *at, 
             dash_of(f, i), colour(c));
 }
 
-/* Names at the right end of their curves, pushed apart until a line fits between; in a list where
- * curves end together, below where the picture is narrow. */
+/* Puts names at the right ends of their curves, at least one line apart; in a list if the curves
+ * end close together, and below a narrow picture. */
 static bool put_names(const struct kvr_curves_figure *f, const struct place *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {
@@ -339,7 +339,7 @@ static bool put_names(const struct kvr_curves_figure *f, const struct place *at,
                 end[i - 1][0] -= gap / 2;
             }
         }
-    for (int i = n - 1; i >= 0 && !list; i--) /* none above the frame */
+    for (int i = n - 1; i >= 0 && !list; i--) /* keeps all below the frame's top */
         end[i][0] = fmin(end[i][0], i == n - 1 ? at->top : end[i + 1][0] - step);
     for (int i = 0; i < n; i++)
         put_name(f, at, (int)end[i][1], at->narrow ? at->em : at->right + 0.4 * at->em, end[i][0],
@@ -348,8 +348,8 @@ static bool put_names(const struct kvr_curves_figure *f, const struct place *at,
     return true;
 }
 
-/* The interval of the last point of each named curve, beside each other: bands of many curves hide
- * what they should show. */
+/* Draws the last point's interval for each named curve, side by side: bands of many curves would
+ * hide the curves. */
 static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
 {
     const int x = column_of(f, "x"), y = column_of(f, "y"), lo = column_of(f, "lo"),
@@ -362,7 +362,7 @@ static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
         const struct kvr_curve *c = &f->curve[i];
         const int last = c->to - c->from - 1;
 
-        if (c->named && isfinite(number(f, c->to - 1, "lo"))) /* not of one prompt */
+        if (c->named && isfinite(number(f, c->to - 1, "lo"))) /* one prompt has no interval */
             fprintf(to,
                     "    data index %d every ::%d::%d using ($%d - %.9g):(sy($%d)):(iny($%d))"
                     ":(iny($%d)) with yerrorbars pt -1 lw 1.2 lc rgb '%s' notitle, \\\n",
@@ -391,7 +391,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
                 i, x, lo, hi, colour(&f->curve[i]));
     if (sure && n_named > BANDS_AT_MOST)
         put_end_bars(f, to);
-    for (int named = 0; named < 2; named++) /* the named ones over the others */
+    for (int named = 0; named < 2; named++) /* named curves are drawn last, on top */
         for (int i = 0; i < f->n; i++) {
             const struct kvr_curve *c = &f->curve[i];
 
@@ -405,7 +405,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
     fputs("    NaN notitle\n", to);
 }
 
-/* Bands and curves inside the axis; the pale curves alone do not stretch it. */
+/* Fits the y axis to named curves and their bands; unnamed curves do not extend it. */
 static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
 {
     const int n_rows = f->curve[f->n - 1].to - f->curve[0].from;
@@ -453,7 +453,7 @@ static bool put_line_figure(const struct kvr_curves_figure *f, const struct plac
             "set tmargin at screen %.5f\nset xrange [%.9g:%.9g]\n",
             at->left / at->width, at->right / at->width, at->bottom / at->height,
             at->top / at->height, x0, x1);
-    if (f->spec->zero) /* gnuplot's own ticks */
+    if (f->spec->zero) /* gnuplot chooses the ticks */
         fprintf(to, "set yrange [%.9g:%.9g]\nsy(v) = v\niny(v) = v\n", a.lo, a.hi);
     else
         kvr_fig_put_axis(&a, 'y', to);
@@ -488,7 +488,7 @@ static void put_panel_legend(const struct kvr_curves_figure *f, const struct pla
             y / at->height, at->label, at->label);
 }
 
-/* A name that is wider than its panel goes on in a second line: cut off, two would look alike. */
+/* Continues a name wider than its panel on a second line: names cut off could look alike. */
 static void put_panel_title(const struct kvr_curve *c, double width, const struct place *at,
                             FILE *to)
 {
@@ -513,7 +513,7 @@ static void put_panel_title(const struct kvr_curve *c, double width, const struc
             c->method[cut] ? "-0.9" : "-0.7", colour(c));
 }
 
-/* The stack of tags at the peak, as a column at the right end of the panel. */
+/* Draws the tags at the peak as a stacked bar at the panel's right end. */
 static void put_peak_column(const struct kvr_curves_figure *f, const struct kvr_curve *c, double x0,
                             double x1, FILE *to)
 {
@@ -531,14 +531,14 @@ static void put_peak_column(const struct kvr_curves_figure *f, const struct kvr_
     }
 }
 
-/* The i-th curve's stacked tags over time, and the line of its peak. */
+/* Draws the i-th curve's stacked tags over time, and a line at its peak. */
 static void put_stack(const struct kvr_curves_figure *f, int i, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
     const double peak = number(f, c->from, "peak") - number(f, c->from, "at_weights");
 
     fputs("plot \\\n", to);
-    for (int k = N_STACK - 1; k >= 0; k--) { /* the tallest sum first, the others over it */
+    for (int k = N_STACK - 1; k >= 0; k--) { /* the tallest sum first, lower ones over it */
         fprintf(to, "    data index %d using %d:(", i, column_of(f, "x"));
         for (int j = 0; j <= k; j++)
             fprintf(to, "%s$%d", j ? "+" : "", column_of(f, stack[j].column));
@@ -547,12 +547,12 @@ static void put_stack(const struct kvr_curves_figure *f, int i, FILE *to)
     }
     if (peak >= 0)
         fprintf(to, "    %.9g", peak);
-    else /* unknown: no line, in gnuplot's spelling */
+    else /* gnuplot's word for a missing value: no line */
         fputs("    NaN", to);
     fputs(" with lines dt 2 lc rgb '#a4262c' notitle\n", to);
 }
 
-/* Panels share their axes, so that heights compare. */
+/* Panels share their axes, so that heights can be compared. */
 static void put_panels(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
 {
     const double wide = (at->width - 1.4 * at->em) / at->columns;
@@ -563,7 +563,7 @@ static void put_panels(const struct kvr_curves_figure *f, const struct place *at
     for (int i = 0; i < f->n; i++)
         y1 = fmax(y1,
                   number(f, f->curve[i].from, "peak") - number(f, f->curve[i].from, "at_weights"));
-    if (!(y1 > 0)) /* nothing but weights: an axis all the same */
+    if (!(y1 > 0)) /* only weights: the axis still needs a range */
         y1 = 1;
     put_texts(at, to);
     put_panel_legend(f, at, to);
@@ -677,7 +677,7 @@ static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE
 
 /* ------------------------------------------------------------- files */
 
-/* False: no memory. */
+/* Writes one file's content; returns false if memory runs out. */
 typedef bool put_fn(const struct kvr_curves_figure *f, unsigned formats, FILE *to);
 
 static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *dir,

@@ -1,5 +1,6 @@
-/* distribution.c - a video may be another one than BF16's and as good: what is said of it by
- * itself, or beside the truth, as paired differences to BF16, with what BF16's own draws stray by.
+/* distribution.c - compares each method with BF16 by metrics that need no BF16 video: those of the
+ * video alone and those against the truth. A different video may be as good. Each row has the
+ * paired difference, and the spread of BF16's own draws.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 static const char baseline_name[] = "BF16";
 
-/* Which of the metrics that no distance from BF16 have values. */
+/* Whether the metric has values in the database. */
 static enum kvr_status measured(const char *db, const char *name, bool *out)
 {
     struct kvr_table *t;

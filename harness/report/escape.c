@@ -1,4 +1,4 @@
-/* escape.c - one small writer per kind of file. */
+/* escape.c - writes text escaped for one file format per function. */
 #include "harness/report/escape.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ void kvr_escape_text(FILE *to, const char *s)
         fputc(plain((unsigned char)*s), to);
 }
 
-/* An underscore inside a word is no markup (CommonMark), and method names are full of them. */
+/* CommonMark: an underscore inside a word is not markup; method names have many. */
 static int is_md_markup(const char *start, const char *s)
 {
     if (*s == '_')
@@ -74,7 +74,7 @@ void kvr_escape_latex(FILE *to, const char *s)
         case '`':
             fputs("\\textasciigrave{}", to);
             break;
-        case '-': /* two would be a dash, which no option begins with, or another quote */
+        case '-': /* "--" would become a dash, and "''" another quote */
         case ',':
         case '\'':
             fputc(*s, to);
@@ -96,8 +96,8 @@ void kvr_escape_latex(FILE *to, const char *s)
     }
 }
 
-/* RFC 4180. An empty text is quoted, so that it differs from a missing value. What a spreadsheet
- * would take for a formula gets a ', which the spreadsheet does not show. */
+/* RFC 4180. An empty text is quoted, so that it differs from a missing value. A leading ' keeps
+ * spreadsheets from reading text as a formula; they do not show it. */
 void kvr_escape_csv(FILE *to, const char *s)
 {
     const bool formula = s[0] && s[1] && strchr("=+-@\t\r", s[0]);
@@ -122,7 +122,7 @@ void kvr_escape_json(FILE *to, const char *s)
         const int n = kvr_utf8_length(s);
         const unsigned char c = (unsigned char)*s;
 
-        if (n == 0) { /* JSON has to be UTF-8: the replacement character */
+        if (n == 0) { /* invalid UTF-8 becomes the replacement character */
             fputs("\\ufffd", to);
             s++;
             continue;
@@ -160,9 +160,8 @@ void kvr_escape_tsv(FILE *to, const char *s)
     }
 }
 
-/* Inside single quotes gnuplot knows no escapes, runs no `command` and expands no @macro. What
- * it does there with two quotes depends on where they stand, so quotes get strings of their
- * own: 'it' . "'" . 's'. */
+/* Inside single quotes gnuplot has no escapes, runs no `command` and expands no @macro. A doubled
+ * quote depends on context, so a quote is written as a string of its own: 'it' . "'" . 's'. */
 void kvr_escape_gnuplot(FILE *to, const char *s)
 {
     fputc('\'', to);

@@ -15,10 +15,10 @@
 
 KVR_SCRIPT(forest);
 
-/* Okabe and Ito's colours, and greys for what has no verdict on the difference. */
+/* Okabe and Ito's colours; greys for verdicts without a direction. */
 static const char *const colours[KVR_N_CLAIM_VERDICTS] = { "#009E73", "#D55E00", "#0072B2",
                                                            "#8a8a8a", "#bbbbbb" };
-/* From the top. */
+/* Order of verdicts from the top. */
 static const enum kvr_claim_verdict order[KVR_N_CLAIM_VERDICTS] = {
     KVR_CLAIM_HOLDS, KVR_CLAIM_EQUAL, KVR_CLAIM_NOT, KVR_CLAIM_FUTILE, KVR_CLAIM_OPEN
 };
@@ -26,9 +26,9 @@ static const enum kvr_claim_verdict order[KVR_N_CLAIM_VERDICTS] = {
 struct forest {
     const struct kvr_ledger *l;
     int n;
-    const struct kvr_claim **claim;                              /* owned; as drawn, from the top */
+    const struct kvr_claim **claim;                              /* owned, from the top */
     double width, height, left, right, bottom, top, font, label; /* pixels; points */
-    double reach;                                                /* half of the axis, transformed */
+    double reach;                                                /* half the axis's range */
 };
 
 static double place(double u)
@@ -86,7 +86,7 @@ static double figure_font(const struct forest *f)
     return fmax(6.5, 0.85 * f->label);
 }
 
-/* As wide as the farthest estimate, ten margins at least and ten thousand at most. */
+/* The axis reaches the largest estimate, within 10 to 10 000 margins. */
 static void lay_out(struct forest *f, const struct kvr_plot_style *style)
 {
     const double row = 1.25;
@@ -117,7 +117,7 @@ static void put_data(const struct forest *f, FILE *to)
     fputs("row\tid\tverdict\tcolour\tfigure\tlo\thi\tmargin\tpublished\tn\n", to);
     for (int i = 0; i < f->n; i++) {
         const struct kvr_claim *c = f->claim[i];
-        const double wide = 1e6 * c->margin; /* what has no end ends at the frame */
+        const double wide = 1e6 * c->margin; /* an open end extends to the frame */
 
         fprintf(to, "%d\t", i + 1);
         kvr_escape_tsv(to, c->id);

@@ -7,7 +7,7 @@
 
 #include "harness/core/rng.h"
 
-static const double rounding = 1e-9; /* differences of equal sums */
+static const double rounding = 1e-9; /* tolerance for differences of equal sums */
 
 enum kvr_dominance kvr_dominance(const struct kvr_gain *g, int n_objectives)
 {
@@ -37,7 +37,7 @@ static bool beats(const double *a, const double *b, const double *margin, int n)
     return better;
 }
 
-/* Mean of x [n] without NaN under the weights; how many there are. */
+/* Weighted mean of x [n] without NaN. *count: number of values. */
 static double weighted(const double *x, const int *weight, int n, int *count)
 {
     double sum = 0, total = 0;
@@ -50,7 +50,7 @@ static double weighted(const double *x, const int *weight, int n, int *count)
         total += weight[i];
         ++*count;
     }
-    return sum / total; /* NaN of nothing */
+    return sum / total; /* NaN without values */
 }
 
 static void draw(const struct kvr_front *f, uint64_t seed, uint32_t resample, float *u, int *weight)
@@ -62,7 +62,7 @@ static void draw(const struct kvr_front *f, uint64_t seed, uint32_t resample, fl
         weight[(int)((double)u[p] * f->n_prompts)]++;
 }
 
-/* value + what the mean strays under the weights. */
+/* value + deviation of the resampled mean. */
 static void stray(const struct kvr_front *f, const int *weight, const double *mean, double *v)
 {
     for (int i = 0; i < f->n_methods * f->n_objectives; i++) {

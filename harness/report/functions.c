@@ -46,7 +46,7 @@ static double median_hi(const double *x, int n)
     return of_median(x, n).hi;
 }
 
-/* Of logarithms; NaN unless all are above 0. */
+/* Interval of the geometric mean, from logarithms; NaN unless every value is positive. */
 static struct kvr_interval of_geomean(const double *x, int n, double *mean)
 {
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };

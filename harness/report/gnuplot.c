@@ -1,4 +1,4 @@
-/* gnuplot.c - a child process, its complaints caught. */
+/* gnuplot.c - runs gnuplot as a child process and captures its messages. */
 #include "harness/report/gnuplot.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int start(const char *dir, const char *script, int out_fd, pid_t *pid)
     return err;
 }
 
-/* Everything is read, so that the child never blocks; the end of it is kept, on one line. */
+/* Reads everything, so that the child never blocks, and keeps the last part as one line. */
 static void read_tail(int fd, char *tail, size_t n)
 {
     char buf[512];
@@ -55,7 +55,7 @@ static void read_tail(int fd, char *tail, size_t n)
     tail[have] = '\0';
 }
 
-/* One that is not there is no failure; one that there is no memory to start is. */
+/* A missing gnuplot gives a warning; lack of memory to start it is a failure. */
 static enum kvr_status cannot_start(int err, const char *dir, const char *script, char *warning,
                                     size_t n)
 {

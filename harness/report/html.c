@@ -1,4 +1,4 @@
-/* html.c - the page from its parts, and the videos to its side or into it. */
+/* html.c - assembles the page from its parts, with the videos beside it or embedded. */
 #include "harness/report/html.h"
 
 #include <errno.h>
@@ -31,8 +31,8 @@ static enum kvr_status no_memory(void)
 
 /* ------------------------------------------------------------- where the videos are */
 
-/* The path is what the database says, and that may be anybody's: nothing outside of the folder is
- * there. */
+/* Paths come from the database, which is untrusted: a path outside of the folder counts as
+ * missing. */
 static enum kvr_status has(const char *dir, const char *path, bool *found)
 {
     char *full = kvr_path_join(dir, path);
@@ -42,14 +42,14 @@ static enum kvr_status has(const char *dir, const char *path, bool *found)
     return full ? KVR_OK : no_memory();
 }
 
-/* The first folder that has `path`. */
+/* Searches for the first folder that contains `path`. */
 struct search {
     const char *path;
     char *found;
     enum kvr_status st;
 };
 
-/* Takes `dir`; NULL: there was no memory for it. */
+/* Frees `dir`; NULL sets an out-of-memory error. */
 static void try_folder(struct search *s, char *dir)
 {
     bool there = false;
@@ -62,7 +62,7 @@ static void try_folder(struct search *s, char *dir)
         free(dir);
 }
 
-/* What a sweep's command says of --out, NULL if nothing: *out, to be freed. */
+/* *out: the value of --out in a sweep's command; NULL if absent. The caller frees it. */
 static enum kvr_status out_option_of(const char *argv_json, char **out)
 {
     json_t *argv = json_loads(argv_json, 0, NULL), *word;
@@ -87,14 +87,14 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
     return i ? no_memory() : KVR_OK;
 }
 
-/* Where a sweep said its files go: --out of its command, else `out:` of its config. */
+/* Searches the sweep's output folder: --out of its command, else `out:` of its config. */
 static enum kvr_status look_in_sessions_out(struct search *s, const char *db_path)
 {
     struct kvr_table *t = NULL;
     const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
 
     if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : KVR_OK; /* a database of long ago does not say */
+        return st == KVR_ENOMEM ? st : KVR_OK; /* old databases lack the column */
     for (int r = 0; r < t->n_rows && s->st == KVR_OK && !s->found; r++) {
         char *said = NULL, *near;
         const char *dir;
@@ -114,7 +114,7 @@ static enum kvr_status look_in_sessions_out(struct search *s, const char *db_pat
     return s->st;
 }
 
-/* out/study33.db with out/study33/ beside it. */
+/* Searches the folder named after the database: out/study33/ for out/study33.db. */
 static void look_by_its_name(struct search *s, const char *db_path)
 {
     const size_t n = strlen(db_path);
@@ -180,7 +180,7 @@ static enum kvr_status write_file(const char *path, const char *p, size_t n)
     return st;
 }
 
-/* A second name for the same file where the disk is the same, else a copy. */
+/* Hard-links the file on the same filesystem, otherwise copies it. */
 static enum kvr_status give_file(const char *from, const char *to)
 {
     char *bytes;
@@ -214,7 +214,7 @@ static void put_base64(FILE *to, const unsigned char *p, size_t n)
 
 /* ------------------------------------------------------------- videos */
 
-/* Keys become names of files and stand in the page. */
+/* Keys become file names and appear in the page, so only hexadecimal digits are allowed. */
 static bool is_key(const char *key)
 {
     return key[0] && key[strspn(key, "0123456789abcdef")] == '\0';
@@ -223,14 +223,14 @@ static bool is_key(const char *key)
 struct videos {
     const char *db_path, *out_dir;
     const struct kvr_html_options *o;
-    struct kvr_table *rows; /* of page_videos.sql */
-    char *media;            /* where their paths begin; NULL: not found */
+    struct kvr_table *rows; /* rows of page_videos.sql */
+    char *media;            /* base folder of their paths; NULL: not found */
     int64_t room;           /* bytes left in a single file */
     struct kvr_html_result *result;
-    FILE *to, *why; /* what is shown, and why the others are not */
+    FILE *to, *why; /* shown videos; reasons for the others */
 };
 
-/* The page says in the video's place why there is none. */
+/* Records why a video is missing; the page shows the reason in its place. */
 static void leave_out(struct videos *v, int *count, const char *key, const char *reason)
 {
     const int n = v->result->n_gone + v->result->n_other + v->result->n_no_room;
@@ -286,8 +286,8 @@ static enum kvr_status put_beside(struct videos *v, const char *key, const char 
     return st;
 }
 
-/* Is the file at `from` the one that was measured? Else `why` [n] says what is there instead. Sizes
- * first: they cost nothing. */
+/* Checks that the file at `from` is the measured one, size first, then hash; `why` [n] describes a
+ * mismatch. */
 static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha256, bool *whole,
                                char *why, size_t n)
 {
@@ -319,7 +319,7 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
 
 enum { KEY, PATH, SHA256, BYTES }; /* columns of page_videos.sql */
 
-/* One that is gone, or is not the file that was measured, is left out, and its place says so. */
+/* Adds a video. One that is missing or changed is left out, and the page shows the reason. */
 static enum kvr_status put_video(struct videos *v, int row)
 {
     const char *key = kvr_table_text(v->rows, row, KEY), *path = kvr_table_text(v->rows, row, PATH);
@@ -352,7 +352,7 @@ static enum kvr_status put_video(struct videos *v, int row)
 static enum kvr_status find_videos(struct videos *v)
 {
     KVR_TRY(kvr_table_query(&v->rows, v->db_path, kvr_statement_page_videos, NULL));
-    for (int r = 0; r < v->rows->n_rows && !v->media; r++) /* the first may be gone */
+    for (int r = 0; r < v->rows->n_rows && !v->media; r++) /* first files may be missing */
         KVR_TRY(kvr_html_media(&v->media, v->db_path, v->o->media_dir,
                                kvr_table_text(v->rows, r, PATH)));
     return KVR_OK;
@@ -380,7 +380,7 @@ static enum kvr_status put_videos(struct videos *v)
 
 /* ------------------------------------------------------------- the page */
 
-/* 'sha256-...' of a script or style, as a content security policy wants it. */
+/* Writes 'sha256-...' of a script or style for the content security policy. */
 static enum kvr_status put_hash(FILE *to, const char *text)
 {
     char hex[KVR_SHA256_HEX];
@@ -399,8 +399,8 @@ static enum kvr_status put_hash(FILE *to, const char *text)
     return KVR_OK;
 }
 
-/* The page with its marks {{style}}, {{script}}, ... filled in. The videos come last, when it is
- * known how much room is left. */
+/* Fills the page's marks {{style}}, {{script}}, ... Videos come last, when the remaining room is
+ * known. */
 static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
 {
     const char *at = kvr_report_page;
@@ -431,7 +431,7 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
         else if (strncmp(at, "{{videos}}", 10) == 0) {
             int64_t cap = v->o->cap_bytes ? v->o->cap_bytes : DEFAULT_CAP;
 
-            /* What is still to come: the script and the markup behind. */
+            /* Reserves room for the script and the remaining markup. */
             v->room = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
             st = put_videos(v);
         }
@@ -441,7 +441,7 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
     return st;
 }
 
-/* What the page is called: as told, else the sweeps by their configs, else the database's file. */
+/* Title of the page: the given one, else the names of the sweeps, else the database's file name. */
 static enum kvr_status name_page(const struct videos *v, char **out)
 {
     struct kvr_table *t;

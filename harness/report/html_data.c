@@ -1,7 +1,8 @@
-/* html_data.c - what the page shows, as JSON: each statement a table {"c": columns, "r": rows}.
+/* html_data.c - writes the page's data as JSON; each statement gives a table {"c": columns, "r":
+ * rows}.
  *
- * Columns whose name ends with _json hold JSON arrays made by SQLite and are copied
- * verbatim. Long series are arrays of one row, so that a page of a thousand cells stays small. */
+ * Columns whose name ends with _json hold JSON arrays made by SQLite and are copied verbatim. A
+ * long series is one array in one row, which keeps a page of a thousand cells small. */
 #include "harness/report/html.h"
 
 #include <math.h>
@@ -126,14 +127,14 @@ static void put_metric(FILE *to, const struct kvr_metric *m, bool first)
     fprintf(to, ",\"better\":%d}", m->direction);
 }
 
-/* Which way is better, of everything that the registry knows. */
+/* Writes the better direction of each metric in the registry. */
 static void put_metrics(FILE *to)
 {
     for (int i = 0; kvr_metrics[i]; i++)
         put_metric(to, kvr_metrics[i], i == 0);
     for (int i = 0; kvr_truth_metrics[i]; i++)
         put_metric(to, kvr_truth_metrics[i], false);
-    /* Of replayed traces (harness/workload/replay.h), which have no frames. */
+    /* Metrics of replayed traces (harness/workload/replay.h), which have no frames. */
     fputs(",{\"name\":\"attn_out_rel\",\"title\":\"error of what attention returns\","
           "\"unit\":\"\",\"better\":-1}",
           to);
@@ -161,8 +162,8 @@ static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
     return KVR_OK;
 }
 
-/* The rows of `kvreel reproduce`, paper by paper. Where the published tables are not installed the
- * page says so: the sweep can be looked at without them. */
+/* Writes the rows of `kvreel reproduce`, by paper. Without the published tables the page says so;
+ * its other views need none. */
 static enum kvr_status put_published(FILE *to, const char *db_path)
 {
     for (int i = 0; kvr_reproduce_names[i]; i++) {
@@ -193,7 +194,7 @@ static enum kvr_status put_published(FILE *to, const char *db_path)
     return KVR_OK;
 }
 
-/* The claims that it has cells of; null without a ledger. */
+/* Writes the claims for which the database has cells; null without a ledger. */
 static enum kvr_status put_claims(FILE *to, const char *db_path)
 {
     struct kvr_table *t = NULL;
@@ -233,8 +234,7 @@ static enum kvr_status put_cards(FILE *to)
     return st;
 }
 
-/* '<' stands only inside strings; as an escape it can neither end the element nor open a comment.
- */
+/* '<' occurs only inside strings; escaped, it can neither end the element nor open a comment. */
 static void put_safely(FILE *to, const char *json, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -244,7 +244,7 @@ static void put_safely(FILE *to, const char *json, size_t n)
             fputc(json[i], to);
 }
 
-/* [[name, colour], ...] of the families of this database, and of the two tables. */
+/* Writes [[name, colour], ...] for the families of this database and of both tables. */
 static enum kvr_status put_palette(FILE *to, const char *db_path)
 {
     const struct kvr_colour *const lists[] = { kvr_palette_tags, kvr_palette_phases };

@@ -33,7 +33,7 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_hi" },
     { .name = "n", .head = "n ok", .digits = -1 },
     { .name = "settings", .digits = -1 },
-    { .name = "budget", .digits = -1 }, /* of equal bytes alone */
+    { .name = "budget", .digits = -1 }, /* only in tables by budget */
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0], MAX_LETTERS = 26 };
 
@@ -43,16 +43,16 @@ struct entry {
     char tie[MAX_LETTERS + 1];
 };
 
-/* Room for the cells of one settings group. */
+/* Buffers for the cells of one settings group. */
 struct room {
     struct kvr_sample *a, *b, *d;
     double *x;
 };
 
-/* What a table has to say of all of its rows. */
+/* Facts about a table's rows that become notes. */
 struct about {
-    int most;      /* methods of the group that has the most */
-    bool extremes; /* of some median there are too few times for an interval of 95 % */
+    int most;      /* methods in the largest group */
+    bool extremes; /* some median has too few times for a 95 % interval */
 };
 
 static int gather(const struct kvr_table *t, const struct entry *e, int column, double *x)
@@ -75,7 +75,7 @@ static void cells(const struct kvr_table *t, const struct entry *e, int column,
                                               .x = kvr_table_number(t, r, column) };
 }
 
-/* What one video strays by over its draws. */
+/* Spread of a metric over one video's draws. */
 static double jitter(const struct kvr_table *t, const struct entry *e, int column,
                      struct room *room)
 {
@@ -99,7 +99,8 @@ static int prompts(const struct kvr_table *t, const struct entry *e, int column,
     return n;
 }
 
-/* Three values: the mean over prompts or the median of times, and its interval; none of one. */
+/* Writes three values: the mean over prompts or the median time, and its interval, which one value
+ * does not have. */
 static enum kvr_status put_interval(const struct kvr_table *t, const struct entry *e, int column,
                                     struct room *room, struct about *about, struct kvr_value *to)
 {
@@ -122,7 +123,7 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
     return KVR_OK;
 }
 
-/* Are a and b not separable by SSIM over the prompts that both have, m comparisons being made? */
+/* Whether SSIM over common prompts fails to separate a and b, corrected for m comparisons. */
 static enum kvr_status tied(const struct kvr_table *t, const struct entry *a, const struct entry *b,
                             int m, struct room *room, bool *out)
 {
@@ -146,8 +147,8 @@ static int by_ssim(const void *pa, const void *pb)
     return a->from - b->from;
 }
 
-/* From the best down: a method that ties with no lettered method above it gets the next letter. The
- * letters say something of every pair, so that Bonferroni's factor is the number of pairs. */
+/* From the best down, a method that ties with no lettered method above it gets the next letter.
+ * Letters compare every pair, so Bonferroni's factor is the number of pairs. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
                                  struct room *room)
 {
@@ -173,7 +174,7 @@ static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int
     return KVR_OK;
 }
 
-/* Bits an element instead of compression. */
+/* Bits per element, which replaces compression. */
 static const struct kvr_column bits_column = {
     .name = "bits", .better = -1, .unit = "(b)", .digits = 2
 };
@@ -251,7 +252,7 @@ static bool same_group(const struct kvr_table *t, int a, int b, bool bits)
            (!bits || strcmp(kvr_table_text(t, a, BUDGET), kvr_table_text(t, b, BUDGET)) == 0);
 }
 
-/* Groups of one budget where `bits`. */
+/* With `bits`, groups also share a budget. */
 static enum kvr_status make(struct kvr_table **out, const char *db_path, const char *sql, bool bits,
                             bool *extremes)
 {
@@ -288,7 +289,7 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     return st;
 }
 
-/* Where medians of few times are: what their ends are. */
+/* Notes that intervals of medians of few times are the extremes. */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
     return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: minimum and maximum")

@@ -1,4 +1,4 @@
-/* labels.c - greedy placement, refined by rounds. */
+/* labels.c - places labels greedily, then refines them in rounds. */
 #include "harness/report/labels.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ struct box {
     double x0, y0, x1, y1;
 };
 
-/* Directions from the point: right and left read best, then above and below, then corners. */
+/* Directions from the point, best first: right and left, above and below, corners. */
 static const struct direction {
     double dx, dy; /* unit steps */
     double cost;
@@ -54,7 +54,7 @@ static double inside(const struct kvr_line *s, const struct box *b)
     return t1 > t0 ? (t1 - t0) * hypot(dx, dy) : 0.0;
 }
 
-/* The corner or edge of the text that faces the point stands `gap` off the mark. */
+/* Places a label so that the edge or corner facing the point is `gap` from the mark. */
 static void stand(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
 {
     const struct direction *dir = &directions[d];
@@ -93,7 +93,7 @@ static int misread(const struct kvr_label *l, const struct box *b, const struct 
     return n;
 }
 
-/* Do two lines cross? Sides of the ends of one from the other. */
+/* Whether two segments cross: the ends of each lie on different sides of the other. */
 static bool cross(const struct kvr_line *a, const struct kvr_line *b)
 {
     const double ux = a->x1 - a->x0, uy = a->y1 - a->y0, vx = b->x1 - b->x0, vy = b->y1 - b->y0;
@@ -136,7 +136,7 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
 
         c += 10.0 * overlap(&b, &mark);
         if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
-            c += 6.0 * inside(&own, &mark); /* it would end at the wrong one */
+            c += 6.0 * inside(&own, &mark); /* the leader line would end at another mark */
     }
     for (int i = 0; i < f->n_lines; i++)
         c += 2.0 * inside(&f->lines[i], &b);

@@ -1,4 +1,4 @@
-/* measured.c - CSV with quoted fields; a header line names the columns. */
+/* measured.c - reads CSV with quoted fields; a header line names the columns. */
 #include "harness/report/measured.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@ struct csv {
     FILE *f;
     char *line;
     size_t room;
-    int number; /* of the line read last */
+    int number; /* number of the last line read */
     char head[FIELD * MAX_COLUMNS];
 };
 
-/* Field i of a line without its quotes; false: it does not fit. "" beyond the last. */
+/* Field i of a line, without quotes; "" beyond the last. False: it does not fit. */
 static bool field(const char *line, int i, char *out, size_t n)
 {
     size_t used = 0;
@@ -64,7 +64,7 @@ static bool next_line(struct csv *c)
     return false;
 }
 
-/* A field by its column's name; "" where there is no such column. */
+/* Reads a field by its column's name; "" if the column is missing. */
 static enum kvr_status get(const struct csv *c, const char *name, char *out, size_t n)
 {
     const int at = column(c->head, name);

@@ -16,11 +16,11 @@ static int by_unit(const void *pa, const void *pb)
     const struct kvr_sample *a = pa, *b = pb;
     int c = order(a, b);
 
-    /* By value, too: a sum does not depend on the order of the rows. */
+    /* Ties are ordered by value, so that sums do not depend on the order of rows. */
     return c ? c : (a->x > b->x) - (a->x < b->x);
 }
 
-/* Means of neighbours with the same prompt and seed. */
+/* Averages neighbours with the same prompt and seed. */
 static int merge(struct kvr_sample *s, int n)
 {
     int m = 0;

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All 2^n sums of +-d [n], ascending: those without the last, each taken down and up, merged.
- * E. Horowitz and S. Sahni, Computing partitions with applications to the knapsack problem,
- * J. ACM 21 (1974). `room` [2^n]. */
+/* All 2^n sums of +-d [n], ascending: each term shifts the sums down and up, and merges both lists.
+ * E. Horowitz and S. Sahni, Computing partitions with applications to the knapsack problem, J. ACM
+ * 21 (1974). `room` [2^n]. */
 static void signed_sums(const double *d, int n, double *sum, double *room)
 {
     size_t len = 1;
@@ -15,7 +15,7 @@ static void signed_sums(const double *d, int n, double *sum, double *room)
     sum[0] = 0;
     for (int k = 0; k < n; k++) {
         double x = fabs(d[k]);
-        size_t down = 0, up = 0; /* up <= down, since what goes down is never the greater */
+        size_t down = 0, up = 0; /* up <= down: the shifted-down list is smaller */
 
         memcpy(room, sum, len * sizeof *sum);
         for (size_t i = 0; i < 2 * len; i++)
@@ -25,12 +25,12 @@ static void signed_sums(const double *d, int n, double *sum, double *room)
     }
 }
 
-/* How many sums of one of a [n_a] and one of b [n_b], both ascending, are >= limit. */
+/* Number of pairs from a [n_a] and b [n_b], both ascending, whose sum is >= limit. */
 static double count_above(const double *a, size_t n_a, const double *b, size_t n_b, double limit)
 {
     double count = 0;
 
-    for (size_t i = 0, j = n_b; i < n_a; i++) { /* the greater a, the smaller b may be */
+    for (size_t i = 0, j = n_b; i < n_a; i++) { /* as a[i] grows, the smallest b[j] falls */
         while (j > 0 && a[i] + b[j - 1] >= limit)
             j--;
         count += (double)(n_b - j);
@@ -71,15 +71,15 @@ static enum kvr_status flip(const double *d, int n, struct kvr_comparison *c)
         sum += d[i];
         size += fabs(d[i]);
     }
-    tolerance = 1e-12 * size; /* the halves are added in another order: equal sums stay equal */
+    tolerance = 1e-12 * size; /* the order of addition differs: equal sums stay equal */
     reach = fabs(sum);
-    if (reach <= tolerance) { /* as little as can be: all sums are at least as far */
+    if (reach <= tolerance) { /* 0: every sum is as far from 0 */
         c->p = 1;
         c->p_above = 0.5;
         return KVR_OK;
     }
     KVR_TRY(shares(d, n, reach - tolerance, reach + tolerance, &at_least, &beyond));
-    c->p = 2 * at_least; /* the sums lie symmetric about 0 */
+    c->p = 2 * at_least; /* the sums are symmetric about 0 */
     c->p_above = 0.5 * (at_least + beyond);
     if (sum > 0)
         c->p_above = 1 - c->p_above;

@@ -1,4 +1,4 @@
-/* palette.c - see palette.def. */
+/* palette.c - colours of families; see palette.def. */
 #include "harness/report/palette.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* pareto.c - who takes part: the methods of a database or of the study's published table. */
+/* pareto.c - collects contenders: methods of a database or of the study's published table. */
 #include "harness/report/pareto.h"
 
 #include <math.h>
@@ -49,7 +49,7 @@ static enum kvr_status query_cells(struct kvr_race *r)
 
 enum { PROMPT = 3, SEED, FIRST_OBJECTIVE }; /* columns of the rows */
 
-/* One number of the cells x [n]. */
+/* Pools x [n] to one number. */
 static double pool(const double *x, int n, enum kvr_gather how)
 {
     double v = n ? x[0] : NAN;
@@ -59,7 +59,7 @@ static double pool(const double *x, int n, enum kvr_gather how)
         for (int i = 1; i < n; i++)
             v = fmax(v, x[i]);
         return v;
-    case KVR_GATHER_HARMONIC: /* of ratios with equal numerators: the ratio of the sums */
+    case KVR_GATHER_HARMONIC: /* for ratios with equal numerators: ratio of the sums */
         v = 0.0;
         for (int i = 0; i < n; i++)
             v += 1.0 / x[i];
@@ -72,7 +72,7 @@ static double pool(const double *x, int n, enum kvr_gather how)
     return kvr_mean(x, n);
 }
 
-/* What a contender's rows have in a column: one sample per seed; how many. s [rows]. */
+/* Reads a contender's column into s [rows]: one sample per seed. Returns their number. */
 static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, int column,
                       struct kvr_sample *s)
 {
@@ -87,7 +87,8 @@ static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, i
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* A noisy objective of rows [from, to): one sample per seed, kept; the mean over prompts. */
+/* Reads a noisy objective of rows [from, to): keeps one sample per seed and the mean over
+ * prompts. */
 static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
                          struct kvr_sample *room)
 {
@@ -102,7 +103,7 @@ static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, dou
         c->v[k] = kvr_mean(x, n);
 }
 
-/* A mean that is not known keeps to no bound. */
+/* An unknown mean violates every bound. */
 static void judge_bounds(const struct kvr_race *r, struct kvr_contender *c)
 {
     c->beyond = -1;
@@ -124,7 +125,7 @@ static void take_bounds(const struct kvr_race *r, struct kvr_contender *c, doubl
     judge_bounds(r, c);
 }
 
-/* The cells of rows [from, to) are one contender's. */
+/* Adds the contender of rows [from, to). */
 static void add_contender(struct kvr_race *r, int from, int to, double *x, struct kvr_sample *room)
 {
     struct kvr_contender *c = &r->who[r->n++];
@@ -205,7 +206,7 @@ static enum kvr_status contenders_of_paper(struct kvr_race *r)
     return KVR_OK;
 }
 
-/* Objectives that no contender has a value for cannot be judged: they leave the race, by name. */
+/* Drops objectives that no contender has a value for, and records their names. */
 static enum kvr_status drop_empty(struct kvr_race *r)
 {
     for (int k = 0; k < r->n_objectives; k++) {
@@ -234,7 +235,7 @@ static enum kvr_status drop_empty(struct kvr_race *r)
     return KVR_OK;
 }
 
-/* What draws alone do to a mean is no difference. */
+/* A margin covers the differences that BF16's draws alone cause. */
 static enum kvr_status chaos_margins(struct kvr_race *r)
 {
     for (int k = 0; !r->o->published && !r->o->exact && k < r->n_objectives; k++) {
@@ -252,7 +253,7 @@ static enum kvr_status chaos_margins(struct kvr_race *r)
     return KVR_OK;
 }
 
-/* What can be asked for is what the database or the published table has. */
+/* Reads the requested objectives; each must exist in the database or the published table. */
 static enum kvr_status read_objectives(struct kvr_race *r)
 {
     const struct kvr_pareto_options *o = r->o;

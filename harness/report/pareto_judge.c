@@ -1,4 +1,4 @@
-/* pareto_judge.c - who dominates whom, by the rule of stats/front.h. */
+/* pareto_judge.c - decides which methods dominate which, by the rule of stats/front.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a
     return n;
 }
 
-/* The gain of a over b in objective k, with its interval. */
+/* Gain of a over b in objective k, with its interval. */
 static enum kvr_status gain(const struct kvr_race *r, const struct kvr_contender *a,
                             const struct kvr_contender *b, int k, struct kvr_sample *d, double *x,
                             struct kvr_gain *out)
@@ -118,7 +118,8 @@ static void name_one(struct kvr_race *r)
         }
 }
 
-/* What each prompt gave, signed; `f` has the methods of one setting, `who` [M] which they are. */
+/* Fills signed values per prompt. `f` has the methods of one setting; `who` [M]: their
+ * contenders. */
 static void fill(const struct kvr_race *r, const struct kvr_front *f, const int *who, double *value,
                  double *by_prompt, struct kvr_sample *room)
 {
@@ -141,7 +142,7 @@ static void fill(const struct kvr_race *r, const struct kvr_front *f, const int 
         }
 }
 
-/* Of the complete contenders of the settings of `first`. */
+/* Front membership among the complete contenders with the settings of `first`. */
 static enum kvr_status membership(struct kvr_race *r, int first)
 {
     const size_t n = (size_t)r->n * (size_t)r->n_objectives;

@@ -1,4 +1,4 @@
-/* pareto_objectives.c - which objectives there are, how they are said, and their margins. */
+/* pareto_objectives.c - lists objectives, parses them, their bounds and their margins. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ const struct kvr_frontier kvr_frontiers[] = {
     { NULL, NULL, NULL },
 };
 
-/* What cells_wide has; everything else is a metric. */
+/* Columns of cells_wide; every other objective is a metric. */
 static const struct {
     const char *name;
     enum kvr_gather pool;
@@ -34,7 +34,7 @@ static const struct {
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
-/* Is `name` an objective of the study's frontiers? These may lack in a database. */
+/* Whether `name` is an objective of the study's frontiers, which a database may lack. */
 static bool of_frontier(const char *name)
 {
     const size_t n = strlen(name);
@@ -121,7 +121,7 @@ enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const c
     return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "no objectives");
 }
 
-/* NAME>=VALUE or NAME<=VALUE, `n` characters. */
+/* Parses NAME>=VALUE or NAME<=VALUE of `n` characters. */
 static enum kvr_status parse_bound(struct kvr_bound *b, const char *text, size_t n,
                                    const char *const *names, int n_names)
 {
@@ -157,7 +157,7 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
     return KVR_OK;
 }
 
-/* NAME=VALUE, `n` characters. */
+/* Parses NAME=VALUE of `n` characters. */
 static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, const char *text,
                                     size_t n)
 {

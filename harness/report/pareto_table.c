@@ -1,4 +1,4 @@
-/* pareto_table.c - the verdicts as a table, with reasons. */
+/* pareto_table.c - writes the verdicts as a table, with reasons. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ static int rank(const struct kvr_contender *c)
 
 static const char *const verdicts[] = { "front", "undecided", "dominated", "beyond", "incomplete" };
 
-/* By settings, then the front, the undecided, the dominated, who is beyond a bound, the incomplete;
- * each by the first objective. */
+/* Orders by settings, then class: front, undecided, dominated, beyond a bound, incomplete; within a
+ * class by the first objective. */
 static int *ordered(const struct kvr_race *r)
 {
     int *order = calloc((size_t)r->n + 1, sizeof *order);
@@ -56,7 +56,8 @@ static void explain_dominated(const struct kvr_race *r, const struct kvr_contend
         snprintf(why + n, size - n, "; and by %d more", b->n_by - 1);
 }
 
-/* What would be needed: more prompts where there are too few for a test, else a smaller spread. */
+/* Explains what a decision needs: more prompts if there are too few for a test, else a smaller
+ * spread. */
 static enum kvr_status explain_undecided(const struct kvr_race *r, const struct kvr_contender *b,
                                          char *why, size_t size)
 {

@@ -1,4 +1,5 @@
-/* plot.c - from rows to figures: groups of settings, points, labels, files, gnuplot. */
+/* plot.c - turns rows into figures: groups settings, places points and labels, writes files, runs
+ * gnuplot. */
 #include "harness/report/plot.h"
 
 #include <assert.h>
@@ -45,7 +46,7 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
     return KVR_OK;
 }
 
-/* Where all rows are of one machine it stands below the figure alone. */
+/* Whether rows are from several machines; one machine is named once, below the figure. */
 static bool many_machines(const struct kvr_table *t)
 {
     const int c = kvr_table_find(t, "machine");
@@ -56,8 +57,8 @@ static bool many_machines(const struct kvr_table *t)
     return false;
 }
 
-/* "model nano, frames 42, ..." of one row: what must be equal within a figure, without what goes
- * without saying. NULL without memory; free(). */
+/* Settings of one row that are equal within a figure, "model nano, frames 42, ...", without
+ * defaults. The caller frees it; NULL: no memory. */
 static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_table *t, int row)
 {
     char *text = NULL;
@@ -112,7 +113,7 @@ static double on_axis(const struct kvr_plot_axis *a, const struct kvr_table *t, 
     return isfinite(v) && (!a->log || v > 0.0) ? v : NAN;
 }
 
-/* The interval beside a value: columns NAME_lo and NAME_hi. */
+/* Reads a value's interval from columns NAME_lo and NAME_hi. */
 static void end_of(const struct kvr_plot_axis *a, const struct kvr_table *t, int row, double *lo,
                    double *hi)
 {
@@ -141,7 +142,7 @@ static int family_index(const struct kvr_figure *f, const char *name)
     return found ? (int)(found - f->family) : 0;
 }
 
-/* All families of the rows, of every group, so that a colour means the same in each figure. */
+/* Lists the families of all groups, so that a colour has one meaning in every figure. */
 static enum kvr_status list_families(struct kvr_figure *f)
 {
     int c = kvr_table_find(f->rows, "family"), n = 0;
@@ -193,7 +194,7 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     return KVR_OK;
 }
 
-/* Those without a place come last. */
+/* Points without a position come last. */
 static int by_place(const void *pa, const void *pb)
 {
     const struct kvr_fig_point *a = pa, *b = pb;
@@ -207,15 +208,14 @@ static int by_place(const void *pa, const void *pb)
     return strcmp(a->text, b->text);
 }
 
-/* Of one measure against itself: is the point off the line where both are equal, for all that its
- * intervals know? */
+/* In a plot of agreement: whether the intervals exclude equality. */
 static bool off_line(const struct kvr_fig_point *p)
 {
     return p->x_hi < p->y_lo || p->y_hi < p->x_lo;
 }
 
-/* Bars of many points hide the points. Then only the front's corners have bars, or, in a plot of agreement,
- * the points that differ. */
+/* Bars of many points would hide the points. Then only the front's corners have bars, or, in a plot
+ * of agreement, the points that differ. */
 static void choose_bars(struct kvr_figure *f)
 {
     const int at_most = 30;
@@ -245,7 +245,7 @@ static bool leaves(const struct kvr_fig_axis *a, double lo, double hi)
     return lo < a->lo || hi > a->hi; /* false without an interval */
 }
 
-/* "2", "2 to 4": what the drawn points have in a column; false where it has no numbers. */
+/* Range of a column over the drawn points: "2" or "2 to 4". False: no numbers. */
 static bool span(const struct kvr_figure *f, const char *column, char *out, size_t n)
 {
     const int c = kvr_table_find(f->rows, column);
@@ -263,7 +263,7 @@ static bool span(const struct kvr_figure *f, const char *column, char *out, size
     return lo <= hi;
 }
 
-/* "n = 2 prompts per method", "n = 2 prompts (3 to 4 videos) per method": what is independent
+/* "n = 2 prompts per method", "n = 2 prompts (3 to 4 videos) per method": independent samples come
  * first. */
 static void count_samples(const struct kvr_figure *f, char *out, size_t n)
 {
@@ -281,7 +281,7 @@ static void count_samples(const struct kvr_figure *f, char *out, size_t n)
                  strcmp(prompts, "1") ? "s" : "", videos);
 }
 
-/* Drawn points without a name. */
+/* Number of drawn points without a name. */
 static int count_unnamed(const struct kvr_figure *f)
 {
     int n = 0;
@@ -349,7 +349,7 @@ static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, con
         struct kvr_fig_point *p = &f->point[i];
         bool alone = true;
 
-        for (int j = 0; j < n_drawn && alone; j++) /* names are wide and low */
+        for (int j = 0; j < n_drawn && alone; j++) /* names are wider than high */
             alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > line;
         p->named = n_drawn <= all_up_to || p->corner || p->baseline || alone;
         n += p->named;
@@ -365,7 +365,7 @@ static bool overlap(const struct kvr_label *a, const struct kvr_label *b, double
     return w > 1 && h > 0.1 * height;
 }
 
-/* A name that found no room of its own covers others: it goes, the front's last. */
+/* Drops names that still overlap others, those of the front last. */
 static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_label_field *field)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -387,7 +387,7 @@ static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_lab
         }
 }
 
-/* The labels of named points, gathered for placing, and put back. */
+/* Places the labels of named points and copies the positions back. */
 static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_named,
                                    const struct kvr_label_field *field)
 {
@@ -410,8 +410,8 @@ static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_name
 
 enum { TEXT_ROWS = 3, TEXT_COLUMNS = 64 };
 
-/* The floor's own words are in the way of names as marks are: px, py have room for all of them
- * behind `n`. Returns how many there are then. */
+/* Treats the floor's text as marks that names avoid: appends them to px and py after `n`. Returns
+ * the new count. */
 static int add_floor_text(const struct kvr_figure *f, int n, double *px, double *py)
 {
     const double line = f->at.label * px_per_pt, graph = f->at.right - f->at.left;
@@ -430,13 +430,13 @@ static int add_floor_text(const struct kvr_figure *f, int n, double *px, double 
     return n;
 }
 
-/* A value's place on the axis, no farther than the frame. */
+/* Pixel position of a value, clamped to the frame. */
 static double within(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px)
 {
     return kvr_fig_px(a, fmin(fmax(v, a->lo), a->hi), lo_px, hi_px);
 }
 
-/* The intervals of a point at (x, y) as they are drawn; how many. */
+/* Adds the bars of a point at (x, y) and returns their number. */
 static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, double x, double y,
                     struct kvr_line *out)
 {
@@ -451,7 +451,8 @@ static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, d
     return n;
 }
 
-/* Fills labels, marks, bars and the steps of the front for the n_drawn points; `px` and `py` are their pixels. */
+/* Fills labels, marks, bars and the front's steps for n_drawn points; `px` and `py` are their
+ * pixels. */
 static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
                       struct kvr_line *lines, struct kvr_line *bars, struct kvr_label_field *field)
 {
@@ -465,12 +466,12 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
         f->label[i] =
             (struct kvr_label){ .x = px[i],
                                 .y = py[i],
-                                /* with room before the next name in a row */
+                                /* leaves room before the next name in a row */
                                 .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
         field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
         if (!p->corner)
             continue;
-        if (last >= 0) { /* the two sides of the step that ends here */
+        if (last >= 0) { /* both sides of the step that ends here */
             bool down_first = f->spec->x.better > 0;
             double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
 
@@ -537,7 +538,7 @@ static void free_figure(struct kvr_figure *f)
     free(f->caption[1]);
 }
 
-/* Points of the rows whose settings are `settings`, and all that follows from them. */
+/* Builds the figure of the rows with these settings. */
 static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settings,
                                    const char *settings, int number, const char *host)
 {
@@ -566,7 +567,7 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     KVR_TRY(place_labels(f));
     if (!count_unnamed(f))
         return KVR_OK;
-    KVR_TRY(make_captions(f, settings, host, count_unnamed(f))); /* the plot stays as large */
+    KVR_TRY(make_captions(f, settings, host, count_unnamed(f))); /* the plot's size stays */
     kvr_fig_lay_out(f);
     return place_labels(f);
 }
@@ -588,7 +589,7 @@ static enum kvr_status draw(const struct kvr_figure *f, const char *out_dir, uns
     return st;
 }
 
-/* One figure for each set of settings, in the order of the rows. */
+/* Draws one figure per set of settings, in the order of rows. */
 static enum kvr_status draw_groups(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                    char *const *row_settings, const char *host, const char *out_dir,
                                    unsigned formats, const struct kvr_plot_style *style,
@@ -688,7 +689,7 @@ static enum kvr_status fail_unknown(const char *name)
                     near ? near : "", near ? "'?" : "");
 }
 
-/* Columns of summary that an axis can have, with what to say of them. */
+/* An axis column of summary, with its texts; NULL: none. */
 static const struct kvr_plot_axis *known_axis(const char *name)
 {
     for (const struct kvr_plot_spec *p = kvr_plots; p->name; p++) {
@@ -700,8 +701,8 @@ static const struct kvr_plot_axis *known_axis(const char *name)
     return NULL;
 }
 
-/* An axis by its name: one that the figures have, else a metric of the database. `extra` gets its
- * column, where summary has none. */
+/* Finds an axis by name: a figure's axis, else a metric of the database, whose column is written to
+ * `extra` if summary lacks it. */
 static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t size,
                                  const char *name, const char *db_path, FILE *extra)
 {
@@ -741,7 +742,7 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     return KVR_OK;
 }
 
-/* A figure's spec with the style's axes in it, and the statement for them; *sql: free(). */
+/* Puts the style's axes into a figure's spec and builds its statement. The caller frees *sql. */
 static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
                                size_t size, const struct kvr_plot_style *style, const char *db_path,
                                char **sql)
@@ -770,7 +771,7 @@ static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], c
     return st;
 }
 
-/* Rows of a statement as points of two measures. */
+/* Draws the rows of a statement as points of two measures. */
 static enum kvr_status draw_points(const struct kvr_plot_spec *spec, struct kvr_table **rows,
                                    const char *db_path, const char *out_dir, unsigned formats,
                                    const struct kvr_plot_style *style, struct kvr_plot_result *out)

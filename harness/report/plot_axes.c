@@ -1,4 +1,4 @@
-/* plot_axes.c - where axes begin and end, and their ticks. */
+/* plot_axes.c - computes the ranges and ticks of axes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,17 +38,17 @@ static void add_tick(struct kvr_fig_axis *a, double v)
         a->tick[a->n_ticks++] = v;
 }
 
-/* 1, 2 or 5 times a power of ten, so that five to ten ticks fit. */
+/* Steps of 1, 2 or 5 times a power of ten that give five to ten ticks. */
 static void linear_ticks(struct kvr_fig_axis *a)
 {
     double raw = (a->hi - a->lo) / 8.0, p = pow(10.0, floor(log10(raw)));
     double step = raw <= p ? p : raw <= 2 * p ? 2 * p : raw <= 5 * p ? 5 * p : 10 * p;
 
     for (double k = ceil(a->lo / step - 1e-9); k * step <= a->hi * (1 + 1e-12); k++)
-        add_tick(a, k == 0.0 ? 0.0 : k * step); /* no -0 */
+        add_tick(a, k == 0.0 ? 0.0 : k * step); /* avoids -0 */
 }
 
-/* Round numbers of a decade; the finer ones only where the axis is short. */
+/* Round numbers of each decade; finer ones if the axis is short. */
 static void log_ticks(struct kvr_fig_axis *a)
 {
     static const double fine[] = { 1, 1.5, 2, 3, 4, 5, 6, 8 };
@@ -62,7 +62,7 @@ static void log_ticks(struct kvr_fig_axis *a)
             add_tick(a, digits[i] * p);
 }
 
-/* From 1 downwards, as many nines and what is between as have room. */
+/* From 1 downwards: as many nines and values between them as fit. */
 static void stretched_ticks(struct kvr_fig_axis *a)
 {
     static const double nines[] = { 0.99999, 0.99998, 0.99995, 0.9999, 0.9998, 0.9995, 0.999,
@@ -79,7 +79,8 @@ static void stretched_ticks(struct kvr_fig_axis *a)
         }
 }
 
-/* Of what ends at 1: do most values lie above 0.9? Then that is where they are to be told apart. */
+/* For a measure that ends at 1: whether most values are above 0.9, where they must be
+ * distinguished. */
 static bool is_near_one(const struct kvr_plot_axis *s, const double *v, int n)
 {
     int below = 0, near = 0;
@@ -104,8 +105,8 @@ static void fit_stretched(struct kvr_fig_axis *a, const double *v, int n, double
     stretched_ticks(a);
 }
 
-/* A margin keeps marks and names off the frame. Beyond the axis's own end (an SSIM of 1) only
- * a sliver is shown. */
+/* Adds a margin for marks and names. Beyond the measure's bound (an SSIM of 1) the margin is
+ * narrow. */
 static void fit(struct kvr_fig_axis *a, double lo, double hi)
 {
     const struct kvr_plot_axis *s = a->spec;
@@ -128,8 +129,8 @@ static void fit(struct kvr_fig_axis *a, double lo, double hi)
     linear_ticks(a);
 }
 
-/* The axis holds every mark, and bars as far as they leave marks their room: one of two prompts can
- * be many times as long as the marks are apart. */
+/* Fits the axis to every mark, and to bars only as far as marks stay separate: a bar of two prompts
+ * can exceed their distance many times. */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n)
 {
     double lo = INFINITY, hi = -INFINITY, reach, lo_end, hi_end;
@@ -183,7 +184,7 @@ enum kvr_status kvr_fig_axes(struct kvr_figure *f)
         y_ends[2 * n] = p->bar ? p->y_lo : NAN;
         y_ends[2 * n++ + 1] = p->bar ? p->y_hi : NAN;
     }
-    if (n && f->spec->x.of && f->spec->y.of) { /* one measure on both: one axis, drawn twice */
+    if (n && f->spec->x.of && f->spec->y.of) { /* both axes have one measure: one range for both */
         memcpy(x + n, y, (size_t)n * sizeof *x);
         memcpy(x_ends + 2 * n, y_ends, 2 * (size_t)n * sizeof *x_ends);
         kvr_fig_fit(&f->x, x, x_ends, 2 * n);

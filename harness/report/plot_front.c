@@ -1,4 +1,5 @@
-/* plot_front.c - the verdicts of pareto.h for the points of a figure, and the corners of its line.
+/* plot_front.c - takes the verdicts of pareto.h for a figure's points, and finds the corners of its
+ * front.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static bool better(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
     return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
 }
 
-/* Beyond a bound of pareto.h; `verdict`: the column, or -1. */
+/* Whether the point violates a bound of pareto.h. `verdict`: its column, or -1. */
 static bool is_beyond(const struct kvr_figure *f, const struct kvr_fig_point *p, int verdict)
 {
     return verdict >= 0 && strcmp(kvr_table_text(f->rows, p->row, verdict), "beyond") == 0;
@@ -41,7 +42,7 @@ void kvr_fig_front(struct kvr_figure *f)
     }
 }
 
-/* NAME:max or NAME:min; bits are the other way to say compression. */
+/* NAME:max or NAME:min; the objective for bits is compression. */
 static void objective(const struct kvr_plot_axis *a, char *to, size_t size)
 {
     const bool bits = strcmp(a->column, "bits") == 0;
@@ -50,17 +51,17 @@ static void objective(const struct kvr_plot_axis *a, char *to, size_t size)
              (a->better > 0) != bits ? "max" : "min");
 }
 
-/* The settings of a row as the table of kvr_pareto() has them. */
+/* A row's settings in the format of kvr_pareto()'s table. */
 static void settings_of(const struct kvr_table *t, int row, char *to, size_t size)
 {
     snprintf(to, size, "%s, %s", kvr_table_text(t, row, kvr_table_find(t, "settings")),
              kvr_table_text(t, row, kvr_table_find(t, "machine")));
 }
 
-/* Row of `front` that is this one's; -1: none. */
+/* Row of `front` with the same method and settings; -1: none. */
 static int row_of(const struct kvr_table *front, const struct kvr_table *t, int row)
 {
-    const int settings = kvr_table_find(front, "settings"); /* -1: all have the same */
+    const int settings = kvr_table_find(front, "settings"); /* -1: all rows share their settings */
     const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
     char want[1024];
 
@@ -92,7 +93,7 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
     strcat(objectives, ",");
     strcat(objectives, second);
     st = kvr_pareto(&front, &o);
-    if (st == KVR_ENOTFOUND) /* no finished cell has them: nothing will be drawn */
+    if (st == KVR_ENOTFOUND) /* no finished cell matches: the figure will be empty */
         return KVR_OK;
     KVR_TRY(st);
     columns = calloc(n + 2, sizeof *columns);

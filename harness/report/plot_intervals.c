@@ -1,4 +1,4 @@
-/* plot_intervals.c - what the marks of a figure may be off by, from the cells behind its rows. */
+/* plot_intervals.c - computes the intervals of a figure's marks from the cells of its rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { METHOD, SETTINGS, PROMPT, SEED, FIRST };
 
-/* Bytes and ratios of them do not differ from prompt to prompt but by what the method does. */
+/* Bytes and their ratios vary between prompts only where the method's do. */
 static bool is_exact(const char *column)
 {
     static const char *const exact[] = { "bits",
@@ -58,7 +58,7 @@ static enum kvr_status query_cells(struct kvr_table **out, const char *const nam
     return st;
 }
 
-/* The interval of column `c` over rows [from, to) of the cells. */
+/* Interval of column `c` over rows [from, to) of the cells. */
 static enum kvr_status interval_of(const struct kvr_table *cells, int from, int to, int c,
                                    const char *name, struct kvr_interval *ci)
 {
@@ -93,7 +93,7 @@ static enum kvr_status interval_of(const struct kvr_table *cells, int from, int 
     return st;
 }
 
-/* Rows of the cells of one row of the figure. */
+/* Range of the cells that one row of the figure summarizes. */
 static void cells_of(const struct kvr_table *cells, const char *method, const char *settings,
                      int *from, int *to)
 {

@@ -1,4 +1,4 @@
-/* plot_layout.c - where things stand in a figure of a given width, and how large its text is. */
+/* plot_layout.c - computes positions and text sizes for a figure of a given width. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +13,10 @@ const struct kvr_fig_shape kvr_fig_shapes[] = {
     { INFINITY, 2, "not known" },
 };
 
-/* No text is smaller in print. */
+/* Smallest text size in print. */
 static const double least_pt = 7.0;
 static const double screen_in = 1000.0 / 96.0, px_per_pt = 96.0 / 72.0;
-/* Average advance in ems of text, and of names, which are mostly capitals. */
+/* Average advance per character, in ems: of text, and of names, which are mostly capitals. */
 static const double advance = 0.53;
 
 double kvr_fig_ems(const char *text)
@@ -45,7 +45,7 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
         if (len > most) {
             for (cut = most; cut > most / 3 && text[cut] != ' '; cut--)
                 ;
-            if (text[cut] != ' ') /* one long word: not inside a character */
+            if (text[cut] != ' ') /* one long word: cut between characters */
                 for (cut = most; cut > 1 && ((unsigned char)text[cut] & 0xc0) == 0x80; cut--)
                     ;
         }
@@ -101,7 +101,7 @@ static void make_key(struct kvr_figure *f)
 
 int kvr_fig_key_rows(const struct kvr_figure *f)
 {
-    const int n = f->n_key + (f->at.key_columns > 1); /* one may stay empty */
+    const int n = f->n_key + (f->at.key_columns > 1); /* a column break may leave one slot empty */
 
     return (n + f->at.key_columns - 1) / f->at.key_columns;
 }
@@ -172,8 +172,9 @@ void kvr_fig_lay_out(struct kvr_figure *f)
     at->key_top = at->key_below ? at->bottom - 3.6 * em : at->top - 0.5 * em;
 }
 
-/* Sizes of text are points of 1/72 inch in all three: gnuplot's own are so only for SVG (with its
- * scale of 96/72) and PNG; of PDF it makes 12 points 8. A small picture gets more dots an inch. */
+/* Text sizes are points of 1/72 inch in all three formats. gnuplot's sizes are so only for SVG
+ * (scaled by 96/72) and PNG; for PDF it renders 12 points as 8. A small picture gets more dots per
+ * inch. */
 void kvr_fig_terminal(FILE *to, unsigned format, double width, double height)
 {
     const double k = width < 900 ? 300.0 / 96.0 : 1.0;

@@ -1,4 +1,4 @@
-/* plot_script.c - the data file and the gnuplot script of one figure. */
+/* plot_script.c - writes the data file and the gnuplot script of one figure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const char *colour(const struct kvr_figure *f, int family)
     return kvr_family_colour(f->family[family]);
 }
 
-/* Give `text` [n] to a file that appears whole or not at all. */
+/* Writes `text` [n] to a file atomically: it appears whole or not at all. */
 static enum kvr_status save(const char *dir, const char *stem, const char *suffix, const char *text,
                             size_t n)
 {
@@ -71,7 +71,7 @@ static void data_number(FILE *to, double x)
     fputc('\t', to);
 }
 
-/* Hollow as the study ran it: gnuplot's marks come in pairs, the hollow one first. */
+/* Hollow for a method in the study's form: gnuplot's marks come in pairs, the hollow one first. */
 static int point_type(const struct kvr_fig_point *p)
 {
     const int type = kvr_fig_shapes[p->shape].point_type;
@@ -79,8 +79,8 @@ static int point_type(const struct kvr_fig_point *p)
     return p->study && type > 3 ? type - 1 : type;
 }
 
-/* Numbers first: gnuplot takes a line that begins with # for a comment, and a quote in a text
- * cannot then reach a number. */
+/* Numbers first: gnuplot reads a line that starts with # as a comment, and a quote in a text cannot
+ * change a number. */
 static void put_data(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_table *t = f->rows;
@@ -123,7 +123,7 @@ static void put_ticks(const struct kvr_fig_axis *a, char which, FILE *to)
     fputs(")\n", to);
 }
 
-/* The label, without what is in brackets where it has no room. */
+/* The label; text in brackets is dropped if it does not fit. */
 static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis *a, char which,
                            FILE *to)
 {
@@ -131,7 +131,7 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
     const int most = (int)(1.12 * room / (0.5 * f->at.font * 96.0 / 72.0));
     const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket, *against;
     const int of = a->spec->of ? kvr_table_find(f->rows, a->spec->of) : -1;
-    char label[224], text[256]; /* the label and why it is not even */
+    char label[224], text[256]; /* the label and the note about stretching */
 
     snprintf(label, sizeof label, "%.150s%s%.64s", a->spec->label, of < 0 ? "" : " ",
              of < 0 ? "" : kvr_table_text(f->rows, f->point[0].row, of));
@@ -154,7 +154,7 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
 {
     const double lo = kvr_fig_drawn(a, a->lo), end = kvr_fig_drawn(a, a->hi);
-    /* What stands at the very end must not be outside of it for a last digit. */
+    /* A value at the axis's end must not fall outside of it by rounding. */
     const double hi = a->cap > 0 ? end + 1e-6 * (end - lo) : end;
 
     fprintf(to, "set %crange [%.9g:%.9g]\n", which, lo, hi);
@@ -185,7 +185,8 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     return f->at.key_below ? "chaos floor" : "chaos floor: distance of BF16 from itself";
 }
 
-/* Above the chaos floor differences mean nothing: BF16's draws are as far from BF16. */
+/* Marks the chaos floor: differences beyond it have no meaning, because BF16's draws are as far
+ * from BF16. */
 static void put_floor(const struct kvr_figure *f, FILE *to)
 {
     double floor;
@@ -249,7 +250,7 @@ static int put_front(const struct kvr_figure *f, FILE *to)
     return n;
 }
 
-/* Labels with marks, so that they stand where there is room for them. */
+/* Draws the key from marks and labels, which can be placed freely. */
 static void put_key(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_fig_layout *at = &f->at;
@@ -263,7 +264,7 @@ static void put_key(const struct kvr_figure *f, FILE *to)
         double x, y;
 
         if (k->point_type == 0 && at->key_columns > 1 && slot % rows == rows - 1)
-            slot++; /* a heading stands above what it heads */
+            slot++; /* keeps a heading in the column of its entries */
         x = (at->key_below ? 0.6 * em : at->right + em) + slot / rows * at->key_column;
         y = at->key_top - (slot++ % rows + 0.5) * line;
         fprintf(to, "set label %d ", 20001 + i);
@@ -282,7 +283,8 @@ static void put_key(const struct kvr_figure *f, FILE *to)
     }
 }
 
-/* Of one measure against itself: where both are the same. Points, for an axis may be stretched. */
+/* In a plot of agreement, draws the line of equality, as points because an axis may be
+ * stretched. */
 static bool put_same(const struct kvr_figure *f, FILE *to)
 {
     const double lo = fmax(f->x.lo, f->y.lo), hi = fmin(f->x.hi, f->y.hi);
@@ -291,7 +293,7 @@ static bool put_same(const struct kvr_figure *f, FILE *to)
     if (!f->spec->x.of || !f->spec->y.of || !(lo < hi))
         return false;
     fputs("\n# Equal on both axes.\n$same << EOD\nv\n", to);
-    for (int i = 0; i <= n; i++) { /* as many on each nine of a stretched axis */
+    for (int i = 0; i <= n; i++) { /* equally many on each nine of a stretched axis */
         double v = lo + (hi - lo) * i / n;
 
         if (f->x.cap > 0 && f->y.cap > 0) {
@@ -307,7 +309,8 @@ static bool put_same(const struct kvr_figure *f, FILE *to)
 
 static void put_plot(const struct kvr_figure *f, int n_front, bool same, FILE *to)
 {
-    /* Between two corners the better x lasts longer: down first when more x is better. */
+    /* The step between two corners keeps the better x: it goes down first when larger x is
+     * better. */
     const char *steps = f->spec->x.better > 0 ? "fsteps" : "steps";
     bool front = n_front > 0;
 

@@ -1,4 +1,4 @@
-/* plots.c - the figures that `kvreel plot` knows: one row each. */
+/* plots.c - the figures of `kvreel plot`, one row each. */
 #include "harness/report/cost_plot.h"
 #include "harness/report/plot.h"
 

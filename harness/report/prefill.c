@@ -12,7 +12,7 @@
 
 KVR_STATEMENT(table_prefill);
 
-/* Of the statement, from its left. */
+/* Columns of the statement, from the left. */
 enum { SETTINGS, CHUNK, PREFIX, METHOD, CARRIER, CORRECTION, BASELINE, PLACE, SEED, VALUES };
 enum { BF16_BYTES = VALUES + KVR_PREFILL_N, NOMINAL_BYTES, TOKENS };
 
@@ -78,7 +78,7 @@ void kvr_prefill_free(struct kvr_prefill *p)
 
 bool kvr_prefill_same_place(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b)
 {
-    assert(a->settings && b->settings); /* describe() */
+    assert(a->settings && b->settings); /* set by describe() */
     return a->chunk == b->chunk && a->prefix == b->prefix && strcmp(a->settings, b->settings) == 0;
 }
 
@@ -103,7 +103,7 @@ const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at)
 {
-    assert(at->method && at->carrier); /* describe() */
+    assert(at->method && at->carrier); /* set by describe() */
     return strcmp(at->method, at->carrier) == 0 ? NULL : kvr_prefill_find(p, at, at->carrier);
 }
 
@@ -239,7 +239,7 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
     return kvr_table_add(out, v);
 }
 
-/* Runs [from, to) are one place. */
+/* Adds the runs [from, to) of one place. */
 static enum kvr_status add_place(struct kvr_table *out, const struct kvr_prefill *p, int from,
                                  int to)
 {

@@ -1,4 +1,4 @@
-/* published.c - comma-separated lines without quotes, comments first. */
+/* published.c - reads comma-separated lines without quotes; comments come first. */
 #include "harness/report/published.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void add_source(struct kvr_published *p, const char *comment)
              comment + strspn(comment, "# "));
 }
 
-/* The fields of a line into `to` [n_columns]. */
+/* Splits a line into fields `to` [n_columns]. */
 static enum kvr_status split(const struct kvr_published *p, char *line, int number, char **to)
 {
     char *at = line;

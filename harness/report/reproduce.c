@@ -1,4 +1,4 @@
-/* reproduce.c - a paper by its name. */
+/* reproduce.c - finds a paper's reproduction by name. */
 #include "harness/report/reproduce.h"
 
 #include <stdlib.h>

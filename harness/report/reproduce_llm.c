@@ -1,6 +1,6 @@
-/* reproduce_llm.c - what the bias correction's paper says of language models, beside partial
- * prefill here: each claim is a direction, told by the test of pairs.h, Holm over all claims
- * tested. */
+/* reproduce_llm.c - compares the bias correction paper's statements about language models with
+ * partial prefill here. Each claim is a direction, tested as in pairs.h and corrected by Holm over
+ * all tested claims. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct claim {
     const char *quantity, *published;
     char suite[48], method[128], basis[TEXT], reason[TEXT];
     double measured;
-    struct kvr_comparison c; /* in the claim's direction, so that it holds above 0; n 0: no test */
+    struct kvr_comparison c; /* oriented so that the claim holds above 0; n 0: no test */
     double holm;
     enum kvr_verdict verdict;
 };
@@ -35,7 +35,7 @@ static const char *published(const struct claims *w, const char *quantity)
     return row < 0 ? "" : kvr_published_cell(&w->said, row, "published");
 }
 
-/* A claim about a run; NULL: no memory. */
+/* Adds a claim about a run; NULL: no memory. */
 static struct claim *add(struct claims *w, const struct kvr_prefill_run *run, const char *quantity)
 {
     struct claim *c;
@@ -73,7 +73,7 @@ static void say_interval(struct claim *c, double sign)
 
 /* --- the five claims -------------------------------------------------------------------- */
 
-/* high - low is above 0; what is shown is that times `sign`. */
+/* Claims that high - low is above 0; shows it times `sign`. */
 static enum kvr_status claim_above(struct claims *w, const struct kvr_prefill_run *run,
                                    const char *quantity, const struct kvr_prefill_run *high,
                                    const struct kvr_prefill_run *low, enum kvr_prefill_value value,
@@ -88,7 +88,7 @@ static enum kvr_status claim_above(struct claims *w, const struct kvr_prefill_ru
     return KVR_OK;
 }
 
-/* Sometimes below BF16: at how many prefixes, and whether one of them is for sure. */
+/* Claims that the method is sometimes below BF16; counts such prefixes and the significant ones. */
 static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_run *taylor)
 {
     struct claim *c = add(w, taylor, "below_bf16");
@@ -119,7 +119,7 @@ static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_ru
     return KVR_OK;
 }
 
-/* |shift with| - |shift without| of each text is below 0. */
+/* Claims that |shift with| - |shift without| is below 0 over texts. */
 static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_run *carrier,
                                     const struct kvr_prefill_run *taylor)
 {
@@ -144,13 +144,14 @@ static bool corrects(const struct kvr_prefill_run *r, const struct kvr_prefill_r
     return strcmp(r->carrier, of->method) == 0 && strcmp(r->method, of->method) != 0;
 }
 
-/* About as few bytes: what a correction stores beside its carrier is less than a tenth. */
+/* Whether bytes are similar: a correction stores less than a tenth of its carrier. */
 static bool as_small(const struct kvr_prefill_run *r, const struct kvr_prefill_run *of)
 {
     return !r->baseline && r->bits <= of->bits * 1.1;
 }
 
-/* The two of the place that lose least; above BF16 text by text, since not all may have all texts.
+/* The two methods of the place that lose least. Losses above BF16 are taken per text, because
+ * methods may lack texts.
  */
 static void best_two(const struct claims *w, const struct kvr_prefill_run *of, wanted_fn *wanted,
                      const struct kvr_prefill_run *best[2])
@@ -284,7 +285,7 @@ static enum kvr_status write_rows(struct kvr_repro *r, const struct claims *w)
     return KVR_OK;
 }
 
-/* Without runs the claims alone. */
+/* Without runs, writes the claims only. */
 static enum kvr_status write_claims(struct kvr_repro *r, const struct claims *w)
 {
     for (int i = 0; i < w->said.n_rows; i++) {

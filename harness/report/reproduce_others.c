@@ -1,4 +1,5 @@
-/* reproduce_others.c - the bias correction's tables, and PaFu-KV's table of cache sizes. */
+/* reproduce_others.c - reproduces the bias correction's tables, and PaFu-KV's table of cache
+ * sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 static const struct {
     const char *scheme;
-    const char *name; /* the row of ours that is closest */
+    const char *name; /* closest row here */
 } schemes[] = { { "RTN", "ASYM2_G32" }, { "QuaRot+RTN", "QUAROT_KV_INT2" } };
 
 KVR_STATEMENT(reproduce_bias);
@@ -74,7 +75,7 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
     return kvr_repro_add(r, &out);
 }
 
-/* What the correction gives, published and ours: the claim that carries over to other models. */
+/* Gain of the correction, published and ours: the claim that transfers to other models. */
 static enum kvr_status add_bias_gain(struct kvr_repro *r, const struct kvr_table *db,
                                      const struct kvr_published *p, int off, const char *quantity)
 {
@@ -131,7 +132,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
             st = add_bias_cell(r, db, &p, i, "lpips", false);
         if (st == KVR_OK)
             st = add_bias_cell(r, db, &p, i, "vbench_total", false);
-        /* Rows come in pairs, without the correction and with it. */
+        /* Rows come in pairs: without the correction, then with it. */
         if (st == KVR_OK && i + 1 < p.n_rows &&
             strcmp(kvr_published_cell(&p, i + 1, "correction"), "taylor") == 0) {
             st = add_bias_gain(r, db, &p, i, "gain_psnr_db");
@@ -149,7 +150,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
 KVR_STATEMENT(reproduce_window);
 KVR_STATEMENT(reproduce_pafu);
 
-/* Cached tokens as whole latent frames of Wan: the one column that arithmetic decides. */
+/* Cached tokens as whole latent frames of Wan, the only column that arithmetic decides. */
 static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published *p, int row)
 {
     const char *printed = kvr_published_cell(p, row, "cache_tokens");
@@ -204,7 +205,7 @@ static enum kvr_status add_size_quality(struct kvr_repro *r, const struct kvr_pu
     return KVR_OK;
 }
 
-/* Ours in the same form: fidelity to the rollout that keeps all, against the frames kept. */
+/* Our table in the same form: fidelity to the rollout that keeps all frames, by frames kept. */
 static enum kvr_status add_windows(struct kvr_repro *r, const struct kvr_table *db)
 {
     for (int i = 0; i < db->n_rows; i++) {
@@ -231,8 +232,8 @@ static enum kvr_status add_windows(struct kvr_repro *r, const struct kvr_table *
     return KVR_OK;
 }
 
-/* What the retention kept, in the same form: fidelity, and the metrics that are nearest to the table's
- * motion smoothness, imaging quality and quality drift. */
+/* Our retentions in the same form: fidelity, and the metrics closest to the table's motion
+ * smoothness, imaging quality and quality drift. */
 static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
 {
     static const char *const quantities[] = { "ssim", "linear_smoothness", "sharpness",

@@ -1,4 +1,4 @@
-/* reproduce_rows.c - the table's columns, and a row's values. */
+/* reproduce_rows.c - defines the table's columns and writes a row's values. */
 #include "harness/report/reproduce_rows.h"
 
 #include <math.h>

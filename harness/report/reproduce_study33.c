@@ -1,8 +1,8 @@
 /* reproduce_study33.c - the 33-method study: both suites, all eight columns.
  *
  * Bytes and peak memory follow from the format and from how the study stored codes: computed on
- * wan-1.3b at 165 frames, and held against the four decimals of the study's records. The other
- * columns stand beside what the database has of the same row in the study reading. */
+ * wan-1.3b at 165 frames, and compared with the four decimals of the study's records. The other
+ * columns are compared with the database's row in the study reading. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct suite {
     struct kvr_table *db; /* NULL: no database */
 };
 
-/* Rows of fewer than ten prompts that the study printed like the others. */
+/* Rows of fewer than ten prompts, which the study printed without a mark. */
 static const char *few_prompts(const char *method)
 {
     static const char *const few[][2] = {
@@ -74,7 +74,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.tolerance = rounding;
     lo = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_max : p.nominal);
     hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
-    /* The published digits are themselves rounded in binary, hence the last bit. */
+    /* The published digits are themselves rounded in binary; the factor allows for the last bit. */
     rounding *= 1.0 + 1e-9;
     if (fabs(lo - value) <= rounding && fabs(hi - value) <= rounding) {
         row.verdict = KVR_VERDICT_EXACT;
@@ -94,7 +94,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
 static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, const char *method,
                                 const struct kvr_scheme *scheme)
 {
-    /* K and V of one layer in BF16: what may be in flight when the peak is taken. */
+    /* K and V of one layer in BF16: the data that may be in flight at the peak. */
     const double one_layer = 2.0 * 2.0 * LATENT_FRAMES * kvr_wan_1_3b.tokens_per_frame *
                              kvr_wan_1_3b.n_heads * kvr_wan_1_3b.head_dim / GiB;
     int at = kvr_published_find(s->peak, method);
@@ -135,11 +135,11 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
     return kvr_repro_add(r, &row);
 }
 
-/* A column that a run gives: where it is in the database, and why it cannot be equal. */
+/* A column that needs a run: its source in the database, and why it cannot be equal. */
 static const struct run_column {
     const char *published, *quantity;
     const char *column; /* of the statement below; NULL: kvreel does not measure it */
-    bool asked;         /* only with `measured`: otherwise arithmetic has it */
+    bool asked;         /* only with `measured`; otherwise it is computed */
     const char *reason;
 } run_columns[] = {
     { "compression", "compression", "compression", true,
@@ -176,7 +176,7 @@ static int measured_row(const struct suite *s, const char *method)
     return -1;
 }
 
-/* Keys and values of BF16 in bytes, at the study's length on the study's model. */
+/* Bytes of BF16 keys and values, at the study's length on the study's model. */
 static double study_bytes(void)
 {
     const struct kvr_geometry *g = &kvr_wan_1_3b;
@@ -230,7 +230,7 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
     return kvr_repro_add(r, &row);
 }
 
-/* Average ranks of x [n]: ties share theirs. */
+/* Ranks of x [n]; ties get their average rank. */
 static void rank(const double *x, int n, double *to)
 {
     for (int i = 0; i < n; i++) {
@@ -260,7 +260,7 @@ static double correlation(const double *x, const double *y, int n)
     return xy / sqrt(xx * yy);
 }
 
-/* What can be said across models: do the methods come in the same order? */
+/* Compares the order of methods, which is comparable across models. */
 static enum kvr_status note_ranks(struct kvr_repro *r, const struct suite *s)
 {
     enum { MAX = 64 };
@@ -293,7 +293,7 @@ static enum kvr_status add_method(struct kvr_repro *r, const struct suite *s, co
     struct kvr_scheme *scheme = NULL;
     enum kvr_status st = KVR_OK;
 
-    /* A method without a row on this suite was not run there. */
+    /* The study did not run a method without a row in this suite. */
     if (printed < 0)
         return KVR_OK;
     if (!r->measured &&

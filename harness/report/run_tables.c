@@ -1,5 +1,5 @@
-/* run_tables.c - one database against an earlier one: the same cells, measured by another commit,
- * compiler or machine. */
+/* run_tables.c - compares a database with an earlier one: the same cells, measured by another
+ * commit, compiler or machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,20 +33,20 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* A method under one setting: rows of the database of now, and what became of them. */
+/* A method under one setting: rows of the newer database, and their comparison. */
 struct line {
     int from, to;     /* rows */
-    int n_both, same; /* cells of both databases; those with equal frames */
+    int n_both, same; /* cells in both databases; cells with equal frames */
     double before, now, holm;
     struct kvr_comparison c;
     double ratio;
-    struct kvr_interval time; /* of the ratio; NaN without two times that count */
+    struct kvr_interval time; /* of the ratio; NaN without two valid times */
 };
 
 struct job {
     const struct kvr_stat_options *o;
     struct kvr_table *now, *before;
-    int *match; /* [rows of now]: row of `before`, -1: none */
+    int *match; /* [rows of now]: its row in `before`, or -1 */
     struct kvr_sample *sample;
     double *x;
 };
@@ -60,7 +60,7 @@ static enum kvr_status read_cells(struct kvr_table **out, const struct kvr_stat_
                                 NULL);
 }
 
-/* `before` is in the order of its keys. */
+/* Matches cells by key; `before` is sorted by key. */
 static enum kvr_status match_cells(struct job *j)
 {
     const int n = j->now->n_rows, m = j->before->n_rows;
@@ -87,7 +87,7 @@ static enum kvr_status match_cells(struct job *j)
     return KVR_OK;
 }
 
-/* The mean over prompts of what `column` of one table is in the cells of both. */
+/* Mean over prompts of `column` in one table, over the cells of both. */
 static double mean_of(struct job *j, const struct line *l, bool now)
 {
     int n = 0;

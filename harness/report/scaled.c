@@ -39,10 +39,11 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* Rows of one method at one setting: parts at `a` and `b`, the whole model at `whole`; -1: none. */
+/* Rows of one method at one setting: `a` and `b` measured in part, `whole` the whole model; -1:
+ * none. */
 struct group {
     int a, b, whole;
-    double layers; /* all; NaN: the model is not on this machine */
+    double layers; /* of the whole model; NaN: it is not on this machine */
 };
 
 static bool same(const struct kvr_table *t, int a, int b, int column)
@@ -50,7 +51,7 @@ static bool same(const struct kvr_table *t, int a, int b, int column)
     return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
 }
 
-/* x in all layers; NaN: two numbers of layers are not there, or more layers took no more. */
+/* x extrapolated to all layers; NaN without two layer counts, or if more layers took no longer. */
 static double scaled(const struct kvr_table *t, const struct group *g, int column)
 {
     if (g->a < 0 || g->b < 0)
@@ -90,7 +91,7 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
         snprintf(out, n, "time does not grow with layers");
 }
 
-/* Of BF16, or NaN. */
+/* Adds a row; bf16: the baseline's value, or NaN. */
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
                                const struct group *g, double bf16)
 {
@@ -132,7 +133,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
 static enum kvr_status fill(struct kvr_table *out, const struct kvr_table *t)
 {
     double bf16 = NAN;
-    int base = -1; /* a row of the group that bf16 is of */
+    int base = -1; /* a row of the group with value `bf16` */
 
     for (int from = 0, to; from < t->n_rows; from = to) {
         struct group g;

@@ -1,5 +1,5 @@
-/* sensitivity.c - which of a table's verdicts survive another choice of seeds, prompts, forcing or
- * reading. */
+/* sensitivity.c - tests which of a table's verdicts hold for other seeds, prompts, forcings or
+ * readings. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@ KVR_STATEMENT(stats_sensitivity);
 
 enum { METHOD, PLACE, SAMPLE, SEEDS, FORCING, VALUE }; /* columns of the rows */
 
-/* What is looked at again. */
+/* A variant of the data in which verdicts are tested again. */
 static const struct variant {
     const char *name, *head;
-    int seeds, half; /* which; 0: all */
+    int seeds, half; /* which seed or half; 0: all */
     bool teacher, other_reading;
 } variants[] = {
     { .name = "seeds_1", .head = "first seeds", .seeds = 1 },
@@ -36,7 +36,7 @@ static const struct variant everything = { .name = "all" };
 
 struct method {
     const char *name;
-    int from, to, other; /* rows; of the other reading, or -1 */
+    int from, to, other; /* rows; other: first row of the other reading, or -1 */
     double score;
 };
 
@@ -69,7 +69,7 @@ static int samples(const struct work *w, const struct method *m, const struct va
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* How much better a is than b; n is 0 where there is nothing to compare. */
+/* Gain of a over b; n is 0 without common samples. */
 static enum kvr_status compare(struct work *w, const struct method *a, const struct method *b,
                                const struct variant *v, struct kvr_comparison *c)
 {
@@ -165,7 +165,8 @@ static void find_methods(struct work *w)
     }
 }
 
-/* A verdict of the table: a method is above the next one below it that it is separable from. */
+/* Tests each verdict of the table: a method is above the next one below it that is separable from
+ * it. */
 static enum kvr_status all_verdicts(struct work *w, struct kvr_table *out)
 {
     for (int i = 0; i < w->n; i++)

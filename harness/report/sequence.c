@@ -23,7 +23,7 @@ double kvr_sequence_sd(const struct kvr_sequence *s)
     return s->n < 2 ? NAN : sqrt(s->m2 / (s->n - 1));
 }
 
-/* sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, 0 of equal values. */
+/* sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5; 0 if all values are equal. */
 static double skewness(const struct kvr_sequence *s)
 {
     const double n = s->n, square = s->m2 / n;
@@ -31,7 +31,7 @@ static double skewness(const struct kvr_sequence *s)
     return square > 0 ? sqrt(n * (n - 1)) / (n - 2) * (s->m3 / n) / pow(square, 1.5) : 0;
 }
 
-/* log E of an effect z >= 0 whose data have skewness g1 as seen from m. */
+/* log E of an effect z >= 0 whose data have skewness g1 relative to m. */
 static double log_e_of(double z, double g1, double n)
 {
     const double error = sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)));
@@ -53,7 +53,7 @@ static double log_e_at(const struct kvr_sequence *s, double m, double n)
 
     if (s->n < KVR_SEQUENCE_MIN || !(fabs(d) > 0))
         return 0;
-    /* Of equal values z is infinite; the cubic would be, too. */
+    /* Equal values make z infinite, and the cubic, too. */
     return log_e_of(sd > 0 ? fabs(d) / sd : INFINITY, d > 0 ? skewness(s) : -skewness(s), n);
 }
 
@@ -79,7 +79,8 @@ void kvr_sequence_tell(const struct kvr_sequence *s, double margin, enum kvr_reg
     *log_e = tell_at(s, margin, s->n, region);
 }
 
-/* How far from the mean, towards `side`, log E first reaches log_e: it grows with the distance. */
+/* Distance from the mean, towards `side`, at which log E first reaches log_e; log E grows with the
+ * distance. */
 static double reach(const struct kvr_sequence *s, double log_e, double side)
 {
     double lo = 0, hi = fmax(kvr_sequence_sd(s), 1e-300);

@@ -1,4 +1,4 @@
-/* sheet_cells.c - which cells, which of their files, which of their frames. */
+/* sheet_cells.c - selects cells, their files and frames. */
 #include "harness/report/sheet_cells.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct sheet {
     int pick[MAX_COLUMNS];
 };
 
-/* 'text' as SQL writes it, quotes doubled. malloc'd; NULL without memory. */
+/* `text` as an SQL string with quotes doubled, malloc'd. NULL: no memory. */
 static char *quoted(const char *text)
 {
     char *out = malloc(2 * strlen(text) + 3), *to = out;
@@ -46,7 +46,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "sheet: no memory");
 }
 
-/* `sql`, then `text` as SQL writes it, then `rest`. */
+/* Runs `sql`, then `text` as an SQL string, then `rest`. */
 static enum kvr_status ask(struct kvr_table **t, const struct sheet *s, const char *sql,
                            const char *text, const char *rest)
 {
@@ -64,7 +64,8 @@ static enum kvr_status ask(struct kvr_table **t, const struct sheet *s, const ch
     return st;
 }
 
-/* There is no finished cell of that method: because there is no such method, or only so. */
+/* Reports that the method has no finished cell: it does not exist, or exists with other names
+ * only. */
 static enum kvr_status fail_method(const struct sheet *s, const char *method)
 {
     struct kvr_table *t;
@@ -91,7 +92,7 @@ static enum kvr_status fail_method(const struct sheet *s, const char *method)
     return KVR_ENOTFOUND;
 }
 
-/* The first method's cell: it says which baseline all rows share. */
+/* Finds the first method's cell, whose baseline all rows share. */
 static enum kvr_status find_first(struct sheet *s)
 {
     const char *method = s->c->methods[0];
@@ -128,7 +129,7 @@ static enum kvr_status find_first(struct sheet *s)
     return st;
 }
 
-/* The frames of one cell, if they are unchanged since it was measured. */
+/* Reads the frames of one cell; refuses frames that changed since the measurement. */
 static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const char *method,
                                    const char *path, const char *sha256)
 {
@@ -171,7 +172,7 @@ static enum kvr_status add_row(struct sheet *s, const struct kvr_table *t, const
     return KVR_OK;
 }
 
-/* A row of the cell with this key. */
+/* Adds the cell with this key as a row. */
 static enum kvr_status add_key(struct sheet *s, const char *key)
 {
     struct kvr_table *t;
@@ -191,7 +192,7 @@ static enum kvr_status add_key(struct sheet *s, const char *key)
     return st;
 }
 
-/* Another method's cell with the first one's baseline: what differs is the method. */
+/* Adds another method's cell with the first one's baseline, so that only the method differs. */
 static enum kvr_status add_beside(struct sheet *s, const char *method)
 {
     char rest[128];
@@ -215,7 +216,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The frames in which the first method's cell is furthest from the baseline, in their order. */
+/* Picks the frames in which the first method's cell is farthest from the baseline, in time
+ * order. */
 static enum kvr_status pick_worst(struct sheet *s, int *columns)
 {
     struct kvr_table *t;

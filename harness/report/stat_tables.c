@@ -19,7 +19,8 @@ enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
 
 static const char baseline_name[] = "BF16";
 
-/* What two cells must share to be a pair; two of one method that share it are repeats or draws. */
+/* What two cells must share to form a pair. Cells of one method that share it are repeats or
+ * draws. */
 #define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || root_settings || '/' || machine"
 
 static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options *o,
@@ -40,8 +41,7 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
-/* A rollout under a teacher is not comparable with a free one, so it is excluded by default.
- */
+/* A rollout under a teacher is not comparable with a free one, so it is excluded by default. */
 static const char *condition(const struct kvr_stat_options *o)
 {
     return !o->where ? "forcing = 'none'" : o->where;
@@ -84,7 +84,7 @@ static bool among(const char *name, const char *const *list)
     return false;
 }
 
-/* The metric that `name`, or what is before its dot, is: psnr.last is of psnr. */
+/* The metric that `name` refers to, up to a dot: psnr.last is of psnr. */
 static const struct kvr_metric *metric_of(const char *name)
 {
     char base[64];
@@ -98,7 +98,8 @@ static bool is_score(const char *name)
     return metric_of(name) || strcmp(name, "latent_error") == 0;
 }
 
-/* A distance from the BF16 rollout: of that one itself it says nothing, unless its noise moves. */
+/* Whether the metric is a distance from the BF16 rollout, which is 0 for that rollout itself unless
+ * it is a draw. */
 static bool is_distance(const char *name)
 {
     const struct kvr_metric *m = metric_of(name);
@@ -106,7 +107,7 @@ static bool is_distance(const char *name)
     return m && !m->alone && !m->truth;
 }
 
-/* A number of another program's, as the sweep has told it. */
+/* Better direction of an external program's metric, from the sweep. */
 static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
 {
     struct kvr_table *t;
@@ -131,7 +132,7 @@ static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
     return st;
 }
 
-/* A metric that every cell lacks has a reason: that of one of them. */
+/* Fails if no cell has the metric, with the reason that one of them stores. */
 static enum kvr_status fail_unless_known(const struct kvr_stat_options *o)
 {
     struct kvr_table *t;
@@ -149,7 +150,7 @@ static enum kvr_status fail_unless_known(const struct kvr_stat_options *o)
     return st;
 }
 
-/* +1: higher is better. */
+/* *out = +1: higher is better. */
 static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
 {
     const char *metric = o->metric;
@@ -170,8 +171,8 @@ static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
 
 enum { NAME, PROMPT, SEED, VALUE, CONTROL };
 
-/* One row per cell; methods together. A seed is one under other settings, too, but its prompt is
- * the same prompt. */
+/* Reads one row per cell, sorted by method. A seed under other settings is another unit; a prompt
+ * is the same one. */
 static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_options *o)
 {
     const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "runtime_s IS NOT NULL" : "1";
@@ -197,17 +198,17 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 
 struct method {
     const char *name;
-    struct kvr_sample *s; /* one per seed, of the race's */
+    struct kvr_sample *s; /* one per seed, in the race's buffer */
     int n_seeds, n;       /* n: units */
     double mean, se, score;
     struct kvr_comparison c;  /* with `against` */
-    struct kvr_sequence gain; /* by how much it is better than that, unit by unit */
+    struct kvr_sequence gain; /* gain over `against`, unit by unit */
     double log_e;
     bool told;
     double holm;   /* c.p, adjusted for all methods of the table */
-    double p_next; /* that it is better than the one below it */
+    double p_next; /* for being better than the next one below */
     int group;
-    double jitter;               /* of one cell, over its draws; NaN: it has none */
+    double jitter;               /* spread over one cell's draws; NaN: no draws */
     struct kvr_comparison chaos; /* with BF16's draws */
     double chaos_holm;
 };
@@ -217,14 +218,15 @@ struct race {
     int sign; /* +1: higher is better */
     struct method *m;
     int n;
-    struct kvr_sample *s, *d; /* cells of all methods; room for differences */
-    double *x;                /* room for values */
-    double threshold;         /* log E of a verdict */
-    bool distance;            /* the metric is one from BF16 */
+    struct kvr_sample *s, *d; /* cells of all methods; buffer for differences */
+    double *x;                /* buffer for values */
+    double threshold;         /* log E that a verdict needs */
+    bool distance;            /* the metric is a distance from BF16 */
     bool control;             /* BF16 has draws */
 };
 
-/* Of a distance from BF16, BF16's own cells are its draws, where there are any: the floor. */
+/* Splits rows by method. For a distance from BF16, BF16's draws replace its own cells, as the
+ * floor. */
 static void find_methods(struct race *r, const struct kvr_table *t)
 {
     bool is_control;
@@ -249,7 +251,7 @@ static void find_methods(struct race *r, const struct kvr_table *t)
     }
 }
 
-/* Its cells become seeds, and for its own mean units. */
+/* Merges a method's cells into seeds, and into units for its mean. */
 static void summarise(struct race *r, struct method *m)
 {
     m->jitter = kvr_nest_within(m->s, m->n_seeds);
@@ -262,7 +264,7 @@ static void summarise(struct race *r, struct method *m)
     m->score = m->mean * r->sign;
 }
 
-/* a - b: differences of seeds, then of units. */
+/* Compares a - b by differences of seeds, then of units. */
 static enum kvr_status compare(struct race *r, const struct method *a, const struct method *b,
                                struct kvr_comparison *c)
 {
@@ -286,8 +288,8 @@ static int by_mean(const void *a, const void *b)
     return d != 0 ? (d > 0) - (d < 0) : strcmp(x->name, y->name);
 }
 
-/* From the best down: a method is in the group of the group's best unless it is separable from it.
- * That takes n - 1 comparisons, and which ones hangs on how they came out: Bonferroni's factor. */
+/* From the best down, a method joins the group of the group's leader unless it is separable from
+ * it. That takes n - 1 comparisons, chosen by their outcomes, so Bonferroni's factor is n - 1. */
 static enum kvr_status group(struct race *r)
 {
     int leader = 0, g = 1;
@@ -310,7 +312,8 @@ static enum kvr_status group(struct race *r)
     return KVR_OK;
 }
 
-/* Is it better than `against`? In the four words of claims.h, e-BH over the methods of the table. */
+/* Judges each method against `base` in the four words of claims.h, by e-BH over the table's
+ * methods. */
 static enum kvr_status judge(struct race *r, const struct method *base)
 {
     const double margin = kvr_usual_margin(r->o->metric);
@@ -359,7 +362,7 @@ static const char *verdict_of(const struct race *r, const struct method *m, char
     return room;
 }
 
-/* For all methods of the table, `base` apart; of the comparisons with the floor, or the others. */
+/* Adjusts p over all methods but `base`: for comparisons with the floor, or for the others. */
 static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
     double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);
@@ -388,7 +391,7 @@ static enum kvr_status compare_with_floor(struct race *r)
     return r->control ? adjust(r, floor, true) : KVR_OK;
 }
 
-/* A distance counts when it is the greater one; a number of the video by itself in either
+/* A distance is beyond chaos only if it is larger; a metric of the video alone, in either
  * direction.
  */
 static const char *beyond_chaos(const struct race *r, const struct method *m, char *room,
@@ -603,7 +606,7 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
     }
 }
 
-/* The rows of `t` are repeats, those of one rollout together; x and flag have room for all. */
+/* Adds timings of `t`, whose rows are repeats, grouped by rollout; x and flag have room for all. */
 static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table *t,
                                    const struct kvr_table *ratios, double level, double *x,
                                    bool *flag)
@@ -713,7 +716,8 @@ static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
     return st;
 }
 
-/* With --where, cells that were never attempted are excluded: the condition has no columns to test. */
+/* With --where, cells that were never attempted are excluded, because they lack the columns to
+ * test. */
 enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_options *o)
 {
     static const char planned[] =

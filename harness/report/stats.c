@@ -1,4 +1,4 @@
-/* stats.c - order statistics, outliers, the interval of a mean. */
+/* stats.c - computes order statistics, outliers, and the interval of a mean. */
 #include "harness/report/stats.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ double kvr_median(const double *x, int n)
     return m;
 }
 
-/* P(B <= k) for B of n fair coins. */
+/* P(B <= k) for B ~ Binomial(n, 1/2). */
 static double coins(int n, int k)
 {
     double sum = 0;
@@ -77,8 +77,8 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
     s = sorted(x, n);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "interval: no memory");
-    /* [x_(k), x_(n-1-k)], counted from 0, covers the median unless k or fewer samples, of n,
-     * fall on one side of it. */
+    /* [x_(k), x_(n-1-k)], counted from 0, covers the median unless k or fewer of n samples fall on
+     * one side of it. */
     while (2 * (k + 1) < n - 1 && 1 - 2 * coins(n, k + 1) >= level)
         k++;
     *out = (struct kvr_interval){ .lo = s[k], .hi = s[n - 1 - k], .level = 1 - 2 * coins(n, k) };
@@ -90,7 +90,7 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
 
 int kvr_outliers(const double *x, int n, bool *flag)
 {
-    const double limit = 14.826; /* MAD is 1 / 1.4826 standard deviations of a normal */
+    const double limit = 14.826; /* 10 standard deviations of a normal, in MAD */
     double median = kvr_median(x, n), mad, *d = malloc(((size_t)n + 1) * sizeof *d);
     int count = 0;
 
@@ -110,7 +110,7 @@ double kvr_normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2.0));
 }
 
-/* By halving: exact to the last bits, and this is not called in a loop. */
+/* Bisection, exact to the last bits; it is not called in loops. */
 double kvr_normal_quantile(double p)
 {
     double lo = -40, hi = 40;
@@ -170,7 +170,7 @@ double kvr_student_quantile(double p, int df)
     }
 }
 
-/* Sample skewness, its bias for a normal distribution taken out; 0 of two samples or equal ones. */
+/* Sample skewness, corrected for its bias under normality; 0 for two samples or equal ones. */
 static double skewness(const double *x, int n)
 {
     double mean = kvr_mean(x, n), square = 0, cube = 0;
@@ -188,7 +188,7 @@ static double skewness(const double *x, int n)
 
 static double hall(double y, double skew, int n)
 {
-    /* The limit of no skewness, where the quotient would lose its digits. */
+    /* The limit for zero skewness, where the quotient loses its digits. */
     if (fabs(skew) < 1e-6)
         return y;
     return 3 / skew * (cbrt(1 + skew * (y - skew / (6 * n))) - 1);
@@ -211,6 +211,6 @@ enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct k
 
 void kvr_interval_within(struct kvr_interval *ci, double lo, double hi)
 {
-    ci->lo = ci->lo < lo ? lo : ci->lo; /* NaN stays */
+    ci->lo = ci->lo < lo ? lo : ci->lo; /* keeps NaN */
     ci->hi = ci->hi > hi ? hi : ci->hi;
 }

@@ -78,7 +78,7 @@ void kvr_submission_close(struct kvr_submission *s)
 
 /* --- what the manifest says ------------------------------------------------------------------ */
 
-/* Of all checksums, and how many there are of each kind. */
+/* Hash over all checksums, and their number by kind. */
 static enum kvr_status checksums_json(const char *db, json_t **out)
 {
     char hex[KVR_SHA256_HEX], line[256];
@@ -213,7 +213,8 @@ static enum kvr_status manifest(const struct pack *p, const char *db, const char
     return st == KVR_OK && !*out ? no_memory() : st;
 }
 
-/* The header of a POSIX ustar member: numbers in octal, the checksum over itself as blanks. */
+/* Writes a POSIX ustar header: octal numbers, and a checksum computed with its own field as
+ * blanks. */
 static enum kvr_status put_header(struct kvr_out *to, const char *name, int64_t bytes)
 {
     char h[BLOCK] = { 0 };
@@ -283,7 +284,7 @@ static enum kvr_status put_all(const struct pack *p, char *first, const char *pa
     return st;
 }
 
-/* The requested sweep, by name or id; by default the only one. */
+/* Finds the requested sweep by name or id; without one, the only sweep. */
 static enum kvr_status find_sweep(const char *db, const char *want, char id[64], char name[128],
                                   int *n_sweeps)
 {
@@ -320,7 +321,7 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
     return st;
 }
 
-/* A copy of the database with the sweep alone. */
+/* Copies the database with this sweep only. */
 static enum kvr_status copy_sweep(const char *db, const char *to, const char *id, int n_sweeps)
 {
     struct kvr_check_result r;
@@ -390,7 +391,7 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* An octal field of a header, whose bytes need no NUL behind them. */
+/* Reads an octal header field, which may lack a final NUL. */
 static bool read_octal(const char *field, size_t width, int64_t *out)
 {
     char text[16] = "", *end;
@@ -429,7 +430,7 @@ bool kvr_submission_is(const char *path)
     return is;
 }
 
-/* The member's bytes: hashed, and kept in `to` (may be NULL). */
+/* Reads a member's bytes, hashes them, and writes them to `to` unless it is NULL. */
 static enum kvr_status take(FILE *f, const char *path, const char *name, int64_t bytes, FILE *to,
                             char sha256[KVR_SHA256_HEX])
 {
@@ -488,7 +489,7 @@ static enum kvr_status read_manifest(FILE *f, const char *path, json_t **out)
     return st;
 }
 
-/* The next member is the one that the manifest names, with its size and hash. */
+/* Checks that the next member has the manifest's name, size and hash. */
 static enum kvr_status check_member(FILE *f, const char *path, const json_t *said,
                                     const struct kvr_submission *s)
 {

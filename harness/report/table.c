@@ -1,4 +1,4 @@
-/* table.c - holding rows. How they become text: table_write.c. */
+/* table.c - stores rows. table_write.c writes them as text. */
 #include "harness/report/table.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static char *copy(const char *s)
     return s ? strdup(s) : NULL;
 }
 
-/* False without memory; what was copied so far is in `to`. */
+/* False: no memory; `to` has what was copied so far. */
 static bool copy_column(struct kvr_column *to, const struct kvr_column *from)
 {
     *to = *from;
@@ -99,7 +99,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
                 free((char *)(uintptr_t)to[i].text);
             return kvr_fail(KVR_ENOMEM, "table: no memory for row %d", t->n_rows);
         }
-        if (bytes) /* a zero byte ends what can be shown */
+        if (bytes) /* shown text ends at a zero byte */
             to[i].n_bytes = (int)strlen(to[i].text);
     }
     t->n_rows++;
@@ -109,7 +109,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
 struct filler {
     struct kvr_table *t;
     const struct kvr_column *known;
-    int64_t bytes, most; /* of the table's texts and values; most 0: any */
+    int64_t bytes, most; /* bytes of texts and values; most 0: no limit */
     enum kvr_status st;
 };
 
@@ -191,7 +191,7 @@ enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_pa
     return run_filler(out, &f, db_path, sql, limits);
 }
 
-/* Characters of the name without what says bytes; 0: not a column of bytes. */
+/* Length of the name without its part that means bytes; 0: not a column of bytes. */
 static size_t bytes_stem(const char *name)
 {
     static const char *const of_mem[] = { "at_peak", "tag_peak", "live_end" };

@@ -7,13 +7,13 @@
 #include "harness/report/escape.h"
 #include "harness/report/table_cell.h"
 
-/* Columns that the cell of column c takes: with a standard error two. */
+/* Number of LaTeX columns for column c: two with a standard error. */
 static int span(const struct kvr_table *t, int c)
 {
     return kvr_table_is_of(t, c, c + 1, "_se") ? 2 : kvr_table_span(t, c);
 }
 
-/* Do two rows differ in no setting? */
+/* Whether two rows have the same settings. */
 static bool together(const struct kvr_table *t, int a, int b)
 {
     char x[KVR_SHOWN_MAX], y[KVR_SHOWN_MAX];
@@ -34,7 +34,7 @@ static bool saves(const struct kvr_table *t, int row)
     return bits < 0 || kvr_table_number(t, row, bits) != 16.0;
 }
 
-/* No shown value is better; a single row is not marked as best. */
+/* Whether no shown value is better; a single row is not marked. */
 static bool is_best(const struct kvr_table *t, int row, int c)
 {
     const int better = t->column[c].better;
@@ -69,7 +69,7 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
     double lo = NAN, hi = NAN;
 
     if (s == kvr_table_missing(KVR_TABLE_LATEX)) {
-        fputs(s, to); /* a dash, not two hyphens */
+        fputs(s, to); /* TeX would set two hyphens as a dash */
         return;
     }
     if (n == 1 || !isfinite(x) || !isfinite(kvr_table_number(t, row, c + 1))) {
@@ -92,7 +92,7 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to)
 {
-    bool tall = false; /* two ends of an interval stand above each other */
+    bool tall = false; /* ends of an interval are set on two lines */
 
     for (int c = 0; c < t->n_columns; c++)
         tall = tall || kvr_table_span(t, c) > 1;

@@ -1,4 +1,4 @@
-/* table_write.c - a table as text, Markdown, CSV, JSON or LaTeX. */
+/* table_write.c - writes a table as text, Markdown, CSV, JSON or LaTeX. */
 #include "harness/report/table.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
     return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json, latex or jsonl", name);
 }
 
-/* " [0.91, 0.95]" behind a number; "" where it has no interval. */
+/* " [0.91, 0.95]" after a number; "" without an interval. */
 static const char *interval(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
                             char buf[ENDS_MAX])
 {
@@ -38,7 +38,7 @@ static const char *interval(const struct kvr_table *t, int row, int c, enum kvr_
     return buf;
 }
 
-/* The head with its unit. malloc'd; NULL without memory. */
+/* The column head with its unit, malloc'd. NULL: no memory. */
 static char *head(const struct kvr_column *c, bool with_ends)
 {
     char *s = NULL;
@@ -49,7 +49,7 @@ static char *head(const struct kvr_column *c, bool with_ends)
     return s;
 }
 
-/* Numbers are set flush right; a column with any text is not one of numbers. */
+/* Numbers are right-aligned; a column with any text is not numeric. */
 static bool is_right(const struct kvr_table *t, int c)
 {
     bool any = false;
@@ -64,10 +64,10 @@ static bool is_right(const struct kvr_table *t, int c)
     return any;
 }
 
-/* [n_columns] each; of columns that are shown as one the left one's count. */
+/* Layout arrays [n_columns]; columns shown as one use the leftmost entry. */
 struct layout {
     char **head;
-    int *width, *number; /* characters; of them those of the number before its interval */
+    int *width, *number; /* characters, in all; those before the interval */
     bool *right;
 };
 
@@ -120,8 +120,8 @@ static void repeat(FILE *to, char c, int n)
         fputc(c, to);
 }
 
-/* `behind`: the interval, which begins where those of the other rows do. Trailing blanks are left
- * out. */
+/* Writes a cell. `behind`: its interval, aligned with those of other rows. Trailing blanks are
+ * omitted. */
 static void text_cell(FILE *to, const struct layout *l, int c, bool last, const char *s,
                       const char *behind)
 {
@@ -207,7 +207,7 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
         for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c)) {
             fputs("| ", to);
             kvr_escape_md(to, kvr_table_shown(t, r, c, KVR_TABLE_MD, buf));
-            fputs(interval(t, r, c, KVR_TABLE_MD, ends), to); /* no link: nothing follows it */
+            fputs(interval(t, r, c, KVR_TABLE_MD, ends), to); /* no link: no "(" follows */
             fputc(' ', to);
         }
         fputs("|\n", to);
@@ -219,7 +219,7 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
     }
 }
 
-/* The shortest of 15 to 17 digits that reads back as the same number. */
+/* Writes the shortest of 15 to 17 digits that reads back exactly. */
 static void put_real(FILE *to, double x)
 {
     char buf[40];

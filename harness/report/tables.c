@@ -1,4 +1,4 @@
-/* tables.c - the tables that `kvreel report` knows. */
+/* tables.c - the tables of `kvreel report`, one row each. */
 #include "harness/report/ratios.h"
 #include "harness/report/report.h"
 
@@ -33,7 +33,8 @@ KVR_STATEMENT(table_probes_by_age);
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
-/* An interval's ends, NAME_lo and NAME_hi, stand behind NAME in a statement and are shown as it is. */
+/* A statement's columns NAME_lo and NAME_hi, the ends of an interval, follow NAME and are formatted
+ * like it. */
 static const struct kvr_column columns[] = {
     { .name = "bits", .better = -1, .digits = 2 },
     { .name = "varying_bits", .head = "by data", .unit = "(mean)", .digits = 2 },
@@ -124,7 +125,7 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-/* Seconds are those of every pass together. */
+/* Seconds are totals over all passes. */
 static const struct kvr_column replay_columns[] = {
     { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .digits = 2, .scale = MIB },
@@ -140,14 +141,14 @@ static const struct kvr_column replay_columns[] = {
     { .name = NULL },
 };
 
-/* Every setting is folded; those without a column come last and end the list. */
+/* Rows with equal settings are folded. Settings without a column come last and end the list. */
 static const char *const settings[] = { "model", "suite", "machine", "settings", "given", "warning",
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 #include "harness/store/settings.def"
 #undef SETTING
                                         NULL };
 
-/* What only some sweeps have: draws, methods whose bytes depend on the data, frames per second. */
+/* Columns that only some sweeps have: draws, data-dependent bytes, frames per second. */
 static const char *const drawn[] = { "psnr_floor",
                                      "psnr_jitter",
                                      "ssim_floor",
@@ -171,7 +172,7 @@ static const char *const drawn[] = { "psnr_floor",
 static const char *const no_settings[] = { NULL };
 
 const struct kvr_report kvr_reports[] = {
-    /* The reference first, then from the least to the most compressed, as fidelity falls. */
+    /* Lists the reference first, then methods by rising compression, as fidelity falls. */
     { .name = "summary",
       .chaos = true,
       .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime, "
@@ -335,7 +336,8 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path)
     return st;
 }
 
-/* A sweep that was limited, filtered, interrupted, or has failures, looks like one. */
+/* Notes sweeps that were limited, filtered or interrupted or had failures: their tables would look
+ * complete. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;
@@ -372,8 +374,8 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
     return st;
 }
 
-/* What a table of means does not show, in numbers: cells whose time is not to be trusted, and
- * cells without a result, by the word for why. Nothing when there are none. */
+/* Notes what a table of means hides: the number of cells with untrusted times and of cells without
+ * a result, by reason. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
     static const char *const says[] = { "NOISY: not in the runtimes",
@@ -391,7 +393,7 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
                             "FROM cell WHERE run_kind = 'bench'",
                             NULL));
     for (int i = 0; st == KVR_OK && i < 4; i++) {
-        const double cells = kvr_table_number(n, 0, i); /* NaN: no cells at all */
+        const double cells = kvr_table_number(n, 0, i); /* NaN: there are no cells */
 
         snprintf(text, sizeof text, "%.0f cell%s %s", cells, cells > 1 ? "s" : "", says[i]);
         if (cells > 0)
@@ -401,7 +403,7 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* What a comparison wants beside its methods (harness/plan/baselines.h) and this one has not. */
+/* Notes baselines that a comparison should have (harness/plan/baselines.h) but lacks. */
 static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;
@@ -419,7 +421,7 @@ static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* Of one prompt nothing has an interval. */
+/* Drops interval columns without values, as with one prompt. */
 static void drop_empty_ends(struct kvr_table *t)
 {
     for (int c = t->n_columns - 1; c >= 0; c--) {

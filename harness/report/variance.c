@@ -76,7 +76,7 @@ double kvr_saved_by_control(const double *x, const double *y, int n)
 
 /* --- samples ---------------------------------------------------------------------------- */
 
-/* Of one claim, by prompt. */
+/* Samples of one claim, one per prompt. */
 struct samples {
     int n;
     double *a, *b, *d, *teacher, *floor, *lowest; /* d: b - a of the claim's two methods */
@@ -120,7 +120,7 @@ static int find(const struct kvr_table *t, const char *method, bool teacher, dou
     return -1;
 }
 
-/* A number for the words from `first` to `last` of a text, counted from 0. */
+/* Hash of the words `first` to `last` of a text, counted from 0. */
 static int words(const char *text, int first, int last)
 {
     unsigned hash = 5381;
@@ -164,7 +164,7 @@ static void fill(struct samples *s, const struct kvr_table *t, const struct kvr_
     }
 }
 
-/* Leaves those with one possible video. */
+/* Keeps the prompts with one possible video. */
 static void keep_one_video(struct samples *s)
 {
     const double least = strtod(KVR_TWO_VIDEOS_DB, NULL);

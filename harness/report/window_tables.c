@@ -1,4 +1,5 @@
-/* window_tables.c - a metric over windows of time, and how its error grows from chunk to chunk. */
+/* window_tables.c - tables of a metric over windows of time, and of how its error grows from chunk
+ * to chunk. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ KVR_STATEMENT(stats_growth);
 
 static const char baseline_name[] = "BF16";
 
-/* What both read: rows of one key and method stand together. */
+/* Input of both tables; rows of one key and method are adjacent. */
 struct reading {
     const struct kvr_stat_options *o;
     struct kvr_table *t;
@@ -59,7 +60,7 @@ static void close_reading(struct reading *r)
     free(r->x);
 }
 
-/* Rows from `from` on that share the first `columns` columns. */
+/* End of the rows from `from` on that share the first `columns` columns. */
 static int together(const struct kvr_table *t, int from, int columns)
 {
     int to = from + 1;
@@ -71,8 +72,8 @@ static int together(const struct kvr_table *t, int from, int columns)
     return to;
 }
 
-/* `values`: of the metric itself, whose interval ends where the metric does; else of differences or
- * slopes. */
+/* `values`: samples are values of the metric, so the interval is clamped to its range; else
+ * differences or slopes. */
 static enum kvr_status interval(struct reading *r, struct kvr_sample *s, int n_seeds, bool values,
                                 struct kvr_value to[3], int *n)
 {
@@ -101,7 +102,7 @@ struct window_row {
     struct kvr_value v[3];
     int n;
     double floor;
-    struct kvr_comparison c; /* with the floor of the same window; n is 0 without one */
+    struct kvr_comparison c; /* against the floor of the same window; n is 0 without one */
     double holm;
 };
 
@@ -118,8 +119,8 @@ static int window_samples(const struct reading *r, int from, int to, bool contro
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Rows of BF16 come first in a window; `floor` is theirs. A distance of the BF16 rollout that is
- * not moved says nothing, so that its draws stand for it. */
+/* BF16's rows come first in a window; `floor` is the row of BF16. Its undrawn rollout has distance
+ * 0 from itself, so BF16's draws stand for it. */
 static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
                                        const struct window_row *floor)
 {
@@ -160,7 +161,7 @@ static const char *beyond(const struct reading *r, const struct window_row *w, i
                                                                                       : "no";
 }
 
-/* Over the methods of one window. */
+/* Adjusts p over the methods of one window. */
 static enum kvr_status adjust_window(struct window_row *w, int n, int *compared)
 {
     double *p = calloc(2 * (size_t)n + 1, sizeof *p);
@@ -256,8 +257,8 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
 
 enum { G_METHOD, G_FORCING, G_CELL, G_PROMPT, G_SEED, G_CONTROL, G_WHOLE, G_CHUNK, G_VALUE };
 
-/* Least squares over the chunks [from, to) of one cell; NaN with fewer than three. Chunks at the
- * metric's best value, equal to the reference, have no error yet that could grow. */
+/* Least-squares slope over the chunks [from, to) of one cell; NaN with fewer than three. Chunks at
+ * the metric's best value equal the reference and are skipped: they have no error yet. */
 static double slope(const struct reading *r, int from, int to)
 {
     const struct kvr_metric *m = kvr_metric_find(r->o->metric);
@@ -278,7 +279,7 @@ static double slope(const struct reading *r, int from, int to)
     return n < 3 ? NAN : (n * sxy - sx * sy) / (n * sxx - sx * sx);
 }
 
-/* One sample per cell of rows [from, to): the rate, or the whole value. Returns how many. */
+/* Samples of rows [from, to), one per cell: the rate, or the whole value. Returns their number. */
 static int cell_samples(const struct reading *r, int from, int to, const char *forcing, bool rate,
                         struct kvr_sample *s)
 {
