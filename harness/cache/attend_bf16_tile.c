@@ -110,8 +110,8 @@ static void pack_values(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* C[m][n] = A[m][k] B[k][n] or +=. B is in parts of at most `deep` rows, `next` elements apart, each in
- * panels [k pairs][PAD][2]. */
+/* C[m][n] = A[m][k] B[k][n], or +=. B consists of parts of at most `deep` rows, `next` elements
+ * apart, each in panels [k pairs][PAD][2]. */
 struct product {
     const kvr_bf16 *a, *b;
     float *c;
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) void block(struct kvr_tiles *t,
     float *c = x->c, *c2 = c + KVR_TILE_ROWS * x->ldc;
     const int64_t lda = x->lda * 2, ldc = x->ldc * 4;
 
-    (void)t; /* only plain C has its tiles in memory */
+    (void)t; /* tiles are in memory for plain C only */
     if (add) {
         KVR_TILE_LOAD(t, 0, c, ldc);
         if (cols == 2)
@@ -176,8 +176,8 @@ static inline __attribute__((always_inline)) void block(struct kvr_tiles *t,
         KVR_TILE_STORE(t, 3, c2 + PAD, ldc);
 }
 
-/* All of n columns for rows [i0, i1), whole pairs of blocks if rows is 2: the part of B in use stays in
- * L1. */
+/* All n columns of rows [i0, i1), in whole pairs of blocks if rows is 2: the part of B in use stays
+ * in L1. */
 static inline __attribute__((always_inline)) void columns(struct kvr_tiles *t, struct product x,
                                                           const bool add, const int rows, int i0,
                                                           int i1, int n)
@@ -265,7 +265,7 @@ static inline void round_two(vec a, vec b, kvr_bf16 *out)
     _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a));
 }
 #else
-/* To nearest even, as the instruction: denormals are zero. */
+/* Rounds to nearest even, as the instruction does: denormals become zero. */
 static inline void round_two(vec a, vec b, kvr_bf16 *out)
 {
     for (int i = 0; i < 2 * VLEN; i++) {

@@ -36,7 +36,7 @@ struct walk {
     float mx[QBLOCK], sum[QBLOCK];
 };
 
-/* Queries [first, first + m) of the sample, for all of the head's group. */
+/* Loads queries [first, first + m) of the sample, for all heads of the KV head's group. */
 static void load_queries(struct walk *w, int64_t first, int64_t n)
 {
     const struct kvr_attend_job *a = w->attend;
@@ -80,7 +80,7 @@ static void scores(const struct walk *w, const struct tile *tile, float *s)
                         : s[i * TILE + t] + tile->part[p].span->log_m;
 }
 
-/* The next tile of this head's keys. */
+/* Loads the next tile of this head's keys. */
 static bool next_tile(const struct walk *w, struct cursor *c, struct tile *tile)
 {
     kvr_tile_next(w->attend, w->h, c, tile);
@@ -113,7 +113,7 @@ static void find_sums(struct walk *w)
     }
 }
 
-/* Token t of a part; s[i * TILE] is its score by query i. */
+/* Adds token t of a part to the sums and maxima; s[i * TILE] is its score with query i. */
 static void add_token(struct walk *w, const struct part *part, int t, const float *s)
 {
     const int64_t token = kvr_column_token(w->job, part->span, part->t0 + t);

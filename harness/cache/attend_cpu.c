@@ -1,7 +1,7 @@
 /* attend_cpu.c - attention over spans with online softmax.
  *
- * One team of threads runs a whole call: its functions share their loops out and wait only where one
- * reads what another wrote.
+ * One team of threads runs a whole call: its functions divide their loops among the threads, with a
+ * barrier only where one thread reads another's results.
  *
  * Keys and values are read in tiles (attend_tiles.c). staged: all threads decode the tiles of a
  * piece (PIECE tokens) into scratch, then attend to them per (head, block of queries). fused: each
@@ -172,7 +172,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-/* Rows [r0, r1) of head h and n staged tiles. */
+/* Attends rows [r0, r1) of head h to n staged tiles. */
 static void attend_run(const struct kvr_attend_job *job, const struct state *st, int h, int64_t r0,
                        int64_t r1, const struct tile *tile, int n, float *staged)
 {
@@ -196,7 +196,7 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* Up to `most` tiles. */
+/* Collects up to `most` tiles. */
 static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *tile,
                       int most)
 {
@@ -210,7 +210,7 @@ static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c,
     return n;
 }
 
-/* Heads [h0, h1), which have the same spans. */
+/* Runs heads [h0, h1), which share their spans. */
 static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
                        int h0, int h1)
 {
@@ -244,7 +244,7 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* On the stack: a tile of MAX_D, or several of fewer channels. */
+/* A thread's tiles are on its stack: one tile of MAX_D channels, or several with fewer. */
 enum { OWN = TILE * (MAX_D + MAX_D + 1) };
 
 static void run_fused(const struct kvr_attend_job *job, const struct state *st)
@@ -272,8 +272,8 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-/* A call on two threads with its barriers takes 8 to 15 us when the other thread does nothing. One thread
- * computes 2 MFLOP in F32, or 4 in BF16, in about twice that time. */
+/* A call on two threads takes 8 to 15 us for barriers while the other thread is idle. One thread
+ * needs about twice that for 2 MFLOP in F32 or 4 in BF16. */
 static bool worth_a_team(const struct kvr_attend_job *job)
 {
     const int64_t rows = job->n_heads * rows_of(job);

@@ -6,7 +6,8 @@
 
 enum { ROWS = KVR_BF16_ROWS, GROUP = KVR_BF16_GROUP, WIDE = GROUP * TILE };
 
-/* Panels of narrower heads would not fit where panels of floats do. */
+/* Narrower heads are excluded: their padded BF16 panels are larger than the buffer of float
+ * panels. */
 enum { NARROWEST = KVR_BF16_STEP / 2 };
 
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile)
@@ -14,7 +15,8 @@ bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile)
     return job->bf16 && !tile->bytes && job->head_dim >= NARROWEST;
 }
 
-/* BF16 rows of one head of a whole tile where they are stored, `ld` apart, or NULL. */
+/* Address of one head's stored BF16 rows for a whole tile, `ld` elements apart; NULL if they are
+ * not stored so. */
 static const kvr_bf16 *stored(const struct kvr_attend_job *job, const struct tile *tile, int h,
                               bool values, int64_t *ld)
 {

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* struct staged's memory as bytes. */
+/* The memory of struct staged, as bytes. */
 struct staged_bytes {
     uint8_t *k;
     int8_t *v;
@@ -39,8 +39,8 @@ float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
     return base + kvr_int8_floats(head_dim, n_heads, rows);
 }
 
-/* mu of head h: the mean key of the first tile staged as bytes, in each space. Any vector is exact;
- * this one is near the mean of all keys. */
+/* mu of head h: the mean key of the first tile staged as bytes, in each space. The result is exact
+ * for any mu; this one is close to the mean of all keys. */
 static void find_mu(const struct kvr_attend_job *job, const struct state *st, int h)
 {
     const int d = job->head_dim;

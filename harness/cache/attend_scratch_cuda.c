@@ -1,4 +1,5 @@
-/* attend_scratch_cuda.c - what attention on a CUDA stream supports, and the scratch it needs. */
+/* attend_scratch_cuda.c - decides what attention on a CUDA stream supports, and sizes its
+ * scratch. */
 #include "harness/cache/attend_scratch_cuda.h"
 
 #include <stdlib.h>
@@ -7,9 +8,9 @@
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_wgmma.h"
 
-enum { BYTE_TILES = 128 }; /* of coded tokens, in scratch at once */
+enum { BYTE_TILES = 128 }; /* tiles of coded tokens in scratch */
 
-/* Kernels read rows 16 bytes at a time: whole rows first, then what is one number per row. */
+/* Kernels read rows in units of 16 bytes, so whole rows precede arrays with one number per row. */
 static struct kvr_cuda_sums sums_at(float *rows_of_d, float *numbers, size_t rows)
 {
     return (struct kvr_cuda_sums){ .state = {
@@ -62,8 +63,8 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
     return KVR_OK;
 }
 
-/* F32 kernels read F32 queries: corrections by moments, columns, rows of single heads, and spans with squared
- * scales that cannot be read in place. */
+/* F32 kernels read F32 queries. They serve corrections by moments, columns, rows of single heads,
+ * and spans with squared scales that cannot be read in place. */
 bool kvr_cuda_attends_bf16(const struct kvr_attend_needs *n)
 {
     const struct kvr_correction *c = n->correction;
@@ -101,7 +102,7 @@ enum kvr_status kvr_cuda_attend_fuses(const struct kvr_dev *dev, const struct kv
                     KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
 }
 
-/* Are coded spans staged as BF16? */
+/* Whether coded spans are staged as BF16. */
 static bool stages_bf16(const struct kvr_attend_needs *n)
 {
     return n->staged && n->max_staged && n->exact == KVR_BF16 && n->head_dim % 16 == 0 &&
@@ -120,13 +121,13 @@ static int64_t staged_tokens(const struct kvr_attend_needs *n)
     return most > KVR_ATTEND_LIST_KEYS ? most : KVR_ATTEND_LIST_KEYS;
 }
 
-/* Floats that the lists of rows take. */
+/* Size of the lists of rows, in floats. */
 static size_t head_lists(const struct kvr_attend_needs *n)
 {
     return ((size_t)(n->max_query * n->n_heads) + 3) / 4 * 4;
 }
 
-/* Tiles of coded tokens: as many as there may be, each span beginning one, up to a limit. */
+/* Tiles of coded tokens: the maximum number, with a new tile at each span, up to a limit. */
 static int64_t byte_tiles(const struct kvr_attend_needs *n)
 {
     const int64_t all = n->max_coded / KVR_BYTE_TILE + 2 * KVR_CUDA_PIECE_TILES;
@@ -186,7 +187,7 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
                                             "the tensor map for bulk copies");
 }
 
-/* Do a device's tensor-core kernels take rows of BF16 this wide? */
+/* Whether the device's tensor-core kernels support BF16 rows of this width. */
 static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_dev *dev)
 {
     const struct kvr_attend_shape shape = { 1, n->by_head ? 1 : n->n_heads, n->head_dim };
@@ -197,7 +198,7 @@ static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_d
     return kvr_attend_mma_can(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, &rows);
 }
 
-/* For a device with too little shared memory for those: F32 pieces instead of BF16 rows. */
+/* Stages F32 pieces instead of BF16 rows if the device has too little shared memory. */
 static enum kvr_status stage_as_f32(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
 {
     struct kvr_attend_needs f32 = *n;
@@ -210,7 +211,7 @@ static enum kvr_status stage_as_f32(const struct kvr_attend_needs *n, struct kvr
     return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH, b.state);
 }
 
-/* Rows of head h among [T,H]: t H + h. */
+/* Row numbers of head h in [T,H]: t H + h. */
 enum kvr_status kvr_cuda_scratch_prepare(const struct kvr_attend_needs *n,
                                          struct kvr_attend_scratch *s)
 {

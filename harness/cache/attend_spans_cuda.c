@@ -10,9 +10,9 @@
  *   fused                the attention kernel dequantizes (attend_mma.h, attend_wgmma.h).
  *   int8                 pieces are dequantized, requantized to bytes and attended to (attend_bytes.h).
  *
- * Codecs that no kernel decodes to BF16 in one launch (needs.wide) go through a piece of F32, and keep
- * their rotation: rotated queries meet rotated keys, and rotated values accumulate in a softmax state of
- * their own that is rotated back once.
+ * Codecs that no kernel decodes to BF16 in one launch (needs.wide) are decoded to an F32 piece and
+ * keep their rotation. Rotated queries are multiplied with rotated keys; rotated values accumulate
+ * in a separate softmax state, which is rotated back once.
  *
  * The first launch of a call initialises the softmax state (m, l, acc), the last one normalises it, where
  * the kernels can; otherwise separate passes do. On sm_90 uncoded rows go to the warp-group kernel, on
@@ -31,26 +31,26 @@
 
 #include <stdlib.h>
 
-/* Queries [T,H,D] as floats, or as BF16, which may be normalised as they are loaded. */
+/* Queries [T,H,D], F32 or BF16; the kernel may normalise BF16 queries while loading them. */
 struct queries {
     const float *f32;
     const kvr_bf16 *bf16;
     struct kvr_query_norm norm;
 };
 
-/* Of raw [n,H,D] the rows of one head. */
+/* Gathers the rows of one head from raw [n,H,D]. */
 static struct kvr_raw take_raw(const struct kvr_attend_job *job, struct kvr_dev *dev,
                                const struct kvr_span *s, const struct kvr_cuda_head *part)
 {
     const size_t width =
-        (size_t)job->head_dim * kvr_dtype_size(s->raw.dtype) / sizeof(float); /* of a row */
+        (size_t)job->head_dim * kvr_dtype_size(s->raw.dtype) / sizeof(float); /* floats per row */
 
     kvr_rows_gather(dev, s->raw.k, width, part->list, s->t0 + s->n, 0, part->k);
     kvr_rows_gather(dev, s->raw.v, width, part->list, s->t0 + s->n, 0, part->v);
     return (struct kvr_raw){ part->k, part->v, s->raw.dtype };
 }
 
-/* A span as a job of head h sees it; false: not at all. h < 0: the job of all heads. */
+/* The part of a span that belongs to head h; false: none. h < 0: the span for all heads. */
 static bool span_of_head(const struct kvr_span *s, int h, const struct kvr_raw *raw,
                          struct kvr_span *out)
 {
@@ -65,14 +65,14 @@ static bool decodes_bf16(const struct kvr_packed *p)
     return kvr_codec_decodes_bf16(p->codec, p->shape.n_heads, p->shape.head_dim);
 }
 
-/* Is a block attended to in rotated space? bf16: what is coded is staged as BF16, which undoes the
- * rotation of codecs that one launch decodes. */
+/* Whether a block is attended to in rotated space. bf16: coded spans are staged as BF16, which
+ * undoes the rotation of codecs that one launch decodes. */
 static bool rotated(const struct kvr_packed *p, bool bf16)
 {
     return p->codec && kvr_codec_rotated(p->codec) && !(bf16 && decodes_bf16(p));
 }
 
-/* Tokens [t0, t0 + n) of a span, from its first on, as F32 [n,H,D]. */
+/* Decodes tokens [t0, t0 + n) of a span, counted from its first, to F32 [n,H,D]. */
 static void decode(const struct kvr_attend_job *job, struct kvr_dev *dev, const struct kvr_span *s,
                    int64_t t0, int64_t n, bool values, float *out)
 {
@@ -95,7 +95,7 @@ static bool is_coded(const struct kvr_span *s)
     return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec);
 }
 
-/* The correction of a span, where it has one. */
+/* The correction that applies to a span; NULL: none. */
 static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
                                              const struct kvr_span *s)
 {
@@ -107,14 +107,15 @@ static bool is_exact(const struct kvr_segment *seg)
     return kvr_codec_is_raw(seg->k.codec) && kvr_codec_is_raw(seg->v.codec);
 }
 
-/* Is a span dequantized into BF16 scratch, where there is one? */
+/* Whether a span is dequantized into BF16 scratch, if there is such scratch. */
 static bool is_staged(const struct kvr_segment *seg)
 {
     return seg && (seg->kind == KVR_SEG_ZERO ||
                    !(kvr_codec_is_bf16(seg->k.codec) && kvr_codec_is_bf16(seg->v.codec)));
 }
 
-/* The span as tensor cores read it where it is; false: it has to be decoded first. */
+/* Describes a span that the tensor-core kernel can read in place; false: it must be decoded
+ * first. */
 static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
                           const struct kvr_attend_shape *shape, const struct kvr_span *s,
                           struct kvr_attend_mma_span *out)
@@ -139,7 +140,7 @@ static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
     return kvr_attend_mma_can(shared, shape, out);
 }
 
-/* What a launch is given that does not end the call. */
+/* Inputs of a launch that is not the last of its call. Marks the state as begun. */
 static struct kvr_attend_io io_of(const struct queries *q, struct kvr_cuda_sums *into)
 {
     const struct kvr_attend_io io = {
@@ -162,7 +163,7 @@ static void begin(struct kvr_stream *stream, const struct kvr_attend_shape *shap
     sums->begun = true;
 }
 
-/* Decode a piece, attend to it, and so on. */
+/* Decodes a span piece by piece and attends to each piece. */
 static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
                           const struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
                           const struct kvr_span *s, const struct queries *q, const float *row_bias,
@@ -207,20 +208,20 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Spans of the next launch: one softmax state, the same queries, one kernel. */
+/* Spans of the next launch, which share softmax state, queries and kernel. */
 struct gathered {
     bool groups; /* the device has the warp-group kernel (attend_wgmma.h) */
-    bool rows;   /* the launch is the mma.sync kernel's */
+    bool rows;   /* the next launch is of the mma.sync kernel */
     int n;
     struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
     struct queries q;
     struct kvr_cuda_sums *into;
     const struct kvr_buf *parts;
-    /* BF16 scratch [room,H,D] of staged spans; its first `used` tokens belong to the next launch. k NULL:
-     * nothing is staged as BF16. A launch that another span forces leaves `used` alone. */
+    /* BF16 scratch [room,H,D] of staged spans; its first `used` tokens belong to the next launch. k
+     * NULL: nothing is staged as BF16. A launch for another span does not change `used`. */
     kvr_bf16 *k, *v;
     int64_t room, used;
-    float *piece; /* [n_piece,H,D] for codecs that are decoded as F32 */
+    float *piece; /* [n_piece,H,D], for codecs that are decoded to F32 */
     int64_t n_piece;
 };
 
@@ -238,7 +239,7 @@ static void use_rows(struct gathered *list, const struct kvr_attend_job *job,
     list->n_piece = (int64_t)(s->tiles.n_bytes / (row * sizeof(float)));
 }
 
-/* `ends`: the job, if this is the last of it; else NULL. */
+/* Launches the gathered spans. `ends`: the job if this launch is its last; else NULL. */
 static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_job *ends, struct gathered *list)
 {
@@ -275,7 +276,7 @@ static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *sha
     return true;
 }
 
-/* Tokens [t0, t0 + n) of a span's keys or values as BF16 [n,H,D]. */
+/* Decodes tokens [t0, t0 + n) of a span's keys or values to BF16 [n,H,D]. */
 static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
                         const struct kvr_span *s, int64_t t0, int64_t n, bool values,
                         const struct gathered *list, kvr_bf16 *out)
@@ -303,7 +304,7 @@ static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Does the new span continue the last one of the list, in memory and in the softmax? */
+/* Whether the new span extends the last one in the list, in memory and in the softmax. */
 static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span,
                       size_t row, const struct queries *q, const struct kvr_cuda_sums *into)
 {
@@ -319,8 +320,8 @@ static bool continues(const struct gathered *list, const struct kvr_attend_mma_s
            list->into == into;
 }
 
-/* Dequantize a coded span into BF16 scratch and add it to the next launch. When the scratch is full, what it
- * holds is attended to first. */
+/* Dequantizes a coded span into BF16 scratch and adds it to the next launch. A full scratch is
+ * attended to first. */
 static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
                   const struct kvr_attend_shape *shape, const struct kvr_span *s,
                   const struct queries *q, struct kvr_cuda_sums *into, struct gathered *list)
@@ -355,7 +356,7 @@ static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Coded tokens that wait for their launch as bytes, likewise of one state and met by the same queries. */
+/* Coded tokens as bytes for the next launch, which share softmax state and queries. */
 struct as_bytes {
     struct kvr_byte_rows rows;
     int n;
@@ -380,7 +381,8 @@ static void attend_as_bytes(struct kvr_stream *stream, const struct kvr_attend_s
     list->n_tiles = 0;
 }
 
-/* Decode a piece, code it once more, and so on. mu is of the first keys of a launch. */
+/* Decodes a span piece by piece and requantizes each piece to bytes. mu is the mean of a launch's
+ * first keys. */
 static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev,
                            const struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
                            const struct kvr_span *s, const struct queries *q,
@@ -450,7 +452,7 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* The codecs whose transforms lead to the spaces of keys and values that the job meets. */
+/* Finds the codecs whose transforms define the job's rotated spaces of keys and values. */
 static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struct kvr_codec **k,
                         const struct kvr_codec **v)
 {
@@ -465,7 +467,8 @@ static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struc
     }
 }
 
-/* Are all spans uncoded or staged rows of one launch? Its kernel can normalise the queries. */
+/* Whether one launch reads all spans as uncoded or staged rows; its kernel can normalise the
+ * queries. */
 static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_stream *stream,
                      const struct kvr_attend_shape *shape)
 {
@@ -488,7 +491,7 @@ static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_str
     return true;
 }
 
-/* The job with queries that are normalised as they are loaded, or have been. */
+/* Copies the job; its queries are normalised here unless the kernel does so on loading. */
 static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf16,
                                        struct kvr_stream *stream,
                                        const struct kvr_attend_shape *shape)
@@ -503,7 +506,7 @@ static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf
     return done;
 }
 
-/* Of head h alone, whose share of raw spans is `raw`; h < 0: of all heads. */
+/* Runs head h alone, with its raw rows `raw`; h < 0: all heads. */
 static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch *s, int h,
                       const struct kvr_raw *raw)
 {
@@ -556,7 +559,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
         kvr_attend_rest_cuda(stream, &shape, &end);
 }
 
-/* A head's share of the raw spans: of the current chunk, there is no other. */
+/* Gathers a head's rows of the raw span; the only one is the current chunk. */
 static struct kvr_raw raw_of_head(const struct kvr_attend_job *job, struct kvr_attend_scratch *s,
                                   const struct kvr_cuda_head *part)
 {
@@ -592,15 +595,16 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
 
 /* ---- columns ------------------------------------------------------------------------------- */
 
-/* One walk over the keys of a span: into the state, or (out not NULL) out of it by token. */
+/* A pass over the keys of a span. out NULL: it updates the state; else it writes sums and maxima
+ * per token. */
 struct column_walk {
     const struct kvr_column_job *job;
-    const struct kvr_attend_job *attend; /* of the heads at hand, with the sampled queries */
+    const struct kvr_attend_job *attend; /* of the current heads, with the sampled queries */
     struct kvr_dev *dev;
     struct kvr_cuda_place at;
     struct kvr_attend_shape shape;
-    int h;      /* first head of those at hand */
-    float *out; /* [KVR_CUDA_PIECE,H][2] of the host */
+    int h;      /* first of the current heads; -1: all */
+    float *out; /* [KVR_CUDA_PIECE,H][2], in host memory */
 };
 
 static enum kvr_status add_columns(const struct column_walk *w, const struct kvr_span *s, int64_t t,
@@ -630,7 +634,7 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
     const float *q = s->seg && rotated(&s->seg->k, false) ? w->at.q_rot : w->attend->q;
     struct kvr_attend_piece piece = {
         .k = w->at.k,
-        .v = w->at.k, /* what they come to is not asked */
+        .v = w->at.k, /* a placeholder: its output is not used */
         .log_m = s->log_m,
         .by_scales = c ? c->by_scales : KVR_BY_SCALES_NO,
         .s2 = w->at.s2,
@@ -656,7 +660,7 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
     return KVR_OK;
 }
 
-/* The sampled queries [n,heads,D] of the heads at hand, from `list` on: int32 of the device. */
+/* Gathers the sampled queries [n,heads,D] of the current heads. `list`: device int32. */
 static enum kvr_status take_queries(const struct column_walk *w, const float *q, int32_t *list,
                                     float *out)
 {
@@ -677,7 +681,7 @@ static enum kvr_status take_queries(const struct column_walk *w, const float *q,
     return st;
 }
 
-/* Of head h, or (h < 0) of all. */
+/* Computes the columns of head h, or of all heads (h < 0). */
 static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_attend_scratch *s,
                                   int h, float *room)
 {
@@ -699,7 +703,7 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     find_spaces(&one, false, &k_space, &v_space);
     w.at = kvr_cuda_place_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
-    q = w.at.rotated_v.state.acc; /* rotated values are not asked for */
+    q = w.at.rotated_v.state.acc; /* free here: columns do not read values */
     KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.state.mx, q));
     one.q = q;
     if (k_space) {

@@ -1,11 +1,11 @@
-/* attend_tiles.c - divides spans into tiles: up to TILE tokens of one kind, from one span or
- * several short ones; loads one head of them. */
+/* attend_tiles.c - divides spans into tiles of up to TILE tokens of one kind, from one span or
+ * several short ones, and loads one head of each. */
 #include "harness/cache/attend_cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { AHEAD = 8 }; /* tokens */
+enum { AHEAD = 8 }; /* tokens to prefetch ahead */
 
 bool kvr_span_coded(const struct kvr_span *s)
 {
@@ -32,12 +32,13 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
                                  h - s->seg->head0, 1, out);
     } else {
         const size_t size = kvr_dtype_size(s->raw.dtype);
-        const size_t row = (size_t)job->n_heads * (size_t)d * size; /* over all heads */
+        const size_t row = (size_t)job->n_heads * (size_t)d * size; /* elements of all heads */
         const char *in = (const char *)(values ? s->raw.v : s->raw.k) +
                          (size_t)(s->t0 + p->t0) * row + (size_t)(h * d) * size;
 
         for (int t = 0; t < p->n; t++, in += row) {
-            /* One head of each token: hardware prefetchers do not follow such strides. */
+            /* Prefetches one head of each token: hardware prefetchers do not follow such
+             * strides. */
             if (t + AHEAD < p->n)
                 for (size_t b = 0; b < (size_t)d * size; b += 64)
                     __builtin_prefetch(in + AHEAD * row + b);
@@ -134,8 +135,8 @@ void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, in
     }
 }
 
-/* At the end of the past: stores the logarithm of its weights' sum until finish() knows the
- * total. */
+/* At the end of the past tokens: stores the logarithm of their weights' sum until finish() knows
+ * the total. */
 static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                       int m)
 {

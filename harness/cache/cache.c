@@ -1,4 +1,4 @@
-/* cache.c - visibility of a pass, attention over it, and when layers store. */
+/* cache.c - determines what a pass sees, attends to it, and stores chunks. */
 #include "harness/cache/cache.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
-        bool host; /* data for policies stays on the host */
+        bool host; /* policies read their data in host memory */
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },
@@ -200,7 +200,7 @@ void kvr_cache_close(struct kvr_cache **pc)
     *pc = NULL;
 }
 
-/* Whether the method bounds the cache itself, so that the window does not apply. */
+/* Whether the method itself limits the cache, so that the window does not apply. */
 static bool beyond_window(const struct kvr_cache *c)
 {
     struct kvr_thin_needs needs;
@@ -265,8 +265,8 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
     return KVR_OK;
 }
 
-/* Whether a part of the method rotates keys to another time, by the frame at which they were
- * made. */
+/* Whether a part of the method rotates keys to another position, by the frame in which they were
+ * computed. */
 static bool turns_keys(const struct kvr_scheme *p)
 {
     struct kvr_thin_needs thin;
@@ -342,7 +342,7 @@ static void current_values(struct kvr_cache *c, int64_t at)
                       c->shape.exact, n);
 }
 
-/* Study: decode everything, insert the chunk, code everything again. */
+/* Study reading: decodes the whole cache, inserts the chunk, codes everything again. */
 static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 {
     const int64_t end = kvr_cache_pass_begin(c) + kvr_cache_pass_tokens(c);
@@ -375,7 +375,7 @@ void kvr_cache_foretell(struct kvr_cache *c, const float *table)
         c->layer[i].foretold = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
 }
 
-/* All layers keep what the last layer selected. */
+/* Applies the last layer's selection to all layers. */
 static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
 {
     if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
@@ -468,8 +468,9 @@ void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
     c->watch_ctx = ctx;
 }
 
-/* Attention received by each token from the pass's queries, for the layer's retention. On path
- * dense segments are read as on path staged, so the selection does not depend on the path. */
+/* Measures the attention that each token receives from the pass's queries, for the layer's
+ * retention. On path dense it reads segments as on path staged, so that the selection does not
+ * depend on the path. */
 static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
                                const struct kvr_attend_job *attended,
                                const struct kvr_thin_needs *needs, struct kvr_columns *out)
@@ -505,7 +506,7 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     return KVR_OK;
 }
 
-/* Queries and output of a call: F32, or BF16 if those are NULL. */
+/* Queries and output of a call: F32; if those are NULL, BF16. */
 struct seen_by {
     const float *q;
     float *out;
@@ -514,7 +515,8 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
-/* Keys of the current chunk as attention reads them. Storing and the watcher read them as appended. */
+/* The current chunk's keys in the form that attention reads. Storing and the watcher read the
+ * appended keys. */
 static const void *current_keys(struct kvr_cache *c)
 {
     const int64_t rows = kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape);
@@ -571,7 +573,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (stores(c) &&
         kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
         (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* the cost of selection counts as storing */
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* selection is timed as storing */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, KVR_CACHE_STORE);
         KVR_TRY(st);
@@ -673,8 +675,8 @@ static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, in
 }
 
 /* Reads tokens [begin, end), at most READ_BLOCK: packs the stored ones and copies them to the host.
- * Returns their number; -1 on a device error. Decoded together, since each synchronisation costs
- * more than a token. */
+ * Returns their number; -1 on a device error. Tokens are decoded together, because a
+ * synchronisation costs more than a token. */
 static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
                           int64_t end, float *k, float *v)
 {

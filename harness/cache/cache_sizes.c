@@ -1,4 +1,4 @@
-/* cache_sizes.c - what attention of a cache must support, and the memory that a cache works in. */
+/* cache_sizes.c - what a cache's attention must support, and the sizes of its buffers. */
 #include "harness/cache/cache_sizes.h"
 
 #include "harness/cache/moments.h"
@@ -26,7 +26,8 @@ static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool
     return false;
 }
 
-/* Coded tokens that one call can see: those of the window, unless the method bounds what it keeps. */
+/* Number of coded tokens that one call can read: those in the window, unless the method limits the
+ * cache. */
 static int64_t max_staged(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
 {
     const bool cut = s->window_frames && s->window_frames < s->capacity_frames;
@@ -121,7 +122,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
     const size_t beside =
-        b.held + b.map + b.keep + b.weights + b.columns; /* the device, but for a CPU */
+        b.held + b.map + b.keep + b.weights + b.columns; /* device memory, except on a CPU */
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
            b.demeaned + b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +

@@ -1,4 +1,5 @@
-/* cache_spans.c - what a pass attends to, as spans: coded segments, or an uncompressed copy. */
+/* cache_spans.c - lists the spans that a pass attends to: coded segments, or an uncompressed
+ * copy. */
 #include <stdlib.h>
 
 #include "harness/cache/cache_impl.h"
@@ -73,8 +74,8 @@ static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t t
                               .n = to - from };
 }
 
-/* Path decoded: the layer's whole cache, of the study's capacity or all that came before, in an uncompressed
- * copy; spans are what the pass sees and the layer holds. */
+/* Path decoded: copies the layer's whole cache uncompressed (at the study's capacity, or all past
+ * tokens); spans are the visible tokens that the layer holds. */
 static enum kvr_status decoded_spans(struct kvr_cache *c, const struct kvr_layer *l,
                                      const struct kvr_visible *seen, int *n_out)
 {

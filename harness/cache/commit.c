@@ -1,4 +1,5 @@
-/* commit.c - intended reading: a chunk is coded once; stored tokens may only get coarser. */
+/* commit.c - intended reading: a chunk is coded once; later changes only make stored tokens
+ * coarser. */
 #include "harness/cache/layer_impl.h"
 
 #include <assert.h>
@@ -47,8 +48,8 @@ static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, i
     *n_heads = sets > 1 ? 1 : l->geo.n_heads;
 }
 
-/* Segments for the retained new tokens [tok0, tok0 + n) of one tier; map [n] and kept [n][sets] are
- * theirs. */
+/* Adds segments for the retained new tokens [tok0, tok0 + n) of one tier; map [n] and kept
+ * [n][sets] start at tok0. */
 static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)
@@ -88,7 +89,7 @@ static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
     return false;
 }
 
-/* The rest of a stored segment, coded by `tier`; possibly empty. */
+/* Codes the remaining tokens of a stored segment with `tier`; the result may be empty. */
 static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segment *old, int tier,
                                     struct kvr_segment *out)
 {
@@ -130,7 +131,7 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     return st;
 }
 
-/* NULL for BF16 values, which are used only if no part needs floats. */
+/* The values as F32; NULL for BF16 values, which are used only if no part needs floats. */
 static const float *floats(struct kvr_values x)
 {
     return x.bf16 ? NULL : x.p;
@@ -138,7 +139,7 @@ static const float *floats(struct kvr_values x)
 
 /* ---- new tokens, and moves of stored ones -------------------------------------------------- */
 
-/* Segments for the new tokens [tok0, tok0 + n); map [n] is theirs. */
+/* Adds segments for the new tokens [tok0, tok0 + n); map [n] starts at tok0. */
 static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct kvr_values kv,
                                struct kvr_values vv, int64_t tok0, int64_t n,
                                struct kvr_segment_list *list)
@@ -176,8 +177,8 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     return KVR_OK;
 }
 
-/* Whether tokens may move from tier `from` to `to`. Tier 0 is final; any tier may move to it, and
- * others only to cheaper ones. */
+/* Whether tokens may move from tier `from` to `to`. Any tier may move to tier 0, which is final;
+ * other moves only go to cheaper tiers. */
 static bool may_move(const struct kvr_layer *l, int from, int to)
 {
     if (from == to || from == 0)
@@ -225,7 +226,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     *same = true;
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
-        return KVR_OK; /* evicted earlier: never restored */
+        return KVR_OK; /* evicted tokens are not restored */
     if (kvr_layer_kept(l)) {
         const bool moves = may_move(l, old->tier, want);
 
@@ -303,7 +304,7 @@ static void sort_by_chunk(struct kvr_layer *l)
     }
 }
 
-/* Installs the changes and the new segments; cannot fail. */
+/* Installs the changes and new segments; it cannot fail. */
 static void replace(struct kvr_layer *l, const struct change *past, int n_past,
                     const struct kvr_segment_list *fresh)
 {
@@ -329,7 +330,7 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     sort_by_chunk(l);
 }
 
-/* Changes of the first n_past segments. map: tier of each token; NULL: unchanged. */
+/* Finds the changes of the first n_past segments. map: each token's tier; NULL: unchanged. */
 static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_past,
                                  struct change *past)
 {
@@ -355,27 +356,27 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
 
 /* ---- groups that do not start at chunks ---------------------------------------------------- */
 
-/* Tokens before tok0 in the same group, which are coded again. */
+/* Number of tokens before tok0 in the same group, which are coded again with it. */
 static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
 {
     const int origin = kvr_scheme_origin_tokens(l->scheme);
     const int64_t n = origin ? tok0 % origin : 0;
 
-    /* Nothing is shared if they were evicted with their segment. */
+    /* The shared tokens exist only while their segment does. */
     for (int i = 0; n && i < l->n; i++)
         if (l->seg[i].tok0 == tok0 - n && l->seg[i].n_tok >= n)
             return n;
     return 0;
 }
 
-/* The first `shared` tokens of a block, followed by n new values. */
+/* Joins the first `shared` tokens of a block with n new values. */
 static struct kvr_values join(struct kvr_layer *l, const struct kvr_packed *p, int64_t shared,
                               float *to, const float *more, size_t n)
 {
     const size_t before = (size_t)shared * kvr_layer_width(l);
 
     kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, to);
-    kvr_block_round(l->dev, to, (int64_t)before); /* as if read back in BF16 */
+    kvr_block_round(l->dev, to, (int64_t)before); /* rounded as BF16 storage would */
     kvr_dev_copy(l->dev, to + before, more, n * sizeof *more);
     return (struct kvr_values){ .p = to };
 }

@@ -59,7 +59,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
 
-/* Preserves the message of an earlier failure. */
+/* Keeps the message of an earlier failure. */
 static void trial_close(struct trial *t)
 {
     if (t->layer.dev)
@@ -105,7 +105,7 @@ static enum kvr_status store_all(struct trial *t)
     return KVR_OK;
 }
 
-/* Values attention would read, and the hash of the stored bytes. */
+/* Reads the values for attention, and hashes the stored bytes. */
 static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 {
     const bool in_host = kvr_dev_in_host(t->dev);
@@ -127,7 +127,7 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
     return st;
 }
 
-/* Fills and reads a layer; the caller closes it in any case. */
+/* Fills and reads a layer. The caller closes the trial even after a failure. */
 static enum kvr_status run_one(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
                                uint32_t seed, char hex[KVR_SHA256_HEX])
 {
@@ -223,7 +223,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
 static enum kvr_status input_stays(struct kvr_conform *c)
 {
     struct trial t, u = { 0 };
-    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* the same seed again, not stored */
+    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* draws the input again */
 
     if (st == KVR_OK)
         st = run_one(&t, c, c->dev, 5, NULL);

@@ -25,10 +25,10 @@ static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed 
         KVR_TRY(add_buf(h, &d->codes));
         KVR_TRY(add_buf(h, &d->meta));
     }
-    return add_int(h, -1); /* the end */
+    return add_int(h, -1); /* end mark */
 }
 
-/* Head range, unless the segment has all `n_heads`. */
+/* Adds the head range, unless the segment has all `n_heads`. */
 static enum kvr_status add_heads(struct kvr_sha256 *h, const struct kvr_segment *s, int n_heads)
 {
     if (!s->k.codec || s->k.shape.n_heads == n_heads)

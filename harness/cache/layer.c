@@ -127,13 +127,13 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
     return n;
 }
 
-/* scatter on a device: whole ranges, through the layer's scratch if tokens are listed. */
+/* scatter() on a device: whole ranges, or listed tokens through the layer's scratch. */
 static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *s,
                            const struct kvr_packed *p, int64_t a, int64_t b, int64_t begin,
                            size_t width, float *out)
 {
     const int heads = p->shape.n_heads;
-    const struct kvr_buf *work = &l->scratch->work; /* holds at least a row: p was coded with it */
+    const struct kvr_buf *work = &l->scratch->work; /* p was coded with it */
     const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
 
     if (s->kind == KVR_SEG_CODED && !s->listed) {
@@ -151,7 +151,7 @@ static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *
     }
 }
 
-/* For a segment of some heads: token by token. */
+/* scatter() token by token, for a segment of some heads. */
 static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s,
                           const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                           float *out)

@@ -47,7 +47,7 @@ const uint8_t *kvr_layer_kept(const struct kvr_layer *l)
     return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
 }
 
-/* Marks the stored tokens, and the new chunk's from new0 on: keep [n_active][G]. */
+/* Marks the stored tokens and the new chunk's tokens from new0 on: keep [n_active][G]. */
 static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                       uint8_t *keep)
 {
@@ -64,7 +64,7 @@ static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active,
     }
 }
 
-/* Multiplicities of stored tokens: weights [n_active][G]. */
+/* Writes the multiplicities of stored tokens: weights [n_active][G]. */
 static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                          int32_t *weights)
 {
@@ -93,7 +93,7 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
     if (needs.of_last && !l->geo.alone && l->geo.layer != l->geo.n_layers - 1)
-        return KVR_OK; /* done by kvr_layer_follow */
+        return KVR_OK; /* kvr_layer_follow() does it */
     ctx->counts_only = l->dry;
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
@@ -169,7 +169,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .k = k,
         .v = v,
     };
-    /* Parts of the same name share their state. */
+    /* Tiers and retention of the same part share their state. */
     const bool shared =
         tiers->part && retention->part && !strcmp(tiers->part->name, retention->part->name);
 
@@ -186,7 +186,8 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     return KVR_OK;
 }
 
-/* Moments that the scheme's correction needs, from the keys k [n,heads,D] just coded. */
+/* Computes the moments that the scheme's correction needs, from the keys k [n,heads,D] just
+ * coded. */
 static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
@@ -237,8 +238,8 @@ static struct kvr_values floats(const float *x)
     return (struct kvr_values){ .p = x };
 }
 
-/* k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: the tokens of list [n] instead of a
- * run from tok0; the list is the layer's memory while the segment lives, NULL for a dry layer. */
+/* Codes k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: the tokens of list [n] instead
+ * of a run from tok0. The layer owns the list as long as the segment; a dry layer has none. */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_values k,
                                   struct kvr_values v, int head0, int heads, int64_t tok0,
                                   int64_t n, bool listed, const int32_t *list,
@@ -412,7 +413,7 @@ static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const floa
     return KVR_OK;
 }
 
-/* Token indices, if they are not a run. */
+/* Stores the token indices unless they form a run. */
 static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows *rows,
                                 struct kvr_segment *out)
 {

@@ -1,4 +1,4 @@
-/* mirror.c - a device's layer and view, copied to the host. */
+/* mirror.c - copies a device's layer and view to the host. */
 #include "harness/cache/mirror.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* predict.c - dry rollouts. */
+/* predict.c - predicts memory by dry rollouts, which size segments without values. */
 #include "harness/cache/predict.h"
 
 #include <math.h>
@@ -72,11 +72,11 @@ struct rollout {
     const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
-    size_t others; /* layers that behave like the simulated one */
+    size_t others; /* number of further layers that behave like the simulated one */
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool beside; /* policies' state is host memory, not device memory */
+    bool beside; /* policy state is in host memory, not device memory */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
@@ -143,8 +143,8 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
     return b;
 }
 
-/* One layer stores the chunk that ends at `end`; layers that behave alike follow one by one, so the
- * peak occurs at the first or the last of them. */
+/* Stores the chunk that ends at `end` in one layer. Identical layers store one after another, so
+ * the peak occurs at the first or the last of them. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = held_by(r, l);
@@ -165,7 +165,7 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
-/* The last layer has selected, and the others, which hold the whole chunk so far, follow. */
+/* Layers that waited with the whole chunk apply the selection of the last layer. */
 static enum kvr_status follow(struct rollout *r)
 {
     for (int i = 0; i < r->n_layers - 1; i++) {
@@ -184,8 +184,8 @@ static enum kvr_status follow(struct rollout *r)
 
 static enum kvr_status rollout_run(struct rollout *r)
 {
-    /* The study's second pass over a chunk finds a state as large as the one it makes; a third adds
-     * nothing. */
+    /* In the study's second pass over a chunk the old and new states are equally large; a third
+     * adds nothing. */
     const int passes =
         kvr_scheme_is_study(r->scheme) && r->scheme->method->study_cadence == KVR_EVERY_PASS ? 2
                                                                                              : 1;
@@ -215,7 +215,7 @@ static size_t nominal_of(const struct rollout *r)
     return (1 + r->others) * total;
 }
 
-/* The maximum number of entries of a coded block. */
+/* Sets a coded block's entries to their maximum number. */
 static bool fill_entries(struct kvr_packed *p)
 {
     bool any = false;
@@ -230,7 +230,7 @@ static bool fill_entries(struct kvr_packed *p)
     return any;
 }
 
-/* All possible entries. */
+/* Sets all blocks' entries to their maximum. */
 static bool fill_all_entries(struct rollout *r)
 {
     bool any = false;
@@ -281,13 +281,13 @@ static enum kvr_status layer_bytes(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* All possible foreground sizes, in one layer, since layers do not differ in it. */
+/* Computes bounds over all foreground sizes, in one layer, since layers do not differ in it. */
 static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                    struct kvr_prediction *out)
 {
     const double S = geo->tokens_per_frame;
     const double lo = option_of(&scheme->tiers, "min"), hi = option_of(&scheme->tiers, "max");
-    struct kvr_scheme trial = *scheme; /* with its own options */
+    struct kvr_scheme trial = *scheme; /* a copy with options of its own */
     enum kvr_status st = KVR_OK;
     size_t bytes;
 
@@ -337,8 +337,8 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
     }
 }
 
-/* Which tokens stay depends on the data, and so do their blocks and lists; their number does not,
- * unless `any_count`. */
+/* Data decides which tokens are kept, and so their blocks and lists, but not their number, unless
+ * `any_count`. */
 static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs *needs,
                             struct kvr_prediction *out)
 {
@@ -365,7 +365,7 @@ static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs
                 }
             heads = any_count ? 1 : heads;
             n = any_count ? r->tokens : n;
-            /* Any token with a multiplicity may be alone. */
+            /* Each token with a multiplicity may form a segment of its own. */
             const bool merges = needs->weights && !kvr_codec_is_raw(l->scheme->k[0]);
 
             thinned_bytes(l, n, heads, units * l->scheme->n_tiers + (merges ? n : 0), &least,
@@ -491,7 +491,8 @@ static bool draws_tokens(const struct kvr_scheme *scheme)
     return score && strcmp(kvr_opts_text(score, u->opts, text, sizeof text), "random") == 0;
 }
 
-/* Whether every layer stores the same amount regardless of the data. Unknown for plug-in parts. */
+/* Whether every layer stores the same amount for any data. False for parts of plug-ins, which may
+ * do either. */
 static bool layers_alike(const struct kvr_scheme *scheme)
 {
     static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };

@@ -4,7 +4,7 @@
  * integer tensors of a type that changed between its runs.
  *
  *     era A   int16 codes, the whole capacity
- *     era B   an unpublished integration; a transient of 6 to 8 GiB is unexplained
+ *     era B   an unpublished integration; its transient of 6 to 8 GiB is unexplained
  *     era C   int8 codes; masks as bytes and indices as int64, per token
  *
  * The constant: the BF16 run peaks at 19,902,781,440 B with a cache of 12,076,646,400 B. From the
@@ -23,7 +23,7 @@ static const size_t bf16_peak = 19902781440, bf16_cache = 12076646400;
 
 enum era { A, B, C };
 
-/* Rows that are not era C. */
+/* Rows outside of era C. */
 static const struct {
     const char *method;
     enum era era;
@@ -52,7 +52,7 @@ static enum era era_of(const char *method)
     return C;
 }
 
-/* One tensor with codes of code_bytes each. Blocks of 16 tokens are padded. */
+/* Bytes of one tensor with `code_bytes` per code. Blocks of 16 tokens are padded. */
 static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
 {
     const struct kvr_block_shape *s = &p->shape;

@@ -1,10 +1,11 @@
-/* recode.c - study reading: decides on and codes the complete dense tensors again. */
+/* recode.c - study reading: runs the policies on the complete dense tensors and codes them
+ * again. */
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Pruned written frames: one segment each. */
+/* Codes pruned frames, each as one segment. */
 static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const float *k,
                                   const float *v, int64_t n_active, struct kvr_segment_list *list,
                                   struct kvr_study_counts *counts)

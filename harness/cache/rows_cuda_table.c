@@ -1,4 +1,4 @@
-/* rows_cuda_table.c - rows.h on a CUDA stream. */
+/* rows_cuda_table.c - implements rows.h on a CUDA stream. */
 #include "harness/cache/rows_cuda.h"
 #include "harness/cache/rows_impl.h"
 #include "methods/codecs/raw/raw_cuda.h"

@@ -1,7 +1,7 @@
-/* segment.c - tokens and memory of a segment. */
+/* segment.c - tokens and bytes of a segment. */
 #include "harness/cache/segment.h"
 
-/* Host-readable list. */
+/* The token list in host memory. */
 static const int32_t *tokens(const struct kvr_segment *s)
 {
     return s->shown.p ? s->shown.p : s->list.p;

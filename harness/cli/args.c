@@ -126,7 +126,7 @@ static enum kvr_status defaults(const struct kvr_command *cmd, void *opts)
     return KVR_OK;
 }
 
-/* One --long option at argv[*i]; moves *i past its value. */
+/* Parses the --long option at argv[*i]; advances *i past its value. */
 static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char **argv, int *i,
                                   void *opts, struct kvr_call *call)
 {
@@ -155,7 +155,7 @@ static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char 
     return set_value(cmd, a, opts, value);
 }
 
-/* A cluster of short options at argv[*i]: flags, and last one that may take a value. */
+/* Parses a cluster of short options at argv[*i]: flags, then one option that may take a value. */
 static enum kvr_status parse_short(const struct kvr_command *cmd, int argc, char **argv, int *i,
                                    void *opts, bool *help)
 {

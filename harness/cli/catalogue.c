@@ -1,14 +1,14 @@
-/* catalogue.c - `kvreel list methods --md`. The rows are those of the registry, so that the table
- * in the documentation cannot say anything else. */
+/* catalogue.c - `kvreel list methods --md`. It prints the registry's rows, so that the
+ * documentation's table cannot differ from it. */
 #include "harness/cli/catalogue.h"
 
 #include <string.h>
 
 #include "methods/method.h"
 
-enum { HEADS = 12, HEAD_DIM = 128 }; /* bits per element: of this shape (Wan 2.1 1.3B) */
+enum { HEADS = 12, HEAD_DIM = 128 }; /* bits per element are for this shape (Wan 2.1 1.3B) */
 
-/* '|' separates cells, and stages of a pipeline. */
+/* Escapes '|', which separates cells of the table and stages of a pipeline. */
 static void put(FILE *to, const char *text)
 {
     for (; *text; text++)
@@ -20,8 +20,8 @@ struct piece {
     size_t n;
 };
 
-/* The differences of the study's reading are pieces that many rows share, each "Intended: .. Study: ..", and
- * one row's text is a few of them joined. Returns the first piece of `text` and moves it past that piece. */
+/* Texts about the study's reading consist of pieces, each "Intended: .. Study: ..", that many rows
+ * share. Returns the first piece of `text` and advances it past that piece. */
 static struct piece next_piece(const char **text)
 {
     const char *from = *text, *at = from;
@@ -42,7 +42,7 @@ static struct piece next_piece(const char **text)
     return (struct piece){ from, (size_t)(at - from) };
 }
 
-/* The pieces of all rows, in the order in which they are first seen: lettered a, b, ... */
+/* Distinct pieces of all rows in order of appearance, lettered a, b, ... */
 struct pieces {
     struct piece piece[26];
     int n;
@@ -147,7 +147,7 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struc
     return KVR_OK;
 }
 
-/* The rows of the study, or all others. */
+/* Writes the rows of the study, or all others. */
 static enum kvr_status put_table(FILE *to, bool study, const struct pieces *all)
 {
     const struct kvr_method *m;

@@ -1,4 +1,4 @@
-/* cmd_bench.c - `kvreel bench`: micro-benchmarks, each beside a reference of the same run. */
+/* cmd_bench.c - `kvreel bench`: runs micro-benchmarks, each next to a reference in the same run. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ typedef enum kvr_status bench_fn(struct kvr_dev *, const struct bench_opts *,
 static const struct bench {
     const char *name;
     bench_fn *run[KVR_N_BACKENDS]; /* NULL: not on this backend */
-    bool shape[KVR_N_BACKENDS];    /* at a shape of the user's, too */
+    bool shape[KVR_N_BACKENDS];    /* also runs at a shape that the user gives */
 } benches[] = {
     { "codec", { [KVR_CPU] = codec, [KVR_CUDA] = codec_cuda }, { false } },
     { "attention", { [KVR_CPU] = attention, [KVR_CUDA] = attention_cuda }, { [KVR_CPU] = true } },

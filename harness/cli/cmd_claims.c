@@ -1,4 +1,4 @@
-/* cmd_claims.c - `kvreel claims`: what papers say, and what of it a database shows. */
+/* cmd_claims.c - `kvreel claims`: judges the papers' claims from a database. */
 #include "harness/cli/cli.h"
 #include "harness/report/claims.h"
 

@@ -1,4 +1,4 @@
-/* cmd_codec.c - `kvreel codec`: keys and values through one layer of a method. */
+/* cmd_codec.c - `kvreel codec`: passes keys and values through one layer of a method. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -20,7 +20,7 @@ struct codec_opts {
     struct kvr_arg_list in, set;
 };
 
-/* Options that every method gets besides its own. */
+/* Options that every method accepts besides its own. */
 struct where {
     int layers, layer, tokens_per_frame, frames_per_chunk, active_tokens;
 };
@@ -33,7 +33,7 @@ static const struct kvr_opt where_options[] = {
     { 0 },
 };
 
-enum { MAX_EXTENT = 1 << 16 }; /* heads, channels of a head */
+enum { MAX_EXTENT = 1 << 16 }; /* bounds heads, and channels per head */
 
 struct job {
     const struct codec_opts *o;
@@ -42,8 +42,8 @@ struct job {
     struct kvr_dev *dev;
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
-    struct kvr_array k, v;       /* the last IN, as all arrays the host's */
-    struct kvr_buf dev_k, dev_v; /* the same on a device with memory of its own */
+    struct kvr_array k, v;       /* the last input; arrays are in host memory */
+    struct kvr_buf dev_k, dev_v; /* copies on a device with its own memory */
     struct kvr_array out_k, out_v;
     int64_t nonfinite_in, nonfinite_out;
     char stored[KVR_SHA256_HEX]; /* fingerprint.h */
@@ -106,7 +106,7 @@ static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *pa
     return read_one(j, f, path, &k, &j->v, "v");
 }
 
-/* Counts what is no number; says where the first one is. */
+/* Counts non-finite values. *first: index of the first one. */
 static int64_t count_nonfinite(const struct kvr_array *a, int64_t *first)
 {
     const float *x = a->t.data;
@@ -155,9 +155,9 @@ static enum kvr_status read_in(struct job *j, const char *path)
     return st == KVR_OK ? check_finite(j, path) : st;
 }
 
-/* Twelve uniforms about 0, which is nearly normal, without a function whose last bit is a library's
- * own: additions alone, so that the values are the same on every machine. Every eighth channel is
- * eight times as large, the one after it is off 0 by 4: what grids and outliers meet. */
+/* Sums twelve uniforms centred on 0, which is nearly normal. Additions alone give the same values
+ * on every machine, unlike a library's functions. Every eighth channel is scaled by 8 and the next
+ * one is offset by 4, which stresses grids and outliers. */
 static void draw_one(float *x, int64_t n_tok, int64_t width, uint32_t side)
 {
     enum { TERMS = 12 };
@@ -174,7 +174,7 @@ static void draw_one(float *x, int64_t n_tok, int64_t width, uint32_t side)
     }
 }
 
-/* "TOKENSxHEADSxDIM" */
+/* Draws the input of a shape "TOKENSxHEADSxDIM". */
 static enum kvr_status draw_in(struct job *j)
 {
     struct kvr_array *const to[] = { &j->k, &j->v };
@@ -212,7 +212,7 @@ static enum kvr_status open_layer(struct job *j)
     return kvr_layer_open(&j->layer, j->dev, j->scheme, &geo, &j->scratch, false);
 }
 
-/* Where the device finds `a`. */
+/* *x: the address of `a` for the device, copied if it has its own memory. */
 static enum kvr_status on_device(struct job *j, const struct kvr_array *a, struct kvr_buf *b,
                                  const float **x)
 {
@@ -226,8 +226,8 @@ static enum kvr_status on_device(struct job *j, const struct kvr_array *a, struc
     return kvr_dev_put(j->dev, b->p, a->t.data, n);
 }
 
-/* As intended: chunk by chunk, from what is held already to what this state has. Chunks begin at
- * multiples of their length, so that one cut short by a state's end goes on in the next state. */
+/* Intended reading: stores the tokens that this state adds, chunk by chunk. Chunks begin at
+ * multiples of their length, so the next state continues a chunk that this one ends early. */
 static enum kvr_status commit(struct job *j, const float *k, const float *v, int64_t active)
 {
     const int64_t chunk = (int64_t)j->where.tokens_per_frame * j->where.frames_per_chunk;
@@ -302,7 +302,7 @@ static enum kvr_status write_out(struct job *j)
     return !j->o->out ? KVR_OK : kvr_st_write(j->o->out, items, 2, metadata);
 }
 
-/* Mean squared difference; null when it is no number. */
+/* Mean squared difference; null if it is not finite. */
 static json_t *mse_json(const struct kvr_array *a, const struct kvr_array *b)
 {
     const float *x = a->t.data, *y = b->t.data;

@@ -1,4 +1,4 @@
-/* cmd_compare.c - `kvreel compare`: how far one video is from another. */
+/* cmd_compare.c - `kvreel compare`: measures the distance between two videos. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static enum kvr_status add_named(const struct kvr_metric **list, int *n, const c
     return KVR_OK;
 }
 
-/* "all", "psnr,sharpness", or NULL: the usual ones. */
+/* "all", "psnr,sharpness", or NULL for the default metrics. */
 static enum kvr_status choose(const char *text, const struct kvr_metric **list, int *n)
 {
     char copy[1024], *save = NULL;
@@ -86,7 +86,7 @@ static void add_series(json_t *doc, const struct kvr_metric *m, const struct kvr
     json_object_set_new(doc, key, list);
 }
 
-/* One metric as JSON members NAME_UNIT: value or null, with the reason beside it. */
+/* Adds one metric as JSON member NAME_UNIT: its value, or null with the reason. */
 static enum kvr_status add(json_t *doc, const struct kvr_metric *m,
                            const struct kvr_metric_input *in, bool series)
 {
@@ -110,7 +110,7 @@ static enum kvr_status add(json_t *doc, const struct kvr_metric *m,
     return KVR_OK;
 }
 
-/* An encoder's losses, the same on both sides or not, are not the cache's. */
+/* Adds the codec of a video file and warns that the metrics include its loss. */
 static enum kvr_status tell_codec(json_t *doc, const char *side, const char *path,
                                   const struct kvr_video *v)
 {
@@ -128,7 +128,8 @@ static enum kvr_status tell_codec(json_t *doc, const char *side, const char *pat
     return KVR_OK;
 }
 
-/* The same frames of other pixels are shown in another shape. */
+/* Refuses two videos whose pixel aspect ratios differ: equal frames would be shown in different
+ * shapes. */
 static enum kvr_status same_pixels(const char *const *path, const struct kvr_video *a,
                                    const struct kvr_video *b)
 {
@@ -176,7 +177,7 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
     return st;
 }
 
-/* One line with the usual names, then a line for each of the others. */
+/* Prints the default metrics on one line, and each of the others on its own. */
 static void print(const json_t *doc, bool usual)
 {
     static const char *const shown[] = { "reference",        "test",       "frames",
@@ -210,7 +211,7 @@ static void print(const json_t *doc, bool usual)
     }
 }
 
-/* A limit that was given and not met. A missing value meets no limit. */
+/* Whether a given limit is missed; a missing value misses it. */
 static bool below(const json_t *doc, const char *key, double limit)
 {
     return limit > 0 && !(json_number_value(json_object_get(doc, key)) >= limit);

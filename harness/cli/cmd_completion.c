@@ -1,5 +1,5 @@
-/* cmd_completion.c - `kvreel completion`, made from the tables that the parser reads: an option
- * cannot be in one and not in the other. The script calls the program for values at completion time. */
+/* cmd_completion.c - `kvreel completion`: writes scripts from the parser's tables, so that both
+ * have the same options. The script calls the program for values at completion time. */
 #include <string.h>
 
 #include "harness/cli/cli.h"
@@ -9,7 +9,7 @@ struct completion_opts {
     const char *values;
 };
 
-/* Files are offered where an option or a word is one; words otherwise where we know them. */
+/* Whether a value or word is a file; other words are completed from lists. */
 static bool wants_file(const struct kvr_arg *a)
 {
     return a->value && (strcmp(a->value, "FILE") == 0 || strcmp(a->value, "DIR") == 0 ||
@@ -65,7 +65,7 @@ static void bash_values(FILE *f, const struct kvr_command *c)
         bash_value(f, a, c->name);
 }
 
-/* kind: of the word that is being typed. Empty: a file; "-": nothing can be offered. */
+/* kind: what the current word is. Empty: a file; "-": nothing to offer. */
 static void bash(FILE *f)
 {
     fprintf(f, "# kvreel completion for bash. Use: source <(kvreel completion bash)\n"
@@ -115,7 +115,7 @@ static void bash(FILE *f)
 
 /* --- zsh -------------------------------------------------------------------------------- */
 
-/* For text in single quotes, where zsh's _arguments gives [ ] and : a meaning. */
+/* Escapes text in single quotes; [ ] and : have a meaning in zsh's _arguments. */
 static void zsh_text(FILE *f, const char *s)
 {
     for (; *s; s++) {
@@ -135,7 +135,7 @@ static void zsh_name(FILE *f, const struct kvr_command *c)
     fprintf(f, "'\n");
 }
 
-/* ":what:how" of a value. */
+/* Writes a value's ":MESSAGE:ACTION". */
 static void zsh_value(FILE *f, const struct kvr_arg *a, const char *command)
 {
     const char *kind = kvr_values_kind(command, a->name);
@@ -210,7 +210,7 @@ static void fish_text(FILE *f, const char *s)
     }
 }
 
-/* command NULL: options of every command, which may also stand before its word. */
+/* command NULL: options of every command, which may also precede the command's word. */
 static void fish_args(FILE *f, const struct kvr_arg *a, const char *command)
 {
     for (; a->name; a++) {

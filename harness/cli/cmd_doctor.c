@@ -1,4 +1,4 @@
-/* cmd_doctor.c - `kvreel doctor`: does this machine have what measuring needs? */
+/* cmd_doctor.c - `kvreel doctor`: checks whether the machine has what measurements need. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,7 +47,8 @@ static json_t *check_program(const char *program, const char *without)
     return check(program, there, there ? "installed" : without);
 }
 
-/* What is not there is an answer; what could not be looked for is none. */
+/* Keeps the worst error. An absent component is a valid answer; a check that could not run is an
+ * error. */
 static void note_worst(enum kvr_status st, enum kvr_status *worst)
 {
     if (st == KVR_ENOMEM)
@@ -75,7 +76,7 @@ static json_t *check_models(enum kvr_status *worst)
     return check("models", any, any ? text : "none; run from the folder that contains models/");
 }
 
-/* Timings taken under another governor drift with load; they are still stored with it. */
+/* Timings under other governors drift with load; each run stores the governor. */
 static json_t *check_governor(void)
 {
     struct kvr_procfile f;
@@ -102,7 +103,7 @@ static json_t *check_cpu(void)
     return check("cpu", true, text);
 }
 
-/* Which of the compiled kernel variants compute, and which others could. */
+/* Lists the kernel variant in use, and the other usable ones. */
 static json_t *check_variants(void)
 {
     const char *refused = kvr_isa_refused();
@@ -133,7 +134,7 @@ static json_t *check_device(enum kvr_status *worst)
     return check("device", ok, ok ? text : kvr_error());
 }
 
-/* Who tells of a GPU's clocks and heat, by which its times are judged. */
+/* Names the source of a GPU's clocks and temperature, which decide whether its times are valid. */
 static json_t *check_gpu_state(enum kvr_status *worst)
 {
     char text[256];
@@ -146,7 +147,7 @@ static json_t *check_gpu_state(enum kvr_status *worst)
     return found;
 }
 
-/* A library of NVIDIA's on a device, or what computes without it. */
+/* Checks for an NVIDIA library on a device, and names the replacement if it is missing. */
 static json_t *check_library(const char *name, enum kvr_status (*find)(char *words, size_t n),
                              enum kvr_status *worst)
 {
@@ -159,7 +160,7 @@ static json_t *check_library(const char *name, enum kvr_status (*find)(char *wor
     return check(name, ok || kvr_stream_emulated(), text);
 }
 
-/* FFmpeg's libraries, which write and read videos and pictures. */
+/* Checks for FFmpeg's libraries, which read and write videos and images. */
 static json_t *check_videos(enum kvr_status *worst)
 {
     const struct kvr_ffmpeg *ff;
@@ -172,7 +173,7 @@ static json_t *check_videos(enum kvr_status *worst)
     return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries found" : text);
 }
 
-/* What attention is measured beside on a device. */
+/* Checks for cuDNN, the reference of attention on a device. */
 static json_t *check_reference(enum kvr_status *worst)
 {
     char words[64], text[640];

@@ -1,4 +1,4 @@
-/* cmd_embed.c - `kvreel embed`: prompts through the text encoder, once, into a pack. */
+/* cmd_embed.c - `kvreel embed`: encodes prompts once and writes them to a pack. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,13 +19,13 @@ struct embed_opts {
     bool json, quiet;
 };
 
-/* The prompts of a file, a suite or a text with one on each line. */
+/* Prompts of a file, a suite, or a text with one prompt per line. */
 struct list {
     struct kvr_suite suite;
     struct kvr_prompt_list lines;
     struct kvr_embed_prompt *prompt;
     int n;
-    char **owned; /* ids and texts of shots */
+    char **owned; /* ids and texts of shots, owned */
     int n_owned;
 };
 
@@ -41,7 +41,7 @@ static enum kvr_status no_memory(const char *path)
     return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", path);
 }
 
-/* A prompt of several shots is as many texts, "ID.1", "ID.2", ... */
+/* Adds a prompt's shots as separate texts "ID.1", "ID.2", ... */
 static enum kvr_status add_shots(struct list *l, const char *id, const struct kvr_shot_line *s)
 {
     for (int i = 0; i < s->n; i++) {
@@ -107,7 +107,7 @@ static void list_free(struct list *l)
     kvr_suite_free(&l->suite);
 }
 
-/* What was not named is looked for in the model's folder. */
+/* Looks for the files without an option in the model's folder. */
 static enum kvr_status find_files(const struct embed_opts *o, char **encoder, char **tokenizer)
 {
     char dir[4096];

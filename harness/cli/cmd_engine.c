@@ -1,4 +1,4 @@
-/* cmd_engine.c - `kvreel engine check`: the engine against recorded tensors. */
+/* cmd_engine.c - `kvreel engine check`: compares the engine with recorded tensors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static json_t *real_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* `ok` is null for what was not compared: it is neither good nor bad. */
+/* `ok` is null for an entry that was not compared. */
 static json_t *entry_json(const struct kvr_check_entry *e)
 {
     bool compared = e->status == KVR_CHECK_OK || e->status == KVR_CHECK_FAIL;
@@ -42,7 +42,7 @@ static json_t *report_json(const struct kvr_check_report *r)
     return json_pack("{s:b, s:o}", "ok", r->ok, "tensors", tensors);
 }
 
-/* Does the folder have golden rollouts of prompts in the model's own vocabulary? */
+/* Whether the folder has golden rollouts of prompts in the model's own vocabulary. */
 static bool has_prompts(const char *dir)
 {
     char *golden = kvr_path_join(dir, "golden.safetensors");
@@ -50,13 +50,13 @@ static bool has_prompts(const char *dir)
     bool has = false;
 
     if (golden && kvr_path_exists(golden) && kvr_st_open(&file, golden) == KVR_OK)
-        has = kvr_st_has(file, "prompt_tokens"); /* a file that is broken its reader tells of */
+        has = kvr_st_has(file, "prompt_tokens"); /* check() reports a damaged file */
     kvr_st_close(&file);
     free(golden);
     return has;
 }
 
-/* The network, if anything of it is recorded; then the decoder and the text encoder. */
+/* Checks the network if it was recorded, then the decoder and the text encoder. */
 static enum kvr_status check(struct kvr_check_report *r, const char *dir,
                              const struct kvr_check_how *how)
 {

@@ -1,4 +1,5 @@
-/* cmd_fit.c - `kvreel fit`: which methods fit into so much memory, and how long a video could be.
+/* cmd_fit.c - `kvreel fit`: lists the methods that fit into a memory budget, and the longest video
+ * of each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct fit_opts {
     struct kvr_arg_list methods;
 };
 
-/* The table of time positions that the model rotates keys by ends here. */
+/* Length of the model's table of time positions for the rotation of keys. */
 enum { MOST_FRAMES = 1024 };
 
 static const double GiB = 1073741824.0;
@@ -28,8 +29,8 @@ struct job {
     struct kvr_predict_run run;
     enum kvr_decoder_kind decoder_kind;
     enum kvr_dtype decoder_type;
-    int height, width;      /* of pixels */
-    double budget, decoder; /* bytes; the decoder's phase takes as much for any method and length */
+    int height, width;      /* in pixels */
+    double budget, decoder; /* bytes; the decoder's peak is the same for every method and length */
 };
 
 static enum kvr_status parse_memory(const char *text, double *bytes)
@@ -63,8 +64,9 @@ static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *sch
     return KVR_OK;
 }
 
-/* The most whole chunks whose peak is within the budget, on the straight line through two lengths:
- * `peak` at `frames` and another. A layer's cache grows by as much with every chunk, or not at all.
+/* The largest number of frames, in whole chunks, whose peak is within the budget, by linear
+ * interpolation between `peak` at `frames` and another length. A layer's cache grows equally with
+ * every chunk, or not at all.
  */
 static int longest(const struct job *j, int frames, double peak, int other, double other_peak)
 {
@@ -90,7 +92,7 @@ static json_t *row_json(const struct job *j, const char *method, const struct kv
                      j->o->device, "compute", j->o->compute, "frames", j->o->frames);
 }
 
-/* A row, or none when the method does not fit the geometry's heads. */
+/* Adds a row, unless the method does not support the geometry's heads. */
 static enum kvr_status add_method(const struct job *j, const char *name, json_t *rows)
 {
     struct kvr_scheme *scheme = NULL;
@@ -172,7 +174,7 @@ static int by_peak(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ascending by memory needed. */
+/* Sorts by memory, ascending. */
 static enum kvr_status sort_rows(json_t *rows)
 {
     const size_t n = json_array_size(rows);

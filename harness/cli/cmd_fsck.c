@@ -1,4 +1,5 @@
-/* cmd_fsck.c - `kvreel fsck`: what of a database is damaged, and the rest into a new one. */
+/* cmd_fsck.c - `kvreel fsck`: reports the damage of a database and copies the intact rest to a new
+ * one. */
 #include "harness/cli/cli.h"
 #include "harness/core/json.h"
 #include "harness/store/check.h"

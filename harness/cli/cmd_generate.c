@@ -1,4 +1,4 @@
-/* cmd_generate.c - `kvreel generate`: one prompt, one method, a video to look at. */
+/* cmd_generate.c - `kvreel generate`: generates a video from one prompt with one method. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct generate_opts {
 
 enum { MAX_PATH = 1024 };
 
-/* What all rollouts of a call share. */
+/* State that all rollouts of a call share. */
 struct studio {
     struct kvr_dev *dev;
     struct kvr_model *model;
@@ -58,7 +58,7 @@ static int progress(void *ctx, int done, int total)
     return 0;
 }
 
-/* The frames to go on from; {0} when there are none. */
+/* Opens the frames that the rollout continues; {0} if there are none. */
 static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opts *o,
                                   const struct kvr_model_config *c)
 {
@@ -87,7 +87,7 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
     return kvr_fail(KVR_EINVAL, "--on-switch %s: need keep, recache or reset", name);
 }
 
-/* The model's sink, where the window has room for it. */
+/* The model's sink, if the window has room for it. */
 static int sink_of(const struct kvr_model_config *c, int window)
 {
     const int room = window - c->frames_per_chunk;
@@ -129,7 +129,8 @@ static enum kvr_status roll(struct clip *c, const struct studio *s, const struct
     return KVR_OK;
 }
 
-/* Decodes after the last rollout, which needs the network; the decoder has a device of its own. */
+/* Decodes after the last rollout, because rollouts need the network; the decoder has a device of
+ * its own. */
 static enum kvr_status decode(struct clip *c, const struct studio *s, const struct generate_opts *o)
 {
     struct kvr_dev *own;
@@ -157,7 +158,7 @@ static void stem(char *out, size_t n, const struct generate_opts *o,
     size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, scheme->name,
                                    (unsigned long long)o->seed);
     size_t from = used, room = used + 40 < n ? used + 40 : n - 1;
-    bool dash = true; /* the last character is one already */
+    bool dash = true; /* suppresses a second dash in a row */
 
     for (const char *p = o->prompt; *p && used < room; p++) {
         if (isalnum((unsigned char)*p)) {
@@ -183,7 +184,7 @@ static enum kvr_status tell(json_t *doc, const char *key, const char *path)
                : KVR_OK;
 }
 
-/* Frames and video of one rollout. */
+/* Writes frames and video of one rollout. */
 static enum kvr_status write_clip(json_t *doc, const struct studio *s,
                                   const struct generate_opts *o, const struct clip *clip,
                                   const char *frames_key, const char *video_key)
@@ -200,8 +201,8 @@ static enum kvr_status write_clip(json_t *doc, const struct studio *s,
     return tell(doc, video_key, path);
 }
 
-/* Frames, videos and contact sheet; their paths go into `doc`. The reference cost as much as the
- * rollout itself, and `compare` and `sheet` can go on with it: it is kept likewise. */
+/* Writes frames, videos and contact sheet, and adds their paths to `doc`. The reference's files are
+ * written, too: it took as long to compute, and `compare` and `sheet` can use them. */
 static enum kvr_status write_files(json_t *doc, const struct studio *s,
                                    const struct generate_opts *o, const struct clip *ref,
                                    const struct clip *clip)
@@ -242,7 +243,7 @@ static enum kvr_status score(json_t *doc, const struct kvr_frames *a, const stru
     return KVR_OK;
 }
 
-/* Against the BF16 rollout where there is one, and against as much truth as there is. */
+/* Scores against the BF16 rollout if there is one, and against the available truth. */
 static enum kvr_status score_all(json_t *doc, const struct clip *ref, const struct clip *clip,
                                  const struct kvr_truth *t, int given)
 {
@@ -282,7 +283,7 @@ static json_t *describe(const struct generate_opts *o, const struct clip *c)
     return doc;
 }
 
-/* Rollouts, then pixels. */
+/* Runs the rollouts, then decodes them. */
 static enum kvr_status roll_all(struct clip *ref, struct clip *clip, const struct studio *s,
                                 const struct generate_opts *o)
 {
@@ -382,8 +383,7 @@ static enum kvr_status open_model(struct studio *s, const struct generate_opts *
     return kvr_model_open_as(&s->model, s->dev, s->dir, &use);
 }
 
-/* A word that the grammar takes and the model has never seen gives a picture of nothing much: that
- * is said, once. */
+/* Warns about the first word that the grammar accepts but the model has not learnt. */
 static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const char *dir,
                                       const char *text, int frames)
 {
@@ -403,7 +403,7 @@ static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const ch
     return KVR_OK;
 }
 
-/* What the rollouts begin with: words and frames, or embeddings and a first frame. */
+/* Opens the rollouts' input: words and frames, or embeddings and a first frame. */
 static enum kvr_status open_input(struct studio *s, const struct generate_opts *o)
 {
     const struct kvr_model_config *c = kvr_model_config(s->model);

@@ -1,4 +1,4 @@
-/* cmd_import.c - `kvreel import`: scores that another program gave to the videos of a sweep. */
+/* cmd_import.c - `kvreel import`: imports scores that another program gave to a sweep's videos. */
 #include <string.h>
 
 #include "harness/cli/cli.h"

@@ -1,4 +1,4 @@
-/* cmd_list.c - `kvreel list`: what can be measured, with what, on what. */
+/* cmd_list.c - `kvreel list`: lists methods, metrics, models and other things by name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static enum kvr_status list_methods(json_t *out)
     return KVR_OK;
 }
 
-/* One reading; `differs` of the study's is the row's own note. */
+/* Adds one reading; `differs` of the study's reading is the row's own note. */
 static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, const char *spec)
 {
     struct kvr_scheme *p;
@@ -81,7 +81,7 @@ static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, cons
     return st;
 }
 
-/* Of the names that have more than one. */
+/* Lists the readings of methods that have several. */
 static enum kvr_status list_readings(json_t *out)
 {
     const struct kvr_method *m;
@@ -191,7 +191,7 @@ enum { MAX_COLUMNS = 10 };
 static const struct kind {
     const char *name;
     list_fn *fill;
-    const char *columns[MAX_COLUMNS]; /* of the text table: short ones */
+    const char *columns[MAX_COLUMNS]; /* columns of the text table, which are short */
 } kinds[] = {
     { "methods", list_methods, { "name", "family", "study", "bits_per_element", "title" } },
     { "readings", list_readings, { "spec", "bits_per_element", "source", "differs" } },
@@ -240,7 +240,7 @@ static int run(const struct kvr_call *call)
     st = kind->fill(list);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     if (o->json)
-        return kvr_cli_json(list, code); /* what could be read, with the exit code of the rest */
+        return kvr_cli_json(list, code); /* the readable ones, with the error's exit code */
     st = kvr_cli_table(list, kind->columns);
     json_decref(list);
     return kvr_cli_wrote(st, code);

@@ -1,4 +1,4 @@
-/* cmd_man.c - `kvreel man`: manual pages from the tables that the parser and --help read. */
+/* cmd_man.c - `kvreel man`: writes manual pages from the tables of the parser and --help. */
 #include <string.h>
 
 #include "harness/cli/cli.h"
@@ -9,7 +9,8 @@ struct no_opts {
     char unused;
 };
 
-/* troff reads '-' as a hyphen, a dot or quote at a line's beginning as a request. */
+/* Escapes '-', which troff reads as a hyphen, and a dot or quote at the start of a line, which
+ * begins a request. */
 static void man_text(FILE *f, const char *s)
 {
     bool begin = true;
@@ -50,7 +51,7 @@ static void man_arg(FILE *f, const struct kvr_arg *a)
     fputc('\n', f);
 }
 
-/* What --help says of one command, without its heading. */
+/* Writes a command's --help text without its heading. */
 static void man_body(FILE *f, const struct kvr_command *c)
 {
     for (const struct kvr_arg *a = c->args; a->name; a++)
@@ -69,7 +70,7 @@ static void man_body(FILE *f, const struct kvr_command *c)
 static void man_command(FILE *f, const struct kvr_command *c)
 {
     fprintf(f, ".SS \"kvreel %s ", c->name);
-    for (const char *s = c->usage; *s; s++) { /* quotes would end the heading */
+    for (const char *s = c->usage; *s; s++) { /* quotes would end the argument */
         if (*s == '"')
             fputs("\\(dq", f);
         else if (*s == '-')

@@ -1,4 +1,4 @@
-/* cmd_merge.c - `kvreel merge`: the databases of shards become one. */
+/* cmd_merge.c - `kvreel merge`: joins the databases of shards. */
 #include <errno.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct state {
     int merged, failed;
 };
 
-/* A shard that cannot be read is reported, and the others are joined. */
+/* Merges one shard. An unreadable shard is reported, and the others are merged. */
 static enum kvr_status merge_file(struct state *s, const char *path)
 {
     struct kvr_merge m;
@@ -98,7 +98,7 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
     return code;
 }
 
-/* Where nothing is there to be joined no empty database is left behind either. */
+/* Opens the output, but creates no database if there is nothing to merge. */
 static enum kvr_status open_for(struct state *s, const struct kvr_call *call, const char *out)
 {
     for (int i = 0; i < call->n_words; i++)

@@ -1,4 +1,5 @@
-/* cmd_model.c - `kvreel model check`: what files of weights are, what is in them, what is not. */
+/* cmd_model.c - `kvreel model check`: identifies files of weights, and lists their tensors and what
+ * is missing. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,7 @@ static json_t *memory_json(const struct kvr_weights *w, const struct kvr_kind_re
                      (json_int_t)(4 * r->n_params), "bf16_bytes", (json_int_t)(2 * r->n_params));
 }
 
-/* A GGUF names its architecture itself: others share the tensors' names with Llama. */
+/* Reads the architecture's name from a GGUF: other architectures use Llama's tensor names. */
 static enum kvr_status add_architecture(json_t *doc, const struct kvr_weights *w)
 {
     struct kvr_gguf_string s;
@@ -118,7 +119,7 @@ static enum kvr_status check_file(json_t **out, const char *path, int n_layers,
 
 /* --- A folder ------------------------------------------------------------------------------ */
 
-/* How many layers config.json says; 0 when it does not say, or is not there. */
+/* Number of layers in config.json; 0 if the file or the key is missing. */
 static enum kvr_status config_layers(const char *dir, bool *there, int *n)
 {
     char *path = kvr_path_join(dir, "config.json");
@@ -155,7 +156,7 @@ static bool is_known(const json_t *doc)
     return strcmp(json_string_value(json_object_get(doc, "kind")), "tensors") != 0;
 }
 
-/* The part joins the folder: its tensors and gaps, and its name. */
+/* Adds a file to the folder: its tensors, missing tensors and kind. */
 static void join(json_t *whole, json_t *part)
 {
     static const char *const sums[] = { "nonfinite", "collisions" };
@@ -173,8 +174,8 @@ static void join(json_t *whole, json_t *part)
     json_array_append(json_object_get(whole, "files"), part);
 }
 
-/* What the folder needs: its models, or all of it when none is known. Recorded tensors and prompt
- * tables beside a model are no weights of it. */
+/* Sums the sizes of the folder's models, or of all files if none is recognised. Recorded tensors
+ * and prompt tables are not weights. */
 static void add_needs(json_t *whole)
 {
     static const char *const bytes[] = { "file_bytes", "stored_bytes", "f32_bytes", "bf16_bytes" };
@@ -213,7 +214,7 @@ static enum kvr_status check_files(json_t *whole, char **files, int n, int n_lay
     return KVR_OK;
 }
 
-/* Where in a folder a file belongs that is not there. */
+/* Collects missing files with their place in the folder. */
 struct absent {
     const char *dir;
     json_t *list;
@@ -235,8 +236,8 @@ static void add_absent(void *ctx, const struct kvr_plan_file *f)
     json_array_append_new(a->list, kvr_json_words(text));
 }
 
-/* What a rollout would refuse is refused here. A folder of other weights may have another program's
- * config.json, which says nothing of files. */
+/* Refuses what a rollout would refuse. Other weights may have another program's config.json, which
+ * lists no files. */
 static enum kvr_status add_all_absent(json_t *whole, const char *dir)
 {
     struct absent absent = { dir, json_array() };
@@ -307,7 +308,7 @@ static void print_head(const json_t *doc)
     json_t *kind = json_object_get(doc, "kind");
     char shown[KVR_SHOWN];
 
-    /* The user's own word; a GGUF's name of its architecture is as foreign as a tensor's. */
+    /* Prints the user's path; names inside a GGUF are untrusted. */
     if (json_array_size(json_object_get(doc, "tensors")) == 0) {
         printf("%s: %s without weights\n",
                kvr_path_base(json_string_value(json_object_get(doc, "path"))),
@@ -353,7 +354,7 @@ static int print(json_t *doc)
     return kvr_cli_wrote(st, KVR_EXIT_OK);
 }
 
-/* A shell that completes the name of a folder ends it with a slash. */
+/* Removes a trailing slash, which shells add when they complete a folder. */
 static enum kvr_status check_path(json_t **doc, const char *word)
 {
     char *path = strdup(word);

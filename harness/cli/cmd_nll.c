@@ -1,4 +1,4 @@
-/* cmd_nll.c - `kvreel nll`: how likely a language model finds a text. */
+/* cmd_nll.c - `kvreel nll`: computes a text's negative log-likelihood under a language model. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>

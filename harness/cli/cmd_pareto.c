@@ -1,4 +1,5 @@
-/* cmd_pareto.c - `kvreel pareto`: the front of any objectives, and who dominates the rest. */
+/* cmd_pareto.c - `kvreel pareto`: prints the front of any objectives, and for other methods a
+ * dominating one. */
 #include "harness/cli/cli.h"
 #include "harness/report/pareto.h"
 #include "harness/report/report.h"

@@ -1,4 +1,4 @@
-/* cmd_plot.c - `kvreel plot`: figures from a database. */
+/* cmd_plot.c - `kvreel plot`: draws figures from a database. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static enum kvr_status parse_width(const char *text, double *out)
     return KVR_OK;
 }
 
-/* Widths of a column and of two on paper (85 mm and 178 mm). */
+/* Default widths on paper: one column (85 mm) or two (178 mm). */
 static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_style *s)
 {
     *s = (struct kvr_plot_style){ .font_pt = o->font,
@@ -67,7 +67,7 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
     return o->width ? parse_width(o->width, &s->width_in) : KVR_OK;
 }
 
-/* What a ledger says, not a table of the database. */
+/* Draws the claims of a ledger instead of a table. */
 static enum kvr_status plot_claims(const struct plot_opts *o, unsigned formats,
                                    const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {
@@ -80,7 +80,7 @@ static enum kvr_status plot_claims(const struct plot_opts *o, unsigned formats,
     return st;
 }
 
-/* Rows of results/measured instead of a database. */
+/* Draws rows of results/measured instead of a database. */
 static enum kvr_status plot_measured(const struct plot_opts *o, const char *name, unsigned formats,
                                      const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {

@@ -1,4 +1,5 @@
-/* cmd_plugin.c - `kvreel plugin`: `new` writes a method to begin with, `check` runs the contract tests.
+/* cmd_plugin.c - `kvreel plugin`: `new` writes the template of a method, `check` runs the contract
+ * tests.
  *
  * Each check runs in a process of its own, so a crash is reported like any other failure. */
 #include <errno.h>
@@ -21,7 +22,7 @@ struct plugin_opts {
     bool json;
 };
 
-/* What came of one check: written by the child, through a pipe. */
+/* Result of one check, which the child writes to a pipe. */
 struct told {
     enum kvr_status st;
     char text[512];
@@ -33,13 +34,13 @@ struct tally {
 
 /* ---- one check, in a child --------------------------------------------------------------- */
 
-/* The requested device; by default the device that this program was built with besides the CPU. */
+/* Opens the requested device, or by default the device besides the CPU that this build supports. */
 static void open_other(const char *name, struct kvr_conform *c, enum kvr_status *st)
 {
     static const char *const those[] = { "cuda", "emulated", NULL };
 
     if (name && kvr_dev_open_named(&c->other, name) != KVR_OK)
-        *st = KVR_EINVAL; /* it was asked for: that it is not there is no excuse */
+        *st = KVR_EINVAL; /* a requested device must exist */
     for (int i = 0; !name && !c->other && those[i]; i++)
         kvr_dev_open_named(&c->other, those[i]);
 }
@@ -94,7 +95,7 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        alarm((unsigned)o->timeout_s); /* its default ends the process */
+        alarm((unsigned)o->timeout_s); /* the default action of SIGALRM ends the process */
         run_check(o, method, k, t);
         _exit(write(fd[1], t, sizeof *t) == (ssize_t)sizeof *t ? 0 : 1);
     }
@@ -130,7 +131,7 @@ static enum kvr_status add_row(json_t *rows, const char *method, const char *che
                : KVR_OK;
 }
 
-/* What does not apply has its reason, and is neither kept nor broken. */
+/* Runs every check; one that does not apply counts as neither passed nor failed. */
 static enum kvr_status check_method(const struct plugin_opts *o, const char *method, json_t *rows,
                                     struct tally *n)
 {
@@ -168,7 +169,7 @@ static enum kvr_status uses(const char *method, const struct kvr_stage *stage, b
     return KVR_OK;
 }
 
-/* A stage is tried by way of a method alone. */
+/* A stage is tested only as part of a method, so unused stages are listed. */
 static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, struct tally *n)
 {
     for (int i = 0; p->stages && p->stages[i]; i++) {
@@ -199,7 +200,7 @@ static enum kvr_status check_all(const struct plugin_opts *o, const struct kvr_p
     return o->method ? KVR_OK : name_unused(p, rows, n);
 }
 
-/* The plug-in that was loaded last, or again: that of this path. */
+/* Loads the plug-in of this path and finds its entry. */
 static enum kvr_status load(const char *path, const struct kvr_loaded_plugin **out)
 {
     char real[PATH_MAX];

@@ -1,4 +1,5 @@
-/* cmd_predict.c - `kvreel predict`: bytes and peak memory from format arithmetic, no run. */
+/* cmd_predict.c - `kvreel predict`: computes bytes and peak memory from the format, without a
+ * run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static json_t *ratio_json(size_t whole, size_t part)
     return part ? json_real((double)whole / (double)part) : json_null();
 }
 
-/* What is not predicted is null: 0 would be a claim. */
+/* A value that is not predicted is null: 0 would be a claim. */
 static json_t *tags_json(const struct kvr_prediction *p)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:n, s:n}", kvr_mem_tag_name(KVR_MEM_KV),
@@ -124,7 +125,7 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
     return KVR_OK;
 }
 
-/* Phase by phase, where the geometry says enough for it; null where not. */
+/* Adds memory by phase; null if the geometry does not suffice. */
 static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                                   const struct kvr_prediction *p, const struct predict_opts *o)
 {
@@ -163,9 +164,9 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
     return KVR_OK;
 }
 
-enum { ENCODER_THREADS = 16 }; /* of a CPU: scores of some queries each */
+enum { ENCODER_THREADS = 16 }; /* on a CPU: each buffers the scores of some queries */
 
-/* The encoder of a first frame, into the phases. */
+/* Adds the encoder of a first frame to the phases. */
 static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c)
 {
     struct kvr_vae_encoder_cost cost;
@@ -288,7 +289,7 @@ static enum kvr_status path_of(const char *name, enum kvr_path *out)
                     near ? near : kvr_path_names[0]);
 }
 
-/* A device need not be here to be reckoned with. */
+/* The device need not be present on this machine. */
 static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
 {
     const char *near = kvr_nearest(name, kvr_device_names);
@@ -299,7 +300,8 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* What the geometry's config says beyond sizes of the cache; *known false when it does not. */
+/* Reads the fields of the geometry's config beyond the cache's sizes. *known: false if there are
+ * none. */
 static enum kvr_status read_config(const struct predict_opts *o, struct kvr_model_config *c,
                                    bool *known)
 {

@@ -1,5 +1,5 @@
-/* cmd_profile.c - `kvreel profile`: layer budgets, classes of heads, levels or directions for a model,
- * from BF16 rollouts. */
+/* cmd_profile.c - `kvreel profile`: derives layer budgets, classes of heads, levels or directions
+ * for a model from BF16 rollouts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ struct profile_opts {
 
 enum { AS_USUAL = -1, LAYER_PROMPTS = 10, HEAD_PROMPTS = 1, CODEC_PROMPTS = 4 };
 
-/* What is profiled, by the word that says so. */
+/* What is profiled, with the word of the command line. */
 enum what { LAYERS, HEADS, LEVELS, BASIS };
 static const char *const what_names[] = { "layers", "heads", "levels", "basis", NULL };
 
@@ -57,7 +57,7 @@ static double *levels_of(const struct job *j, int layer, enum kvr_side side)
     return j->level + (2 * layer + (side == KVR_V)) * n_levels(j);
 }
 
-/* Who sees the rollouts. */
+/* The function that watches the rollouts, and its context. */
 static kvr_cache_watch_fn *watcher(const struct job *j, void **ctx)
 {
     void *const who[] = { j->profile, j->heads, j->levels, j->basis };
@@ -199,7 +199,7 @@ static void close_job(struct job *j)
     free(j->level);
 }
 
-/* As layer_budget=FILE reads it. */
+/* Writes the format of layer_budget=FILE. */
 static void write_budgets(const struct job *j, FILE *f)
 {
     fprintf(f,
@@ -213,7 +213,7 @@ static void write_budgets(const struct job *j, FILE *f)
         fprintf(f, "%.6f  # layer %d, score %.6f\n", j->beta[i], i, j->score[i]);
 }
 
-/* As map=FILE reads it. */
+/* Writes the format of map=FILE. */
 static void write_map(const struct job *j, FILE *f)
 {
     static const char *const letters[] = {
@@ -244,7 +244,7 @@ static void write_map(const struct job *j, FILE *f)
     }
 }
 
-/* As levels=FILE reads it. */
+/* Writes the format of levels=FILE. */
 static void write_levels(const struct job *j, FILE *f)
 {
     fprintf(
@@ -279,7 +279,7 @@ static enum kvr_status write_file(const char *path, const char *text, size_t n)
     return kvr_out_commit(&f);
 }
 
-/* As basis=FILE reads it. */
+/* Writes the format of basis=FILE. */
 static enum kvr_status write_basis(const struct job *j)
 {
     char how[2][32];
@@ -373,7 +373,7 @@ static json_t *report_layers(const struct job *j)
                      "prompts", j->n_prompts, "frames", j->frames, "score", score, "budget", beta);
 }
 
-/* Of each layer and head what part of the variance the first quarter of the directions has. */
+/* Share of the variance in the first quarter of the directions, for each layer and head. */
 static json_t *quarters(const struct job *j, enum kvr_side side)
 {
     const int d = kvr_model_head_dim(j->model), heads = j->n_heads;
@@ -425,7 +425,7 @@ static enum kvr_status fit_levels(struct job *j)
     return KVR_OK;
 }
 
-/* What the rollouts have shown. */
+/* Computes the result of the watched rollouts. */
 static enum kvr_status conclude(struct job *j)
 {
     if (j->what == HEADS)
@@ -433,7 +433,7 @@ static enum kvr_status conclude(struct job *j)
     if (j->what == LEVELS)
         return fit_levels(j);
     if (j->what == BASIS)
-        return KVR_OK; /* fitted as it is written */
+        return KVR_OK; /* write_basis() fits it */
     return kvr_profile_budgets(j->profile, j->o->min, j->o->max, j->score, j->beta);
 }
 

@@ -1,4 +1,4 @@
-/* cmd_query.c - `kvreel query`: read-only SQL on a database of results. */
+/* cmd_query.c - `kvreel query`: runs read-only SQL on a database of results. */
 #include "harness/cli/cli.h"
 #include "harness/report/table.h"
 #include "harness/store/check.h"
@@ -9,7 +9,8 @@ struct query_opts {
     int timeout_s, memory_mib;
 };
 
-/* Unescaped text, a config for instance: no header, rows separated by newlines, columns by tabs. */
+/* Writes unescaped text, such as a config: no header, newlines between rows, tabs between
+ * columns. */
 static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
 {
     for (int r = 0; r < t->n_rows; r++)

@@ -1,4 +1,4 @@
-/* cmd_report.c - `kvreel report`: the tables of a database, and the page to open in a browser. */
+/* cmd_report.c - `kvreel report`: writes a database's tables, and a page for the browser. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static int list_tables(void)
     return KVR_EXIT_OK;
 }
 
-/* Whole or not at all, so that a document never includes half a table. */
+/* Writes a file atomically, so that a document never includes half a table. */
 static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_format format,
                                   const char *path)
 {
@@ -116,7 +116,7 @@ static void say_why_empty(const char *name, const char *db)
         fprintf(stderr, "%s has no cells of its kind\n", db);
 }
 
-/* A table of the database, or of results/measured. */
+/* Makes a table of the database or of results/measured. */
 static enum kvr_status make_table(struct kvr_table **t, const struct report_opts *o,
                                   enum kvr_table_format format)
 {

@@ -1,4 +1,4 @@
-/* cmd_reproduce.c - `kvreel reproduce`: published figures beside ours. */
+/* cmd_reproduce.c - `kvreel reproduce`: compares published figures with ours. */
 #include "harness/cli/cli.h"
 #include "harness/report/reproduce.h"
 

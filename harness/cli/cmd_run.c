@@ -1,4 +1,4 @@
-/* cmd_run.c - `kvreel run`: a sweep, resumed where it stopped. */
+/* cmd_run.c - `kvreel run`: runs a sweep and resumes an interrupted one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static json_t *phase_json(const char *of, const struct kvr_run_phase *p)
                      bytes_json(p->memory_bytes));
 }
 
-/* NULL, which json_pack leaves out, where there is nothing by arithmetic. */
+/* NULL, which json_pack omits, if nothing was estimated by arithmetic. */
 static json_t *phases_json(const struct kvr_run_summary *s)
 {
     if (!s->network.n)
@@ -68,13 +68,13 @@ static json_t *phases_json(const struct kvr_run_summary *s)
                      bytes_json(s->frames_bytes));
 }
 
-/* Text printed beside the summary: methods and files of a dry run, pairs of `until: decided`. NULL:
+/* Data printed with the summary: methods and files of a dry run, pairs of `until: decided`. NULL:
  * none. */
 struct plan {
     json_t *methods, *files, *pairs;
 };
 
-/* Takes the references. */
+/* Steals the references in `plan`. */
 static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *plan)
 {
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
@@ -107,7 +107,8 @@ static void print_phase(const char *name, const char *of, const char *where,
                (double)p->memory_bytes / GIB, where, p->flop * 1e-12);
 }
 
-/* A rate is of an idle machine at best, and a rollout more than linear layers: no bound, an idea.
+/* The rate is at best an idle machine's, and a rollout is more than linear layers: the estimate is
+ * rough, not a bound.
  */
 static void print_estimate(const struct kvr_run_summary *s)
 {
@@ -232,7 +233,8 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
         return KVR_EXIT_OK;
     if (s->failed + s->failed_before + s->not_scored > 0)
         return KVR_EXIT_FAILED_CELLS;
-    /* What an earlier run measured stands; a plan of nothing, or of impossible cells, does not. */
+    /* Finished cells of an earlier run count; a plan that is empty or has only impossible cells
+     * fails. */
     if (s->ok + s->done_before == 0)
         return KVR_EXIT_NOTHING;
     return KVR_EXIT_OK;
@@ -249,7 +251,7 @@ static enum kvr_status dump(const struct kvr_config_source *sweep)
     return st == KVR_OK ? kvr_preferences_dump(sweep->preferences, stdout) : st;
 }
 
-/* The files, the environment, and over them what stands on the command line. */
+/* Layers preferences: files, the environment, then the command line. */
 static enum kvr_status read_preferences(struct kvr_preferences *s, const struct run_opts *o)
 {
     char number[32];

@@ -1,4 +1,4 @@
-/* cmd_score.c - `kvreel score`: more metrics for cells that were measured before. */
+/* cmd_score.c - `kvreel score`: computes further metrics for measured cells. */
 #include <string.h>
 
 #include "harness/cli/cli.h"

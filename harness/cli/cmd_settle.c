@@ -1,4 +1,4 @@
-/* cmd_settle.c - `kvreel settle`: measures what the ledger's open claims lack. */
+/* cmd_settle.c - `kvreel settle`: measures the cells that the ledger's open claims lack. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct settle_opts {
     bool json, quiet;
 };
 
-/* The verdicts, of the claims that were asked for. */
+/* Prints the verdicts of the requested claims. */
 static enum kvr_status print(const struct settle_opts *o, const char *const *ids)
 {
     struct kvr_ledger l = { 0 };

@@ -1,5 +1,5 @@
-/* cmd_sheet.c - `kvreel sheet`: several videos as rows of one contact sheet, given as files or
- * looked up in a database. */
+/* cmd_sheet.c - `kvreel sheet`: puts videos into the rows of one contact sheet, given as files or
+ * found in a database. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ struct row {
     char label[MAX_LABEL];
 };
 
-/* Where the label of "LABEL=FILE" ends: labels and paths may have '=' in them, so at the first that
- * a file's name follows, or at the first of all. NULL: "FILE". */
+/* End of the label in "LABEL=FILE". Both parts may contain '=', so it is the first '=' before an
+ * existing file, or else the first one. NULL: the word is a file. */
 static const char *end_of_label(const char *word)
 {
     const char *eq = strchr(word, '=');
@@ -37,7 +37,7 @@ static const char *end_of_label(const char *word)
     return eq;
 }
 
-/* "LABEL=FILE", or "FILE", whose name without the suffix is the label. */
+/* Reads "LABEL=FILE", or "FILE" with the name without suffix as its label. */
 static enum kvr_status read_row(struct row *r, const char *word)
 {
     const char *eq = end_of_label(word);
@@ -77,7 +77,7 @@ static enum kvr_status from_files(const struct kvr_call *call)
     return st;
 }
 
-/* Which of the two ways was meant, and nothing of the other. */
+/* Refuses options of one form (files or --db) in the other. */
 static enum kvr_status check(const struct kvr_call *call)
 {
     const struct sheet_opts *o = call->opts;

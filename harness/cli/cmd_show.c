@@ -1,4 +1,4 @@
-/* cmd_show.c - `kvreel show`: all the registry knows of one method. */
+/* cmd_show.c - `kvreel show`: prints the registry's entry of one method. */
 #include <string.h>
 
 #include "harness/cli/cli.h"
@@ -44,7 +44,7 @@ static void limits(const struct kvr_opt *o, char *buf, size_t n)
         used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? "|" : "", o->names[i]);
 }
 
-/* {name, type, default, value, min, max, choices, help}: the name is what -O takes. */
+/* {name, type, default, value, min, max, choices, help}; `name` is the name for -O. */
 static json_t *option_json(const char *prefix, const struct kvr_opt *o, const char *value)
 {
     char text[KVR_OPT_STRING_MAX];
@@ -117,7 +117,7 @@ static void print_axes(const json_t *axes)
         printf("  %-12s %s\n", key, json_string_value(value));
 }
 
-/* A paragraph under a title, in lines of at most WIDTH characters unless a word is longer. */
+/* Prints a titled paragraph in lines of at most WIDTH characters, unless a word is longer. */
 static void print_paragraph(const char *title, const char *text)
 {
     enum { WIDTH = 96 };

@@ -1,4 +1,4 @@
-/* cmd_stats.c - `kvreel stats`: paired differences, medians, coverage. */
+/* cmd_stats.c - `kvreel stats`: prints paired differences, medians and coverage. */
 #include <string.h>
 
 #include "harness/cli/cli.h"

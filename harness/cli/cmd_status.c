@@ -1,4 +1,5 @@
-/* cmd_status.c - `kvreel status`: progress of the sweeps of a database, readable while they run. */
+/* cmd_status.c - `kvreel status`: prints the progress of a database's sweeps, also while they
+ * run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static int number(const struct kvr_table *t, int row, int column)
     return (int)kvr_table_number(t, row, column);
 }
 
-/* Of a session that says it runs, whether it does. */
+/* State of a session; "died" if it is recorded as running but no process holds the lock. */
 static const char *state_of(const struct kvr_table *t, int row, bool locked)
 {
     const char *said = kvr_table_text(t, row, STATE);
@@ -83,7 +84,8 @@ static json_t *running_json(const struct kvr_table *now, const char *session)
     return list;
 }
 
-/* Verdicts of `until: decided`, whose ledger is in the sweep's out folder; *out NULL: it has none. */
+/* Reads the verdicts of `until: decided` from the ledger in the sweep's out folder. *out NULL:
+ * there is none. */
 static enum kvr_status read_pairs(const struct kvr_table *t, int row, const char *db, json_t **out)
 {
     char *dir = kvr_path_dir(db);
@@ -132,7 +134,7 @@ static void print_sweep(const json_t *o)
     printf("%s (%s): %s, started %s\n  %lld cells:", json_string_value(json_object_get(o, "name")),
            json_string_value(json_object_get(o, "config")),
            open && strcmp(state, "done") == 0 ? "not all"
-                                              : state, /* the run is, the sweep is not */
+                                              : state, /* the run ended, the sweep is incomplete */
            json_string_value(json_object_get(o, "started")),
            (long long)json_integer_value(json_object_get(o, "cells")));
     for (int k = 0; words[k]; k++)

@@ -1,7 +1,7 @@
 /* cmd_submit.c - `kvreel submit slurm`: a job array whose tasks are the shards of a sweep.
  *
- * kvreel never talks to a scheduler while it measures: what this writes is a script, and a task is
- * `kvreel run --shard i/N`, which resumes from its own database when it is started again. */
+ * kvreel never talks to a scheduler while it measures. This command writes a script whose tasks run
+ * `kvreel run --shard i/N`; a restarted task resumes from its own database. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct submit_opts {
     struct kvr_arg_list set;
 };
 
-/* For sh, in single quotes. */
+/* Writes text in single quotes for sh. */
 static void quote(FILE *f, const char *s)
 {
     fputc('\'', f);
@@ -44,7 +44,7 @@ static void write_script(FILE *f, const struct submit_opts *o, const char *confi
     fprintf(f, "#!/bin/bash\n#SBATCH --job-name=kvreel\n#SBATCH --array=0-%d", n_tasks - 1);
     if (o->at_once)
         fprintf(f, "%%%d", o->at_once);
-    /* B: the signal goes to this shell alone, which passes it on. */
+    /* B: Slurm signals the batch shell only, which forwards the signal. */
     fprintf(f, "\n#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@%d\n",
             o->grace);
     fprintf(f, "#SBATCH --cpus-per-task=%d\n", o->cpus);
@@ -113,7 +113,7 @@ static enum kvr_status send(const struct submit_opts *o, const char *config, con
     return KVR_OK;
 }
 
-/* Slurm numbers an array's tasks below MaxArraySize, so more shards are several arrays. */
+/* Array indices are below Slurm's MaxArraySize, so more shards need several arrays. */
 static enum kvr_status submit(const struct submit_opts *o, const char *config)
 {
     char program[PATH_MAX], folder[PATH_MAX];
@@ -123,7 +123,7 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
     if (n < 0 || !getcwd(folder, sizeof folder))
         return kvr_fail(KVR_EIO, "submit: %s", strerror(errno));
     program[n] = 0;
-    st = kvr_infile_check(config); /* each task reads it anew */
+    st = kvr_infile_check(config); /* every task reads the config again */
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "submit");
     if (strpbrk(o->dir, " \t\n'\"%"))

@@ -1,4 +1,5 @@
-/* cmd_submit_result.c - `kvreel submit-result`: one sweep as a file that `report --board` verifies. */
+/* cmd_submit_result.c - `kvreel submit-result`: packs one sweep into a file that `report --board`
+ * verifies. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

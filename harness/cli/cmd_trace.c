@@ -1,4 +1,5 @@
-/* cmd_trace.c - `kvreel trace`: queries, keys and values as files: record, check, synth. */
+/* cmd_trace.c - `kvreel trace`: records, checks and synthesizes traces: files of queries, keys and
+ * values. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* cmd_version.c - `kvreel version`: what this program is made of. */
+/* cmd_version.c - `kvreel version`: prints versions of the program and its libraries. */
 #include "harness/cli/cli.h"
 #include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"

@@ -1,4 +1,5 @@
-/* cmd_vocabulary.c - `kvreel vocabulary`: the words a prompt may use, and which the model knows. */
+/* cmd_vocabulary.c - `kvreel vocabulary`: lists the words of prompts and marks the ones that the
+ * model has learnt. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ struct vocabulary_opts {
     bool json;
 };
 
-/* "color:red": the slot and the word. "<none>" and "dir:-" are what is left out, not words. */
+/* The word in a "color:red" entry, which follows the slot; "<none>" and "dir:-" stand for an
+ * omitted word. */
 static const char *word_of(const char *entry)
 {
     const char *colon = strchr(entry, ':');
@@ -48,7 +50,7 @@ static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model
     return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "vocabulary: no memory");
 }
 
-/* As a prompt has it: "camera pans left", not "pan-left". */
+/* Writes a word in a prompt's form: "camera pans left", not "pan-left". */
 static void put_word(FILE *to, const char *before, const char *word)
 {
     if (strncmp(word, "pan-", 4) == 0)
@@ -57,7 +59,7 @@ static void put_word(FILE *to, const char *before, const char *word)
         fprintf(to, "%s%s", before, word);
 }
 
-/* The words of one slot that were learnt, or were not; returns how many. */
+/* Writes the words of one slot that the model has learnt, or the others; returns their number. */
 static int put_slot(FILE *to, const json_t *words, const char *slot, bool learnt)
 {
     int n = 0;

@@ -1,4 +1,4 @@
-/* cmd_worker.c - `kvreel worker`: one cell, described on stdin, answered on stdout. */
+/* cmd_worker.c - `kvreel worker`: runs one cell, described on stdin, and answers on stdout. */
 #include "harness/cli/cli.h"
 #include "harness/run/run.h"
 

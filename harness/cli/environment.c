@@ -1,4 +1,4 @@
-/* environment.c - the table of variables, and the look at what is set. */
+/* environment.c - the table of variables, and a check for unknown ones. */
 #include "harness/cli/environment.h"
 
 #include <string.h>

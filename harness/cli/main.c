@@ -1,4 +1,4 @@
-/* main.c - find the command, parse its options, run it; the exit code is the command's. */
+/* main.c - finds the command, parses its options and runs it. The exit code is the command's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ static int unknown(const char *word)
     return kvr_cli_fail(KVR_EINVAL);
 }
 
-/* name NULL: KVREEL_CPU, else the best there is. Workers find the choice in their environment. */
+/* name NULL: KVREEL_CPU, else the best variant. Workers read the choice from their environment. */
 static int choose_cpu(const char *name)
 {
     enum kvr_status st = kvr_isa_force(name);
@@ -63,7 +63,7 @@ static int choose_cpu(const char *name)
     return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
 }
 
-/* Before the command runs: nothing has looked at the registry yet. */
+/* Plug-ins are loaded before the command runs, since no code has read the registry yet. */
 static int load_plugins(const struct kvr_arg_list *list)
 {
     for (int i = 0; i < list->n; i++) {
@@ -75,8 +75,8 @@ static int load_plugins(const struct kvr_arg_list *list)
     return KVR_EXIT_OK;
 }
 
-/* From the first instruction on, through the second start too: a command that answers them itself
- * finds them waiting, and is not ended without a word; any other has them again (false). */
+/* Blocks signals from the start, also across the second exec. A command that handles them reads
+ * them as pending; every other command unblocks them (hold false). */
 static void hold_signals(bool hold)
 {
     sigset_t mask;
@@ -96,7 +96,7 @@ static int tell_losses(int code)
     return code == KVR_EXIT_OK ? KVR_EXIT_INTERNAL : code;
 }
 
-/* leading: what stood before the command's word. */
+/* leading: options before the command's word. */
 static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
                const struct kvr_call *leading)
 {
@@ -118,7 +118,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
         kvr_args_help(cmd, stdout);
         code = KVR_EXIT_OK;
     } else {
-        if (!cmd->hidden) /* workers have the environment of a parent that has looked */
+        if (!cmd->hidden) /* the parent has checked the environment */
             kvr_environment_check(stderr);
         code = choose_cpu(call.cpu ? call.cpu : leading->cpu);
         if (code == KVR_EXIT_OK)
@@ -127,7 +127,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
             code = load_plugins(&call.plugins);
         if (code == KVR_EXIT_OK)
             code = cmd->run(&call);
-        if (!cmd->hidden) /* a worker's answer says so itself */
+        if (!cmd->hidden) /* a worker's answer reports losses */
             code = tell_losses(code);
     }
     free(words);
@@ -135,7 +135,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
     return code;
 }
 
-/* Data that did not reach stdout (a full disk) is an error; a reader who left is not. */
+/* Data that did not reach stdout (a full disk) is an error; a closed pipe is not. */
 static int finish(int code)
 {
     errno = 0;
@@ -180,19 +180,19 @@ static int dispatch(int argc, char **argv)
     return run(cmd, argc, argv, at + 1, &leading);
 }
 
-/* libgomp's threads spin while they wait, and on a machine that has other work each of them
- * burns the core that the one it waits for needs: rollouts of half a second were seen to take
- * thirty. The policy is read when the library is loaded, so the program starts itself again. */
+/* libgomp's threads spin while they wait, and on a busy machine each takes a core from the thread
+ * it waits for: rollouts of half a second took up to thirty. libgomp reads the policy when it is
+ * loaded, so the program executes itself again. */
 static void wait_quietly(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
     if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        execv("/proc/self/exe", argv); /* returns when there is no /proc: then it is only slower */
+        execv("/proc/self/exe", argv); /* fails without /proc, which only costs speed */
 }
 
-/* Where one of the three is closed, the next file that is opened would have its number, and what is
- * printed would go there. Reading from them, and writing to the standard output, goes on failing.
+/* If one of the standard descriptors is closed, the next opened file would get its number and
+ * receive the output. Reads from them and writes to stdout still fail.
  */
 static void fill_standard_files(void)
 {
@@ -203,7 +203,7 @@ static void fill_standard_files(void)
             _exit(KVR_EXIT_INTERNAL);
 }
 
-/* Freed blocks stay mapped: the page faults of a new 9 MB block take longer than coding it. */
+/* Keeps freed blocks mapped: the page faults of a new 9 MB block take longer than coding it. */
 static void keep_pages(void)
 {
 #ifdef __GLIBC__
@@ -218,8 +218,7 @@ int main(int argc, char **argv)
     hold_signals(true);
     fill_standard_files();
     wait_quietly(argv);
-    /* A reader that goes away, or a worker that dies, shows up as EPIPE, a limit to the size of
-     * files as EFBIG. */
+    /* A closed pipe then gives EPIPE, and a limit on file size EFBIG. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     return finish(dispatch(argc, argv));

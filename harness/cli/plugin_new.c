@@ -1,4 +1,4 @@
-/* plugin_new.c - templates with the method's name in the place of their words. */
+/* plugin_new.c - writes templates with the method's name filled in. */
 #include "harness/cli/plugin_new.h"
 
 #include <ctype.h>
@@ -19,8 +19,8 @@ struct words {
     char name[MOST + 1], module[MOST + 1], file[MOST + 4];
 };
 
-/* Words of Python, and modules that a method, its test or numpy imports: a file of that name in the same folder would
- * be imported in their place. */
+/* Python keywords, and modules that a method, its test or numpy imports: a file of that name in the
+ * same folder would hide the module. */
 static const char *const taken[] = {
     "and",       "as",       "assert",      "async",      "await",     "break",     "class",
     "continue",  "def",      "del",         "elif",       "else",      "except",    "finally",
@@ -38,7 +38,7 @@ static const char *const taken[] = {
     "zlib",      NULL
 };
 
-/* A name that is one to a sweep, a shell and Python alike. */
+/* Accepts a name that sweeps, shells and Python all accept. */
 static enum kvr_status take_name(const char *name, struct words *w)
 {
     const size_t n = strlen(name);
@@ -89,7 +89,7 @@ static void fill(FILE *to, const char *text, const struct words *w)
     }
 }
 
-/* "DIR/test_mine.py"; free(). NULL: no memory. */
+/* "DIR/test_mine.py", malloc'd. NULL: no memory. */
 static char *place(const char *dir, const char *before, const struct words *w)
 {
     char name[MOST + 16];

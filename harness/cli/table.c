@@ -1,4 +1,4 @@
-/* table.c - JSON objects as a text table: what people see is what --json has. */
+/* table.c - prints JSON objects as a text table, with the values of --json. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* trace_synth.c - `kvreel trace synth`: a trace without a model. */
+/* trace_synth.c - `kvreel trace synth`: writes a synthetic trace without a model. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 
 struct synth {
     const struct kvr_trace_opts *o;
-    struct kvr_trace *like; /* NULL: statistics of the options */
+    struct kvr_trace *like; /* NULL: the options give the statistics */
     struct kvr_trace_info info;
-    struct kvr_geometry geo; /* its name is the model's */
+    struct kvr_geometry geo; /* its name becomes the model's */
     char source[160];
     int passes;
 };
@@ -26,7 +26,7 @@ static int show(void *ctx, int done, int total)
     return 0;
 }
 
-/* Sizes of the preset, else of the trace. */
+/* Sizes from the preset, else from the trace. */
 static enum kvr_status find_layout(struct synth *s)
 {
     struct kvr_trace_layout *l = &s->info.layout;
@@ -49,7 +49,7 @@ static enum kvr_status find_layout(struct synth *s)
     return KVR_OK;
 }
 
-/* Who made the numbers: a drawn trace says so, and whose statistics it has. */
+/* Fills the trace's origin: a synthetic trace names the source of its statistics. */
 static void find_about(struct synth *s)
 {
     const struct kvr_trace_info *like = s->like ? kvr_trace_info(s->like) : NULL;

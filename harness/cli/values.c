@@ -1,4 +1,4 @@
-/* values.c - which option takes which list, and the lists. */
+/* values.c - maps options to their lists of values, and fills the lists. */
 #include "harness/cli/values.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "metrics/metric.h"
 
 static const struct {
-    const char *command, *option; /* "*": any command; option "": its words */
+    const char *command, *option; /* "*": any command; option "": the command's words */
     const char *kind;
 } rows[] = {
     { "*", "method", "methods" },      { "*", "against", "methods" },

@@ -18,7 +18,7 @@ KVR_STATEMENT(settle_prompts);
 
 struct method {
     char label[160];
-    int prompts; /* of each suite, up to now */
+    int prompts; /* per suite, up to now */
 };
 
 struct decide {
@@ -27,7 +27,7 @@ struct decide {
     char metric[64], kind[16], forcing[16], suite[96], model[160], name[160];
     char *question;
     int n_suites, most; /* most: prompts of the largest suite */
-    int first;          /* prompts of each suite of the first look */
+    int first;          /* prompts per suite in the first look */
     int n_methods;
     struct method method[KVR_DECIDE_METHODS];
     bool done, too_many, against_baseline;
@@ -126,7 +126,7 @@ enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *pat
                           size);
 }
 
-/* In single quotes, on one line. */
+/* Writes text in single quotes on one line. */
 static void put(FILE *f, const char *before, const char *text, const char *after)
 {
     fprintf(f, "%s'", before);
@@ -187,7 +187,7 @@ static enum kvr_status judge(struct decide *d)
                       &(struct kvr_claims_options){ .most = d->sum->most });
 }
 
-/* The prompts of each suite that an earlier call measured. */
+/* Finds the number of prompts per suite that an earlier call measured. */
 static enum kvr_status look_back(struct decide *d)
 {
     struct kvr_table *t;
@@ -216,7 +216,7 @@ static bool is_open(const struct kvr_claim *c)
     return c->verdict == KVR_CLAIM_OPEN;
 }
 
-/* Gives the methods of open pairs more prompts; false: no pair needs and can have any. */
+/* Gives the methods of open pairs more prompts. False: no pair both needs more and can get more. */
 static bool choose_look(struct decide *d)
 {
     int next = INT_MAX;
@@ -272,9 +272,9 @@ static enum kvr_status look(struct decide *d)
     s->looks++;
     s->stopped = s->run.interrupted || s->run.limited > 0;
     s->run.limited += s->run.later;
-    if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped) /* failed cells stay so */
+    if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped) /* no retries */
         d->done = true;
-    s->run.ok += ok; /* cells of earlier looks, which this one found in the database */
+    s->run.ok += ok; /* cells of earlier looks that were in the database */
     s->run.failed += failed;
     s->run.skipped -= ok + failed;
     s->run.done_before -= ok + failed;

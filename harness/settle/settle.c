@@ -19,12 +19,12 @@ KVR_STATEMENT(settle_prompts);
 
 enum { SUITES = 8, METHODS = 128, TOGETHER = 8, PLANS = 4 };
 
-/* What the ledger's `settle` says, for one model. */
+/* The ledger's `settle` for one model. */
 struct plan {
     const char *model;
-    int n_suites, most;          /* prompts of each suite that may be used */
-    char file[SUITES][PATH_MAX]; /* found from the ledger's folder; the sweep lies elsewhere */
-    char suite[SUITES][80];      /* its name, as the database has it */
+    int n_suites, most;          /* prompts that may be used per suite */
+    char file[SUITES][PATH_MAX]; /* resolved from the ledger's folder */
+    char suite[SUITES][80];      /* the suite's name in the database */
     long long frames, window, control;
     const struct kvr_yaml_node *metrics;
     const struct kvr_yaml_node *set; /* other settings; NULL: none */
@@ -42,19 +42,19 @@ struct settle {
     int n_stuck;
 };
 
-/* One sweep: methods over the first `prompts` of suites. */
+/* A round is one sweep: methods over the first `prompts` prompts of the suites. */
 struct round {
     const struct plan *plan;
     const char *kind, *forcing, *suite; /* suite: prefix of the suites to run, "": all */
     int prompts, n_methods, n_claims;
     const char *method[METHODS];
     struct kvr_claim *claim[TOGETHER];
-    char name[METHODS][96]; /* room for methods that are made up */
+    char name[METHODS][96]; /* storage for generated method names */
 };
 
 /* --- the ledger's plan ------------------------------------------------------------------ */
 
-/* File and name of a suite, and prompts before the first held-out word. */
+/* Reads a suite's file and name, and counts the prompts before the first held-out word. */
 static enum kvr_status look_at(const struct kvr_yaml_node *suite, const char *ledger,
                                char path[PATH_MAX], char *name, size_t size, int *n)
 {
@@ -82,7 +82,7 @@ static enum kvr_status int_of(const struct kvr_yaml_node *map, const char *key, 
     return n ? kvr_yaml_int(n, 0, 100000, out) : KVR_OK;
 }
 
-/* `metrics`: a list of texts; `set`: a map of them. */
+/* Checks that `metrics` is a list of texts, or `set` a map of them. */
 static enum kvr_status check_texts(const struct kvr_yaml_node *n, enum kvr_yaml_kind kind,
                                    const char *need)
 {
@@ -125,7 +125,7 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     return KVR_OK;
 }
 
-/* One map, or a list of them; the first is of the claims that name no model. */
+/* Reads one map or a list of maps; the first applies to claims without a model. */
 static enum kvr_status read_plans(struct settle *s)
 {
     const struct kvr_yaml_node *n = s->l.settle;
@@ -141,7 +141,7 @@ static enum kvr_status read_plans(struct settle *s)
     return KVR_OK;
 }
 
-/* NULL: the ledger does not say how its model is run. */
+/* Plan of the claim's model; NULL: the ledger has none. */
 static const struct plan *plan_of(const struct settle *s, const struct kvr_claim *c)
 {
     for (int i = 0; i < s->n_plans; i++)
@@ -182,7 +182,7 @@ static int prompts_of(const struct kvr_table *t, const struct kvr_claim *c, cons
     return 0;
 }
 
-/* Prompts per suite that every method of the claim has. */
+/* Number of prompts per suite that every method of the claim has. */
 static int prompts_now(const struct settle *s, const struct kvr_claim *c)
 {
     const struct plan *p = plan_of(s, c);
@@ -224,7 +224,8 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
     return whole > now ? whole : now;
 }
 
-/* More prompts of nano would help it: open, of cells that this can measure. */
+/* Whether more prompts of nano can decide the claim: it is open and its cells can be measured
+ * here. */
 static bool is_open(const struct settle *s, const struct kvr_claim *c)
 {
     if (c->hidden || c->verdict != KVR_CLAIM_OPEN || c->relation > KVR_CLAIM_SQL || !c->needs[0] ||
@@ -259,7 +260,7 @@ static double goal_of(const struct settle *s, const struct kvr_claim *c)
     return kvr_settle_goal(c->n_needed, s->o->most > 0 ? s->o->most : KVR_CLAIMS_MOST);
 }
 
-/* Seconds until the claim's verdict; 0 where the cost is unknown, since few prompts may suffice. */
+/* Seconds until the claim's verdict; 0 if the cost is unknown, since few prompts may suffice. */
 static double to_pay(const struct settle *s, const struct kvr_claim *c)
 {
     const double missing = c->n_needed - c->s.n;
@@ -269,8 +270,8 @@ static double to_pay(const struct settle *s, const struct kvr_claim *c)
     return c->cost_s * fmax(0, goal_of(s, c) - c->s.n) / missing;
 }
 
-/* The cheapest open claim, and others that the same sweep can measure: at most 1.5 times as expensive, the same
- * kind of cells, the same number of prompts. */
+/* Chooses the cheapest open claim, and others for the same sweep: at most 1.5 times as expensive,
+ * with the same kind of cells and number of prompts. */
 static enum kvr_status choose_round(struct settle *s, struct round *r)
 {
     struct kvr_claim *first = NULL;
@@ -315,7 +316,7 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
 
 /* --- its sweep -------------------------------------------------------------------------- */
 
-/* BEFORE'text'AFTER */
+/* Writes BEFORE'text'AFTER. */
 static void put_quoted(FILE *f, const char *before, const char *text, const char *after)
 {
     fprintf(f, "%s'", before);
@@ -324,7 +325,8 @@ static void put_quoted(FILE *f, const char *before, const char *text, const char
     fprintf(f, "'%s", after);
 }
 
-/* A scalar as the ledger has it: what stands in quotes is text, what does not may be a number or a range. */
+/* Writes a scalar with the ledger's quoting: quoted scalars are text, others may be numbers or
+ * ranges. */
 static void put_scalar(FILE *f, const struct kvr_yaml_node *n, const char *after)
 {
     if (n->quoted || strpbrk(n->text, ",[]{}:#&*!|>'\"%@`"))
@@ -354,7 +356,7 @@ static bool is_wanted(const struct settle *s, const struct plan *p, const char *
 {
     const struct kvr_yaml_node *more = p->metrics;
 
-    if (strcmp(metric, "psnr") == 0) /* tells prompts with two videos */
+    if (strcmp(metric, "psnr") == 0) /* finds prompts with two videos */
         return true;
     for (int i = 0; more && i < kvr_yaml_count(more); i++)
         if (strcmp(kvr_yaml_at(more, i)->text, metric) == 0)
@@ -365,7 +367,7 @@ static bool is_wanted(const struct settle *s, const struct plan *p, const char *
     return false;
 }
 
-/* Those of the whole ledger, so that every round's cells have the same. */
+/* Writes the metrics of the whole ledger, so that all rounds share their cells. */
 static void put_metrics(FILE *f, const struct settle *s, const struct plan *p)
 {
     const char *between = "";
@@ -500,7 +502,7 @@ static enum kvr_status judge(struct settle *s)
     return read_plans(s);
 }
 
-/* Methods of the claims that have cells, in their other reading or under a teacher. */
+/* Runs the methods of claims that have cells, in their other reading or under a teacher. */
 static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
 {
     static struct round r;

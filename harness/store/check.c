@@ -16,7 +16,7 @@ struct check {
     kvr_problem_fn *fn;
     void *ctx;
     struct kvr_check_result *out;
-    int64_t version; /* of the database; 0: unreadable */
+    int64_t version; /* schema version of the database; 0: unreadable */
     bool no_memory;  /* ran out of memory: the results are incomplete */
 };
 
@@ -63,7 +63,7 @@ static void each_row(struct check *c, const char *sql, const char *about)
     sqlite3_finalize(q);
 }
 
-/* Recomputes the generated columns, settings and `run`, and compares. */
+/* Recomputes the generated columns (settings and `run`) and compares. */
 static void check_made(struct check *c)
 {
     enum kvr_status st = kvr_sql_create_cell(c->db, c->path, "temp.cell");
@@ -84,8 +84,8 @@ static void check_made(struct check *c)
     sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
 }
 
-/* The same if the table's definition is not this program's: another version's settings, or a
- * damaged definition. `run` is known to depend on the settings. */
+/* Compares generated columns when the table's definition is not this program's: settings of another
+ * version, or a damaged definition. `run` depends on the settings, so it is not compared. */
 static void check_common(struct check *c)
 {
     static const char common[] =
@@ -119,8 +119,8 @@ static void check_common(struct check *c)
     sqlite3_free(sql);
 }
 
-/* Keys of a group, as far as they are readable: from both ends of the table, to skip damage in
- * between, and from the checksums. */
+/* Lists the readable keys of a group: from both ends of the table, to skip damage in between, and
+ * from the checksums. */
 static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
 {
     static const char *const from[] = { "SELECT %2$s FROM main.%1$s ORDER BY %2$s",
@@ -148,7 +148,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
                 if (sqlite3_reset(put) == SQLITE_NOMEM)
                     short_of_memory = true;
             }
-        /* Unreadable data is already reported; out of memory is not. */
+        /* Unreadable data is reported elsewhere; out of memory is not. */
         if (sqlite3_finalize(q) == SQLITE_NOMEM)
             short_of_memory = true;
         sqlite3_finalize(put);

@@ -28,7 +28,7 @@ const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2] = {
     { { "sweep", "id" }, { "plan", "sweep" }, { NULL, NULL } },
 };
 
-/* Columns are ordered by name, so their order in the table does not matter. */
+/* Selects columns in order of name, so that their order in the table does not matter. */
 static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *schema,
                                    const char *const table[2], sqlite3_stmt **q)
 {
@@ -155,7 +155,7 @@ enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_w
     return st;
 }
 
-/* "" if there is none. */
+/* Reads the stored checksum; "" if there is none. */
 static enum kvr_status read_checksum(struct kvr_checksums *s, enum kvr_checksum_what what,
                                      const char *key, char hex[KVR_SHA256_HEX])
 {

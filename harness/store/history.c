@@ -1,11 +1,11 @@
-/* history.c - three queries, from specific to general. */
+/* history.c - estimates a cell's time by three queries, from specific to general. */
 #include "harness/store/history.h"
 
 #include <string.h>
 
 #include "harness/store/sql.h"
 
-/* Each cell once, with its artifacts and its time including that of its video. */
+/* One row per cell, with its time including the video's, and the bytes of its artifacts. */
 #define TAKEN                                                                                      \
     "SELECT avg((SELECT sum(ns) FROM sample x WHERE x.cell = c.key AND x.kind IN ('cell', "        \
     "'video'))), "                                                                                 \

@@ -1,4 +1,4 @@
-/* keep.c - by the tables that a checksum covers (checksum.h). */
+/* keep.c - deletes all but one sweep, by the tables that each checksum covers (checksum.h). */
 #include "harness/store/keep.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* Keys that stay, of each kind; ?1 is the sweep. */
+/* Statements for the keys that are kept, by kind; ?1 is the sweep. */
 static const char *const stays[KVR_N_CHECKSUMS] = {
     [KVR_CHECKSUM_CELL] = "SELECT key FROM temp.kept",
     [KVR_CHECKSUM_SESSION] = "SELECT session FROM cell UNION SELECT session FROM attempt",
@@ -27,7 +27,7 @@ static enum kvr_status run(struct kvr_store *s, const char *sql, const char *swe
     return st;
 }
 
-/* Children before parents: the first table of a kind has one row per key. */
+/* Deletes children before parents: the first table of a kind has one row per key. */
 static enum kvr_status drop_others(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *sweep)
 {

@@ -12,7 +12,7 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* Whether `x` is better than `y`; a total order, since a session makes a cell's n-th attempt
+/* Whether `x` is better than `y`. The order is total, because a session makes a cell's n-th attempt
  * once. */
 #define RANK(x)                                                                                    \
     "(CASE " x ".outcome WHEN 'OK' THEN 5 WHEN 'UNSUPPORTED' THEN 4 WHEN 'SKIPPED' THEN 2 WHEN "   \
@@ -69,7 +69,8 @@ static enum kvr_status same_tables(struct kvr_store *s, const char *path)
                   : KVR_OK;
 }
 
-/* Packages of one sweep are joined across days, which one card's times allow and two cards' do not. */
+/* Refuses a shard from another card: shards of one sweep may be joined across days, but their times
+ * must be of one card. */
 static enum kvr_status same_card(struct kvr_store *s, const char *path)
 {
     static const char sql[] = "WITH c AS (SELECT 1 AS here, spec FROM main.cell WHERE timing AND "
@@ -107,7 +108,7 @@ void kvr_store_any_card(struct kvr_store *s)
     s->any_card = true;
 }
 
-/* Compares all attempts at cells present in both. */
+/* Compares the attempts at cells that both databases have. */
 static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
 {
     static const char better[] =
@@ -121,7 +122,7 @@ static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
     return number(s, "SELECT count(*) FROM temp.incoming WHERE known", &out->replaced);
 }
 
-/* Generated columns are recomputed. */
+/* Copies a table's stored columns; generated ones are recomputed. */
 static enum kvr_status copy_table(struct kvr_store *s, const char *name, const char *cell_column)
 {
     static const char list[] = "SELECT group_concat('\"' || name || '\"') FROM (SELECT name FROM "
@@ -151,7 +152,7 @@ static enum kvr_status copy_table(struct kvr_store *s, const char *name, const c
     return st == KVR_ENOMEM ? kvr_fail(st, "merge: no memory") : st;
 }
 
-/* All tables except session and cell, which must exist before rows refer to them. */
+/* Copies all tables except session and cell, which rows refer to and which are copied first. */
 static enum kvr_status copy_others(struct kvr_store *s)
 {
     static const char sql[] =
@@ -185,8 +186,8 @@ static enum kvr_status join_plans(struct kvr_store *s)
                         "merging");
 }
 
-/* Groups of the shard as they are here: verified before the shard's rows are copied, checksummed
- * after. */
+/* Verifies the shard's groups as they are stored here before the copy, or writes their checksums
+ * after it. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
     enum kvr_status st = KVR_OK;

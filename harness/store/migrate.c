@@ -112,8 +112,8 @@ enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const
     return KVR_OK;
 }
 
-/* Renames the outcome of cells left out by the config, which used to be that of cells with a failed
- * baseline. */
+/* Renames the outcome of cells that the config excludes: until version 4 it was SKIPPED, as for a
+ * failed baseline. */
 static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *schema)
 {
     char *sql = sqlite3_mprintf("UPDATE %s.cell SET outcome = 'EXCLUDED', verdict_codes = "
@@ -126,7 +126,7 @@ static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *s
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "taking over excluded cells");
 }
 
-/* The non-generated columns that both tables have. */
+/* Copies the stored columns that both tables have. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema)
 {

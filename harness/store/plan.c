@@ -53,7 +53,7 @@ enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan)
     return kvr_sql_end(s, st, "writing a plan");
 }
 
-/* One statement with text parameters only. */
+/* Runs one statement whose parameters are all text. */
 static enum kvr_status put(struct kvr_store *s, const char *sql, const char *what,
                            const char *const text[4])
 {
@@ -70,7 +70,7 @@ static enum kvr_status put(struct kvr_store *s, const char *sql, const char *wha
     return st;
 }
 
-/* The same for a row of a checksummed group, inside or outside of a transaction; text[0] is the
+/* Runs it for a row of a checksummed group, inside or outside of a transaction; text[0] is the
  * group's key. */
 static enum kvr_status put_with_checksum(struct kvr_store *s, enum kvr_checksum_what group,
                                          const char *sql, const char *what,

@@ -64,7 +64,7 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
     return kvr_insert(s, "cell", parts, 3, 0, 1, "writing a cell");
 }
 
-/* Rows that refer to a cell. */
+/* Inserts rows that refer to a cell. */
 static enum kvr_status put_list(struct kvr_store *s, const char *key, const char *table,
                                 enum kvr_record_id id, const void *items, size_t size, int n)
 {
@@ -177,7 +177,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     int64_t attempt = 1;
     bool ok = false;
 
-    if (checked == KVR_ENOMEM) /* unknown whether it is damaged */
+    if (checked == KVR_ENOMEM) /* damage cannot be excluded */
         return checked;
     KVR_TRY(kvr_store_stopped(s, r->key));
     KVR_TRY(look_back(s, r->key, &ok, &attempt));

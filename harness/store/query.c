@@ -12,8 +12,8 @@
 
 enum { BUSY_MS = 10000 };
 
-/* Authorizer: rejects everything but reading - writes, ATTACH, setting PRAGMAs - at prepare
- * time. */
+/* Authorizer: refuses everything but reading (no writes, no ATTACH, no PRAGMA that sets) when a
+ * statement is prepared. */
 static int authorize(void *ctx, int action, const char *a, const char *b, const char *c,
                      const char *d)
 {
@@ -121,7 +121,7 @@ enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *froz
     }
     if (st == KVR_OK)
         st = look_in(*db, path);
-    if (st == KVR_OK) /* KiB; without it the same rows take longer */
+    if (st == KVR_OK) /* KiB; the default cache is slower for the same rows */
         sqlite3_exec(*db, "PRAGMA cache_size = -131072", NULL, NULL, NULL);
     if (st != KVR_OK) {
         sqlite3_close(*db);
@@ -252,7 +252,7 @@ static void add_number(sqlite3_context *c, int n_args, sqlite3_value **arg)
         a->x[a->n++] = sqlite3_value_double(arg[0]);
 }
 
-/* Also called to free memory after an error. */
+/* SQLite also calls this to free memory after an error. */
 static void end_numbers(sqlite3_context *c)
 {
     const struct kvr_query_function *f = sqlite3_user_data(c);

@@ -1,8 +1,8 @@
 /* schema.c - the database schema. Measurements are in long tables; views provide the wide ones.
  *
- * Every number that can be missing is NULL with a reason next to it. Cells are keyed by a hash of
- * their spec, so that databases of shards can be merged. Tables are in sql/schema.sql and
- * sql/cell.sql, views in sql/view_NAME.sql. */
+ * A number that can be missing is NULL, with its reason in a column of the same row. Cells are
+ * keyed by a hash of their spec, so that databases of shards can be merged. Tables are in
+ * sql/schema.sql and sql/cell.sql, views in sql/view_NAME.sql. */
 #include "harness/store/statement.h"
 #include "harness/store/store.h"
 
@@ -25,8 +25,7 @@ const struct kvr_store_view kvr_store_views[] = {
     { NULL, NULL },
 };
 
-/* Tables added in version 5. Separate, so that migrating an older database is creating the missing
- * ones. */
+/* Tables added in version 5. They are separate, so that a migration can create the missing ones. */
 #define TABLE(name) KVR_STATEMENT(since5_##name);
 #include "harness/store/since5.def"
 #undef TABLE

@@ -1,4 +1,4 @@
-/* session.c - provenance of a run. */
+/* session.c - collects a run's provenance. */
 #include "harness/store/store.h"
 
 #include <dnnl.h>
@@ -204,7 +204,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     else
         snprintf(os, sizeof os, "unknown");
     cpu_model(cpu, sizeof cpu);
-    /* Two drivers with opposite meanings. */
+    /* Two drivers report turbo with opposite meanings. */
     first_line("/sys/devices/system/cpu/intel_pstate/no_turbo", no_turbo, sizeof no_turbo);
     if (strcmp(no_turbo, "unknown") != 0) {
         s->turbo = strdup(no_turbo[0] == '0' ? "on" : "off");

@@ -1,4 +1,4 @@
-/* setting.c - settings' values, and their JSON and SQL forms. */
+/* setting.c - reads and writes values of settings, as JSON and SQL. */
 #include "harness/store/setting.h"
 
 #include <limits.h>
@@ -126,7 +126,8 @@ static bool is_default(const struct kvr_settings *s, enum kvr_setting_id id)
 
 /* --- JSON ------------------------------------------------------------------------------- */
 
-/* "timing.alone" is in the object `timing`; a plain key is in the spec itself. */
+/* Length of the object's name in a key: "timing.alone" is member `alone` of `timing`. 0: the key is
+ * in the spec itself. */
 static size_t object_length(const char *key)
 {
     const char *dot = strchr(key, '.');
@@ -224,7 +225,7 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
                                        const char *where)
 {
     kvr_settings_defaults(s);
-    KVR_TRY(kvr_json_string(spec, where, "kind", &s->kind)); /* decides which of the others apply */
+    KVR_TRY(kvr_json_string(spec, where, "kind", &s->kind)); /* others depend on it */
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
         const struct kvr_setting_row *r = &kvr_setting_rows[i];
@@ -264,7 +265,7 @@ static void put_list(FILE *to, const char *table, bool group, unsigned without)
     }
 }
 
-/* What a column holds where the spec omits the setting; JSON's true is 1. */
+/* Value of a column for a spec without the setting; JSON's true is 1. */
 static const char *column_default(const struct kvr_setting_row *r)
 {
     if (r->type != KVR_SET_FLAG)
@@ -311,8 +312,7 @@ static void put_declarations(FILE *to)
     }
 }
 
-/* Text common to cells with the same measurements of one rollout, which differ in their metrics
- * only. */
+/* Expression that is equal for cells with the same run, which differ in their metrics only. */
 static void put_run(FILE *to)
 {
     fprintf(to, "rollout || '/' || repeat");
@@ -340,8 +340,8 @@ const char *kvr_setting_sweep_name(const char *column)
     return column;
 }
 
-/* A metric for a row of cells_wide: its own, else that of another cell of the same run. `column`:
- * value, extra. `table`: including the dot. */
+/* A metric of a row of cells_wide: the cell's own, else that of another cell of the same run.
+ * `column`: value or extra. `table`: a prefix that ends in a dot. */
 static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)
 {
     // cppcheck-suppress wrongPrintfScanfArgNum ; arguments by their place

@@ -18,7 +18,7 @@ static enum kvr_status status_of(sqlite3 *db)
     int os = sqlite3_system_errno(db) ? sqlite3_system_errno(db) : errno;
 
     switch (rc) {
-    case SQLITE_OK: /* not SQLite's failure, but that of building the statement */
+    case SQLITE_OK: /* the failure is not SQLite's, but of building the statement */
     case SQLITE_NOMEM:
         return KVR_ENOMEM;
     case SQLITE_FULL:
@@ -87,8 +87,8 @@ static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
     return st;
 }
 
-/* A generated column that is no setting here belongs to a later kvreel; averaging over its values
- * would be wrong. */
+/* Refuses a generated column that is not a setting here: a later kvreel wrote it, and averages over
+ * its values would be wrong. */
 static enum kvr_status refuse_unknown(sqlite3 *db, const char *path)
 {
     static const char sql[] = "SELECT name FROM pragma_table_xinfo('cell', 'main') WHERE hidden IN "
@@ -125,7 +125,7 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     bool same = false;
     enum kvr_status st;
 
-    /* A consistent view while another process creates the tables. */
+    /* A savepoint gives a consistent view while another process creates the tables. */
     if (sqlite3_exec(db, "SAVEPOINT form", NULL, NULL, NULL) != SQLITE_OK)
         return kvr_sql_fail(db, path, "reading");
     st = pragma_int(db, path, "PRAGMA application_id", &app);
@@ -178,7 +178,7 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
                    : sqlite3_mprintf("CREATE %s VIEW %s AS %s", temp ? "TEMP" : "", v->name, as);
         sqlite3_stmt *q = NULL;
         const char *tail = NULL;
-        /* A single statement: anything after the condition is not run. */
+        /* A single statement: text after the condition is not run. */
         const int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
         enum kvr_status st = KVR_OK;
 

@@ -1,4 +1,4 @@
-/* statement.c - fills placeholders in a text. */
+/* statement.c - replaces placeholders in a statement's text. */
 #include "harness/store/statement.h"
 #include "harness/core/memtext.h"
 

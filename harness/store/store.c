@@ -1,4 +1,4 @@
-/* store.c - the single writer. */
+/* store.c - opens a database for its single writer. */
 #include "harness/store/sql.h"
 
 #include <errno.h>
@@ -55,7 +55,8 @@ const char *kvr_outcome_kind(enum kvr_outcome o)
                                       : "failed";
 }
 
-/* WAL keeps its index in shared memory and its locks in one host's page cache. */
+/* On a network filesystem WAL fails: its index is shared memory and its locks are in one host's
+ * page cache. */
 static bool on_network(const char *path)
 {
     static const long magic[] = {
@@ -81,7 +82,8 @@ static bool on_network(const char *path)
     return yes;
 }
 
-/* If several processes find an empty file, the one with the lock creates the tables. */
+/* Creates the tables. If several processes find an empty file, the process with the lock creates
+ * them. */
 static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 {
     char ids[128];
@@ -208,7 +210,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     else
         st = set_up_fn(s);
     if (st != KVR_OK) {
-        /* Others that opened it meanwhile notice that it is gone (kvr_store_in_place). */
+        /* Processes that opened it meanwhile notice its absence (kvr_store_in_place). */
         if (fresh && !s->has_tables)
             unlink(path);
         kvr_store_close(&s);

@@ -12,12 +12,12 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* Averages of the same numbers agree up to rounding; some files have four digits. */
+/* Tolerance for averages of the same numbers; some files have four digits. */
 #define AGREES 1e-3
 
 struct import {
     struct kvr_store *store;
-    const char *path; /* of the file */
+    const char *path; /* path of the file */
     sqlite3_stmt *find, *put, *drop;
     struct kvr_vbench_result *out;
 };
@@ -170,7 +170,7 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
 
 /* --- cells ------------------------------------------------------------------------------ */
 
-/* "a/b/name.mp4" -> "name", in `out`; of a path of Windows, too. */
+/* "a/b/name.mp4" -> "name"; Windows separators count, too. */
 static void stem_of(const char *path, char out[256])
 {
     const char *base = kvr_path_base(path), *back = strrchr(base, '\\');
@@ -207,8 +207,8 @@ static enum kvr_status put(struct import *im, const char *cell, const struct dim
     return KVR_OK;
 }
 
-/* Every cell of one rollout with this file name; `exact`: whose path is the end of the video's
- * path. Two rollouts are KVR_EINVAL. */
+/* Stores a score in every cell of one rollout with this file name. `exact`: the cell's path must
+ * end the video's path. KVR_EINVAL: two rollouts match. */
 static enum kvr_status put_cells(struct import *im, const struct dimension *d, const json_t *video,
                                  const char *path, bool exact, int *n)
 {
@@ -259,7 +259,7 @@ static enum kvr_status note_unmatched(struct import *im, const char *path)
                : KVR_OK;
 }
 
-/* The cells of a link under out/by-name are those of the video that it points to. */
+/* Resolves a link under out/by-name to the video that it points to. */
 static enum kvr_status put_linked(struct import *im, const struct dimension *d, const json_t *video,
                                   const char *path, int *n)
 {
