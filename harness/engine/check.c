@@ -1,4 +1,4 @@
-/* check.c - runs what a parity folder recorded and compares every tensor. */
+/* check.c - runs the tests that a parity folder recorded, and compares every tensor. */
 #include "harness/engine/check.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ static void tap(void *ctx, const char *name, const float *data, int64_t n)
         k->tap_status = kvr_checker_compare_part(k, k->test, name, data, n);
 }
 
-/* What the cache holds of the last layer. k, v have room for `room` values each. */
+/* Compares the last layer's cached keys and values. k, v have room for `room` values each. */
 static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
                                      const struct kvr_cache *cache, float *keys, float *values)
 {
@@ -89,10 +89,10 @@ static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
 
 struct forward_test {
     const char *name; /* "a" */
-    const char *x;    /* input */
+    const char *x;    /* the input's name */
     const char *t;    /* NULL: all zero */
     int chunk;
-    bool fresh; /* empties the cache first */
+    bool fresh; /* starts with an empty cache */
 };
 
 static const struct forward_test forward_tests[] = {
@@ -102,7 +102,7 @@ static const struct forward_test forward_tests[] = {
     { "d", "c.x0", NULL, 1, false },
 };
 
-/* work: a chunk of latents twice, then a cache's keys and values; on_device: the chunk twice. */
+/* `work`: a chunk of latents twice, then cached keys and values. on_device: the chunk twice. */
 static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_test *f,
                                     struct kvr_cache *cache, float *work, float *on_device)
 {
@@ -111,7 +111,7 @@ static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_
     const int64_t n = k->chunk_elems, frame = n / n_frames;
     const struct kvr_pass pass = {
         .chunk = f->chunk, .frame0 = f->chunk * n_frames, .n_frames = n_frames, .clean = true
-    }; /* so that the cache keeps it */
+    }; /* the cache keeps the chunk */
     float *out = work, *x0 = work + n, *keys = work + 2 * n;
     const float *x, *t = zeros;
 
@@ -168,7 +168,7 @@ struct rollout {
     const float *noise;   /* [T, frame] */
     const float *renoise; /* [chunks, steps - 1, chunk] */
     float *latents, *x0;  /* [T, frame], [chunks, steps, chunk] */
-    float *keys, *values; /* what the last pass could see of the last layer, [<= T * S, d] */
+    float *keys, *values; /* visible in the last pass and layer, [<= T * S, d] */
 };
 
 static enum kvr_status recorded_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
@@ -216,7 +216,7 @@ static enum kvr_status rollout(struct rollout *r)
     return st;
 }
 
-/* "global.latents" and "roll_w6_s1.latents" name runs; anything else does not. */
+/* Parses "global.latents" or "roll_w6_s1.latents"; false for any other tensor. */
 static bool parse_run(const char *tensor, char name[64], int *window, int *sink)
 {
     const char *dot = strchr(tensor, '.');

@@ -1,4 +1,4 @@
-/* check_report.c - the arithmetic of a comparison, and the list of them. */
+/* check_report.c - computes a comparison and keeps the list of them. */
 #include "harness/engine/check_report.h"
 
 #include <math.h>

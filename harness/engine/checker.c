@@ -1,4 +1,4 @@
-/* checker.c - comparing, one forward and a cache for all parts of the check; see check_impl.h. */
+/* checker.c - the checks' common part: comparisons, one forward, and a cache; see check_impl.h. */
 #include "harness/engine/check.h"
 
 #include <math.h>
@@ -8,11 +8,11 @@
 #include "harness/device/names.h"
 #include "harness/engine/check_impl.h"
 
-/* Float32 rounding of the same formulas is 5e-7 and 3e-6; the smallest mistake known to hide
- * (another GELU) is 7e-5. */
+/* F32 rounding of the same formulas causes 5e-7 and 3e-6; the smallest known mistake (another form
+ * of GELU) causes 7e-5. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
-/* BF16: the reference in BF16 is 6.4e-3 from itself in F32 on latents, 9e-3 on cached keys. What
- * lies in between has no bound of its own. */
+/* The reference in BF16 differs from itself in F32 by 6.4e-3 on latents and 9e-3 on cached keys.
+ * Tensors in between have no bound of their own. */
 static const struct kvr_tolerance bf16_latents = { 1.2e-2, INFINITY };
 static const struct kvr_tolerance bf16_rest = { 1.5e-2, INFINITY };
 
@@ -66,14 +66,14 @@ static bool ends_in(const char *name, const char *const *ends)
     return false;
 }
 
-/* What no linear layer has touched. */
+/* Compares a tensor that no linear layer precedes. */
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n)
 {
     return compare_to(k, name, x, n, &parity);
 }
 
-/* The bounds of a tensor of this name. */
+/* The tolerance for a tensor of this name. */
 static const struct kvr_tolerance *bounds(const struct kvr_checker *k, const char *name)
 {
     static const char *const untouched[] = { "sinusoid", NULL };
@@ -105,7 +105,7 @@ enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test
     return kvr_checker_compare(k, name, x, n);
 }
 
-/* Recorded floats of exactly n values. */
+/* Reads a recorded F32 tensor of exactly n values. */
 enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
                                   const float **out)
 {
@@ -122,7 +122,7 @@ enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name,
     return KVR_OK;
 }
 
-/* Tensors that no check compared: inputs are expected, others are reported as unknown. */
+/* Reports tensors that no check compared. Inputs are expected, others are unknown. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs)
 {
     for (int i = 0; i < kvr_st_count(k->file); i++) {

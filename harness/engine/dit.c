@@ -1,5 +1,5 @@
-/* dit.c - the forward: patches, time, blocks, head. Formulas: Wan 2.1 causal, in the order of the
- * reference. */
+/* dit.c - the network's forward: patches, time, blocks, head. It follows causal Wan 2.1 in the
+ * reference's order of operations. */
 #include "harness/engine/dit_impl.h"
 
 #include <stdio.h>
@@ -9,12 +9,12 @@
 #include "harness/cache/rows.h"
 #include "methods/kernels/rope.h"
 
-/* The reference's table of positions in time ends here. */
+/* Length of the reference's table of time positions. */
 enum { MAX_FRAMES = 1024 };
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-/* Somebody listens: bring to the host what lies elsewhere, as floats. */
+/* Passes data to the tap, if there is one: copies it to the host in F32. */
 static void show(struct kvr_dit *d, const char *name, const void *data, int64_t n, bool narrow)
 {
     const size_t n_bytes = (size_t)n * (narrow ? sizeof(kvr_bf16) : sizeof(float));
@@ -43,7 +43,7 @@ static void tap(struct kvr_dit *d, const char *name, const float *data, int64_t 
         show(d, name, data, n, false);
 }
 
-/* Of a block, or of none (-1): what lies between layers. */
+/* Taps a tensor of a block; -1: a tensor outside of the blocks. */
 static void tap_flow(struct kvr_dit *d, int block, const char *what, const void *data, int64_t n)
 {
     char name[64];
@@ -64,7 +64,7 @@ static void tap_block(struct kvr_dit *d, int block, const char *what, const floa
     show(d, name, data, n, false);
 }
 
-/* The first thing that kept a tap from being shown something since the last call. */
+/* The first error of a tap since the last call. */
 static enum kvr_status taps_done(struct kvr_dit *d)
 {
     const enum kvr_status st = d->tap_status;
@@ -92,7 +92,7 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
 
 /* ---- half a block, beginning and end ---------------------------------------------------- */
 
-/* A norm of x, which is tapped by this name, and layers over it. */
+/* Applies a norm to x, tapped under `name`, then layers. */
 static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
                              const struct kvr_flow_norm *norm, int n,
                              const struct kvr_linear *const *l, void *const *y)
@@ -107,7 +107,7 @@ static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const s
     return st;
 }
 
-/* The same, GELU behind the one layer. */
+/* Applies a norm to x, then one layer and GELU. */
 static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
                                   const struct kvr_rows *r, const struct kvr_flow_norm *norm,
                                   const struct kvr_linear *l, void *y, struct kvr_flow_in *out)
@@ -122,7 +122,7 @@ static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
     return st;
 }
 
-/* A layer, which is tapped by this name, gated and added to x. */
+/* Applies a layer, tapped under `name`, and adds its gated result to x. */
 static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
                            struct kvr_flow_in in, const struct kvr_linear *l, const float *gate)
 {
@@ -136,7 +136,8 @@ static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const str
     return KVR_OK;
 }
 
-/* Modulated by rows `row` and `row` + 1 of what a block, or the head, adds and multiplies by. */
+/* A norm modulated by rows `row` (shift) and `row` + 1 (scale) of a block's or the head's
+ * modulation. */
 static struct kvr_flow_norm modulated(const struct kvr_rows *r, const float *mod, int row,
                                       int n_rows)
 {
@@ -252,7 +253,8 @@ static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
     return KVR_OK;
 }
 
-/* Something takes floats: attention that is not on tensor cores, a cache that is not BF16, reuse. */
+/* Allocates F32 buffers, which attention without tensor cores, a cache that is not BF16, and reuse
+ * need. */
 static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
 {
     const int64_t n = r->n * r->d;
@@ -264,7 +266,7 @@ static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
     return KVR_OK;
 }
 
-/* To the cache: what is not where it has it. */
+/* Appends keys and values, converted from BF16 to F32. k NULL: the cache already holds them. */
 static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struct kvr_cache *cache,
                               int i, const void *k, const void *v)
 {
@@ -277,7 +279,8 @@ static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struc
     return kvr_cache_append(cache, i, d->wide[0], d->wide[1]);
 }
 
-/* Sums of squares are there: what attention is to do to queries as it loads them. */
+/* Defers the queries' norm and rotation to attention, which applies them from the sums of squares
+ * while loading. */
 static void norm_later(struct kvr_dit *d, const struct kvr_rows *r, const float *w, bool rotates)
 {
     d->ops->query_inverses(d->dev, r->n, d->flow.squares, kvr_linear_squares(r->d), r->d, d->c->eps,
@@ -300,8 +303,8 @@ static void rotate(struct kvr_dit *d, const struct kvr_rows *r, const struct kvr
                           (void *const[2]){ to_q, to_k });
 }
 
-/* Queries, keys and values, all but values normed and rotated; queries perhaps by attention. Where the cache holds BF16 as it lies
- * between layers, keys and values are written where it has them. */
+/* Computes queries, keys and values; queries and keys are normed and rotated, queries possibly by
+ * attention. A BF16 cache receives keys and values in place. */
 static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                         struct kvr_cache *cache)
 {
@@ -310,8 +313,8 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
     const int64_t n = r->n * r->d;
     const bool later = d->flow.fuses && !d->tap && kvr_cache_attends_bf16(cache);
-    void *const q = d->flow.narrow && !later ? d->ctx : d->q; /* before it is rotated */
-    void *k = d->k, *v = d->v;                                /* afterwards */
+    void *const q = d->flow.narrow && !later ? d->ctx : d->q; /* before the rotation */
+    void *k = d->k, *v = d->v;                                /* after it */
     kvr_bf16 *there[2];
     const bool in_place = d->flow.narrow && kvr_cache_current(cache, &there[0], &there[1]);
 
@@ -326,7 +329,7 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     d->query = (struct kvr_query_norm){ 0 };
     if (later && d->flow.squared)
         norm_later(d, r, b->norm_q, true);
-    else if (later) { /* the products were others */
+    else if (later) { /* no fused product, so no sums of squares */
         d->q = d->ctx;
         d->ctx = q;
     }
@@ -407,7 +410,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
     if (later)
         done = d->ops->cross_attend_normed(d->dev, r, &d->cross[i], &d->cross_work, d->q, &d->query,
                                            d->ctx);
-    if (later && !done) /* another kernel's heads */
+    if (later && !done) /* the cache has another kernel */
         kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     if (!done)
         st = cross_attend(d, i, r);
@@ -445,7 +448,7 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
     return KVR_OK;
 }
 
-/* The latents' patches, to x. */
+/* Embeds the latents' patches into x. */
 static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r,
                                      const struct kvr_patching *p, const float *latents)
 {
@@ -465,7 +468,7 @@ static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r
 
 /* ---- reuse of features -------------------------------------------------------------------- */
 
-/* x as floats, which reuse keeps and compares. */
+/* x in F32, which reuse keeps and compares. */
 static enum kvr_status wide_x(struct kvr_dit *d, const struct kvr_rows *r, float **out)
 {
     kvr_flow_settle(&d->flow, r);
@@ -511,7 +514,7 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
     return KVR_OK;
 }
 
-/* What comes after the host's part: positions and times have been put. */
+/* The forward after its host part, which has written positions and times. */
 static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                const struct kvr_pass *pass, float *out)
 {
@@ -551,14 +554,14 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
 
 /* ---- graphs --------------------------------------------------------------------------- */
 
-/* Is this forward one that others of its chunk repeat, and is it not the first of them? */
+/* Whether other forwards of the chunk repeat this one, and it is not their first. */
 static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const struct kvr_pass *pass)
 {
     if (!d->graphs || d->tap || d->reuse.on || d->recording.failed || pass->clean)
         return false;
     if (pass->index > 0)
         return kvr_cache_only_reads(cache);
-    kvr_dev_graph_close(d->dev, &d->recording.graph); /* another chunk sees other memory */
+    kvr_dev_graph_close(d->dev, &d->recording.graph); /* another chunk uses other memory */
     return false;
 }
 
@@ -570,7 +573,7 @@ static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const 
 
     kvr_dev_graph_close(d->dev, &r->graph);
     *r = (struct kvr_dit_recording){ .cache = cache, .x = x, .out = out, .frame0 = pass->frame0 };
-    KVR_TRY(kvr_dev_sync(d->dev)); /* an error from before is not the capture's */
+    KVR_TRY(kvr_dev_sync(d->dev)); /* reports earlier errors before the capture */
     KVR_TRY(kvr_dev_record_begin(d->dev));
     st = network(d, cache, x, pass, out);
     ended = kvr_dev_record_end(d->dev, &r->graph);
@@ -582,7 +585,7 @@ static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const 
     return KVR_OK;
 }
 
-/* What cannot be recorded runs as ever, and says itself what is wrong if something is. */
+/* A forward that cannot be captured runs without a graph and reports its own errors. */
 static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                         const struct kvr_pass *pass, float *out)
 {

@@ -1,4 +1,4 @@
-/* dit_open.c - opens the network, allocates its memory, and answers queries about it. */
+/* dit_open.c - opens the network, allocates its memory, and reports its sizes. */
 #include "harness/engine/dit_impl.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "methods/kernels/rope.h"
 
 struct carver {
-    char *base; /* NULL: only count */
+    char *base; /* NULL: only the size is counted */
     size_t used;
 };
 
@@ -33,7 +33,7 @@ static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct kvr_d
     rope->sines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
 }
 
-/* The host's side of what it computes and the device reads. */
+/* Host buffers for data that the host computes and the device reads. */
 static void lay_out_host(struct kvr_dit *d, struct carver *a)
 {
     lay_out_rope(d, a, &d->host_rope);
@@ -75,17 +75,17 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
         d->cross_work.max = carve_floats(a, N * c->n_heads);
         d->cross_work.sum = carve_floats(a, N * c->n_heads);
         d->cross_work.acc =
-            d->flow.narrow ? NULL : d->flow.y; /* free while it runs; or need_wide's */
+            d->flow.narrow ? NULL : d->flow.y; /* unused in cross-attention; else need_wide()'s */
     }
     for (int i = 0; i < c->n_layers; i++) {
-        struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
+        struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes only */
 
         cross->k = carve_floats(a, kvr_cross_k_floats((int)T, c->n_heads, (int)D));
         cross->v = carve_floats(a, kvr_cross_v_floats((int)T, c->n_heads, (int)D));
     }
 }
 
-/* Row and column angles never change; those of time are those of frame 0 until rope_move. */
+/* Row and column angles are fixed; time angles are frame 0's until rope_move(). */
 static void rope_fill(struct kvr_dit *d)
 {
     const struct kvr_model_config *c = d->c;
@@ -222,7 +222,7 @@ void kvr_dit_close(struct kvr_dit **pd)
     kvr_dev_graph_close(d->dev, &d->recording.graph);
     kvr_reuse_close(&d->reuse);
     kvr_phases_close(&d->phases);
-    kvr_gemm_rest(d->m->gemm); /* what linear layers took for this network's shapes */
+    kvr_gemm_rest(d->m->gemm); /* frees the scratch of linear layers */
     kvr_buf_free(&d->arena);
     kvr_buf_free(&d->wide_room);
     kvr_buf_free(&d->host);

@@ -1,4 +1,4 @@
-/* flow.c - see flow.h: floats, floats that are rounded, BF16. */
+/* flow.c - see flow.h: F32, F32 with BF16 rounding, and BF16. */
 #include "harness/engine/flow.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@ enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_line
     return f->narrow ? kvr_linear_prepare_end(l, m, end) : kvr_linear_prepare(l, m);
 }
 
-/* Floats that are to hold BF16 do. */
+/* Rounds floats that represent BF16. */
 static void rounded(const struct kvr_flow *f, float *x, int64_t n)
 {
     if (f->rounds)
@@ -47,7 +47,7 @@ static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
         f->ops->norm_affine(f->dev, r, f->x, how->factor, how->shift, f->eps, f->y);
 }
 
-/* In a pass; shown: to y. */
+/* Norm in one pass, into the layer's input. shown: into y. */
 static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows *r,
                                       const struct kvr_flow_norm *how, bool shown)
 {
@@ -68,7 +68,7 @@ struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *how, bool shown)
 {
     if (!f->narrow) {
-        norm_floats(f, r, how); /* which the layer rounds */
+        norm_floats(f, r, how); /* the layer rounds them */
         return (struct kvr_flow_in){ .x = f->y, .columns = r->d };
     }
     return norm_narrow(f, r, how, shown);
@@ -87,7 +87,7 @@ static struct kvr_linear_in narrow_in(struct kvr_flow_in in)
     return (struct kvr_linear_in){ in.x, in.columns };
 }
 
-/* Layers with their epilogue in one launch; *done false: none was run. */
+/* Runs layers with their epilogue in one launch. *done false: it is unavailable and nothing ran. */
 static enum kvr_status fused(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              int n, const struct kvr_linear *const *l, enum kvr_linear_end end,
                              const struct kvr_linear_gate *gate, kvr_bf16 *const *y, bool *done)
@@ -148,7 +148,7 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
                                             &narrow);
     }
     KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &wide));
-    f->ops->gelu(f->dev, r->n * n, wide); /* which the layer rounds */
+    f->ops->gelu(f->dev, r->n * n, wide); /* the layer rounds them */
     return KVR_OK;
 }
 
@@ -177,7 +177,7 @@ static enum kvr_status add_narrow(struct kvr_flow *f, const struct kvr_rows *r,
     kvr_bf16 *const x = f->x;
     bool left = true, done;
 
-    kvr_flow_settle(f, r); /* one at a time */
+    kvr_flow_settle(f, r); /* the earlier residual first */
     if (!shown) {
         KVR_TRY(fused(f, r, in, 1, &l, KVR_LINEAR_ADDED, &by, &x, &done));
         if (done)

@@ -1,4 +1,4 @@
-/* gemm.c - linear layers of any device; arguments are checked here, once. */
+/* gemm.c - linear layers of any device. Arguments are checked here only. */
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>

@@ -1,12 +1,12 @@
 /* gemm_cpu.c - tiles over oneDNN matmul primitives with packed weights.
  *
- * A layer's N is cut into tiles of TILE_N columns, each packed on its own in the layout the
- * primitive prefers; M is cut into equal tiles of at most TILE_M rows. Tile sizes do not depend
- * on the number of threads, and a primitive is created and run with one, because oneDNN
- * chooses its blocking by the number of threads it sees (docs/decisions.md has the rates).
+ * A layer's N is divided into tiles of TILE_N columns, each packed in the layout that the primitive
+ * prefers; M is divided into equal tiles of at most TILE_M rows. Tile sizes do not depend on the
+ * number of threads, and a primitive is created and run with one, because oneDNN chooses its
+ * blocking by the number of threads it sees (docs/decisions.md has the rates).
  *
- * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies on tiles; elsewhere, and where
- * oneDNN is limited to an older instruction set, they are floats of such values. */
+ * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies on tiles; without AMX, or with
+ * oneDNN limited to an older instruction set, both are F32 with BF16 values. */
 #include "harness/engine/gemm_impl.h"
 
 #include <omp.h>
@@ -20,8 +20,7 @@
 
 enum { TILE_M = 64, TILE_N = 384, MAX_THREADS = 64 };
 
-/* One primitive per tile shape; src and dst are re-pointed at every call, so each thread
- * has its own pair. */
+/* One primitive per tile shape. Each call sets src and dst, so each thread has its own pair. */
 struct prim {
     int64_t m;
     int n, k, ld_y;
@@ -35,11 +34,11 @@ struct prim {
 struct gemm {
     struct kvr_gemm base;
     dnnl_engine_t engine;
-    int n_threads; /* most a team may have */
+    int n_threads; /* largest team size */
     dnnl_stream_t stream[MAX_THREADS];
     struct kvr_buf scratch[MAX_THREADS];
-    struct kvr_buf rounded; /* BF16: the input, rounded */
-    bool narrow;            /* BF16 with AMX: input and weights are kept in BF16, else as floats */
+    struct kvr_buf rounded; /* the input, rounded to BF16 */
+    bool narrow;            /* input and weights are BF16 (with AMX), else F32 */
     struct prim **prims;
     int n_prims, cap_prims;
     char library[32];
@@ -74,7 +73,8 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-/* oneDNN reads the OpenMP setting when a primitive is made (and, on some machines, run). */
+/* oneDNN reads the OpenMP setting when it creates a primitive and, on some machines, when it runs
+ * one. */
 static int one_thread(void)
 {
     int n = omp_get_max_threads();
@@ -90,7 +90,7 @@ static void threads_back(int n)
         omp_set_num_threads(n);
 }
 
-/* Whether weights and input are kept in BF16. */
+/* Whether weights and input are stored in BF16. */
 static bool narrow_here(void)
 {
     return kvr_isa_has_tiles() && kvr_onednn_has_bf16();
@@ -195,7 +195,7 @@ static dnnl_data_type_t input_type(const struct gemm *g)
     return g->narrow ? dnnl_bf16 : dnnl_f32;
 }
 
-/* Room for an input of m rows of k. */
+/* Reserves memory for an input of m rows of k. */
 static enum kvr_status rounded_room(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
@@ -204,7 +204,7 @@ static enum kvr_status rounded_room(struct gemm *g, int64_t m, int k)
                            (size_t)m * (size_t)k * input_size(g));
 }
 
-/* A matmul descriptor's memory: rows x cols of a row-major matrix with stride ld. */
+/* Describes rows x cols of a row-major matrix with stride ld. */
 static enum kvr_status matrix(dnnl_memory_desc_t *md, dnnl_data_type_t type, int64_t rows,
                               int64_t cols, int64_t ld)
 {
@@ -214,8 +214,8 @@ static enum kvr_status matrix(dnnl_memory_desc_t *md, dnnl_data_type_t type, int
     return KVR_OK;
 }
 
-/* `weights` NULL: let oneDNN choose the layout; it depends on n and k alone, so the layout
- * packed for one m serves every other. */
+/* `weights` NULL: oneDNN chooses the layout. It depends on n and k only, so weights packed for one
+ * m serve every m. */
 static enum kvr_status prim_build(struct gemm *g, struct prim *p, const dnnl_memory_desc_t *weights)
 {
     dnnl_memory_desc_t src, dst, w, b;
@@ -261,7 +261,7 @@ static enum kvr_status prim_build(struct gemm *g, struct prim *p, const dnnl_mem
     return st;
 }
 
-/* The primitive of one tile shape, made when it is first asked for. Not thread-safe. */
+/* The primitive of a tile shape, created at first use. Not thread-safe. */
 static enum kvr_status prim_get(struct gemm *g, int64_t m, int n, int k, int ld_y, bool bias,
                                 struct prim **out)
 {
@@ -309,7 +309,7 @@ static enum kvr_status prim_get(struct gemm *g, int64_t m, int n, int k, int ld_
     return KVR_OK;
 }
 
-/* Reorder rows [n0, n0+n) of w [n,k] into the tile's layout. */
+/* Reorders rows [n0, n0+n) of w [n,k] into the tile's layout. */
 static enum kvr_status pack_tile(struct linear *l, struct tile *t, const struct prim *p,
                                  const float *w)
 {
@@ -403,7 +403,7 @@ static void linear_close(struct kvr_linear *base)
     free(l);
 }
 
-/* In BF16 what is packed are the rounded weights, and biases are rounded as well. */
+/* In BF16, weights are rounded before packing, and biases are rounded, too. */
 static enum kvr_status linear_pack(struct linear *l, const float *w, const float *b)
 {
     struct gemm *g = gemm_of(&l->base);
@@ -526,7 +526,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     struct layer_prims prims[KVR_LINEAR_MAX_FUSED];
     int64_t first[KVR_LINEAR_MAX_FUSED + 1] = { 0 };
     const struct split s = split_rows(m);
-    int n_threads, team, bad = 0; /* bits: 1 a tile failed, 2 for want of memory */
+    int n_threads, team, bad = 0; /* bits: 1 a tile failed, 2 out of memory */
 
     KVR_TRY(rounded_room(g, m, l[0]->k));
     if (g->narrow)
@@ -542,7 +542,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     n_threads = omp_get_max_threads();
     team = n_threads < g->n_threads ? n_threads : g->n_threads;
     if (first[n_layers] == 1)
-        team = 1; /* else never less: a runtime may rebuild its threads when the size changes */
+        team = 1; /* the only change of size: some runtimes then rebuild their threads */
     if (team == 1)
         one_thread();
 #pragma omp parallel for schedule(static) num_threads(team) reduction(| : bad) if (team > 1)

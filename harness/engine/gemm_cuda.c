@@ -1,5 +1,5 @@
-/* gemm_cuda.c - linear layers on a CUDA device: by cuBLASLt where it can be loaded and has
- * something for the shape, else by our own kernels. */
+/* gemm_cuda.c - linear layers on a CUDA device, by cuBLASLt if it can be loaded and supports the
+ * shape, else by kvreel's kernels. */
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>
@@ -15,33 +15,32 @@
 #include "harness/engine/product_cuda.h"
 #include "harness/engine/tune.h"
 
-/* What NVIDIA recommends for Hopper; half of it would do for older devices. */
+/* NVIDIA's recommendation for Hopper; older devices need half of it. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* One per shape and end. `lt` NULL: the library has nothing, our own kernel serves; but for results in
- * BF16, where the library has the product in floats: these then take a pass of their own, which is
- * faster still. */
+/* A plan per shape and epilogue. `lt` NULL: cuBLASLt does not support it and kvreel's kernel runs.
+ * A BF16 result that cuBLASLt computes only in F32 is converted in a second pass, which is still
+ * faster. */
 enum { IN_FLOATS = KVR_N_LINEAR_ENDS, FUSED_ENDS };
 struct shape {
     int64_t m;
     int n, k;
     bool bias;
-    int end; /* kvr_linear_end but for ADDED, or IN_FLOATS; FUSED_ENDS + kvr_linear_end: see `apart` */
-    bool own; /* kvreel's kernel is faster, as measured */
-    bool
-        apart; /* product and passes are faster than the one launch of product_cuda.h, as measured */
+    int end;    /* kvr_linear_end (not ADDED), IN_FLOATS, or FUSED_ENDS + kvr_linear_end */
+    bool own;   /* kvreel's kernel was measured to be faster */
+    bool apart; /* separate launches were measured to be faster than product_cuda.h */
     struct kvr_blaslt_plan *lt;
 };
 
 struct gemm {
     struct kvr_gemm base;
-    struct kvr_blaslt *lt; /* NULL: not there */
+    struct kvr_blaslt *lt; /* NULL: not available */
     struct kvr_buf workspace;
-    struct kvr_buf rounded; /* BF16 [m, padded k]: the input of the layers that run */
-    struct kvr_buf floats;  /* [m,n]: a result before it is rounded in a pass of its own */
-    bool fuses;             /* products of product_cuda.h are there */
+    struct kvr_buf rounded; /* BF16 [m, padded k]: the current layers' input */
+    struct kvr_buf floats;  /* [m,n]: a result before its separate rounding pass */
+    bool fuses;             /* product_cuda.h supports the device */
     struct kvr_tune
-        *tune; /* NULL: the library's first proposal, and one launch where there is one */
+        *tune; /* NULL: cuBLASLt's first algorithm, and fused launches where available */
     struct shape *shapes;
     int n_shapes, cap_shapes;
     char library[192];
@@ -50,8 +49,8 @@ struct gemm {
 struct linear {
     struct kvr_linear base;
     struct kvr_buf w;           /* [n,k] F32, or [n, padded k] BF16 */
-    struct kvr_buf bias;        /* F32, of BF16 numbers where BF16 is computed in */
-    struct kvr_buf narrow_bias; /* and as BF16, where the library has products that leave it */
+    struct kvr_buf bias;        /* F32; with BF16 compute, values rounded to BF16 */
+    struct kvr_buf narrow_bias; /* the bias in BF16, if cuBLASLt has BF16 results */
 };
 
 static struct gemm *gemm_of(const struct kvr_linear *l)
@@ -146,7 +145,7 @@ static void linear_close(struct kvr_linear *base)
     free(l);
 }
 
-/* The bias is there, as it was given. */
+/* Rounds the uploaded bias for BF16 compute, and adds a BF16 copy for cuBLASLt. */
 static enum kvr_status round_bias(struct linear *l)
 {
     const struct gemm *g = gemm_of(&l->base);
@@ -162,7 +161,7 @@ static enum kvr_status round_bias(struct linear *l)
     return KVR_OK;
 }
 
-/* Through one host buffer, as the device will hold it. */
+/* Converts and pads on the host, then copies. */
 static enum kvr_status upload_bf16(struct linear *l, const float *w)
 {
     const int n = l->base.n, k = l->base.k, padded = kvr_linear_padded(k);
@@ -202,7 +201,7 @@ static enum kvr_status upload(struct linear *l, const float *w, const float *b)
     return kvr_dev_put(dev, l->w.p, w, all);
 }
 
-/* What is on the device already, in the type that the layer computes in. */
+/* Copies weights that are on the device to the layer's type. */
 static enum kvr_status take_over(struct linear *l, const float *w, const float *b)
 {
     struct kvr_dev *dev = l->base.g->dev;
@@ -287,17 +286,17 @@ static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_lin
 
 /* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ---------------- */
 
-/* Runs per round, and rounds; the fastest round counts. */
+/* Runs per round, and rounds; the fastest round is used. */
 enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };
 
-/* One way to compute a layer of g->rounded into y. */
+/* One implementation of a layer from g->rounded to y. */
 struct trial {
     struct gemm *g;
     const struct kvr_linear *l;
     int64_t m;
     int end;
     const struct kvr_blaslt_plan *lt; /* NULL: kvreel's kernel */
-    bool fused;                       /* in the one launch of product_cuda.h */
+    bool fused;                       /* the fused launch of product_cuda.h */
     void *y;
 };
 
@@ -342,7 +341,7 @@ static enum kvr_status run_trial(const struct trial *t)
 
 typedef enum kvr_status trial_fn(const struct trial *t);
 
-/* Microseconds; INFINITY: it cannot. */
+/* Time in microseconds; INFINITY: unsupported. */
 static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
 {
     struct kvr_stream *s = kvr_dev_stream(t->g->base.dev);
@@ -370,7 +369,8 @@ static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
     return KVR_OK;
 }
 
-/* The input of a trial: the layer's own weights, again and again. Zeros would be multiplied faster. */
+/* Fills a trial's input with the layer's own weights, repeated: products of zeros run faster than
+ * real ones. */
 static void fill_input(const struct trial *t)
 {
     const struct linear *mine = (const struct linear *)t->l;
@@ -382,7 +382,7 @@ static void fill_input(const struct trial *t)
                      (size_t)(t->m - i < n ? t->m - i : n) * row);
 }
 
-/* The faster of kvreel's kernel and the library's proposals. */
+/* Measures kvreel's kernel and cuBLASLt's algorithms, and chooses the fastest. */
 static enum kvr_status measure(struct trial *t, int *choice, double *us)
 {
     struct kvr_blaslt_shape want = wanted(t->g, t->l, t->m, t->end);
@@ -410,7 +410,7 @@ static enum kvr_status measure(struct trial *t, int *choice, double *us)
     return KVR_OK;
 }
 
-/* y += x of BF16 [m,n] moves three times its bytes; a copy of 1.5 times as many moves as many. */
+/* y += x of BF16 [m,n] moves three times its bytes, as much as copying 1.5 times its bytes. */
 static enum kvr_status run_pass(const struct trial *t)
 {
     const size_t n = (size_t)t->m * (size_t)t->l->n * 3;
@@ -419,7 +419,7 @@ static enum kvr_status run_pass(const struct trial *t)
     return KVR_OK;
 }
 
-/* Whether one launch (0) or product and pass apart (1). */
+/* Chooses between one launch (0) and separate product and pass (1). */
 static enum kvr_status measure_fused(struct trial *t, int *choice, double *us)
 {
     double apart, pass = 0;
@@ -439,7 +439,8 @@ static enum kvr_status measure_fused(struct trial *t, int *choice, double *us)
 
 typedef enum kvr_status measure_fn(struct trial *t, int *choice, double *us);
 
-/* As the file has it, or measured now. The scratch of a measurement is no rollout's: the peak forgets it. */
+/* Looks a choice up in the tuning file, or measures it. The peak excludes the measurement's
+ * scratch. */
 static enum kvr_status tuned(struct gemm *g, const struct kvr_linear *l, int64_t m, int end,
                              const char *how, measure_fn *by, int *choice)
 {
@@ -489,7 +490,7 @@ static enum kvr_status plan_of(struct gemm *g, const struct kvr_linear *l, struc
     int choice = 0;
 
     if (!g->lt || (s->end == KVR_LINEAR_GELU &&
-                   l->n != kvr_linear_padded(l->n))) /* it leaves no zeros behind */
+                   l->n != kvr_linear_padded(l->n))) /* it does not write zero padding */
         return KVR_OK;
     st = kvr_blaslt_plan(&s->lt, g->lt, &want);
     if (st != KVR_OK || !g->tune)
@@ -527,7 +528,7 @@ static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, int 
     return find(g, l, m, end) ? KVR_OK : add_shape(g, l, m, end);
 }
 
-/* Whether one launch or two are faster; g->rounded has room. */
+/* Chooses one launch or two; g->rounded has room. */
 static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int end)
 {
     struct gemm *g = gemm_of(l);
@@ -543,7 +544,7 @@ static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int 
     return KVR_OK;
 }
 
-/* Room for an input of m rows. */
+/* Reserves memory for an input of m rows. */
 static enum kvr_status input_room(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
@@ -558,7 +559,7 @@ static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
     return prepare_shape(l, m, IN_FLOATS);
 }
 
-/* x [m,padded k], y [m,n] floats. */
+/* x [m, padded k], y [m,n] F32. */
 static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const struct kvr_linear *l,
                                float *y)
 {
@@ -630,7 +631,7 @@ static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum k
                            (size_t)m * (size_t)l->n * sizeof(float));
 }
 
-/* Whether the library has this product, in BF16 or in floats. */
+/* Whether cuBLASLt has this product, with a BF16 or F32 result. */
 static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
 {
     const struct shape *s = find(g, l, m, end), *floats = find(g, l, m, IN_FLOATS);
@@ -638,7 +639,7 @@ static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t
     return s->lt || (!s->own && floats && floats->lt);
 }
 
-/* The input with columns as layers take them. */
+/* The input, padded to the columns that layers read. */
 static const kvr_bf16 *taken(struct gemm *g, int64_t m, struct kvr_linear_in in, int k)
 {
     const int padded = kvr_linear_padded(k);

@@ -1,4 +1,4 @@
-/* golden.c - a model folder's own recorded rollout. */
+/* golden.c - compares with the rollouts that are recorded in a model's folder. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ struct golden {
     struct kvr_cache *cache;
     struct kvr_tensor tokens, noise, frames;
     int n_prompts, n_chunks;
-    struct kvr_tolerance all, first; /* of the rollout (F32), of its first two chunks (BF16: one) */
+    struct kvr_tolerance all, first; /* all; the first two chunks (BF16: one) */
     struct kvr_buf latents, prompt;
-    int index; /* the prompt being run */
+    int index; /* index of the current prompt */
 };
 
 static enum kvr_status noise(void *ctx, int chunk, int step, int frame0, int n_frames,
@@ -31,9 +31,9 @@ static enum kvr_status noise(void *ctx, int chunk, int step, int frame0, int n_f
     return KVR_OK;
 }
 
-/* In F32, frames written by another form of GELU differ by 1.3e-3 after seven chunks and 2e-4 after
- * two; a wrong formula costs more than 1e-2. Twice the distance of the first chunk that PyTorch's BF16
- * has from its F32 (models/nano: 9.3e-3): later chunks drift apart, .29 over all seven. */
+/* In F32, another form of GELU changes frames by 2e-4 after two chunks and 1.3e-3 after seven; a
+ * wrong formula by more than 1e-2. In BF16 the bound is twice the distance between PyTorch's BF16
+ * and F32 in the first chunk (models/nano: 9.3e-3). Later chunks diverge: .29 over all seven. */
 #define BF16_FIRST_CHUNK 1.9e-2
 
 static enum kvr_status read_tolerances(struct golden *g)
@@ -115,7 +115,7 @@ static enum kvr_status open_all(struct golden *g)
                          (size_t)c->text_len * (size_t)c->text_dim * sizeof(float));
 }
 
-/* Compare the first n chunks of the prompt's frames. */
+/* Compares the first n chunks of the prompt's frames. */
 static enum kvr_status compare(struct golden *g, const char *what, int n,
                                const struct kvr_tolerance *tol)
 {

@@ -19,11 +19,11 @@ struct kvr_lm {
     const struct kvr_lm_weights *w;
     const struct kvr_ops *ops;
     int max_tokens, head_dim, kv_width;
-    struct kvr_buf acts;  /* what the pointers below point into */
+    struct kvr_buf acts;  /* memory of the arrays below */
     float *x, *n, *q, *o; /* [T,d] */
     float *k, *v;         /* [T,n_kv_heads,D] */
     float *gate, *up;     /* [T,f] */
-    struct kvr_buf rope;  /* cosines, sines [T,D/2] each, double */
+    struct kvr_buf rope;  /* cosines and sines [T,D/2], in double */
     struct kvr_phases *phases;
     kvr_lm_keep_fn *keep;
     void *keep_ctx;
@@ -116,7 +116,7 @@ void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx)
     lm->keep_ctx = ctx;
 }
 
-/* Cosines and sines of positions [first, first + n). */
+/* Computes cosines and sines of positions [first, first + n). */
 static void find_turns(struct kvr_lm *lm, int first, int n)
 {
     const int half = lm->head_dim / 2;

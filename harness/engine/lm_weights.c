@@ -13,9 +13,9 @@ struct loader {
     struct kvr_dev *dev;
     struct kvr_gemm *gemm;
     const struct kvr_model_config *c;
-    struct kvr_buf matrix; /* one, widened */
+    struct kvr_buf matrix; /* one tensor in F32 */
     int n_used;
-    bool look; /* at names and shapes: nothing is read, nothing packed */
+    bool look; /* checks names and shapes only; nothing is read or packed */
 };
 
 /* --- metadata --------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static enum kvr_status same_int(const struct loader *l, const char *key, int64_t
     return KVR_OK;
 }
 
-/* Files keep these as F32. */
+/* Compares a value that files store in F32. */
 static enum kvr_status same_real(const struct loader *l, const char *key, double said)
 {
     double v = 0;
@@ -43,7 +43,7 @@ static enum kvr_status same_real(const struct loader *l, const char *key, double
     return KVR_OK;
 }
 
-/* What would make another network of the same tensors. */
+/* Refuses metadata of another network with the same tensors. */
 static enum kvr_status check_metadata(const struct loader *l)
 {
     static const char *const foreign[] = { "llama.rope.scaling.type", "llama.expert_count",

@@ -11,9 +11,9 @@
 
 enum { A, B, HALVES };
 
-/* The two factors of one weight. */
+/* The two factors of one weight's update. */
 struct pair {
-    char *name; /* of the weight */
+    char *name; /* the weight's name */
     const struct kvr_weight *half[HALVES];
     bool used;
 };
@@ -26,7 +26,7 @@ struct kvr_lora {
     double scale; /* alpha / rank */
 };
 
-/* Removes `part` wherever it stands in s. */
+/* Removes every occurrence of `part` from s. */
 static void cut_out(char *s, const char *part)
 {
     const size_t n = strlen(part);
@@ -79,7 +79,7 @@ static struct pair *find(const struct kvr_lora *a, const char *name)
     return NULL;
 }
 
-/* Takes `name`. */
+/* Adds a factor; takes ownership of `name`. */
 static enum kvr_status add(struct kvr_lora *a, char *name, int half, const struct kvr_weight *t)
 {
     struct pair *p = find(a, name);
@@ -87,7 +87,7 @@ static enum kvr_status add(struct kvr_lora *a, char *name, int half, const struc
     if (p) {
         free(name);
     } else {
-        p = &a->pair[a->n++]; /* room was made for all */
+        p = &a->pair[a->n++]; /* the array has room for every pair */
         *p = (struct pair){ .name = name };
     }
     if (p->half[half])
@@ -128,7 +128,7 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
     for (int i = 0; i < a->n; i++) {
         const struct pair *p = &a->pair[i];
 
-        assert(p->half[A] || p->half[B]); /* with which it was added */
+        assert(p->half[A] || p->half[B]); /* a pair is added with one of its factors */
         if (!p->half[A] || !p->half[B])
             return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' needs its %s", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");
@@ -180,7 +180,7 @@ void kvr_lora_close(struct kvr_lora **pa)
     *pa = NULL;
 }
 
-/* w [n,k] += scale b a over the rank; each row by one thread, in one order. */
+/* w [n,k] += scale b a, summed over the rank in a fixed order; one thread per row. */
 static void add_product(float *w, const float *a, const float *b, int64_t n, int64_t k, int rank,
                         float scale)
 {

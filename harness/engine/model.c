@@ -1,9 +1,7 @@
-/* model.c - a model folder into packed weights.
- *
- * Weights are found under Wan's names or under the names of other programs
- * (harness/files/weights/names.def). Every tensor the configuration wants must be there in its
- * shape, and nothing else that is the model's. Random weights are drawn one at a time: beside the
- * packed layers the host holds one tensor. */
+/* model.c - loads a model folder into packed weights. Weights are found under Wan's names or under
+ * other programs' names (harness/files/weights/names.def). The file must have every tensor of the
+ * configuration with its shape, and no other tensor of the model. Random weights are drawn one at a
+ * time, so the host holds one tensor besides the packed layers. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +20,10 @@ enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
 struct loader {
     struct kvr_model *m;
     struct kvr_weights *file;    /* NULL: weights are drawn */
-    struct kvr_lora *lora;       /* NULL: none is merged */
+    struct kvr_lora *lora;       /* NULL: no adapter */
     bool *used;                  /* [tensors in the file] */
     struct kvr_buf weight, bias; /* one tensor as F32, before packing */
-    bool look;                   /* at names and shapes: nothing is read, nothing packed */
+    bool look;                   /* checks names and shapes only; nothing is read or packed */
 };
 
 static enum kvr_status loader_open(struct loader *l, struct kvr_model *m, const char *path)
@@ -46,7 +44,7 @@ static void loader_close(struct loader *l)
     kvr_weights_close(&l->file);
 }
 
-/* The tensor `name` of this very shape and a floating type checkpoints use. */
+/* Finds tensor `name` with exactly this shape and a floating-point type. */
 static enum kvr_status find(struct loader *l, const char *name, int n_dims, const int64_t *shape,
                             const struct kvr_weight **out)
 {
@@ -78,7 +76,7 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
     return KVR_OK;
 }
 
-/* One tensor as F32: read into the host's memory, or drawn into the device's. */
+/* One tensor as F32: read into host memory, or drawn into device memory. */
 static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
 {
@@ -102,7 +100,7 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
     return check_finite(l, name, to->p, n);
 }
 
-/* `layer`.weight and .bias; the weight may have more dimensions than two (patch embedding). */
+/* Loads `layer`.weight and .bias. A weight may have more than two dimensions (patch embedding). */
 static enum kvr_status load_linear_shaped(struct loader *l, struct kvr_linear **out,
                                           const char *layer, int n_dims, const int64_t *shape)
 {
@@ -239,11 +237,11 @@ struct paths {
     char *lora; /* NULL: none */
 };
 
-/* The hash of several files' hashes. */
+/* Hashes the hashes of several files. */
 struct files_hash {
     struct kvr_sha256 h;
-    bool cheap, unknown; /* cheap: nothing large is read for it; what is not known then makes all of
-                            it unknown */
+    /* cheap: large files are not read, and a hash that is not stored makes the result unknown. */
+    bool cheap, unknown;
 };
 
 static enum kvr_status hash_file(struct files_hash *f, const char *path)
@@ -258,14 +256,14 @@ static enum kvr_status hash_file(struct files_hash *f, const char *path)
     return kvr_sha256_add(&f->h, hex, strlen(hex));
 }
 
-/* One was asked for, and a plan is made as if it were there. */
+/* Whether the requested decoder is missing; a plan may assume that it exists. */
 static bool lacks_decoder(const struct kvr_model *m)
 {
     return m->decoder != KVR_DECODER_VAE && !m->vae;
 }
 
-/* In the order config, weights, adapter, prompt table, decoder. Random weights are what the config and this
- * version of the draw say. */
+/* Hashes config, weights, adapter, prompt table and decoder, in this order. Random weights are
+ * identified by the config and the version of the draw. */
 static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bool cheap)
 {
     struct files_hash f = { .cheap = cheap };
@@ -303,8 +301,8 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
     return kvr_sha256_add(h, "\n", 1);
 }
 
-/* Of the files that hash_files reads. `out` [KVR_SHA256_HEX] is empty when they cannot be told from
- * what they may be next. */
+/* Stamps the files of hash_files(). `out` [KVR_SHA256_HEX] is empty if a later change might not
+ * alter the stamp. */
 static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths *p, char *out)
 {
     struct kvr_sha256 h;
@@ -329,7 +327,7 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
     return kvr_sha256_close(&h, out);
 }
 
-/* The hash belongs to the loaded bytes if the files have not changed since `before`, a stamp taken
+/* The hash describes the loaded bytes if the files have not changed since `before`, a stamp taken
  * before they were opened. */
 static enum kvr_status identify(struct kvr_model *m, const struct paths *p, const char *before,
                                 const struct kvr_model_use *use)
@@ -363,7 +361,7 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
     return KVR_OK;
 }
 
-/* The first of the names that is in the folder; else `otherwise`, which may be NULL. */
+/* The first existing file of `names`, else `otherwise`, which may be NULL. */
 static enum kvr_status first_there(const char *dir, const char *const *names, const char *otherwise,
                                    char **out)
 {
@@ -385,7 +383,7 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
     return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
 }
 
-/* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
+/* Wan's folders also contain the teacher's weights, so checkpoints have precedence. */
 static const char *const weights_names[] = { "dit.safetensors",
                                              "dit.pt",
                                              "self_forcing_dmd.pt",
@@ -402,7 +400,7 @@ const char *const kvr_decoder_names[] = { "vae", "taehv", NULL };
 static_assert(sizeof kvr_decoder_names / sizeof *kvr_decoder_names == KVR_N_DECODERS + 1,
               "a name for each");
 
-/* "DIR: WHAT: none of A, B, C is there" */
+/* Reports "DIR: WHAT: none of A, B, C is there". */
 static enum kvr_status fail_none(const char *dir, const char *what, const char *const *names)
 {
     char list[256];
@@ -413,7 +411,7 @@ static enum kvr_status fail_none(const char *dir, const char *what, const char *
     return kvr_fail(KVR_ENOTFOUND, "%s: %snone of %s is there", dir, what, list);
 }
 
-/* may_lack: the weights need not be there. */
+/* may_lack: the weights may be missing. */
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lack)
 {
     p->config = kvr_path_join(dir, "config.json");
@@ -426,7 +424,7 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lac
     return KVR_OK;
 }
 
-/* The adapter that was asked for, else the config's. */
+/* Finds the requested adapter, else the config's. */
 static enum kvr_status find_lora(struct paths *p, const char *dir, const struct kvr_model_config *c,
                                  const struct kvr_model_use *use)
 {
@@ -461,7 +459,8 @@ enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out)
                     kvr_decoder_names[KVR_DECODER_VAE], kvr_decoder_names[KVR_DECODER_TAEHV]);
 }
 
-/* The model's own is not missed: then there is cost, and no pixels. */
+/* Finds the decoder. The model's default decoder may be missing; then its cost is known, but it
+ * gives no pixels. */
 static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
                                     const struct kvr_model_use *use)
 {

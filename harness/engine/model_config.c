@@ -1,4 +1,5 @@
-/* model_config.c - config.json, key by key: type, bounds, and what they mean together. */
+/* model_config.c - reads config.json: type and bounds of each key, then consistency between
+ * keys. */
 #include "harness/engine/model.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@ static enum kvr_status number_at(const struct reader *r, const char *key, const 
     return KVR_OK;
 }
 
-/* The same, and whole. */
+/* The same for a whole number. */
 static enum kvr_status whole_at(const struct reader *r, const char *key, const json_t *array, int i,
                                 int lo, int hi, double *out)
 {
@@ -72,7 +73,7 @@ static bool has(const struct reader *r, const char *key)
     return json_object_get(r->root, key) != NULL;
 }
 
-/* A part this engine always has: the key may be absent, but not false. */
+/* A part that this engine always has: its key may be absent, but not false. */
 static enum kvr_status must_be_on(const struct reader *r, const char *key)
 {
     bool on = true;
@@ -84,7 +85,7 @@ static enum kvr_status must_be_on(const struct reader *r, const char *key)
     return KVR_OK;
 }
 
-/* One of `names`; when the key is absent `out` stays as it is. */
+/* Reads one of `names`; without the key `out` keeps its value. */
 static enum kvr_status choice(const struct reader *r, const char *key, const char *const *names,
                               int *out)
 {
@@ -148,8 +149,8 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     return KVR_OK;
 }
 
-/* "sampling_steps" is UniPC's number of steps, "denoising_steps" lists those between which noise is
- * drawn; a config has one of them, or says which counts. */
+/* "sampling_steps" is UniPC's number of steps; "denoising_steps" lists the timesteps between which
+ * noise is drawn. A config has one of them, or names the sampler. */
 static enum kvr_status read_sampler(const struct reader *r, struct kvr_model_config *c)
 {
     int sampler = has(r, "sampling_steps") && !has(r, "denoising_steps") ? KVR_SAMPLER_UNIPC
@@ -248,7 +249,7 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
     return KVR_OK;
 }
 
-/* "weights": {"random": {"seed": n}}; absent: they are in files. */
+/* "weights": {"random": {"seed": n}}; without the key the weights are in files. */
 static enum kvr_status read_weights(const struct reader *r, struct kvr_model_config *c)
 {
     json_t *weights, *random;
@@ -278,7 +279,7 @@ static enum kvr_status keep_text(const char *text, char **out)
     return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "model: no memory");
 }
 
-/* "weights": {"gguf": FILE, "fetch": what brings it} */
+/* "weights": {"gguf": FILE, "fetch": the command that downloads it} */
 static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_config *c)
 {
     const char *file, *fetch = NULL;
@@ -294,8 +295,8 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
     return fetch ? keep_text(fetch, &c->fetch) : KVR_OK;
 }
 
-/* "lora": {"file": FILE, "rank": r, "alpha": a}: an adapter that is merged into the weights when they
- * are read. Without a file the numbers are those of an adapter named elsewhere. */
+/* "lora": {"file": FILE, "rank": r, "alpha": a}: an adapter that is merged into the weights on
+ * loading. Without a file, rank and alpha are those of an adapter given elsewhere. */
 static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config *c)
 {
     const char *file = NULL;
@@ -323,7 +324,7 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
     return keep_text(file, &c->lora.file);
 }
 
-/* A language model. A frame is a token, which no step of denoising makes. */
+/* Reads a language model's config. A frame is a token; there are no denoising steps. */
 static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *c)
 {
     c->is_lm = true;
@@ -366,7 +367,7 @@ static enum kvr_status read_all(const struct reader *r, struct kvr_model_config 
     return read_lora(r, c);
 }
 
-/* Wan2.2-TI2V-5B as LongLive 2.0 runs it, at 704x1280. */
+/* Wan2.2-TI2V-5B in LongLive 2.0's configuration, at 704x1280. */
 static enum kvr_status fill_ti2v(json_t *root, const char *path)
 {
     if (json_object_update_missing_new(

@@ -28,8 +28,8 @@ static double whole_of(double magnitude)
     return 1 / sqrt(1 + magnitude * magnitude);
 }
 
-/* n_elems values, from element `first` of the place (a, step) on: of the first noise a is the frame
- * and step 0, of a later one a is the chunk and step counts from 1. */
+/* Draws n_elems values from element `first` of stream (a, step). Initial noise: a is the frame and
+ * step 0. Later noise: a is the chunk and step counts from 1. */
 static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first, float *x,
                  int64_t n_elems)
 {

@@ -1,4 +1,4 @@
-/* ops_cuda_table.c - the launchers of ops_cuda.h and attend_cuda.h as a table of operations. */
+/* ops_cuda_table.c - the table of operations from the launchers of ops_cuda.h and attend_cuda.h. */
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/engine/linear_cuda.h"
@@ -96,7 +96,7 @@ static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const 
     kvr_unpatchify_cuda(kvr_dev_stream(dev), p, in, x);
 }
 
-/* The prompt as tensor cores read it; false: they do not, and it is held in F32. */
+/* Describes the prompt for tensor cores; false: unsupported, and the prompt is kept in F32. */
 static bool on_tensor_cores(struct kvr_dev *dev, const struct kvr_cross *c,
                             struct kvr_attend_mma_span *out)
 {
@@ -124,7 +124,8 @@ static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k,
     }
 }
 
-/* The prompt's few tiles of keys: by warp groups where the device has them, without split-KV. */
+/* Attends to the prompt's few tiles of keys, without split-KV; by warp groups if the device has
+ * them. */
 static void attend_prompt(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span)
 {

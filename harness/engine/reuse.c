@@ -1,4 +1,5 @@
-/* reuse.c - when a denoising step may be skipped, and what stands in for it. */
+/* reuse.c - decides when a denoising step is skipped, and supplies the stored residual in its
+ * place. */
 #include "harness/engine/reuse.h"
 
 enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double threshold,

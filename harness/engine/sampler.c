@@ -1,5 +1,5 @@
-/* sampler.c - noise to clean chunks: a few steps of x0, re-noised in between or integrated by UniPC,
- * then the pass that leaves the cache. */
+/* sampler.c - turns noise into clean chunks: a few steps of x0, re-noised or integrated by UniPC,
+ * then the clean pass that fills the cache. */
 #include "harness/engine/sampler.h"
 
 #include <math.h>
@@ -17,15 +17,15 @@ struct run {
     kvr_noise_fn *noise;
     void *noise_ctx;
     const struct kvr_sample_hooks *hooks;
-    int64_t frame_elems, n;    /* values of a frame, of a chunk */
-    float *x, *x0, *out, *eps; /* of the device */
+    int64_t frame_elems, n;    /* values per frame, per chunk */
+    float *x, *x0, *out, *eps; /* in device memory */
     struct kvr_unipc unipc;
-    /* UniPC: the sample that x was predicted from, and x0 of this chunk's steps, the newest first. */
+    /* UniPC: the sample that x was predicted from, and x0 of this chunk's steps, newest first. */
     float *from, *m[3];
-    float *first;   /* [frame_elems]: the video's first frame, given; NULL: none */
-    int32_t *flag;  /* of the device: a value is not finite */
+    float *first;   /* [frame_elems]: the given first frame; NULL: none */
+    int32_t *flag;  /* in device memory; set if a value is not finite */
     float *history; /* [chunks, n], host: the committed latents; NULL: not kept */
-    float *host;    /* [n]; NULL on the CPU, where the device's memory is the host's */
+    float *host;    /* [n]; NULL on the CPU, which shares the host's memory */
 };
 
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
@@ -42,7 +42,7 @@ static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const
     return kvr_cache_end_pass(r->cache);
 }
 
-/* x0 where the host can read it. Waits for a device. */
+/* x0 in host memory; synchronises with a device. */
 static enum kvr_status look(const struct run *r, const float **x0)
 {
     *x0 = r->x0;
@@ -53,7 +53,7 @@ static enum kvr_status look(const struct run *r, const float **x0)
     return kvr_dev_get(r->dev, r->host, r->x0, (size_t)r->n * sizeof *r->host);
 }
 
-/* What was written at `from` on the host becomes `to` on the device. */
+/* Copies `from` on the host to `to` on the device, unless they are the same. */
 static enum kvr_status hand_over(const struct run *r, float *to, const float *from)
 {
     return from == to ? KVR_OK : kvr_dev_put(r->dev, to, from, (size_t)r->n * sizeof *to);
@@ -114,7 +114,7 @@ static enum kvr_status show_step(const struct run *r, const struct kvr_pass *pas
     return r->hooks->step(r->hooks->ctx, pass->chunk, pass->index, x0, pass->n_frames);
 }
 
-/* What the rollout goes on from after this step, into `to`. */
+/* Reads the values that replace this step's x0 into `to`. */
 static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, int step, float *to)
 {
     float *at = r->host ? r->host : to;
@@ -123,14 +123,14 @@ static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, i
     return hand_over(r, to, at);
 }
 
-/* A step's sample from this one's: fresh noise over x0, which is the teacher's if `forced`. */
+/* The next step's sample: x0, or the teacher's if `forced`, plus fresh noise. */
 static enum kvr_status renoise(struct run *r, const struct kvr_pass *pass, bool forced)
 {
     const int step = pass->index;
 
     KVR_TRY(draw(r, pass, step, r->eps));
     if (forced)
-        KVR_TRY(take_forced(r, pass, step, r->out)); /* x0 has been made from it */
+        KVR_TRY(take_forced(r, pass, step, r->out)); /* `out` is free: x0 was computed from it */
     r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, r->schedule.renoise[step + 1],
                     r->x);
     return KVR_OK;
@@ -151,7 +151,7 @@ static void blend(const struct run *r, const struct kvr_unipc_weights *w, const 
     r->ops->blend(r->dev, r->n, &b, out);
 }
 
-/* Likewise without noise: x0 of this and earlier steps say where the flow goes. */
+/* The next step's sample by UniPC, without noise, from x0 of this and earlier steps. */
 static enum kvr_status integrate(struct run *r, const struct kvr_pass *pass, bool forced)
 {
     struct kvr_unipc_weights w;
@@ -175,7 +175,7 @@ static enum kvr_status integrate(struct run *r, const struct kvr_pass *pass, boo
     return KVR_OK;
 }
 
-/* Frame 0 of the video's first chunk x is the given one. */
+/* Replaces frame 0 of the video's first chunk x by the given frame. */
 static void put_first(const struct run *r, const struct kvr_pass *pass, float *x)
 {
     if (r->first && pass->chunk == 0)
@@ -229,7 +229,7 @@ static enum kvr_status take_given(struct run *r, const struct kvr_pass *pass)
     return hand_over(r, r->x0, at);
 }
 
-/* Over `x`: what the cache keeps. */
+/* Runs the clean pass over `x`; the cache keeps its keys and values. */
 static enum kvr_status clean_pass(struct run *r, struct kvr_pass *pass, const float *x)
 {
     pass->index = r->schedule.n_steps;
@@ -262,7 +262,8 @@ static bool recaches(const struct run *r)
     return r->hooks && r->hooks->shots.of_chunk && r->hooks->shots.on_switch == KVR_SWITCH_RECACHE;
 }
 
-/* Chunks before `chunk` that its passes can see, once more under the prompt that is set now. */
+/* Runs the clean pass again, under the current prompt, for the chunks before `chunk` that its
+ * passes can see. */
 static enum kvr_status recache(struct run *r, int chunk)
 {
     const int n = r->c->frames_per_chunk;
@@ -306,7 +307,7 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     else
         KVR_TRY(denoise(r, &pass));
     if (r->hooks && r->hooks->forced && !given && !r->hooks->last_step) {
-        committed = r->x; /* whose noise is used up */
+        committed = r->x; /* x is free: its noise was used */
         KVR_TRY(take_forced(r, &pass, r->schedule.n_steps - 1, r->x));
     }
     if (given || !last_step_stays(r))

@@ -1,5 +1,5 @@
-/* schedule.c - the flow-matching table, the steps the network is conditioned on, and the schedules
- * that have names (schedules.def). */
+/* schedule.c - the flow-matching table, the timesteps that the network receives, and named
+ * schedules (schedules.def). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 enum { TABLE = 1000 };
 
-/* u_i = 1 - i/1000 as the reference has it in float32: a base every 8 entries, counted from the
- * nearer end, plus a multiple of the step. Another order of the same roundings moves sigma by
- * up to 2e-7, and so a timestep by 2e-4; this one gives the recorded tables. */
+/* u_i = 1 - i/1000 with the reference's F32 roundings: a base every 8 entries, counted from the
+ * nearer end, plus a multiple of the step. Another order of roundings moves sigma by up to 2e-7,
+ * and a timestep by 2e-4; this order gives the recorded tables. */
 static float grid(int i)
 {
     const float step = -1.0f / TABLE;
@@ -24,7 +24,7 @@ static float grid(int i)
     return base + (float)(i - first) * step;
 }
 
-/* LightX2V's table begins at this u. */
+/* First u of LightX2V's table. */
 static const float whole_begin = 0.999f;
 
 static void make_table(struct kvr_schedule *s, const struct kvr_model_config *c)
@@ -57,7 +57,7 @@ void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
         return;
     }
     for (int i = 0; i < c->n_steps; i++) {
-        const int place = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends there */
+        const int place = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends at 0 */
         int index;
 
         s->timestep[i] =
@@ -98,7 +98,7 @@ static const struct named {
     double shift;
     enum kvr_timesteps timesteps;
     bool rounded;
-    double steps[KVR_MAX_STEPS]; /* then zeros */
+    double steps[KVR_MAX_STEPS]; /* unused entries are 0 */
 } named[] = {
 #define SCHEDULE(name, shift, timesteps, rounded, ...)                                             \
     { name, shift, KVR_TIMESTEPS_##timesteps, rounded, { __VA_ARGS__ } },
@@ -140,7 +140,7 @@ static bool parse_shift(const char **text, double *shift)
     return true;
 }
 
-/* shift 0: not said. */
+/* shift 0: not given. */
 static bool parse_list(const char *text, struct named *out)
 {
     int n = 0;

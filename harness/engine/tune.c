@@ -26,8 +26,8 @@ struct kvr_tune {
     char *path; /* NULL: there is no cache folder */
     char head[LINE], why[LINE], words[3 * LINE];
     struct entry *entry;
-    int n, cap, n_kept; /* n_kept: of this process */
-    bool written;       /* the file is there, with this head */
+    int n, cap, n_kept; /* n_kept: entries of this process */
+    bool written;       /* the file exists with this header */
 };
 
 static enum kvr_status add(struct kvr_tune *t, const char *what, int choice)
@@ -65,7 +65,8 @@ static bool read_line(char *line, struct entry *e)
     return *end == '\n' && isfinite(us) && us >= 0;
 }
 
-/* A later line of the same product counts. KVR_EFORMAT: why the file is of no use. */
+/* A later line of a product replaces an earlier one. KVR_EFORMAT: the file is unusable; the message
+ * has the reason. */
 static enum kvr_status read_file(struct kvr_tune *t, FILE *f)
 {
     char line[LINE];
@@ -150,7 +151,7 @@ bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice)
     return false;
 }
 
-/* Renamed into place: no process reads a file without its head. */
+/* Writes a new file and renames it, so that no process reads a file without its header. */
 static bool begin_file(struct kvr_tune *t)
 {
     struct kvr_out *o;
@@ -179,7 +180,7 @@ static void append(struct kvr_tune *t, const char *line)
     if (fd < 0)
         return;
     if (write(fd, line, n) != (ssize_t)n)
-        t->written = false; /* a cut line: the next one begins the file again */
+        t->written = false; /* a partial line: the next call starts a new file */
     close(fd);
 }
 

@@ -1,4 +1,4 @@
-/* basis.c - see basis.h. Sums in FP64, in the tokens' order. */
+/* basis.c - see basis.h. Sums are in FP64, in token order. */
 #include "harness/workload/basis.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 struct kvr_basis {
     int n_layers, n_heads, head_dim;
-    double *n;       /* [L][2] tokens seen */
+    double *n;       /* [L][2]: tokens per layer, for keys and values */
     double *sum;     /* [L][2][H][D] */
     double *product; /* [L][2][H][D][D], its upper triangle */
     struct kvr_pre_rope rows;
@@ -54,7 +54,7 @@ void kvr_basis_close(struct kvr_basis **p)
     *p = NULL;
 }
 
-/* The place of a layer's keys or values. */
+/* Index of a layer's keys or values. */
 static size_t place_of(int layer, enum kvr_side side)
 {
     return (size_t)(2 * layer + (side == KVR_V));
@@ -69,7 +69,7 @@ static enum kvr_status see(struct kvr_basis *p, const struct kvr_cache_view *vie
     KVR_TRY(kvr_pre_rope_take(&p->rows, view, side));
     p->n[at] += (double)view->n_tok;
 #pragma omp parallel for schedule(static)
-    for (size_t h = 0; h < heads; h++) { /* a thread has a head: the same sums every time */
+    for (size_t h = 0; h < heads; h++) { /* one thread per head: the order of sums is fixed */
         double *sum = p->sum + (at * heads + h) * d,
                *product = p->product + (at * heads + h) * d * d;
         const float *x = p->rows.x + h * d;
@@ -92,7 +92,7 @@ enum kvr_status kvr_basis_watch(void *ctx, const struct kvr_cache_view *view)
     return see(ctx, view, KVR_V);
 }
 
-/* One head: out [1 + D][D], share [D] or NULL; room of 2 D D. */
+/* Fits one head: out [1 + D][D], share [D] or NULL; `room`: scratch of 2 D D. */
 static void fit_head(double n, const double *sum, const double *product, int d, double *room,
                      float *out, double *share)
 {

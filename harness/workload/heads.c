@@ -11,7 +11,7 @@
 
 const char *const kvr_head_rule_names[] = { "forcing", "dummy", "pyramid", NULL };
 
-/* Of one head, over all that was seen. */
+/* Sums of one head over all views. */
 struct sums {
     double first, past, near, all; /* weights; `past` without the first frame */
 };
@@ -19,10 +19,10 @@ struct sums {
 struct kvr_heads {
     int n_layers, n_heads, queries, max_frames;
     struct sums *sum; /* [L][H] */
-    double *score;    /* [L][H][max_frames] sums of scores of frames d back */
-    double *n_scores; /* the same, how many */
+    double *score;    /* [L][H][max_frames]: sums of scores, by distance in frames */
+    double *n_scores; /* their numbers of terms */
     int64_t n_seen;
-    float *keys; /* of one view: past, then the chunk's [n,H,D] */
+    float *keys; /* keys of one view: past, then the chunk's [n,H,D] */
     double *weight;
     size_t room, weights_room;
 };
@@ -68,16 +68,16 @@ void kvr_heads_close(struct kvr_heads **p)
 
 /* ---- seeing -------------------------------------------------------------------------------- */
 
-/* One view: n keys, the chunk's n_tok last; token i lies in frame frame[i]. */
+/* One view of n keys, whose last n_tok are the chunk's; token i is of frame frame[i]. */
 struct seen {
     const struct kvr_cache_view *view;
     const float *keys;
     int64_t n, n_past;
-    int64_t run[2][2]; /* tokens of the past, as they are in `keys` */
+    int64_t run[2][2]; /* runs of past tokens, in the order of `keys` */
     int runs;
 };
 
-/* The frame of the i-th key. */
+/* Frame of the i-th key. */
 static int frame_of(const struct seen *s, int64_t i)
 {
     const int S = s->view->shape->tokens_per_frame;
@@ -135,7 +135,7 @@ static enum kvr_status read_keys(struct kvr_heads *p, const struct kvr_cache_vie
     return KVR_OK;
 }
 
-/* One query of head h: its scores, then their weights, into w [n]. */
+/* Adds one query of head h; w [n] receives its scores, then its weights. */
 static void see_query(struct kvr_heads *p, const struct seen *s, int h, int64_t row, double *w)
 {
     const struct kvr_cache_view *v = s->view;

@@ -1,4 +1,4 @@
-/* learnt.c - the list beside a model. */
+/* learnt.c - reads the list of learnt words in a model's folder. */
 #include "harness/workload/learnt.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 
-enum { SECOND_SHAPE = 9 }; /* slot of the second object's shape: "<none>" where there is none */
+enum { SECOND_SHAPE = 9 }; /* slot of the second object's shape; "<none>" if there is one object */
 
 void kvr_learnt_free(struct kvr_learnt *l)
 {
@@ -42,7 +42,7 @@ static enum kvr_status read(struct kvr_learnt *l, const struct kvr_model_config 
         st = kvr_json_array(root, path, "words", &words);
     for (size_t i = 0; st == KVR_OK && i < json_array_size(words); i++)
         st = take(l, c, path, json_array_get(words, i));
-    for (int i = 0; st == KVR_OK && i < c->n_vocabulary; i++) /* <pad>, <none>: no words */
+    for (int i = 0; st == KVR_OK && i < c->n_vocabulary; i++) /* <pad> and <none> are not words */
         l->word[i] = l->word[i] || c->vocabulary[i][0] == '<';
     json_decref(root);
     l->told = st == KVR_OK;

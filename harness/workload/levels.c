@@ -1,5 +1,5 @@
-/* levels.c - see levels.h. Chunks are counted as the codec counts a block, in bins of a vector's
- * range, and bins are added up in FP64, chunk after chunk. */
+/* levels.c - see levels.h. A chunk's values are counted in bins of their vector's range, as the
+ * codec counts a block. Bins are summed over chunks in FP64. */
 #include "harness/workload/levels.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ struct kvr_levels {
     int n_layers, n_heads, head_dim, bits;
     double exact;
     double *sum;    /* [L][2][NUQ_BINS] */
-    uint64_t *bins; /* [NUQ_BINS], of a chunk */
+    uint64_t *bins; /* [NUQ_BINS], of one chunk */
     struct kvr_pre_rope rows;
 };
 

@@ -11,7 +11,7 @@
 struct film {
     struct kvr_decoder *v;
     struct kvr_pace *p;
-    int64_t n_latent, n_frame; /* elements of a latent frame, of one of pixels */
+    int64_t n_latent, n_frame; /* elements of a latent frame, of a pixel frame */
     uint8_t *rgb;              /* one frame */
 };
 
@@ -61,7 +61,7 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
     return KVR_OK;
 }
 
-/* Frames are kept until the end, as a rollout's are. */
+/* Keeps all frames until the end, as a rollout does. */
 static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                       const struct kvr_rollout_request *req,
                                       const struct kvr_pixels_file *file, int threads,

@@ -1,4 +1,4 @@
-/* pixels.c - frame by frame. */
+/* pixels.c - decodes latents to pixels frame by frame, optionally in a thread. */
 #include "harness/workload/pixels.h"
 
 #include <omp.h>
@@ -10,11 +10,11 @@
 #include "harness/core/clock.h"
 #include "harness/engine/vae/decoder.h"
 
-/* A decoder, and the frames that it makes. */
+/* A decoder and its output frames. */
 struct film {
     struct kvr_decoder *v;
-    int64_t n_latent, n_frame; /* floats of a latent frame, bytes of a frame */
-    int n, height, width, at;  /* at: the next frame */
+    int64_t n_latent, n_frame; /* floats per latent frame, bytes per pixel frame */
+    int n, height, width, at;  /* at: index of the next frame */
     uint8_t *rgb;
     bool finite;
 };
@@ -51,7 +51,7 @@ static void film_close(struct film *f)
     f->rgb = NULL;
 }
 
-/* The frames become r's. */
+/* Moves the frames to r. */
 static void film_hand_over(struct film *f, struct kvr_rollout_result *r)
 {
     r->rgb = f->rgb;
@@ -113,12 +113,12 @@ struct kvr_pixels {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Under the lock. */
+    /* Guarded by the lock. */
     float *latents; /* [latent_frames, n_latent] */
-    int n_given;    /* frames of them */
+    int n_given;    /* frames in `latents` */
     bool ready, stop, device_full;
     size_t peak_bytes;
-    enum kvr_status st; /* of the thread, with its message */
+    enum kvr_status st; /* the thread's status, with its message */
     char message[512];
 };
 
@@ -129,7 +129,7 @@ static void keep_status(struct kvr_pixels *p, enum kvr_status st)
         snprintf(p->message, sizeof p->message, "%s", kvr_error());
 }
 
-/* Whether frame i is there; false when there is no more. */
+/* Waits for frame i; false: there are no more frames. */
 static bool wait_for(struct kvr_pixels *p, int i)
 {
     bool more;
@@ -151,7 +151,7 @@ static void tell_ready(struct kvr_pixels *p, enum kvr_status st)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The device is opened and closed by the thread that uses it. */
+/* The thread opens and closes the device that it uses. */
 static void *decode_frames(void *ctx)
 {
     struct kvr_pixels *p = ctx;
@@ -260,7 +260,7 @@ enum kvr_status kvr_pixels_finish(struct kvr_pixels **pp, enum kvr_status rollou
     if (rollout == KVR_OK) {
         st = join(p);
     } else {
-        pthread_join(p->thread, NULL); /* the rollout's message stays */
+        pthread_join(p->thread, NULL); /* keeps the rollout's message */
         st = rollout;
     }
     *done = (struct kvr_pixels_done){ .tail_ns = kvr_now_ns() - start,

@@ -1,4 +1,4 @@
-/* probe.c - sees every attend, keeps the BF16 layers, adds up. */
+/* probe.c - watches every attention call, keeps BF16 layers for comparison, and accumulates. */
 #include "harness/workload/probe_impl.h"
 
 #include <math.h>
@@ -161,13 +161,14 @@ static void add_residual(struct kvr_probe *p, int n, const struct kvr_probe_quer
         p->residual = worst / sqrt(energy);
 }
 
-/* Errors of the keys and values that attention reads; every query head that reads them has them. */
+/* Errors of the keys and values that attention reads, counted once per query head that reads
+ * them. */
 static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
 {
     const struct kvr_pass *pass = x->view->pass;
     const int l = x->view->layer, d = x->d, heads = p->kv_heads;
     struct kvr_probe_sums *call = kvr_probe_call(p, l, x->hq, pass->index, pass->chunk);
-    const bool first = x->hq % p->group == 0; /* channels have no query heads */
+    const bool first = x->hq % p->group == 0; /* channel sums are per KV head */
 
     for (int64_t t = 0; t < x->n_past; t++) {
         struct kvr_probe_sums *age = kvr_probe_age(p, l, x->hq, x->age[t]);
@@ -210,7 +211,7 @@ static uint64_t mix(uint64_t hash, double x)
     uint64_t bits;
 
     memcpy(&bits, &x, sizeof bits);
-    return (hash ^ bits) * 0x100000001b3u; /* FNV-1a by words */
+    return (hash ^ bits) * 0x100000001b3u; /* FNV-1a over 64-bit words */
 }
 
 static void hash_head(const struct kvr_probe_head *x, uint64_t *hash)
@@ -248,7 +249,7 @@ static void count_codings(struct kvr_probe *p, const struct kvr_probe_head *x, c
 
 /* --- one attend ------------------------------------------------------------------------- */
 
-/* Queries to look at, ascending; the first is drawn. */
+/* Chooses the probed queries, in ascending order; the first is random. */
 static int choose_queries(const struct kvr_probe *p, const struct kvr_cache_view *view,
                           int64_t *list)
 {
@@ -263,7 +264,7 @@ static int choose_queries(const struct kvr_probe *p, const struct kvr_cache_view
     return n;
 }
 
-/* Working memory of one attend. */
+/* Working memory of one attention call. */
 struct work {
     int64_t *list;
     struct kvr_probe_query *query;
@@ -322,7 +323,7 @@ static enum kvr_status look(struct kvr_probe *p, const struct kvr_cache_view *vi
     return st;
 }
 
-/* The chunk's final keys and values go to the BF16 layer. */
+/* Stores the chunk's final keys and values in the BF16 layer. */
 static enum kvr_status commit(struct kvr_probe *p, const struct kvr_cache_view *view)
 {
     const struct kvr_cache_shape *s = &p->shape;

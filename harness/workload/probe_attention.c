@@ -1,5 +1,5 @@
-/* probe_attention.c - two attentions of some queries over the same tokens, in double, and how they
- * differ. */
+/* probe_attention.c - computes attention for some queries with the method's cache and with BF16, in
+ * double precision, and compares them. */
 #include "harness/workload/probe_impl.h"
 
 #include <math.h>
@@ -14,10 +14,10 @@ enum { QUERIES = 4 };
 struct block {
     const struct kvr_probe_head *x;
     int m;                   /* queries in it */
-    const int64_t *list;     /* which */
-    double *q;               /* [m][D], over sqrt(D) */
+    const int64_t *list;     /* their indices */
+    double *q;               /* [m][D], scaled by 1/sqrt(D) */
     double *weight[N_SIDES]; /* [m][stride]: scores, then weights */
-    double *out[2][2];       /* [weights of][values of] [m][wide] */
+    double *out[2][2];       /* [weights' side][values' side] [m][wide] */
     float *fq, *fq2;         /* [m][D] for the correction */
 };
 
@@ -63,7 +63,7 @@ static void load_queries(struct block *b)
                 x->view->q[(b->list[i] * x->view->shape->n_heads + x->hq) * x->d + c] * scale;
 }
 
-/* The queries as the method's own correction is given them. */
+/* Prepares the queries as the method's correction expects them. */
 static void correction_queries(struct block *b, const struct kvr_codec *codec, int h)
 {
     const int d = b->x->d;
@@ -75,7 +75,7 @@ static void correction_queries(struct block *b, const struct kvr_codec *codec, i
         b->fq2[e] = b->fq[e] * b->fq[e];
 }
 
-/* Keys [begin, end) of a segment, all visible. */
+/* Corrects the scores of a segment's keys [begin, end), all of them visible. */
 static void correct_run(struct block *b, const struct kvr_correction *c,
                         const struct kvr_segment *s, int64_t begin, int64_t end)
 {
@@ -113,7 +113,7 @@ static void correct(struct block *b)
     const struct kvr_probe_head *x = b->x;
     const struct kvr_correction *c = kvr_correction_at(x->view->scheme->opts.correction);
     const struct kvr_layer *l = x->layer[METHOD];
-    const struct kvr_codec *space = NULL; /* what the queries are in the space of */
+    const struct kvr_codec *space = NULL; /* codec whose space the queries are in */
 
     if (!c)
         return;
@@ -133,8 +133,8 @@ static void correct(struct block *b)
     }
 }
 
-/* Scores of n keys to weights; dropped tokens (fate NULL: none) get 0, and so do those from `end`
- * on, which the query must not see. */
+/* Turns the scores of n keys into weights. Dropped tokens (fate NULL: none) and tokens from `end`
+ * on, which the query must not see, get 0. */
 static void softmax(double *s, int64_t n, int64_t end, const uint8_t *fate, int64_t n_past)
 {
     double top = -INFINITY, sum = 0;
@@ -159,8 +159,8 @@ static double half_kl(double p, double m)
     return p > 0 ? 0.5 * p * log(p / m) : 0;
 }
 
-/* The least of the KVR_PROBE_TOP_KEYS greatest of w [n]; of fewer the least of all; of none 0. A heap whose
- * root is its least. */
+/* The KVR_PROBE_TOP_KEYS-th largest of w [n]; the smallest if there are fewer, 0 if there are none.
+ * Uses a heap whose root is its smallest element. */
 static double least_of_top(const double *w, int64_t n)
 {
     double heap[KVR_PROBE_TOP_KEYS] = { 0 };
@@ -188,8 +188,8 @@ static double least_of_top(const double *w, int64_t n)
     return heap[0];
 }
 
-/* How many of the top past keys by BF16 weight are top by the method's weight, too. A key that the
- * method has dropped has no weight, and is not found. */
+/* Counts the top past keys by BF16 weight that are also top by the method's weight. A dropped key
+ * has no weight in the method and is not counted. */
 static void compare_top(const struct kvr_probe_head *x, const double *method, const double *bf16,
                         int ages, struct kvr_probe_query *out, double *by_age)
 {
@@ -261,7 +261,7 @@ static void compare_outputs(const struct block *b, int i, struct kvr_probe_query
         out->v_se += ev * ev / x->d;
         out->out_energy += bf16 * bf16 / x->d;
         out->energy += method * method / x->d;
-        if (!(r <= out->residual)) /* a NaN stays */
+        if (!(r <= out->residual)) /* keeps NaN */
             out->residual = r;
     }
 }

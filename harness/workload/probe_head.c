@@ -1,4 +1,5 @@
-/* probe_head.c - one head of what attention read, in double: by the method, and from BF16. */
+/* probe_head.c - reads one head of what attention reads, in double precision, from the method's
+ * cache and from BF16. */
 #include "harness/workload/probe_impl.h"
 
 #include <assert.h>
@@ -23,7 +24,7 @@ int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok)
     return -1;
 }
 
-/* Put a row of K or V into its place. */
+/* Stores a row of K or V at its position. */
 static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, const double *row)
 {
     if (values) {
@@ -34,9 +35,9 @@ static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, con
         x->kt[side][c * x->stride + at] = row[c];
 }
 
-/* The i-th stored token of a segment as attention reads it. The dense path decodes into the
- * cache's exact type; the others leave a rotation in place and rotate the query, which but for
- * the last bits of F32 is the same as rotating the key back. */
+/* Decodes the i-th stored token of a segment as attention reads it. The dense path decodes to the
+ * cache's exact type. Other paths keep a rotation and rotate the query, which equals rotating the
+ * key back up to F32 rounding. */
 static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, int h, bool dense,
                    int64_t i, double *row)
 {
@@ -60,7 +61,7 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
 {
     const bool dense = side == METHOD && kvr_path_copies(x->view->path);
     const struct kvr_packed *p = values ? &s->v : &s->k;
-    const int h = x->h - s->head0; /* of the segment's own */
+    const int h = x->h - s->head0; /* index within the segment's heads */
     double row[KVR_CORRECTION_MAX_D];
 
     if (s->kind == KVR_SEG_ZERO || !kvr_segment_has_head(s, x->h))
@@ -79,7 +80,8 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
     }
 }
 
-/* x [d] without its mean, rounded to the cache's type: what kvr_current says of the method's keys. */
+/* Subtracts the mean of x [d] and rounds to the cache's type, as kvr_current does to the method's
+ * keys. */
 static void demean(float *x, int d, enum kvr_dtype exact)
 {
     kvr_bf16 rounded[KVR_CORRECTION_MAX_D];
@@ -118,7 +120,7 @@ static void read_current(struct kvr_probe_head *x, bool values)
     }
 }
 
-/* What has become of each token of the past, as far as head x->h goes. */
+/* Finds the state of each past token for head x->h: coded, pooled, zero or dropped. */
 static void find_fates(struct kvr_probe_head *x)
 {
     static const uint8_t fate_of[] = { [KVR_SEG_CODED] = KVR_FATE_CODED,
@@ -200,7 +202,7 @@ enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_c
             x->token[at] = t;
             x->age[at++] = view->pass->chunk - (int)(t / chunk);
         }
-    find_fates(x); /* of head 0, for queries before the first read */
+    find_fates(x); /* for head 0, as queries precede the first read */
     return KVR_OK;
 }
 

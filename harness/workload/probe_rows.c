@@ -1,4 +1,4 @@
-/* probe_rows.c - from sums to numbers. */
+/* probe_rows.c - computes the probe's numbers from its sums. */
 #include "harness/workload/probe_impl.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #define SUM(member) offsetof(struct kvr_probe_sums, member)
 
-/* Every number is a sum over a sum, or the root of that. */
+/* Each number is a quotient of two sums, or its square root. */
 static const struct {
     const char *name;
     size_t num, den, n;
@@ -61,7 +61,7 @@ static enum kvr_status emit(const struct kvr_probe_sums *s, const struct kvr_pro
     return fn(ctx, &row);
 }
 
-/* All numbers of one place; none when nothing was seen there. */
+/* Emits all numbers of one place; none if no query was seen there. */
 static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr_probe_row *where,
                                 kvr_probe_row_fn *fn, void *ctx)
 {
@@ -71,7 +71,7 @@ static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr
     return KVR_OK;
 }
 
-/* One index, or all below n when it is negative. */
+/* Range of indices: one index, or all below n for a negative one. */
 static int first(int index)
 {
     return index < 0 ? 0 : index;
@@ -211,7 +211,7 @@ static enum kvr_status emit_counts(const struct kvr_probe_counts *s,
     return fn(ctx, &row);
 }
 
-/* Tokens as they were last seen. */
+/* Token counts at the last pass. */
 static struct kvr_probe_counts final_counts(const struct kvr_probe *p, int layer)
 {
     const int64_t capacity = (int64_t)p->shape.capacity_frames * p->shape.tokens_per_frame;

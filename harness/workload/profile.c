@@ -1,4 +1,4 @@
-/* profile.c - frame summaries of every layer, forward by forward. */
+/* profile.c - compares frame summaries of every layer between consecutive forwards. */
 #include "harness/workload/profile.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "methods/kernels/share.h"
 
 struct layer {
-    float *now, *before; /* [frames,H] summaries of this forward and of the one before */
+    float *now, *before; /* [frames,H]: summaries of this forward and the previous one */
     int n_before;        /* frames in `before` */
-    double sum;          /* of deltas of old frames */
+    double sum;          /* sum of the deltas of old frames */
     int64_t count;
 };
 
@@ -19,7 +19,7 @@ struct kvr_profile {
     int n_layers, n_heads, head_dim, tokens_per_frame, max_frames;
     struct layer *layer;
     float *room;
-    float *values; /* a chunk's k and v as floats: room for 2 * n_values */
+    float *values; /* a chunk's K and V in F32, 2 * n_values */
     size_t n_values;
 };
 
@@ -86,7 +86,7 @@ enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pa
         kvr_frame_summary(k, v, (int64_t)f * S, S, H, p->head_dim,
                           l->now + (size_t)(pass->frame0 + f) * (size_t)H);
     for (int f = 0; f < n_old; f++) {
-        const int was = f - (n - overlap) + (l->n_before - overlap); /* from both lists' ends */
+        const int was = f - (n - overlap) + (l->n_before - overlap); /* aligned at both ends */
 
         l->sum += f < n - overlap ? 1
                                   : kvr_summary_delta(l->now + (size_t)f * (size_t)H,

@@ -1,4 +1,4 @@
-/* prompt.c - a small fixed grammar from English to the slots of a model's vocabulary. */
+/* prompt.c - parses a small English grammar into the slots of a model's vocabulary. */
 #include "harness/workload/prompt.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static const char *const kind_names[N_KIND] = { "a size",   "a colour",     "a t
                                                 "a shape",  "a motion",     "a direction",
                                                 "a ground", "a camera move" };
 
-/* Where in an act the reader is. */
+/* Part of an act that is being read. */
 enum part { FIRST, SECOND, BEHIND, LENS };
 
 static const char *part_name(enum part part)
@@ -45,18 +45,18 @@ struct reader {
     const struct kvr_model_config *cfg;
     const char *text, *at;
     int n_chunks;
-    /* the word read last */
+    /* the last word read */
     char word[WORD_MAX];
     size_t place;
-    /* the act being read */
+    /* the current act */
     enum part part;
     int ids[KVR_PROMPT_SLOTS];
     bool said[KVR_PROMPT_SLOTS];
     int n_words;
-    bool pans; /* "pans" was said, a direction must follow */
+    bool pans; /* "pans" requires a direction next */
 };
 
-/* Index of `group` + `word` in the vocabulary, -1 when it is not there. */
+/* Index of `group` + `word` in the vocabulary; -1: absent. */
 static int lookup(const struct kvr_model_config *c, const char *group, const char *word)
 {
     size_t n = strlen(group);
@@ -67,7 +67,7 @@ static int lookup(const struct kvr_model_config *c, const char *group, const cha
     return -1;
 }
 
-/* Is `word` a form of the verb "bounces": bounce, bouncing, (spins) spinning? */
+/* Whether `word` is a form of the verb "bounces": bounce, bouncing, (spins) spinning. */
 static bool is_form(const char *verb, const char *word)
 {
     size_t n = strlen(verb), len = strlen(word);
@@ -109,7 +109,7 @@ static bool is_one_of(const char *word, const char *const *list)
     return false;
 }
 
-/* The word at `place` is unknown: say what it may have been meant to be. */
+/* Reports the unknown word at `place`, with the nearest known one. */
 static enum kvr_status fail_unknown(const struct reader *r)
 {
     const struct kvr_model_config *c = r->cfg;
@@ -138,7 +138,7 @@ static enum kvr_status fail_unknown(const struct reader *r)
                     r->place);
 }
 
-/* Known, but not here. */
+/* Reports a known word in the wrong place. */
 static enum kvr_status fail_misplaced(const struct reader *r)
 {
     for (int k = 0; k < N_KIND; k++)
@@ -160,7 +160,7 @@ static enum kvr_status put(struct reader *r, int slot, int id)
     return KVR_OK;
 }
 
-/* Defaults of an object, where nothing was said before. The words were checked at the start. */
+/* Sets an object's unset slots to defaults, whose words were checked when the reader was opened. */
 static void default_object(struct reader *r, int base, const char *color)
 {
     const struct kvr_model_config *c = r->cfg;
@@ -199,7 +199,7 @@ static void first_defaults(struct reader *r)
     for (int i = OBJECT; i < GROUND; i++)
         r->ids[i] = lookup(c, "", "<none>");
     r->ids[GROUND] = lookup(c, "bg:", "plain");
-    r->ids[GROUND + 1] = -1; /* chosen when the act is complete */
+    r->ids[GROUND + 1] = -1; /* chosen at the end of the act */
     r->ids[CAMERA] = lookup(c, "cam:", "static");
     r->ids[PAD] = lookup(c, "", "<pad>");
 }
@@ -215,7 +215,7 @@ static enum kvr_status fail_byte(const struct reader *r)
                     (unsigned)(unsigned char)*r->at, (size_t)(r->at - r->text) + 1);
 }
 
-/* Read a word of letters and dashes into r->word, in lower case. */
+/* Reads a word of letters and dashes into r->word, in lower case. */
 static enum kvr_status read_word(struct reader *r)
 {
     size_t n = 0;
@@ -231,7 +231,7 @@ static enum kvr_status read_word(struct reader *r)
     return ends_word(*r->at) ? KVR_OK : fail_byte(r);
 }
 
-/* Take `word` when it comes next. */
+/* Consumes `word` if it is next. */
 static bool take_next(struct reader *r, const char *word)
 {
     const char *p = r->at;
@@ -342,7 +342,7 @@ static enum kvr_status take_word(struct reader *r)
     return put_camera(r);
 }
 
-/* A drift goes somewhere, the other motions nowhere. */
+/* A drifting object needs a direction; other motions have none. */
 static enum kvr_status settle_object(struct reader *r, int base)
 {
     bool drifts = r->ids[base + MOTION] == lookup(r->cfg, "motion:", "drifts");
@@ -374,7 +374,7 @@ static enum kvr_status settle(struct reader *r)
     return KVR_OK;
 }
 
-/* "@12:" at the start of an act; *chunk stays -1 where there is none. */
+/* Reads "@12:" at the start of an act; *chunk stays -1 without it. */
 static enum kvr_status read_start(struct reader *r, int *chunk)
 {
     char *end;
@@ -397,7 +397,7 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
     return KVR_OK;
 }
 
-/* Read up to the act's end: ';', '|' or the end of the text. */
+/* Reads an act, which ends at ';', '|' or the end of the text. */
 static enum kvr_status read_act(struct reader *r, int *chunk)
 {
     r->part = FIRST;

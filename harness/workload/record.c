@@ -1,4 +1,4 @@
-/* record.c - every attend becomes a file. */
+/* record.c - writes the queries, keys and values of every attention call to a trace. */
 #include "harness/workload/record.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct kvr_record {
     int grid_w;
     bool outputs;
     int32_t *position; /* [T,3] */
-    int64_t room;      /* T of it */
+    int64_t room;      /* capacity in tokens */
 };
 
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,

@@ -1,4 +1,4 @@
-/* replay.c - pass by pass, layer by layer, one call's tensors in memory. */
+/* replay.c - replays a trace pass by pass and layer by layer, with one call's tensors in memory. */
 #include "harness/workload/replay.h"
 
 #include <math.h>
@@ -16,14 +16,14 @@ struct replay {
     const struct kvr_trace_info *info;
     struct kvr_cache_shape shape;
     struct kvr_cache *cache;
-    struct kvr_buf on_dev;    /* what attention reads and writes: q, k, v, out */
-    float *q, *k, *v, *out;   /* [T,H,D], [T,Hkv,D], both; [T,H,D] */
-    struct kvr_buf in_host;   /* the same of the host, where that is another memory */
-    float *hq, *hk, *hv, *ho; /* equal to the above where it is not */
+    struct kvr_buf on_dev;    /* attention's inputs and output: q, k, v, out */
+    float *q, *k, *v, *out;   /* q, out [T,H,D]; k, v [T,Hkv,D] */
+    struct kvr_buf in_host;   /* host copies, if the device has its own memory */
+    float *hq, *hk, *hv, *ho; /* the host's addresses; without a copy, those above */
     struct kvr_replay_errors *errors;
     struct kvr_replay_result *result;
     struct kvr_cache_times times; /* until the last pass */
-    int64_t ns;                   /* of append, attend and commit, and of passes' begin and end */
+    int64_t ns;                   /* append, attend, commit, and a pass's begin and end */
     float *foretold;              /* input of a non-causal method; NULL: the method is causal */
     int room, done;
     kvr_progress_fn *progress;

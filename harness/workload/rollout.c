@@ -1,8 +1,8 @@
-/* rollout.c - the engine makes a video chunk by chunk through a cache.
+/* rollout.c - generates a video chunk by chunk through a cache.
  *
  * Latents become bytes as the reference writes video: floor(255 clamp((x - lo) / (hi - lo))),
- * truncated and not rounded. Bytes that are given become latents at the middle of what truncates
- * to them, so that they come out again. */
+ * truncated and not rounded. A given byte becomes the latent in the middle of its interval, so that
+ * it truncates to the same byte. */
 #include "harness/core/clock.h"
 #include "harness/device/phase.h"
 #include "harness/workload/prompt.h"
@@ -22,10 +22,10 @@ struct rollout {
     struct kvr_dev *dev;
     struct kvr_dit *dit;
     struct kvr_cache *cache;
-    struct kvr_prompt prompt;  /* of a model with a vocabulary: acts are shots */
-    struct kvr_shot_line line; /* of others */
+    struct kvr_prompt prompt;  /* of a model with a vocabulary: one act per shot */
+    struct kvr_shot_line line; /* of other models */
     int *shot;                 /* [n_chunks] */
-    struct kvr_buf embedding;  /* [text_len, text_dim] float, of the current act; the host's */
+    struct kvr_buf embedding;  /* [text_len, text_dim] F32 in host memory, of the current act */
     struct kvr_rollout_result *out;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -33,14 +33,14 @@ struct rollout {
     int n_chunks, room, act;
     float *steps;    /* x0 of every step, for a teacher; NULL: not kept */
     float *foretold; /* input of a non-causal method; NULL: the method is causal */
-    bool last_step;  /* no clean pass but of given chunks */
-    /* With a teacher, |x - r|^2 and |r|^2: of this chunk, of all. */
+    bool last_step;  /* only given chunks have a clean pass */
+    /* With a teacher: |x - r|^2 and |r|^2, of this chunk and of all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* until the last pass */
     struct kvr_dit_times dit_times;
 };
 
-/* What the phases took since the last pass. A watcher's own time is in none of them. */
+/* Records the phases' times since the last pass, without the watcher's own time. */
 static enum kvr_status record_phases(struct rollout *r, struct kvr_pass_record *p)
 {
     const struct kvr_cache_times c = r->cache_times;
@@ -68,7 +68,7 @@ static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
     struct kvr_pass_record *p;
     struct kvr_mem_stats mem;
 
-    if (out->n_passes == r->room) /* room was made for all of them */
+    if (out->n_passes == r->room) /* the array has room for every pass */
         return KVR_OK;
     p = &out->pass[out->n_passes++];
     kvr_mem_stats(r->dev, &mem);
@@ -81,7 +81,7 @@ static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
     return r->req->phases ? record_phases(r, p) : KVR_OK;
 }
 
-/* The prompt of a shot, as the network reads it. */
+/* Embeds a shot's prompt. */
 static enum kvr_status embed_shot(struct rollout *r, int shot)
 {
     const int64_t n = (int64_t)r->config->text_len * r->config->text_dim;
@@ -109,7 +109,7 @@ static enum kvr_status begin_chunk(void *ctx, int chunk)
     return KVR_OK;
 }
 
-/* Which shot each chunk is of. */
+/* Finds the shot of each chunk. */
 static enum kvr_status find_shots(struct rollout *r)
 {
     const bool grammar = !r->config->random_weights && !r->req->embedding;
@@ -130,12 +130,12 @@ static enum kvr_status find_shots(struct rollout *r)
     return KVR_OK;
 }
 
-/* How far from the middle of latent_range a latent may be, in half widths of the range. A network
- * that works stays within a few, and its next input is (1 - sigma) x0 + sigma eps with eps of unit
- * variance: a hundred half widths drown the noise it was trained to see. docs/measuring.md. */
+/* Largest distance of a latent from the middle of latent_range, in half widths of the range. A
+ * working network stays within a few. The next input is (1 - sigma) x0 + sigma eps with eps of unit
+ * variance, so a hundred half widths drown the noise of its training. docs/measuring.md. */
 static const float max_half_widths = 100;
 
-/* The x0 of one step, [F, frame_elems]: finite, the sampler has seen to that. */
+/* Checks x0 of one step, [F, frame_elems]. The sampler has checked that it is finite. */
 static enum kvr_status check_range(const struct rollout *r, int chunk, int step, const float *x0,
                                    int n_frames)
 {
@@ -159,7 +159,7 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
 
-/* Where a teacher has the x0 of this step. */
+/* Offset of this step's x0 in a teacher's file. */
 static size_t place_of_step(const struct rollout *r, int chunk, int step)
 {
     const size_t n =
@@ -168,8 +168,8 @@ static size_t place_of_step(const struct rollout *r, int chunk, int step)
     return ((size_t)chunk * (size_t)r->config->n_steps + (size_t)step) * n;
 }
 
-/* In double precision, so that the sum's own rounding (1e-16 of it a term) is far below what the
- * latents, being floats, can differ by. */
+/* Sums in double precision: the rounding (1e-16 per term) is far below differences between F32
+ * latents. */
 static void compare_step(struct rollout *r, int chunk, int step, const float *x0, int n_frames)
 {
     const int64_t n = kvr_model_frame_elems(r->req->model) * n_frames;
@@ -207,7 +207,7 @@ static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x
     return check_range(r, chunk, step, x0, n_frames);
 }
 
-/* x [F,3,H,W] -> rgb [F,H,W,3]. The first frame with a value that is not finite, or -1. */
+/* x [F,3,H,W] -> rgb [F,H,W,3]. Returns the first frame with a non-finite value, or -1. */
 static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, float lo, float hi)
 {
     int bad = -1;
@@ -228,7 +228,7 @@ static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, floa
     return bad;
 }
 
-/* A byte b stands for [b, b + 1) / 255; 255 for 1 alone. */
+/* Byte b covers [b, b + 1) / 255; 255 is the value 1 only. */
 static float latent_of(uint8_t b, float lo, float hi)
 {
     return b == 255 ? hi : lo + (hi - lo) * ((float)b + 0.5f) / 255.0f;
@@ -388,7 +388,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     return open_cache(r, scheme);
 }
 
-/* Noise is drawn by the device between passes: its time is a phase of its own. */
+/* The device draws noise between passes, which is timed as a phase of its own. */
 static enum kvr_status sample(struct rollout *r, struct kvr_sample_hooks *hooks)
 {
     struct kvr_noise noise = { r->req->seed, r->req->jitter_draw, r->req->jitter_magnitude };

@@ -11,7 +11,7 @@ struct kvr_salience {
     int n_layers, first, n_heads, n_kv_heads, head_dim, queries;
     int64_t chunk, capacity; /* tokens */
     int64_t n;               /* tokens seen */
-    float *q;                /* [layers][chunks][rows][Hq,D] over sqrt(D) */
+    float *q;                /* [layers][chunks][rows][Hq,D], scaled by 1/sqrt(D) */
     float *k;                /* [layers][capacity][H,D] */
     int64_t *n_rows;         /* [chunks] */
 };
@@ -106,8 +106,8 @@ enum kvr_status kvr_salience_see(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Of one query head: the largest weights that queries of earlier chunks, the own one and later ones
- * give each key. */
+/* Largest weights that each key of one query head gets from queries of earlier chunks, its own
+ * chunk and later chunks. */
 struct most {
     float *up, *diag, *low; /* [n] */
     double *p;              /* [n] */
@@ -142,7 +142,7 @@ static void chunk_weights(const struct kvr_salience *s, int layer, int h, int64_
     }
 }
 
-/* s_j of one query head, into score [n]. */
+/* Computes s_j of one query head into score [n]. */
 static void score_head(const struct kvr_salience *s, int layer, int h, const struct most *m,
                        float *score)
 {
@@ -153,7 +153,7 @@ static void score_head(const struct kvr_salience *s, int layer, int h, const str
         chunk_weights(s, layer, h, c, m);
     for (int64_t j = 0; j < s->n; j++) {
         const bool first = j / s->chunk == 0, last = j / s->chunk == chunks - 1;
-        const float all = m->up[j] + m->diag[j] + m->low[j]; /* what there is not is 0 */
+        const float all = m->up[j] + m->diag[j] + m->low[j]; /* absent terms are 0 */
 
         score[j] = all / (float)(3 - first - last);
     }

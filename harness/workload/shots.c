@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "@12:" at p; what follows it, or NULL. */
+/* Parses "@12:" at p; returns the text after it, or NULL. */
 static const char *start_at(const char *p, int *chunk)
 {
     char *end;
@@ -20,7 +20,7 @@ static const char *start_at(const char *p, int *chunk)
     return end + 1;
 }
 
-/* Where the next shot begins, "; @4:", or the end of the text. */
+/* Finds the start of the next shot, "; @4:", or the end of the text. */
 static const char *next_start(const char *p)
 {
     int chunk;

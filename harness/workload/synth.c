@@ -1,4 +1,4 @@
-/* synth.c - draws and writes, frame after frame. */
+/* synth.c - draws keys, queries and values frame by frame and writes a trace. */
 #include "harness/workload/synth.h"
 
 #include <assert.h>
@@ -43,7 +43,7 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
     }
     for (size_t i = 0; i < KVR_SYNTH_SIDES * d; i++)
         out->dev[i] = 1;
-    for (int i = 0; i < outliers; i++) { /* spread over the head, signs in turn */
+    for (int i = 0; i < outliers; i++) { /* spread over the head, with alternating signs */
         const int c = (int)((int64_t)(2 * i + 1) * head_dim / (2 * outliers));
 
         out->mean[c] = (float)(i % 2 ? -size : size);
@@ -62,10 +62,10 @@ struct draw {
     const struct kvr_trace_layout *l;
     uint64_t seed;
     int passes;
-    float *state; /* [L][side][S][H or Hkv][D]: z of the newest frame; of q its own part z' */
-    float *z[KVR_SYNTH_SIDES];      /* [F*S][heads][D] of the chunk and layer */
-    float *shown;                   /* [F*S][H][D]: what one pass sees of one of them */
-    kvr_bf16 *out[KVR_SYNTH_SIDES]; /* the same as values */
+    float *state;              /* [L][side][S][H or Hkv][D]: z of the newest frame; queries: z' */
+    float *z[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: z of one chunk and layer */
+    float *shown;              /* [F*S][H][D]: one side of one pass */
+    kvr_bf16 *out[KVR_SYNTH_SIDES]; /* `shown` in BF16 */
     int32_t *position;              /* [F*S][3] */
 };
 
@@ -79,7 +79,7 @@ static size_t frame_elems(const struct draw *d, int side)
     return (size_t)d->l->tokens_per_frame * heads_of(d, side) * (size_t)d->l->head_dim;
 }
 
-/* Where a layer and head of the layout find their statistics. */
+/* Index of the statistics for a layer and head of the layout. */
 static size_t measured(const struct draw *d, int layer, int side, size_t head)
 {
     const struct kvr_synth *s = d->s;
@@ -90,7 +90,7 @@ static size_t measured(const struct draw *d, int layer, int side, size_t head)
            head * group % (size_t)s->n_heads;
 }
 
-/* z of frame t follows that of the frame before, in place in `state`. */
+/* Advances z to frame t in `state`, correlated with the frame before. */
 static void step(const struct draw *d, int layer, int side, int frame, float *state)
 {
     const size_t n = frame_elems(d, side), heads = heads_of(d, side), dim = (size_t)d->l->head_dim;
@@ -111,7 +111,7 @@ static size_t state_of(const struct draw *d, int layer, int side)
     return (size_t)layer * (2 * kv + q) + (size_t)side * kv;
 }
 
-/* The chunk's z in d->z; queries take their part of the keys'. */
+/* Draws the chunk's z into d->z; queries are mixed with their keys. */
 static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames)
 {
     const size_t dim = (size_t)d->l->head_dim, heads = (size_t)d->l->n_heads;
@@ -138,7 +138,8 @@ static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames
     }
 }
 
-/* Of fewer or more passes than were measured the nearest; the last is clean. */
+/* Agreement of a pass with the clean pass. Another number of passes than measured uses the pass at
+ * the same relative place; the last pass is clean. */
 static float agreement(const struct draw *d, int pass)
 {
     if (pass == d->passes - 1)
@@ -185,8 +186,8 @@ static enum kvr_status put_pass(const struct draw *d, struct kvr_trace_writer *w
     return kvr_trace_put(w, p, layer, &call);
 }
 
-/* Passes come one after another, each through all layers: a chunk's z is made again for every one
- * of them from the state before the chunk, which is why that is kept until the last. */
+/* Writes a chunk pass by pass, each through all layers. Every pass draws the chunk's z again from
+ * the state before the chunk, which is kept until the last pass. */
 static enum kvr_status put_chunk(const struct draw *d, struct kvr_trace_writer *w, int chunk,
                                  int n_frames, float *kept)
 {

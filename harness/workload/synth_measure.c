@@ -1,15 +1,15 @@
-/* synth_measure.c - the statistics of a trace, from its clean passes; of the others how far they
- * agree with those. Sums in double. */
+/* synth_measure.c - measures a trace's statistics from its clean passes, and the agreement of other
+ * passes with them. Sums are in double precision. */
 #include "harness/workload/synth.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of one layer, head and side by channel. */
+/* Sums of one channel, in one layer, head and side. */
 struct channel {
     double n, x, xx;       /* all tokens */
-    double m, x0, x1, x01; /* pairs of a token and the one at its place in the next frame */
+    double m, x0, x1, x01; /* pairs of a token and the token at its position in the next frame */
     double x00, x11;
 };
 
@@ -17,8 +17,8 @@ struct look {
     const struct kvr_trace *t;
     const struct kvr_trace_info *info;
     struct channel *sum;           /* [L][side][H][D] */
-    double *qk, *qq, *kk;          /* [L][H]: of centred q and k; kk, qq their squares */
-    double *shared, *own, *theirs; /* [passes]: of keys beside the clean pass's, centred */
+    double *qk, *qq, *kk;          /* [L][H]: centred products q k, q q, k k */
+    double *shared, *own, *theirs; /* [passes]: products with the clean pass's keys, centred */
     float *value[KVR_SYNTH_SIDES]; /* [F*S][heads][D] */
     float *clean;                  /* keys of the chunk's clean pass */
 };
@@ -38,7 +38,7 @@ static void add_pair(struct channel *c, double x0, double x1)
     c->x11 += x1 * x1;
 }
 
-/* A chunk's tokens of one side; within it each frame meets the next. */
+/* Adds a chunk's tokens of one side; frames are paired within the chunk. */
 static void add_side(struct look *k, int layer, int side, int n_frames)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -78,7 +78,8 @@ static enum kvr_status read_call(struct look *k, int pass, int layer, bool all)
     return st;
 }
 
-/* Queries beside their own tokens' keys, both less the channel's mean so far: of this chunk. */
+/* Adds the products of queries with their tokens' keys, both centred by the channel means so
+ * far. */
 static void add_toward(struct look *k, int layer, int64_t n_tok)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -105,7 +106,7 @@ static void add_toward(struct look *k, int layer, int64_t n_tok)
         }
 }
 
-/* Keys of a denoising pass beside those of the clean one, channels less their means. */
+/* Adds the products of a denoising pass's keys with the clean pass's, centred per channel. */
 static void add_agreement(struct look *k, int index, int64_t n_tok)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -129,7 +130,7 @@ static void add_agreement(struct look *k, int index, int64_t n_tok)
     }
 }
 
-/* The chunk whose clean pass this is, layer by layer. */
+/* Adds the chunk of this clean pass, layer by layer. */
 static enum kvr_status look_at_chunk(struct look *k, int clean)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -153,7 +154,7 @@ static enum kvr_status look_at_chunk(struct look *k, int clean)
 
 /* --- numbers ---------------------------------------------------------------------------- */
 
-/* A share of 1 that rounding may have left a little outside. */
+/* A correlation, clamped to the range that rounding may exceed. */
 static float correlation(double xy, double xx, double yy)
 {
     const double r = xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;

@@ -1,4 +1,5 @@
-/* text.c - a method's walk through a text: commit up to a chunk, let the chunk see it, score. */
+/* text.c - walks a method through a text: commits tokens up to a chunk, attends from the chunk, and
+ * scores it. */
 #include "harness/workload/text.h"
 
 #include <math.h>
@@ -16,14 +17,14 @@ struct walk {
     struct kvr_lm *lm;
     struct kvr_cache *cache;
     struct kvr_text_result *out;
-    struct kvr_buf buf;          /* what the pointers below point into */
+    struct kvr_buf buf;          /* memory of the arrays below */
     float *k, *v;                /* [C,n_kv_heads,D]: the teacher's, of one chunk and layer */
     float *hidden;               /* [C,d] */
     float *past;                 /* [L,C,H] */
     int n, width;                /* tokens of the text; floats of a token's keys */
     int held;                    /* tokens committed */
     int n_chunks, done;          /* chunks to score; chunks scored */
-    int64_t t0_ns, unclocked_ns; /* scoring, which is in no time */
+    int64_t t0_ns, unclocked_ns; /* time of scoring, which is not measured */
     kvr_progress_fn *progress;
     void *progress_ctx;
 };
@@ -40,7 +41,7 @@ int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT
     return bins;
 }
 
-/* Where the bin's last chunk must begin before. */
+/* End of the range in which a bin's chunks begin. */
 static int end_of(const struct kvr_text_request *req, int prefix)
 {
     return req->scored < prefix ? prefix + req->scored : 2 * prefix;
@@ -60,7 +61,7 @@ static int count_chunks(const struct walk *w)
 
 /* --- the cache -------------------------------------------------------------------------- */
 
-/* The teacher's keys and values of tokens [from, from + n) in all layers. */
+/* Stores the teacher's keys and values of tokens [from, from + n) in all layers. */
 static enum kvr_status commit(struct walk *w, int from, int n)
 {
     const struct kvr_pass pass = {
@@ -80,8 +81,8 @@ static enum kvr_status commit(struct walk *w, int from, int n)
     return kvr_cache_end_pass(w->cache);
 }
 
-/* Tokens [0, end) in whole chunks, and what is left over in one that is committed again once it is
- * whole: a chunk does not begin where the one before ended when a bin is shorter than it. */
+/* Commits tokens [0, end) in whole chunks. A remaining part is committed as a shorter chunk and
+ * again once it is complete; bins shorter than a chunk cause such parts. */
 static enum kvr_status commit_to(struct walk *w, int end)
 {
     const int chunk = w->req->chunk;
@@ -111,7 +112,7 @@ static enum kvr_status record(struct walk *w, int chunk)
     return KVR_OK;
 }
 
-/* Of n queries, all heads and layers. */
+/* Mean over n queries, all heads and layers. */
 static double mean_mass(const struct walk *w, int n)
 {
     const size_t heads = (size_t)w->c->n_heads, chunk = (size_t)w->req->chunk;

@@ -1,5 +1,5 @@
-/* text_score.c - see text_score.h. Logits are made a few rows at a time: a row is as long as the
- * vocabulary. */
+/* text_score.c - see text_score.h. Logits are computed a few rows at a time, because a row is as
+ * long as the vocabulary. */
 #include "harness/workload/text_score.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { ROWS = 32 };
 
-/* log sum exp of n > 0 logits, and the place of the largest. NaN when one is not finite. */
+/* log sum exp of n > 0 logits. *top: index of the largest. NaN if a logit is not finite. */
 static double log_sum(const float *x, int n, int *top)
 {
     float most = x[0];
@@ -21,12 +21,12 @@ static double log_sum(const float *x, int n, int *top)
         }
     for (int i = 0; i < n; i++)
         sum += (double)expf(x[i] - most);
-    // cppcheck-suppress invalidFunctionArg ; the largest alone adds 1
+    // cppcheck-suppress invalidFunctionArg ; the largest term alone is 1
     return most + log(sum);
 }
 
-/* KL(p || softmax(x)) = sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r); one walk
- * through r gives its sum and what p weighs. *top: of r. */
+/* KL(p || softmax(x)) = sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r). One pass
+ * over r gives Z_r and the weighted sum. *top: index of the largest r. */
 static double divergence(const float *r, const float *x, double log_x, int n, int *top)
 {
     float most = r[0];
@@ -92,7 +92,7 @@ enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64
         for (int i = 0; i < m; i++)
             row[i] = score_row(logits + (size_t)i * v, ref ? other + (size_t)i * v : NULL,
                                vocabulary, next[at + i]);
-        for (int i = 0; i < m; i++) { /* in their order, whatever the number of threads */
+        for (int i = 0; i < m; i++) { /* a fixed order for any number of threads */
             if (!isfinite(row[i].nll) || !isfinite(row[i].kl))
                 st = kvr_fail(KVR_ENAN, "text: a logit is not finite");
             sums->nll += row[i].nll;

@@ -1,4 +1,5 @@
-/* text_teacher.c - token ids, and the forward of a whole text that everything is held against. */
+/* text_teacher.c - reads token ids, and runs the forward over the whole text that methods are
+ * compared with. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +8,9 @@
 #include "harness/engine/lm.h"
 #include "harness/workload/text.h"
 
-enum { CHUNK = 512 }; /* tokens a forward; past keys and values are BF16, those of a chunk too */
+enum { CHUNK = 512 }; /* tokens per forward; all keys and values are BF16 */
 
-/* Any integer as it stands in a file; false: beyond what an int64_t holds. */
+/* Reads an integer of any type from a file; false: it does not fit into int64_t. */
 static bool integer_at(const struct kvr_tensor *x, int64_t i, int64_t *out)
 {
     const unsigned char *at = (const unsigned char *)x->data + (size_t)i * kvr_dtype_size(x->dtype);
@@ -193,8 +194,8 @@ static enum kvr_status write_file(const struct kvr_model *m, const struct kvr_te
 
 struct keeper {
     struct kvr_teacher *t;
-    size_t width;   /* of a token's keys */
-    int at, n_here; /* the chunk's */
+    size_t width;   /* floats of a token's keys */
+    int at, n_here; /* the chunk's first token and length */
 };
 
 static void keep(void *ctx, int layer, const float *k, const float *v)

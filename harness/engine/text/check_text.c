@@ -13,14 +13,14 @@
 #include "harness/engine/text/umt5.h"
 #include "harness/files/weights/weights.h"
 
-/* Float32 differs from float64 by 2.2e-7, BF16 weights from unrounded ones by 4.6e-3. Goldens of unrounded
- * weights are therefore checked with the bound of BF16. */
+/* F32 differs from F64 by 2.2e-7, BF16 weights from unrounded ones by 4.6e-3. Goldens of unrounded
+ * weights are therefore checked with BF16's bound. */
 static const struct kvr_tolerance parity = { 1e-5, INFINITY };
 static const struct kvr_tolerance rounded = { 2e-2, INFINITY };
 
 static const struct row {
     const char *ids, *mask, *out;
-    bool bf16; /* recorded of weights in BF16 */
+    bool bf16; /* recorded with BF16 weights */
 } rows[] = {
     { "ids", "mask", "out", false },
     { "ids", "mask", "prompt_embeds", false },
@@ -129,7 +129,7 @@ static enum kvr_status check_row(struct kvr_check_report *r, struct kvr_st *f, s
     return st;
 }
 
-/* Are these weights rounded to BF16? */
+/* Whether the weights are rounded to BF16. */
 static enum kvr_status is_rounded(const char *path, bool *out)
 {
     const struct kvr_weight *t;
@@ -142,7 +142,7 @@ static enum kvr_status is_rounded(const char *path, bool *out)
     return KVR_OK;
 }
 
-/* alone: there is no other encoder, so that what is recorded of unrounded weights is compared, too. */
+/* alone: no other encoder exists, so recordings of unrounded weights are compared, too. */
 static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *f,
                                      struct kvr_dev *dev, const char *path, bool alone)
 {

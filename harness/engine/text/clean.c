@@ -1,4 +1,4 @@
-/* clean.c - each repair makes a new text of the old one; they are few and short. */
+/* clean.c - repairs text; each repair writes a new text, since texts are short and repairs few. */
 #include "harness/engine/text/clean.h"
 
 #include <stdlib.h>
@@ -22,7 +22,8 @@ static int byte_of(uint32_t c, bool latin)
     return -1;
 }
 
-/* The characters of `from` as bytes are UTF-8 that is more than ASCII: then they become that. */
+/* Reads the characters of `from` as bytes. *did: they are valid UTF-8 beyond ASCII, and `to` is the
+ * decoded text. */
 static enum kvr_status reread(struct kvr_points *to, const struct kvr_points *from, bool latin,
                               bool *did)
 {
@@ -140,7 +141,7 @@ static enum kvr_status fix_line_ends(struct kvr_points *to, const struct kvr_poi
     return KVR_OK;
 }
 
-/* ESC [ digits and semicolons, a letter: how long, or 0. */
+/* Length of an escape sequence ESC [ digits and semicolons, letter; 0: none. */
 static size_t escape_at(const uint32_t *at, size_t n)
 {
     size_t i = 2;
@@ -220,7 +221,8 @@ static enum kvr_status copy(struct kvr_points *to, const struct kvr_points *from
     return KVR_OK;
 }
 
-/* Each repair shortens a text or leaves fewer characters for the next: this ends soon. */
+/* Repeats the repairs until none changes the line. Each shortens it or leaves fewer characters to
+ * repair, so this ends. */
 static enum kvr_status repair_line(struct kvr_points *line, bool unescape)
 {
     for (bool same = false; !same;) {
@@ -236,7 +238,8 @@ static enum kvr_status repair_line(struct kvr_points *line, bool unescape)
     return KVR_OK;
 }
 
-/* Markup is not unescaped, from the first line with a '<' on: it may be meant as it stands. */
+/* From the first line with a '<' on, character references stay as written: they may be part of
+ * markup. */
 static enum kvr_status repair_lines(struct kvr_points *to, const struct kvr_points *from)
 {
     bool unescape = true;

@@ -1,4 +1,4 @@
-/* embed.c - texts in batches through the encoder, then all of them into one file. */
+/* embed.c - encodes texts in batches and writes one file. */
 #include "harness/engine/text/embed.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ struct embedder {
     struct kvr_tokenizer *tokenizer;
     struct kvr_umt5_text *text; /* [n]; ids are in `ids` */
     int *ids;                   /* [n, max_tokens] */
-    float *rows;                /* of all texts */
+    float *rows;                /* embeddings of all texts */
     struct kvr_st_item *item;   /* [n] */
     int64_t n_tokens;
 };

@@ -1,4 +1,4 @@
-/* html.c - character references, by name from entities.def and by number. */
+/* html.c - decodes character references, named (entities.def) and numeric. */
 #include "harness/engine/text/html.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const struct entity {
 
 enum { N_ENTITIES = sizeof entities / sizeof *entities, MAX_NAME = 32, MAX_WHOLE = 24 };
 
-/* What the bytes 0x80..0x9f are in Windows-1252; themselves where they are nothing. */
+/* Windows-1252's characters for bytes 0x80..0x9f; undefined bytes map to themselves. */
 static const uint16_t c1[32] = {
     0x20ac, 0x81,   0x201a, 0x192,  0x201e, 0x2026, 0x2020, 0x2021, 0x2c6,  0x2030, 0x160,
     0x2039, 0x152,  0x8d,   0x17d,  0x8f,   0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
@@ -46,7 +46,7 @@ static bool is_digit(uint32_t c, bool hex)
     return (c >= '0' && c <= '9') || (hex && ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')));
 }
 
-/* Not characters by HTML, although numbers below 0x110000. */
+/* Code points below 0x110000 that HTML does not accept as characters. */
 static bool is_no_character(uint32_t c)
 {
     return (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) ||
@@ -62,7 +62,7 @@ static enum kvr_status add_number(struct kvr_points *to, uint32_t c)
     return is_no_character(c) ? KVR_OK : kvr_points_add(to, c);
 }
 
-/* "&#65;" or "&#x41;" at `at`: how long it is, semicolon and all, or 0; *c is what it says. */
+/* Length of "&#65;" or "&#x41;" at `at`, including the semicolon; 0: none. *c: the character. */
 static size_t number_at(const uint32_t *at, size_t n, uint32_t *c, bool *closed)
 {
     const bool hex = n > 2 && (at[2] == 'x' || at[2] == 'X');
@@ -81,7 +81,8 @@ static size_t number_at(const uint32_t *at, size_t n, uint32_t *c, bool *closed)
     return *closed ? i + 1 : i;
 }
 
-/* What may be a name behind the ampersand: up to `most` characters, then perhaps a semicolon. */
+/* Reads a possible name after the ampersand: up to `most` characters, then an optional
+ * semicolon. */
 static size_t name_at(const uint32_t *at, size_t n, size_t most, char name[MAX_NAME + 2])
 {
     size_t i = 1;
@@ -96,8 +97,8 @@ static size_t name_at(const uint32_t *at, size_t n, size_t most, char name[MAX_N
     return i - 1;
 }
 
-/* One reference at from->at[i], after which *i stands behind it; an ampersand that begins none
- * is itself. */
+/* Decodes one reference at from->at[i] and advances *i past it. An ampersand without a reference is
+ * copied. */
 static enum kvr_status unescape_one(struct kvr_points *to, const struct kvr_points *from, size_t *i)
 {
     const uint32_t *at = from->at + *i;
@@ -135,7 +136,8 @@ enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points
     return KVR_OK;
 }
 
-/* Letters and digits, at most 24, perhaps after '#', and a semicolon: how long, or 0. */
+/* Length of a reference of up to 24 letters and digits, with an optional '#', and a semicolon; 0:
+ * none. */
 static size_t whole_at(const uint32_t *at, size_t n, char name[MAX_WHOLE + 2])
 {
     const size_t from = n > 1 && at[1] == '#' ? 2 : 1;

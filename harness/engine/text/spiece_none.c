@@ -1,4 +1,4 @@
-/* spiece_none.c - in place of spiece.cc where the library is not there to build with. */
+/* spiece_none.c - replaces spiece.cc in builds without the sentencepiece library. */
 #include "harness/engine/text/spiece.h"
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ void kvr_spiece_close(struct kvr_spiece **s)
     (void)s;
 }
 
-/* Unreachable: no tokenizer can be opened in this build. */
+/* Unreachable, because no tokenizer can be opened in this build. */
 enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const char *text, int **ids, int *n)
 {
     (void)s;

@@ -1,4 +1,4 @@
-/* tokens.c - sentencepiece's ids, and what Wan's tokenizer has in their place. */
+/* tokens.c - maps sentencepiece's ids to those of Wan's tokenizer. */
 #include "harness/engine/text/tokens.h"
 
 #include <stdlib.h>

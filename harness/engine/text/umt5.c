@@ -1,5 +1,5 @@
-/* umt5.c - a layer at a time, and of a layer a matrix at a time: at full size one in floats is
- * 168 MB, and the copy that is multiplied with, packed or on a device, as much again. */
+/* umt5.c - reads one matrix of one layer at a time: at full size a matrix in F32 has 168 MB, and
+ * its packed or device copy as much again. */
 #include "harness/engine/text/umt5.h"
 
 #include <math.h>
@@ -26,18 +26,18 @@ struct kvr_umt5 {
     void *tap_ctx;
 };
 
-/* One call: buffers of all its tokens. */
+/* One call, with buffers for all of its tokens. */
 struct work {
     struct kvr_umt5 *e;
     const struct kvr_umt5_text *texts;
     int n_texts, longest;
     int64_t n; /* tokens */
-    int layer; /* -1 after the last */
+    int layer; /* -1: after the last layer */
     struct kvr_buf buf, scores;
-    struct kvr_buf near;    /* [heads, 2 longest - 1] of the layer, by distance */
+    struct kvr_buf near;    /* [heads, 2 longest - 1]: the layer's biases by distance */
     float *x, *h;           /* [n, dim] */
     float *q, *k, *v, *ctx; /* [n, attention] */
-    float *gate, *up;       /* [n, ffn], where q begins */
+    float *gate, *up;       /* [n, ffn], in the memory of q */
 };
 
 /* --- opening ---------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx)
     e->tap_ctx = ctx;
 }
 
-/* `data` lies where the device computes. */
+/* Passes data, which is in the device's memory, to the tap. */
 static enum kvr_status show(const struct work *w, const char *what, const float *data, int64_t n)
 {
     struct kvr_buf host = { 0 };
@@ -216,7 +216,7 @@ static enum kvr_status check_finite(const struct kvr_umt5 *e, const char *name, 
     return KVR_OK;
 }
 
-/* As floats in the host's memory; the file's pages are given back. */
+/* Reads a weight into host memory as F32, and releases the file's pages. */
 static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, struct kvr_buf *to)
 {
     const struct kvr_weight *t = kvr_weights_find(e->file, name);
@@ -230,7 +230,7 @@ static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, s
     return check_finite(e, name, to->p, t->n);
 }
 
-/* What was read, where the device computes with it: the same buffer, or a copy in its place. */
+/* Moves a weight to the device: the same buffer on a CPU, else a copy. */
 static enum kvr_status bring(const struct kvr_umt5 *e, struct kvr_buf *b)
 {
     struct kvr_buf there = { 0 };
@@ -291,13 +291,13 @@ int kvr_umt5_bucket(int d, int n_buckets)
 
     if (away < exact)
         return base + away;
-    /* In float32, as the model was trained with. */
+    /* In F32, as in training. */
     far = exact + (int)(logf((float)away / (float)exact) /
                         (float)log((double)MAX_DISTANCE / exact) * (float)(half - exact));
     return base + (far < half - 1 ? far : half - 1);
 }
 
-/* The layer's table as rows by distance, which all texts of the call read. */
+/* Expands the layer's bias table to rows by distance, which all texts of the call share. */
 static enum kvr_status spread(struct work *w)
 {
     const struct kvr_umt5_sizes *s = &w->e->s;
@@ -406,7 +406,7 @@ static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
     return (size_t)n * (2 * (size_t)s->dim + wide);
 }
 
-/* q, k, v and ctx lie where the feed-forward part has its hidden rows. */
+/* q, k, v and ctx share memory with the hidden rows of the feed-forward part. */
 static enum kvr_status open_work(struct work *w)
 {
     const size_t threads = kvr_dev_in_host(w->e->dev) ? (size_t)omp_get_max_threads() : 0;
@@ -426,7 +426,7 @@ static enum kvr_status open_work(struct work *w)
     return KVR_OK;
 }
 
-/* By way of `out`, which is the host's and as large. */
+/* Looks up token embeddings by way of `out`, a host buffer of the same size. */
 static enum kvr_status look_up(struct work *w, float *out)
 {
     const struct kvr_weight *t = kvr_weights_find(w->e->file, "token_embedding.weight");

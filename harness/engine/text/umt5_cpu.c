@@ -1,4 +1,4 @@
-/* umt5_cpu.c - the definition of umt5_ops.h, and which table a device has. */
+/* umt5_cpu.c - the reference implementation of umt5_ops.h, and the choice of a device's table. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void norm(struct kvr_dev *dev, int64_t n, int d, const float *x, const fl
     }
 }
 
-/* One query of one head, with scores [n] of its own. */
+/* Attends one query of one head; `scores` [n] is scratch. */
 static void attend_one(const struct kvr_umt5_heads *a, int head, int i, float *scores)
 {
     const int D = a->head_dim, width = a->n_heads * D;

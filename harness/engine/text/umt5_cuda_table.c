@@ -1,4 +1,4 @@
-/* umt5_cuda_table.c - the launchers of umt5_cuda.h as a table of operations. */
+/* umt5_cuda_table.c - the table of operations from the launchers of umt5_cuda.h. */
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
 

@@ -50,7 +50,7 @@ enum {
     N_CLASSES = sizeof classes / sizeof *classes,
     N_SPLITS = sizeof splits / sizeof *splits,
     N_WIDTHS = sizeof widths / sizeof *widths,
-    /* Hangul syllables are made by arithmetic: L V T parts of a block of L x V x T. */
+    /* Hangul syllables are computed: an L x V x T block of jamo parts. */
     S_BASE = 0xac00,
     L_BASE = 0x1100,
     V_BASE = 0x1161,
@@ -203,11 +203,11 @@ static enum kvr_status decompose(struct kvr_points *to, uint32_t c)
     }
     if (!s)
         return kvr_points_add(to, c);
-    KVR_TRY(decompose(to, s->first)); /* as deep as the table, 3 */
+    KVR_TRY(decompose(to, s->first)); /* recursion is as deep as the table, 3 */
     return s->second ? decompose(to, s->second) : KVR_OK;
 }
 
-/* Marks behind a letter in the order of their classes, equal ones as they stand. */
+/* Sorts marks after a base character by combining class; the sort is stable. */
 static void order_marks(struct kvr_points *p)
 {
     for (size_t i = 1; i < p->n; i++) {
@@ -221,7 +221,7 @@ static void order_marks(struct kvr_points *p)
     }
 }
 
-/* 0: these two are no character. */
+/* 0: the pair has no composition. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
     if (a >= L_BASE && a < L_BASE + L_COUNT && b >= V_BASE && b < V_BASE + V_COUNT)
@@ -238,7 +238,7 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
 static void compose(struct kvr_points *p)
 {
     size_t starter = 0, n = 0;
-    int last = -1; /* class of the last mark that stayed behind the starter; -1: none did */
+    int last = -1; /* class of the last uncomposed mark after the starter; -1: none */
     bool has = false;
 
     for (size_t i = 0; i < p->n; i++) {
@@ -265,7 +265,7 @@ static void compose(struct kvr_points *p)
 static bool is_plain(const struct kvr_points *p)
 {
     for (size_t i = 0; i < p->n; i++)
-        if (p->at[i] >= 0x300) /* below, every character is its own form C */
+        if (p->at[i] >= 0x300) /* characters below are unchanged by form C */
             return false;
     return true;
 }

@@ -15,18 +15,18 @@
 #include "harness/engine/vae/encoder.h"
 #include "harness/engine/vae/vae.h"
 
-/* Float32 against float64 is 1e-6. The decoder is always checked in F32, and in BF16 besides where linear
- * layers compute in BF16. */
+/* F32 differs from F64 by 1e-6. The decoder is always checked in F32, and also in BF16 if linear
+ * layers use it. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
-/* How much a decoder's weights amplify roundings is what F32 shows: BF16 rounds by 2^16 times as much.
- * Recorded clips have a third of that, since sums stay F32. */
+/* The F32 error shows how much a decoder's weights amplify rounding; BF16 rounding is 2^16 times
+ * larger. Recorded clips show a third of that, since sums stay in F32. */
 static const double bf16_by_f32 = 0x1p16;
-/* A byte is cut, not rounded: a value next to a step may be on its other side. */
+/* Bytes are truncated, so a value next to a boundary may differ by one. */
 static const struct kvr_tolerance bytes = { 1e-2, 1 };
 
 enum { CLIP_NAME = 32, MAX_PARTS = 64 };
 
-/* A layer's result of one latent frame, as its frames come. */
+/* A layer's output for one latent frame, appended frame by frame. */
 struct part {
     char name[96];
     float *x; /* [channel, frame, y, x] */
@@ -38,14 +38,14 @@ struct clip {
     struct kvr_check_report *r;
     struct kvr_st *file;
     struct kvr_vae *v;
-    char name[CLIP_NAME]; /* "", "a." */
-    int latent;           /* the one that is being decoded */
+    char name[CLIP_NAME]; /* "" or "a." */
+    int latent;           /* index of the current latent frame */
     int n_frames, scale, h, w;
     float *frames; /* [n_frames, 3, H, W] */
     int seen;
     struct part part[MAX_PARTS];
     int n_parts;
-    enum kvr_status st; /* of the taps */
+    enum kvr_status st; /* status of the taps */
 };
 
 static int64_t frame_floats(const struct clip *c)
@@ -66,7 +66,7 @@ static enum kvr_status compare(struct clip *c, const char *part, const float *x,
     return kvr_check_compare(c->r, name, x, n, &golden, tol);
 }
 
-/* y [H, W, 3] to [3, H, W]. */
+/* Reorders y [H, W, 3] to [3, H, W]. */
 static enum kvr_status take(void *ctx, const float *y)
 {
     struct clip *c = ctx;
@@ -144,7 +144,7 @@ static float clamped(float y)
 static enum kvr_status compare_clip(struct clip *c)
 {
     const int64_t n = frame_floats(c), all = c->n_frames * n;
-    const int first = c->n_frames < 9 ? c->n_frames : 9; /* frames of three latent ones */
+    const int first = c->n_frames < 9 ? c->n_frames : 9; /* pixel frames of three latent frames */
 
     KVR_TRY(compare(c, "raw", c->frames, all, &parity));
     KVR_TRY(compare(c, "raw_first", c->frames, first * n, &parity));
@@ -157,7 +157,7 @@ static enum kvr_status compare_clip(struct clip *c)
     return compare(c, "video_u8", c->frames, all, &bytes);
 }
 
-/* PSNR in dB of pixels in 0..1, n values each. */
+/* PSNR in dB of n values in 0..1. */
 static double psnr(const float *x, const float *recorded, int64_t n)
 {
     double sum = 0;
@@ -170,7 +170,7 @@ static double psnr(const float *x, const float *recorded, int64_t n)
     return -10 * log10(sum / (double)n);
 }
 
-/* The whole clip once more, by a decoder that computes in BF16; its PSNR is in the note. */
+/* Decodes the whole clip again in BF16 and notes its PSNR. */
 static enum kvr_status check_bf16(struct clip *c, struct kvr_dev *dev, const char *path,
                                   const struct kvr_tensor *z)
 {
@@ -300,7 +300,7 @@ static int is_decoder(const struct dirent *d)
     return fnmatch("Wan2.*VAE*.pth", d->d_name, 0) == 0;
 }
 
-/* Parity data may have a decoder of small widths, under a name that says so. */
+/* Finds parity data's own decoder of small widths, by its name. */
 static void find_other(const char *dir, char **path)
 {
     struct dirent **all = NULL;

@@ -1,5 +1,5 @@
-/* conv_cpu.c - copies a strip of rows, of all taps and with its border, into a buffer. oneDNN convolves the
- * buffer without padding. Layers of at most NARROW channels are summed in F64 by a loop. */
+/* conv_cpu.c - copies a strip of rows, of all taps and with its border, into a buffer, which oneDNN
+ * convolves without padding. Layers of at most NARROW channels are summed in F64 by a loop. */
 #include "harness/engine/vae/conv_impl.h"
 
 #include <omp.h>
@@ -18,7 +18,7 @@ enum { STRIP_ROWS = 4, MAX_THREADS = 64, NARROW = 48 };
 struct room {
     struct kvr_conv_room base;
     dnnl_engine_t engine;
-    dnnl_data_type_t type; /* of the factors that oneDNN multiplies */
+    dnnl_data_type_t type; /* type of oneDNN's factors */
     char library[64];
     int n_threads;
     dnnl_stream_t stream[MAX_THREADS];
@@ -66,7 +66,7 @@ static const char *library(struct kvr_conv_room *base)
     return ((struct room *)base)->library;
 }
 
-/* BF16 products where the CPU has them; elsewhere F32 products of the same rounded values. */
+/* The type of products: BF16 if the CPU supports it, else F32 with the same rounded values. */
 static dnnl_data_type_t factors(enum kvr_dtype type)
 {
     return type == KVR_BF16 && kvr_onednn_has_bf16() ? dnnl_bf16 : dnnl_f32;
@@ -141,7 +141,7 @@ static enum kvr_status describe(const struct conv *c, dnnl_primitive_desc_t *pd,
     return st;
 }
 
-/* Taps stand beside channels: [out, taps, in, k, k]. */
+/* Reorders weights so that taps precede channels: [out, taps, in, k, k]. */
 static void by_tap(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -210,7 +210,7 @@ static enum kvr_status pack(struct conv *c, const dnnl_memory_desc_t *md, const 
     return st;
 }
 
-/* Each thread's own memory objects, and room in its buffers. */
+/* Creates each thread's memory objects and buffers. */
 static enum kvr_status make_room(struct conv *c, const dnnl_memory_desc_t *src,
                                  const dnnl_memory_desc_t *dst, const dnnl_memory_desc_t *scratch)
 {
@@ -259,13 +259,13 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
     return st;
 }
 
-/* In BF16 rounded values dominate the error of any sum. */
+/* Whether the layer is summed in F64. In BF16, rounded inputs dominate the error of any sum. */
 static bool is_narrow(const struct conv *c)
 {
     return c->base.room->type == KVR_F32 && c->base.s.in <= NARROW && c->base.s.out <= NARROW;
 }
 
-/* Weights in the order of a strip's values. */
+/* Widens weights into the order of a strip's values. */
 static void widen(const struct kvr_conv_shape *s, const float *from, double *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -331,7 +331,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
     if (!c)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
     c->base = (struct kvr_conv){ .room = room, .s = *s };
-    omp_set_num_threads(1); /* oneDNN chooses its blocks by the number that it sees */
+    omp_set_num_threads(1); /* oneDNN's blocking depends on the number of threads */
     st = is_narrow(c) ? build_narrow(c, weight, bias) : build(c, weight, bias);
     omp_set_num_threads(threads);
     if (st != KVR_OK) {
@@ -344,7 +344,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
 
 /* --- running ---------------------------------------------------------------------------- */
 
-/* n elements of a frame as oneDNN's factors; from NULL: zeros. The position behind them. */
+/* Converts n elements of a frame to oneDNN's type; from NULL: zeros. Returns the end. */
 static char *fill(const struct room *r, char *to, const void *from, int64_t i, int n)
 {
     const size_t bytes = (size_t)n * dnnl_data_type_size(r->type);
@@ -358,7 +358,8 @@ static char *fill(const struct room *r, char *to, const void *from, int64_t i, i
     return to + bytes;
 }
 
-/* Row y of all taps into `to` [width + 2 border, taps, in]; outside there are zeros. */
+/* Copies row y of all taps to `to` [width + 2 border, taps, in], with zeros outside of the
+ * frame. */
 static void fill_row(const struct conv *c, const struct kvr_conv_frame *f, int y, char *to)
 {
     const struct kvr_conv_shape *s = &c->base.s;
@@ -412,7 +413,7 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
     return st;
 }
 
-/* As run_strip(), in F64. A kernel's row covers kernel * taps * in consecutive values of the strip. */
+/* run_strip() in F64. A kernel's row covers kernel * taps * in consecutive values of the strip. */
 static void run_narrow(struct conv *c, const struct kvr_conv_frame *f, int y0, float *y, int thread)
 {
     const struct kvr_conv_shape *s = &c->base.s;

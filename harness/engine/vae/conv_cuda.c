@@ -1,18 +1,18 @@
-/* conv_cuda.c - convolutions on a CUDA device, by cuDNN where it is there and agrees, else by an
- * own kernel: in BF16 on tensor cores where kvr_conv_mma_takes() the shape.
+/* conv_cuda.c - convolutions on a CUDA device, by cuDNN if it is available and agrees, else by
+ * kvreel's kernels. In BF16 those use tensor cores if kvr_conv_mma_takes() the shape.
  *
- * F32: a tap's weights lie together, [taps, out, kernel, kernel, in]. The library adds one tap after
- * the other to y, which starts as the bias, and the own kernel skips taps without a frame.
+ * F32: weights are grouped by tap, [taps, out, kernel, kernel, in]. cuDNN adds tap after tap to y,
+ * which starts as the bias; kvreel's kernel skips taps without a frame.
  *
  * BF16: cuDNN rounds y after every call, so one call sums all taps: weights are [out, kernel, kernel,
  * taps, in], and the frames' rows are copied side by side, BAND_ROWS at a time, which stay in the L2
  * cache (31 MB for three taps of 96 channels at 832 pixels). Tensor cores need multiples of 8
  * channels: the head's 3 are padded.
  *
- * A frame that is upsampled is copied in bands for either type.
+ * An upsampled frame is copied in bands for either type.
  *
- * Before the library computes a convolution, both compute it once from pseudo-random numbers; the
- * library is used if the results differ by no more than sums in another order do. */
+ * A trial first computes each convolution both ways from pseudo-random numbers. cuDNN is used if
+ * the difference is within that of reordered sums. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,28 +27,28 @@
 enum { BAND_ROWS = 64, MOST_TAPS = 3 };
 #define WORKSPACE_BYTES ((size_t)256 << 20)
 
-/* Two sums of N products in F32 are apart by about sqrt(N) 2^-24 of one, N up to 10,368 here: 4e-6 of the
- * largest. TF32 is off by 2e-4, and a mistake by 1. */
+/* Two F32 sums of N products differ by about sqrt(N) 2^-24 relatively; N is at most 10,368 here:
+ * 4e-6 of the largest value. TF32 differs by 2e-4, a mistake by 1. */
 static const double agrees = 2e-5;
-/* In BF16 such sums may round to neighbours, 2^-7 of a value apart. */
+/* BF16 results of such sums may round to neighbours, 2^-7 apart. */
 static const double agrees_bf16 = 0x1p-7;
 
 struct room {
     struct kvr_conv_room base;
-    struct kvr_conv_cudnn *lib; /* NULL: not there */
-    struct kvr_buf work, band;  /* its work space; rows of frames, as the library reads them */
-    struct kvr_buf wide;        /* rows of results with padded channels */
-    int n, n_own;               /* convolutions; of them with kvreel's own kernels */
-    char version[64], why[256]; /* why one is not, the first of them */
-    char library[512];          /* what is said of it */
+    struct kvr_conv_cudnn *lib; /* NULL: not available */
+    struct kvr_buf work, band;  /* cuDNN's workspace; frames' rows in its layout */
+    struct kvr_buf wide;        /* result rows with padded channels */
+    int n, n_own;               /* convolutions; those by kvreel's kernels */
+    char version[64], why[256]; /* why: the first reason for kvreel's kernel */
+    char library[512];          /* text for reports */
 };
 
 struct conv {
     struct kvr_conv base;
     struct kvr_buf w, bias;
-    struct kvr_conv_cudnn_plan *plan; /* NULL: an own kernel computes it */
-    int way, band;                    /* rows at a time; 0: all, where they lie */
-    int padded;                       /* output channels, as the library computes them */
+    struct kvr_conv_cudnn_plan *plan; /* NULL: kvreel's kernel */
+    int way, band;                    /* rows per band; 0: whole frames in place */
+    int padded;                       /* output channels as cuDNN computes them */
 };
 
 static bool half(const struct kvr_conv_room *r)
@@ -132,7 +132,7 @@ static void conv_close(struct kvr_conv *base)
     free(c);
 }
 
-/* Values of a tap. */
+/* Number of weights of one tap. */
 static int64_t n_tap(const struct kvr_conv_shape *s)
 {
     return (int64_t)s->out * s->kernel * s->kernel * s->in;
@@ -151,7 +151,7 @@ static void channels_last(const struct kvr_conv_shape *s, const float *from, flo
                         from[((o * s->in + i) * s->taps + t) * kk + a];
 }
 
-/* [out, in, taps, k, k] -> [padded, k, k, taps, in] in BF16, zeros behind `out` */
+/* [out, in, taps, k, k] -> [padded, k, k, taps, in] in BF16, with zeros after `out`. */
 static void taps_last(const struct kvr_conv_shape *s, int padded, const float *from, kvr_bf16 *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -206,13 +206,13 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 
 /* ---- computing ----------------------------------------------------------------------------- */
 
-/* The reference of a trial: every shape, on CUDA cores. */
+/* The reference of a trial, for every shape, on CUDA cores. */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     kvr_conv_cuda_run(stream_of(c), c->base.room->type, &c->base.s, frames, c->w.p, c->bias.p, y);
 }
 
-/* The fastest own kernel. */
+/* The fastest kernel of kvreel. */
 static void by_own(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     if (half(c->base.room) && kvr_conv_mma_takes(&c->base.s, frames))
@@ -221,7 +221,7 @@ static void by_own(const struct conv *c, const struct kvr_conv_frame *frames, vo
         by_kernel(c, frames, y);
 }
 
-/* y += of one tap. */
+/* y += the contribution of one tap. */
 static enum kvr_status add_tap(const struct conv *c, const struct kvr_conv_frame *frame,
                                const float *w, float *y)
 {
@@ -252,7 +252,7 @@ static enum kvr_status all_taps_f32(const struct conv *c, const struct kvr_conv_
     return KVR_OK;
 }
 
-/* Rows [row, row + rows) of y. */
+/* Adds all taps to rows [row, row + rows) of y. */
 static enum kvr_status add_band(const struct conv *c, const struct kvr_conv_frame *frames, int row,
                                 int rows, kvr_bf16 *y)
 {
@@ -288,7 +288,7 @@ static enum kvr_status by_library(const struct conv *c, const struct kvr_conv_fr
     return KVR_OK;
 }
 
-/* The library reads pixels that follow each other, where it reads them in their place. */
+/* Whether frames have gaps between pixels; cuDNN reads only contiguous pixels in place. */
 static bool apart(const struct conv *c, const struct kvr_conv_frame *frames)
 {
     for (int t = 0; t < c->base.s.taps; t++)
@@ -307,13 +307,13 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
         by_own(c, frames, y);
     else
         st = by_library(c, frames, y);
-    /* what it could at first it cannot be without */
+    /* refused now, but accepted when it was opened */
     return st == KVR_EUNSUPPORTED ? kvr_fail_prefix(KVR_EINTERNAL, "decoder") : st;
 }
 
 /* ---- the library's agreement --------------------------------------------------------------- */
 
-/* A frame of numbers drawn, and what either makes of it. */
+/* A random frame and both implementations' results. */
 struct trial {
     struct kvr_buf x, own, theirs, furthest;
     struct kvr_conv_frame frames[MOST_TAPS];
@@ -347,8 +347,8 @@ static enum kvr_status trial_open(struct trial *t, const struct conv *c)
     return kvr_dev_sync(dev);
 }
 
-/* How far the library's result is from the kernel's, in parts of its largest value; NaN where one
- * of them is. */
+/* Largest difference between cuDNN's result and the kernel's, relative to the largest value; NaN if
+ * either has a NaN. */
 static enum kvr_status distance(const struct trial *t, const struct conv *c, double *out)
 {
     struct kvr_dev *dev = c->base.room->dev;
@@ -368,7 +368,7 @@ static enum kvr_status distance(const struct trial *t, const struct conv *c, dou
     return KVR_OK;
 }
 
-/* Whether the library reads one frame where it lies and writes y where it belongs. */
+/* Whether cuDNN can read a frame and write y in place. */
 static bool in_place(const struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
@@ -376,7 +376,7 @@ static bool in_place(const struct conv *c)
     return s->up == 1 && (!half(c->base.room) || (s->taps == 1 && c->padded == s->out));
 }
 
-/* Rows of a band: all bands have as many. 0: no bands. */
+/* Rows per band, the same for all bands. 0: no bands. */
 static int band_of(const struct conv *c)
 {
     const int height = c->base.s.height;
@@ -426,7 +426,7 @@ static enum kvr_status plan(struct conv *c)
     return kvr_conv_cudnn_plan_open(&c->plan, r->lib, &shape, WORKSPACE_BYTES);
 }
 
-/* The first of its ways that agrees. KVR_EUNSUPPORTED: none does. */
+/* Chooses cuDNN's first algorithm that agrees. KVR_EUNSUPPORTED: none does. */
 static enum kvr_status choose(struct conv *c, const struct trial *t)
 {
     const struct kvr_conv_shape *s = &c->base.s;
@@ -454,7 +454,7 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
     return KVR_EUNSUPPORTED;
 }
 
-/* By the library, if it can and agrees; what it cannot is no failure. */
+/* Uses cuDNN if it supports the shape and agrees; otherwise falls back without an error. */
 static enum kvr_status try_library(struct conv *c)
 {
     struct room *r = room_of(c);

@@ -5,7 +5,7 @@
 
 #include "harness/device/cudnn_load.h"
 
-/* The library's own numbers. */
+/* Constants of cuDNN's API. */
 enum {
     SUCCESS = 0,
     NHWC = 1,
@@ -15,7 +15,7 @@ enum {
     TENSOR_MATH = 1,
     FMA_MATH = 3,
     DETERMINISTIC = 1,
-    MOST_WAYS = 8, /* algorithms that it has */
+    MOST_WAYS = 8, /* number of its algorithms */
 };
 
 typedef struct kvr_cudnn_context *context;
@@ -32,7 +32,7 @@ struct way {
     int reserved[3];
 };
 
-/* FUNCTION(name, result, arguments): "cudnn" and the name is what the library calls it. */
+/* FUNCTION(name, result, arguments): cuDNN's symbol is "cudnn" followed by the name. */
 #define FUNCTIONS(FUNCTION)                                                                        \
     FUNCTION(GetVersion, size_t, (void))                                                           \
     FUNCTION(GetErrorString, const char *, (int status))                                           \
@@ -170,7 +170,7 @@ static enum kvr_status describe(struct kvr_conv_cudnn_plan *p, const struct kvr_
                  half ? "BF16" : "F32");
 }
 
-/* In the order of its own guess of their speed. */
+/* Tries algorithms in the order of cuDNN's heuristic. */
 static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_conv_cudnn_shape *s,
                               size_t most_bytes)
 {

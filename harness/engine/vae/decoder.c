@@ -1,4 +1,4 @@
-/* decoder.c - one of two. */
+/* decoder.c - dispatches to the VAE or the tiny decoder. */
 #include "harness/engine/vae/decoder.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ int kvr_decoder_base(int channels)
 }
 
 struct kvr_decoder {
-    struct kvr_vae *vae; /* NULL: the other */
+    struct kvr_vae *vae; /* NULL: the tiny decoder */
     struct kvr_tae *tae;
 };
 

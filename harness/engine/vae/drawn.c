@@ -1,4 +1,4 @@
-/* drawn.c - the tensors of a decoder, listed and drawn. */
+/* drawn.c - lists a decoder's tensors and draws random ones. */
 #include "harness/engine/vae/drawn.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct drawn {
     struct kvr_st_item item[MAX_TENSORS];
 };
 
-/* `n_random` leading dimensions decide the spread: 1 of a gain, whose other extents are 1. */
+/* `n_random` leading dimensions determine the spread; 1 for a gain, whose other extents are 1. */
 static enum kvr_status add(struct drawn *d, const char *layer, const char *suffix, int n_random,
                            int n_dims, const int64_t *shape)
 {
@@ -43,14 +43,14 @@ static enum kvr_status add(struct drawn *d, const char *layer, const char *suffi
     return KVR_OK;
 }
 
-/* Of all of its extents. */
+/* Adds a weight whose spread depends on all extents. */
 static enum kvr_status add_weight(struct drawn *d, const char *layer, int n_dims,
                                   const int64_t *shape)
 {
     return add(d, layer, ".weight", n_dims, n_dims, shape);
 }
 
-/* A convolution over time and space; `flat`: of one frame. */
+/* Adds a convolution over time and space; `flat`: over one frame. */
 static enum kvr_status add_conv(struct drawn *d, const char *layer, bool flat, int in, int out,
                                 int taps, int kernel)
 {
@@ -116,7 +116,7 @@ static enum kvr_status list_vae(struct drawn *d, const struct kvr_vae_layout *l,
 
 /* --- TAEHV ------------------------------------------------------------------------------- */
 
-/* Layers 3, 9 and 15 begin a stage: three blocks, doubling, frames, a convolution (tae.c). */
+/* Layers 3, 9 and 15 begin a stage: three blocks, upsampling, frames, a convolution (tae.c). */
 static enum kvr_status list_stage(struct drawn *d, int layer, int width, int times, int next)
 {
     char name[NAME_LEN];

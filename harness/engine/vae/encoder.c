@@ -25,7 +25,7 @@ enum {
 /* Channels in units of the base width. */
 static const struct level {
     int in, out;
-    int times; /* frames that become one */
+    int times; /* frames that are merged into one */
 } levels[LEVELS] = { { 1, 1, 1 }, { 1, 2, 2 }, { 2, 4, 2 }, { 4, 4, 1 } };
 
 struct encoder {
@@ -34,9 +34,9 @@ struct encoder {
     const struct kvr_ops *ops;
     const struct kvr_vae_ops *own;
     struct kvr_conv_room *room;
-    int base, h, w; /* of latents */
+    int base, h, w; /* latent height and width */
     struct kvr_buf x, a, b,
-        enter; /* what passes through; two results in between; a level's input */
+        enter; /* the current frame; two intermediate results; the level's input */
     struct kvr_buf scores, gamma, host;
     int n_threads;
 };
@@ -51,7 +51,7 @@ static int64_t pixels(const struct encoder *e, int level)
     return (int64_t)(8 * e->h >> level) * (8 * e->w >> level);
 }
 
-/* Over x, of no past, into y. The weights are read, used and freed. */
+/* Convolves x without a past into y; reads and frees the weights. */
 static enum kvr_status convolve(struct encoder *e, const char *layer, int level, int in, int out,
                                 int taps, int kernel, const float *x, float *y)
 {
@@ -75,7 +75,7 @@ static enum kvr_status convolve(struct encoder *e, const char *layer, int level,
     return st;
 }
 
-/* `n_ones` extents of 1 follow that of the channels. */
+/* `n_ones` extents of 1 follow the channels. */
 static enum kvr_status norm(struct encoder *e, const char *name, int level, int channels,
                             int n_ones, bool silu, const float *x, float *y)
 {
@@ -121,7 +121,7 @@ static enum kvr_status block(struct encoder *e, const char *name, int level, int
     return KVR_OK;
 }
 
-/* Two blocks; height and width halved; and around it the level's input, averaged. */
+/* Runs a level: two blocks, downsampling by 2, and the averaged input as a shortcut. */
 static enum kvr_status run_level(struct encoder *e, int level)
 {
     const struct level *l = &levels[level];
@@ -190,7 +190,7 @@ static enum kvr_status head(struct encoder *e, float *z)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Floats of the largest frame between layers, and of x. */
+/* Floats of the largest intermediate frame, and of x. */
 static int64_t most_floats(const struct encoder *e)
 {
     const int last = 12 * e->base > 2 * CHANNELS ? 12 * e->base : 2 * CHANNELS;

@@ -1,9 +1,9 @@
-/* tae.c - the tiny decoder's layers, what its blocks remember, and one frame after the other through
- * them.
+/* tae.c - the tiny decoder: its layers, its blocks' states, and decoding frame by frame.
  *
- * Resolutions are levels 0..3, each of twice the height and width of the one before. Of levels 0..2
- * each has three blocks, a convolution of single pixels that makes `times` frames of one, and one
- * to the next level. The single pixels are convolved before they are doubled, which is the same. */
+ * Levels 0..3 are resolutions; each doubles the height and width of the previous one. Of levels
+ * 0..2 each has three blocks, a convolution of single pixels that makes `times` frames of one, and
+ * one to the next level. The single pixels are convolved before they are doubled, which is the
+ * same. */
 #include "harness/engine/vae/tae.h"
 
 #include <assert.h>
@@ -19,23 +19,23 @@
 enum {
     LEVELS = KVR_TAE_LEVELS,
     STAGES = LEVELS - 1,
-    BLOCKS = 3, /* of a stage */
+    BLOCKS = 3, /* per stage */
     LAST = 22,  /* the last layer's number; the first convolution's is 1 */
     NAME_LEN = 40,
-    TRIMMED = 3, /* a clip's first frames, which are not given */
+    TRIMMED = 3, /* first frames of a clip, which are discarded */
     MOST_WIDTH = 4096,
 };
 
 const int kvr_tae_widths[LEVELS] = { 256, 128, 64, 64 };
 
-static const int times[STAGES] = { 1, 2, 2 };           /* frames of one */
-static const int first_layer[STAGES] = { 3, 9, 15 };    /* blocks, then doubling, grow, space */
-static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* of a latent frame */
-static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* of a clip's first that go on */
+static const int times[STAGES] = { 1, 2, 2 };           /* output frames per input frame */
+static const int first_layer[STAGES] = { 3, 9, 15 };    /* blocks, then upsampling, grow, space */
+static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames per latent frame */
+static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* kept of the first latent frame */
 
 struct block {
     struct kvr_conv *conv[3];
-    struct kvr_buf before; /* the last frame that came, [h,w,width] */
+    struct kvr_buf before; /* the previous frame, [h,w,width] */
 };
 
 struct stage {
@@ -46,16 +46,16 @@ struct stage {
 
 struct kvr_tae {
     struct kvr_dev *dev;
-    struct kvr_weights *file; /* while it is opened */
+    struct kvr_weights *file; /* NULL once it is open */
     const struct kvr_vae_ops *ops;
     struct kvr_conv_room *room;
     int h, w, width[LEVELS];
-    bool begun; /* a first frame went through */
-    int trim;   /* frames still not to be given */
+    bool begun; /* the first frame was decoded */
+    int trim;   /* frames left to discard */
     struct kvr_conv *first, *last;
     struct stage stage[STAGES];
-    struct kvr_buf x[LEVELS], a, b; /* what goes through; between layers, of the largest level */
-    struct kvr_buf host;            /* a latent frame, then one of pixels; part.h */
+    struct kvr_buf x[LEVELS], a, b; /* frames per level; buffers of the largest level */
+    struct kvr_buf host;            /* a latent frame, then a pixel frame; see part.h */
     kvr_vae_frame_fn *frame;
     void *frame_ctx;
 };
@@ -79,7 +79,8 @@ static struct kvr_conv_shape shape_at(const struct kvr_tae *t, int level, int in
                                     .up = 1 };
 }
 
-/* A file's [out, newest and before, k, k] as [out, in, taps, k, k], the newest last. */
+/* Reorders a file's [out, newest and previous, k, k] to [out, in, taps, k, k], the newest tap
+ * last. */
 static void by_time(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -92,8 +93,8 @@ static void by_time(const struct kvr_conv_shape *s, const float *from, float *to
                        (size_t)kk * sizeof *to);
 }
 
-/* Weights for other rows than a layer has are of a decoder that makes more frames of one: the last
- * rows are of the last of these. */
+/* A weight with more rows than the layer is of a decoder that outputs more frames; this layer's
+ * rows are the last ones. */
 static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
                                       const struct kvr_conv_shape *s, struct kvr_array *out,
                                       const float **rows)
@@ -110,7 +111,7 @@ static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
     return KVR_OK;
 }
 
-/* y = scale (w x + b) + shift; a layer without a bias has b = 0. */
+/* y = scale (w x + b) + shift; without a bias in the file b = 0. */
 struct affine {
     bool biased;
     float scale, shift;
@@ -206,7 +207,7 @@ static enum kvr_status load_all(struct kvr_tae *t)
     return load_conv(t, &t->last, name, &to_both_signs, &last);
 }
 
-/* The width of a level is that of what comes out of the convolution into it. */
+/* The output channels of the convolution into a level are its width. */
 static enum kvr_status find_widths(struct kvr_tae *t)
 {
     static const char *const into[LEVELS] = { "decoder.1.weight", "decoder.8.weight",
@@ -226,7 +227,7 @@ static enum kvr_status find_widths(struct kvr_tae *t)
     return KVR_OK;
 }
 
-/* Floats between layers: the largest level's frame. */
+/* Floats of the largest level's frame. */
 static int64_t between(const int *width, int h, int w)
 {
     int64_t most = 0;
@@ -357,8 +358,8 @@ static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, flo
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* What comes before a clip's first frame is zeros. A level's second frame of the first latent one
- * has the first before it, so `seen` is the level's. */
+/* Frames before a clip's first are zeros. Within the first latent frame, a level's second frame has
+ * a predecessor, so `seen` is kept per level. */
 static enum kvr_status run_block(struct kvr_tae *t, struct block *b, int level, bool seen)
 {
     const int width = t->width[level];
@@ -386,8 +387,7 @@ static enum kvr_status run_head(struct kvr_tae *t)
                          t->frame_ctx);
 }
 
-/* `seen`: a frame of this level came before. Frames that are not given need not be computed where
- * nothing is remembered any more. */
+/* `seen`: the level has a previous frame. Discarded frames skip the layers after the last state. */
 static enum kvr_status run_stage(struct kvr_tae *t, int i, bool seen)
 {
     int width, wide;
@@ -436,7 +436,7 @@ enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* A convolution of `first` and `next` output frames; without a bias in the file it has one of
+/* Adds a convolution with `first` and `next` output frames; one without a bias in the file uses
  * zeros. */
 static void count(struct kvr_vae_cost *c, double area, double products, int out, int first,
                   int next)

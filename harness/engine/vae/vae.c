@@ -1,4 +1,4 @@
-/* vae.c - the decoder's layers, their states, and one frame after the other through them. */
+/* vae.c - the decoder: its layers, their states, and decoding frame by frame. */
 #include "harness/engine/vae/vae.h"
 
 #include <math.h>
@@ -20,12 +20,12 @@ enum {
     MAX_THREADS = 64,
 };
 
-static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* of a latent frame that is not the first */
+static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* per latent frame, after the first */
 
-/* The last two inputs of a convolution over time; NULL while there were none. */
+/* The last two inputs of a convolution over time; NULL: not seen yet. */
 struct state {
     struct kvr_buf buf;
-    char *slot[2]; /* the older first */
+    char *slot[2]; /* older first */
     int n;         /* frames seen, at most 2 */
     int64_t elems;
 };
@@ -33,7 +33,7 @@ struct state {
 struct block {
     const float *norm1, *norm2; /* [in], [out] */
     struct kvr_conv *conv1, *conv2, *shortcut;
-    int state; /* of conv1; conv2's is the next */
+    int state; /* of conv1; conv2's follows */
     int in, out;
 };
 
@@ -46,24 +46,24 @@ struct up {
 
 struct kvr_vae {
     struct kvr_dev *dev;
-    struct kvr_weights *file; /* while it is opened */
-    enum kvr_dtype type;      /* of frames and states: KVR_F32 or KVR_BF16 */
-    size_t elem;              /* bytes of an element */
+    struct kvr_weights *file; /* NULL once it is open */
+    enum kvr_dtype type;      /* type of frames and states: KVR_F32 or KVR_BF16 */
+    size_t elem;              /* bytes per element */
     const struct kvr_vae_ops *own;
     const struct kvr_vae_layout *layout;
     struct kvr_conv_room *room;
     int base, h, w;
-    bool begun; /* a first frame went through */
+    bool begun; /* the first frame was decoded */
     struct kvr_conv *conv2, *conv1, *qkv, *proj, *head;
     const float *norm_attention, *norm_head;
     struct block block[BLOCKS];
     struct up up[UPS];
-    struct kvr_buf x[LEVELS], a, b; /* what goes through; between layers, of the largest level */
-    struct kvr_buf entered[UPS];    /* what a level began with, where it goes around it */
+    struct kvr_buf x[LEVELS], a, b; /* frames per level; buffers of the largest level */
+    struct kvr_buf entered[UPS];    /* a level's input, for layouts with a shortcut */
     struct kvr_buf scores;
-    struct kvr_buf host;    /* a latent frame, then one of pixels; part.h */
+    struct kvr_buf host;    /* a latent frame, then a pixel frame; see part.h */
     struct kvr_buf seen;    /* copy of a state for observers */
-    struct kvr_buf vectors; /* all gammas */
+    struct kvr_buf vectors; /* all gains */
     size_t n_vectors;
     struct state state[KVR_VAE_STATES];
     int n_states, n_threads;
@@ -78,7 +78,7 @@ static int64_t pixels(const struct kvr_vae *v, int level)
     return (int64_t)(v->h << level) * (v->w << level);
 }
 
-/* x lies where the device computes. */
+/* Passes x, which is in device memory, to the tap. */
 static enum kvr_status show(const struct kvr_vae *v, const char *name, const void *x, int64_t n)
 {
     struct kvr_buf host = { 0 };
@@ -133,7 +133,8 @@ static struct kvr_conv_shape shape_at(const struct kvr_vae *v, int level, int in
                                     .up = 1 };
 }
 
-/* Its memory comes later, with all that is no weight: convolutions are tried before. */
+/* Declares a state. Its memory is allocated after the weights, because convolutions run trials
+ * first. */
 static void add_state(struct kvr_vae *v, int level, int channels)
 {
     v->state[v->n_states++].elems = pixels(v, level) * channels;
@@ -180,7 +181,7 @@ static enum kvr_status load_block(struct kvr_vae *v, int i)
     return load_conv(v, &b->shortcut, name, false, &point);
 }
 
-/* From level i. */
+/* Loads the upsampling from level i. */
 static enum kvr_status load_up(struct kvr_vae *v, int i)
 {
     const struct kvr_vae_up_row *r = &v->layout->up[i];
@@ -246,8 +247,8 @@ static enum kvr_status load_all(struct kvr_vae *v)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Floats between layers: the largest level's frame, the queries, keys and values of level 0, or what the
- * head makes. */
+/* Floats of the largest buffer: the largest level's frame, level 0's queries, keys and values, or
+ * the head's output. */
 static int64_t between(const struct kvr_vae_layout *l, int base, int h, int w)
 {
     const int made = 3 * l->patch * l->patch;
@@ -263,13 +264,13 @@ static int64_t between(const struct kvr_vae_layout *l, int base, int h, int w)
     return most;
 }
 
-/* Channels of what enters a level's own blocks. */
+/* Input channels of a level's blocks. */
 static int entering(const struct kvr_vae *v, int level)
 {
     return level ? v->up[level - 1].out : 4 * v->base;
 }
 
-/* Floats of a frame of pixels. */
+/* Floats of a pixel frame. */
 static int64_t frame_floats(const struct kvr_vae *v)
 {
     return pixels(v, LEVELS - 1) * v->layout->patch * v->layout->patch * 3;
@@ -307,7 +308,8 @@ struct tally {
     struct kvr_vae_cost *to;
 };
 
-/* A convolution of `n_first` and `n_next` output frames at a level, with a state or without. */
+/* Adds a convolution with `n_first` and `n_next` output frames at a level, with or without a
+ * state. */
 static void count(const struct tally *t, int level, int in, int out, int taps, int kernel,
                   int n_first, int n_next)
 {
@@ -384,7 +386,7 @@ bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_d
 
 /* --- opening ---------------------------------------------------------------------------- */
 
-/* Which decoder it is, by the channels of its latents, and how wide. */
+/* Identifies the decoder by its latent channels, and finds its width. */
 static enum kvr_status find_layout(struct kvr_vae *v)
 {
     const struct kvr_weight *head = kvr_weights_find(v->file, "decoder.head.2.weight");
@@ -548,7 +550,7 @@ static void push(struct kvr_vae *v, struct state *s, const void *x)
     s->n += s->n < 2;
 }
 
-/* Over the two frames before x, and x, which is then one of them. */
+/* Convolves the two previous frames and x, then stores x as the newest one. */
 static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct state *s, const void *x,
                               int channels, void *y)
 {
@@ -566,7 +568,7 @@ static enum kvr_status image(struct kvr_conv *c, const void *x, int stride, void
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* x += y, of n pixels. */
+/* x += y over n pixels. */
 static void add(struct kvr_vae *v, int64_t n, int channels, const void *y, void *x)
 {
     v->own->add(v->dev, n * channels, y, x);
@@ -592,7 +594,7 @@ static enum kvr_status run_block(struct kvr_vae *v, int i)
     return show(v, v->layout->block[i].tap, x, n * b->out);
 }
 
-/* Among the pixels of one frame: x <- x + proj(softmax(q k^T / sqrt(C)) v). */
+/* Attention between the pixels of a frame: x <- x + proj(softmax(q k^T / sqrt(C)) v). */
 static enum kvr_status attention(struct kvr_vae *v)
 {
     const int d = 4 * v->base;
@@ -624,8 +626,8 @@ static enum kvr_status run_head(struct kvr_vae *v)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
 
-/* From pixels of level i, `stride` elements apart, to a frame of the next level and all that follows: of
- * two frames that level i makes of one, the earlier (0) or the later. */
+/* Decodes from pixels of level i, `stride` elements apart, through all further levels. `which`: the
+ * earlier (0) or the later of the two frames that level i makes of one. */
 static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int stride, int which)
 {
     struct up *u = &v->up[i];
@@ -638,8 +640,8 @@ static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int st
     return run_level(v, i + 1);
 }
 
-/* A clip's first frame is not doubled and leaves no trace in the convolution over time; it is the later
- * of the two that it would be. */
+/* Upsamples in time and space. A clip's first frame is not doubled and leaves the convolution over
+ * time without a state; it takes the place of the later of the two frames. */
 static enum kvr_status run_up(struct kvr_vae *v, int i)
 {
     struct up *u = &v->up[i];
@@ -655,7 +657,7 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
 {
-    const int first = level ? v->layout->first_block[level] : 2; /* behind the middle */
+    const int first = level ? v->layout->first_block[level] : 2; /* after the middle blocks */
 
     for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++) {
         if (i == first && level < UPS && v->layout->around)
@@ -667,7 +669,7 @@ static enum kvr_status run_level(struct kvr_vae *v, int level)
     return level < UPS ? run_up(v, level) : run_head(v);
 }
 
-/* z [channels, n] of the host, normalised -> to [n, channels], in floats */
+/* Denormalises z [channels, n] in host memory into `to` [n, channels], F32. */
 static void prepare(const struct kvr_vae *v, const float *z, float *to)
 {
     const int channels = v->layout->channels;

@@ -1,4 +1,4 @@
-/* vae_cpu.c - the definition of vae_ops.h, and which table a device has. */
+/* vae_cpu.c - the reference implementation of vae_ops.h, and the choice of a device's table. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "harness/core/onednn_guard.h"
 #include "harness/engine/vae/vae_ops.h"
 
-enum { QUERIES = 64 }; /* at a time */
+enum { QUERIES = 64 }; /* queries per call */
 
-/* Element i of x; each function below is compiled once per type. */
+/* Reads element i of x; each function below is compiled once per type. */
 static inline float get(enum kvr_dtype type, const void *x, int64_t i)
 {
     return type == KVR_BF16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x)[i]) : ((const float *)x)[i];
@@ -195,7 +195,7 @@ static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times
     }
 }
 
-/* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
+/* Attends queries [first, first + m) to all n pixels; o [m, d]. */
 static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
                                  float *scores, float *o)
 {
@@ -246,7 +246,7 @@ static int64_t score_floats(int threads, int64_t n, int d)
     return threads * QUERIES * n;
 }
 
-/* In F32: queries, keys and values are behind the scores, and behind them the result. */
+/* Computes in F32: queries, keys and values follow the scores in memory, then the result. */
 static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
                                    const void *qkv, float *scores, void *out)
 {

@@ -1,5 +1,6 @@
 /* vae_cuda_table.c - the launchers of vae_cuda.h as a table of operations. Attention is two
- * products of the engine's own linear layers, some queries at a time: V turned stands for a weight.
+ * products of the engine's linear layers, for some queries at a time, with the transpose of V as a
+ * weight.
  */
 #include <math.h>
 
@@ -74,7 +75,7 @@ static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times
     kvr_gather_cuda(kvr_dev_stream(dev), h, w, in, out, times, from, to);
 }
 
-/* q [n,d], k [n,d] and v [d,n], one behind the other. The output of some queries takes their place. */
+/* q [n,d], k [n,d] and v [d,n] are contiguous. The output of some queries replaces them. */
 static void attend_split(struct kvr_stream *s, int64_t n, int d, float *q, float *scores)
 {
     const float *k = q + n * d, *v = k + n * d;
@@ -104,7 +105,7 @@ static int64_t score_floats(int threads, int64_t n, int d)
     return (n < QUERIES ? n : QUERIES) * n;
 }
 
-/* In F32: queries, keys and values are behind the scores. */
+/* Computes in F32: queries, keys and values follow the scores in memory. */
 static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
                                    const void *qkv, float *scores, void *out)
 {

@@ -10,7 +10,7 @@
 
 enum { PIECE = 4096, MAX_POSITION = 1 << 24 };
 
-/* Names a value by its place: [token, head, channel]. */
+/* Reports a value with its position [token, head, channel]. */
 static enum kvr_status bad_value(const struct kvr_trace_call *c, const char *name,
                                  const struct kvr_tensor *t, int64_t at, double x)
 {
@@ -74,7 +74,7 @@ enum kvr_status kvr_trace_call_check(const struct kvr_trace_call *c, struct kvr_
 
 /* --- the folder ------------------------------------------------------------------------- */
 
-/* Positions of the chunk that is being looked at: those of its first call. */
+/* Positions of the current chunk, from its first call. */
 struct seen {
     int chunk;
     int32_t *position; /* [T,3] */
@@ -93,7 +93,7 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
         memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;
     }
-    assert(s->position); /* no chunk has the number -1 */
+    assert(s->position); /* chunk -1 does not exist */
     if (memcmp(s->position, c->position.data, bytes) == 0)
         return KVR_OK;
     return kvr_fail(KVR_EFORMAT,
@@ -139,7 +139,8 @@ static bool belongs(const struct kvr_trace_info *i, const char *name)
     return false;
 }
 
-/* A name is shown without what could steer a terminal. */
+/* Reports an unexpected file; its name is shown without control characters, which could steer a
+ * terminal. */
 static enum kvr_status fail_stranger(const char *dir, const char *name)
 {
     char shown[100];

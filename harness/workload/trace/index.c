@@ -1,4 +1,5 @@
-/* index.c - what index.json may say. Every number is in bounds before anything is made of it. */
+/* index.c - reads and checks index.json. Every number is checked against its bounds before it is
+ * used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
     return KVR_OK;
 }
 
-/* null: keys were recorded without a rotation, for the model has none. */
+/* null: the model has no RoPE, so keys were recorded unrotated. */
 static enum kvr_status read_rope(struct kvr_trace_rope *r, const json_t *doc, int head_dim,
                                  const char *where)
 {
@@ -117,7 +118,7 @@ static enum kvr_status read_hashes(struct kvr_trace_pass *p, const json_t *o, in
     return KVR_OK;
 }
 
-/* Whether pass p can come behind the one before it (NULL: the first). */
+/* Whether pass p may follow the previous one (NULL: p is the first). */
 static enum kvr_status check_order(const struct kvr_trace_pass *p,
                                    const struct kvr_trace_pass *before,
                                    const struct kvr_trace_layout *l, const char *where)
@@ -188,7 +189,7 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
     return KVR_OK;
 }
 
-/* What is printed later must not steer a terminal: no control characters, of C1 neither. */
+/* Refuses control characters (C0 and C1), which could steer a terminal when the text is printed. */
 static enum kvr_status check_plain(const char *text, const char *key, const char *where)
 {
     const unsigned char *s = (const unsigned char *)text;

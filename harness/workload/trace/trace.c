@@ -10,7 +10,7 @@
 
 struct kvr_trace {
     char *dir;
-    json_t *doc; /* index.json, which the strings of `info` belong to */
+    json_t *doc; /* index.json; owns the strings of `info` */
     struct kvr_trace_info info;
     char sha256[KVR_SHA256_HEX];
 };

@@ -1,4 +1,4 @@
-/* write.c - files of calls as they come, then the index. */
+/* write.c - writes a file per call, then the index. */
 #include "harness/workload/trace/write.h"
 
 #include <dirent.h>
@@ -14,8 +14,8 @@
 struct kvr_trace_writer {
     char *dir;
     struct kvr_trace_layout layout;
-    json_t *doc, *passes; /* passes: the document's */
-    int layers;           /* put of the last pass */
+    json_t *doc, *passes; /* passes: borrowed from the document */
+    int layers;           /* layers written of the last pass */
     int64_t bytes;
 };
 
@@ -24,7 +24,7 @@ static enum kvr_status no_memory(const char *dir)
     return kvr_fail(KVR_ENOMEM, "%s: no memory for the index", dir);
 }
 
-/* What is there already would be taken for a part of the trace. */
+/* Refuses a folder with files, which a reader would take for a part of the trace. */
 static enum kvr_status check_empty(const char *dir)
 {
     struct dirent *e;
@@ -166,7 +166,7 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
 
 /* --- the end ---------------------------------------------------------------------------- */
 
-/* What would not be opened again is not written. */
+/* Checks the index with the reader's rules before it is written. */
 static enum kvr_status check_index(const struct kvr_trace_writer *w)
 {
     struct kvr_trace_info i;
