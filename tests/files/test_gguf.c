@@ -266,7 +266,7 @@ START_TEST(lies_are_refused)
     begin(&m, 3, 0, 1);
     put(&m, UINT64_MAX, 8);
     put(&m, 0, 8);
-    refused(&m, "lies");
+    refused(&m, "wrong length");
     begin(&m, 3, 0, 1);
     put_key(&m, "a", 99);
     refused(&m, "unknown type");
