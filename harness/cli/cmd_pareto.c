@@ -88,7 +88,7 @@ const struct kvr_command kvr_command_pareto = {
         " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
         "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
         "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
-        "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # cheap and wrong is no rival\n"
+        "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # below 0.9 does not compete\n"
         "  kvreel pareto --published moviegen --objectives systems --front\n",
     .details = "A dominates B when it is surely not worse by more than the margin anywhere and "
                "surely\n"

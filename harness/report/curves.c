@@ -335,9 +335,10 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
     out->n_rows = rows->n_rows;
     if (rows->n_rows == 0) {
         kvr_table_close(&rows);
-        return kvr_fail(KVR_EINVAL, "plot %s: nothing to draw: no finished cell has such numbers%s",
-                        spec.name,
-                        strstr(spec.sql, "probe_") ? " (a sweep with kind: probe gives them)" : "");
+        return kvr_fail(
+            KVR_EINVAL,
+            "plot %s: nothing to draw: no finished cell has the numbers of this figure%s",
+            spec.name, strstr(spec.sql, "probe_") ? " (a sweep with kind: probe gives them)" : "");
     }
     st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)

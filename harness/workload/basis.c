@@ -124,7 +124,10 @@ enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_sid
     double *room;
 
     if (!(p->n[at] > 0))
-        return kvr_fail(KVR_EINVAL, "basis: layer %d: the rollouts gave no keys or values", layer);
+        return kvr_fail(KVR_EINVAL,
+                        "basis: layer %d: the rollouts committed no keys or values; use at least "
+                        "one whole chunk",
+                        layer);
     room = malloc(2 * d * d * sizeof *room);
     if (!room)
         return kvr_fail(KVR_ENOMEM, "basis: no memory for %zu x %zu", d, d);

@@ -49,7 +49,7 @@ KVR_TEST_GPU_MEMORY='other 5 6' exits 0 "a process that NVML does not list" run 
 check "is missing, with the reason" test "$(t b.db "SELECT count(*) FROM metric WHERE name LIKE 'nvml_%' AND value IS NULL AND
     missing LIKE 'NVML: process % is not among the GPU''s 2 processes'")" = 4
 exits 0 "its table" report --db b.db --table cost --format json
-json "says so" '.[0].nvml_bytes == null and .[0].device_bytes > 0 and (.[0].memory_says | test("none of the GPU"))'
+json "says so" '.[0].nvml_bytes == null and .[0].device_bytes > 0 and (.[0].memory_says | test("not among the GPU"))'
 KVREEL_NVML=$work/none.so exits 0 "without NVML" run m.yaml --db c.db --out c -q
 check "the reason is the loader's" test "$(t c.db "SELECT count(*) FROM metric WHERE name = 'nvml_rollout_bytes' AND value IS NULL
     AND missing LIKE 'no NVML: %none.so%'")" = 1
