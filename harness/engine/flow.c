@@ -54,6 +54,8 @@ static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows 
     const int columns = shown ? r->d : kvr_gemm_columns(f->gemm, r->d);
     kvr_bf16 *y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
 
+    if (f->left.y == y)
+        kvr_flow_settle(f, r); /* the kernel's arguments are __restrict__ */
     if (how->stride)
         f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
                                    f->eps, y, columns);
