@@ -16,7 +16,7 @@ struct kind {
     void (*copy)(struct kvr_dev *dev, float *to, const float *from, int64_t n);
     void (*widen)(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
     void (*round)(struct kvr_dev *dev, float *x, int64_t n);
-    /* Both NULL: coded stage by stage. */
+    /* Encoders of a whole chain; both NULL: stages are encoded one by one. */
     bool (*encode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                          const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
     bool (*decode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,

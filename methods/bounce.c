@@ -1,4 +1,4 @@
-/* bounce.c - copy to the host, run the stage, copy back. */
+/* bounce.c - copies a stage's input to the host, runs the stage, and copies the result back. */
 #include "methods/bounce.h"
 
 #include "harness/device/stream.h"
@@ -52,7 +52,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *d
 {
     KVR_TRY(kvr_dev_sync(dev)); /* surfaces earlier errors before coding */
     KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
-    if (out->codes.p || out->meta.p) { /* else the stage allocates */
+    if (out->codes.p || out->meta.p) { /* EXACT stages allocate by themselves */
         KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
         KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
     }

@@ -1,4 +1,4 @@
-/* codec.c - pipelines of stages: parsing, encoding, decoding, sizes. */
+/* codec.c - parses, encodes, decodes and measures pipelines of stages. */
 #include "methods/codec.h"
 
 #include <ctype.h>
@@ -452,7 +452,8 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
     return kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
 }
 
-/* Describes the stages from `first` on as one chain: an optional transform, then integer grids; or false. */
+/* Describes the stages from `first` on as one chain: an optional transform, then integer grids.
+ * False: they are not such a chain. */
 static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
                      const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
@@ -510,14 +511,15 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
     KVR_TRY(alloc_chain(first, &chain, out, data));
     *done = kvr_block_encode_chain(out->dev, &chain, x, data);
     for (int i = first; x->bf16 && !*done && i < c->n_stages;
-         i++) { /* rounding to float may still make it one */
+         i++) { /* a second attempt in F32 allocates again */
         kvr_buf_free(&out->stage[i].codes);
         kvr_buf_free(&out->stage[i].meta);
     }
     return KVR_OK;
 }
 
-/* CPU: outliers, if any, and a chain in one pass: a tile is read from memory once. *done: it applied. */
+/* CPU: encodes outliers, if any, and a chain in one pass, so that each tile is read from memory
+ * once. *done: it applied. */
 static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
                                     float *work, struct kvr_packed *out, bool *done)
 {
@@ -539,7 +541,7 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
         return KVR_OK;
     if (find)
         KVR_TRY(stage->cpu.find(&job, x, work, &out->stage[0], &instead));
-    if (instead.n > n - scratch) { /* no room for both */
+    if (instead.n > n - scratch) { /* `work` lacks room for scratch and replacements */
         kvr_buf_free(&out->stage[0].codes);
         kvr_buf_free(&out->stage[0].meta);
         out->stage[0] = (struct kvr_stage_data){ 0 };
@@ -592,7 +594,7 @@ static enum kvr_status encode_values(const struct kvr_codec *c, struct kvr_dev *
         if (st == KVR_OK)
             st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
-            /* The next grid codes the residual. */
+            /* The next grid encodes the residual. */
             job.compute = KVR_COMPUTE_F32;
             decode_stage(&job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
         }
@@ -668,7 +670,7 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
     return st;
 }
 
-/* The buffers of a chain whose first stage is `first`, and its arithmetic when decoded. */
+/* Collects the buffers of the chain that begins at stage `first`, and its decode arithmetic. */
 static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_grid_chain *chain,
                             const struct kvr_stage_data *data[2])
 {
@@ -679,8 +681,8 @@ static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_gr
     chain->round = chain->n > 1 && p->codec->compute == KVR_COMPUTE_BF16;
 }
 
-/* Decodes all grids in one kernel, and the transform before them if it is to be undone; *left is
- * the number of stages still to undo. False: nothing was done. */
+/* Decodes all grids in one kernel, with the transform before them if it is to be undone. *left:
+ * number of stages still to undo. False: unsupported, nothing was done. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                          int h0, int nh, float *out, int *left)
 {
@@ -723,7 +725,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
     if (chain && !done && c->compute == KVR_COMPUTE_BF16)
         kvr_block_round(p->dev, out, n * nh * p->shape.head_dim);
-    /* Undo the stages before the grids, last first. */
+    /* Undoes the stages before the grids, last one first. */
     for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
@@ -733,7 +735,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
 }
 
-/* CPU: a large range is decoded in runs of tokens that fit in a core's cache. */
+/* CPU: decodes a large range in runs of tokens that fit into a core's cache. */
 static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                            int h0, int nh, float *out)
 {
@@ -806,7 +808,7 @@ void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, in
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
 {
     const struct kvr_codec *c = p->codec;
-    const int last = c->n_stages - 1; /* always a grid */
+    const int last = c->n_stages - 1; /* the last stage is always a grid */
     bool exact = false;
 
     *out = (struct kvr_coding_noise){ 0 };
@@ -820,7 +822,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
-    for (int i = 0; i < last; i++) { /* what a SHIFT does not restore adds to the grid's error */
+    for (int i = 0; i < last; i++) { /* a SHIFT's lost part adds to the grid's error */
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)

@@ -1,4 +1,4 @@
-/* joint.c - ownership and lifetime of jointly decoded values. */
+/* joint.c - manages ownership and lifetime of jointly decoded values. */
 #include "methods/joint.h"
 
 enum kvr_status kvr_joint_read(struct kvr_joint *j)

@@ -1,8 +1,7 @@
-/* layer_budget.c - the budget of a layer relative to the mean layer.
- *
- * FlowCache's factor is min + (max - min) * s, where s is the layer's normalised delta score from a
- * profiling pass. The study profiled the ten prompts that it then evaluated, with 0.7 .. 1.3. Its
- * factors are below to six decimals; they reproduce every count it logged. */
+/* layer_budget.c - computes a layer's budget relative to the mean layer. FlowCache's factor is min
+ * + (max - min) * s, where s is the layer's normalised delta score from a profiling pass. The study
+ * profiled the ten prompts that it then evaluated, with 0.7 .. 1.3. Its factors are below to six
+ * decimals; they reproduce every count it logged. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

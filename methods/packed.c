@@ -1,4 +1,4 @@
-/* packed.c - coded blocks: copies, sizes, release. */
+/* packed.c - copies, measures and frees coded blocks. */
 #include <assert.h>
 
 #include "methods/codec.h"

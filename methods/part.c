@@ -1,4 +1,4 @@
-/* part.c - the noise model of stages without one: KVR_NOISE_MEASURED. */
+/* part.c - marks the noise of stages without a noise model as KVR_NOISE_MEASURED. */
 #include "methods/part.h"
 
 void kvr_noise_measured(const struct kvr_stage_job *job, const struct kvr_stage_data *in,

@@ -49,7 +49,7 @@ static enum kvr_status find_export(void *handle, const char *path, const struct 
         return kvr_fail(KVR_EFORMAT, "plug-in %s: exports no symbol 'kvr_plugin_export'", path);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (l->plugin == *out)
-            return KVR_OK; /* the same file under another name */
+            return KVR_OK; /* the file is already loaded under another name */
     return kvr_plugin_check(*out, path);
 }
 
@@ -120,7 +120,7 @@ enum kvr_status kvr_plugin_load(const char *path)
     if (st == KVR_OK)
         st = add(p, full, sha256);
     if (st != KVR_OK)
-        dlclose(handle); /* otherwise it stays mapped until exit */
+        dlclose(handle); /* without an error the library stays mapped until exit */
     return st;
 }
 

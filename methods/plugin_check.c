@@ -145,7 +145,7 @@ static enum kvr_status check_method(const struct kvr_method *m)
     return KVR_OK;
 }
 
-/* Each part alone, then against the registered ones and the earlier ones of the list. */
+/* Checks each part alone, then against the registered ones and the earlier ones of its list. */
 #define CHECK_LIST(list, what, check, at)                                                          \
     for (int i = 0; p->list && p->list[i]; i++) {                                                  \
         KVR_TRY(check(p->list[i]));                                                                \

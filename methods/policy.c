@@ -1,4 +1,5 @@
-/* policy.c - the parts of policy.h by name, and their text form "name(option=value,...)". */
+/* policy.c - finds the parts of policy.h by name, and reads their text form
+ * "name(option=value,...)". */
 #include "methods/policy.h"
 
 #include <ctype.h>
@@ -299,7 +300,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     return st;
 }
 
-/* Makes room for one more. Arrays that have already grown keep their size if a later one fails. */
+/* Makes room for one more summary. Arrays that have grown keep their size if a later one fails. */
 static bool grow(struct kvr_summaries *s, int head_dim)
 {
     const int64_t room = s->room ? 2 * s->room : 256;

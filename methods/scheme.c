@@ -156,7 +156,7 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
     return KVR_OK;
 }
 
-/* ---- parts of other rows ------------------------------------------------------------------- */
+/* ---- other rows' parts --------------------------------------------------------------------- */
 
 /* Settings that replace a part instead of setting its options:
  *
@@ -613,7 +613,7 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
 
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
-    /* Enough tokens that the last ragged group is negligible. */
+    /* With this many tokens the last ragged group is negligible. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 

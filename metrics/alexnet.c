@@ -1,4 +1,4 @@
-/* alexnet.c - the layers, on top of strips.h. */
+/* alexnet.c - runs AlexNet's layers on top of strips.h. */
 #include "metrics/alexnet.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "metrics/strips.h"
 
 static const struct layer {
-    int index; /* in torchvision's `features` */
+    int index; /* index in torchvision's `features` */
     struct kvr_strip_layer conv;
     bool pool; /* 3x3 max pooling, stride 2, on the input */
 } layers[KVR_ALEXNET_TAPS] = {

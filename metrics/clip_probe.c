@@ -18,7 +18,7 @@ enum {
 };
 
 static const struct layer {
-    int in, out, kernel, size; /* of the input */
+    int in, out, kernel, size; /* size: side of the input */
 } layers[3] = { { 3, 16, 5, 48 }, { 16, 32, 3, 24 }, { 32, 32, 3, 12 } };
 
 static const char *const heads[KVR_CLIP_HEADS] = { "shape", "color", "motion", "ground",

@@ -19,7 +19,7 @@ void kvr_perceptual_input(float *x, const uint8_t *rgb, size_t n)
             x[c * n + i] = ((float)rgb[3 * i + c] / 127.5f - 1.0f - shift[c]) / scale[c];
 }
 
-/* Channel by channel, in memory order. */
+/* Sums channel by channel, in memory order. */
 double kvr_perceptual_distance(const float *a, const float *b, const float *head, int channels,
                                size_t n, double *work)
 {
@@ -40,8 +40,7 @@ double kvr_perceptual_distance(const float *a, const float *b, const float *head
     return kvr_sum(d, (int)n) / (double)n;
 }
 
-/* oneDNN partitions work by the number of threads it sees: always one here, so results do not
- * depend on it. */
+/* Runs oneDNN with one thread, because it partitions work by the number of threads that it sees. */
 enum kvr_status kvr_perceptual_frames(const char *name, kvr_perceptual_fn *fn, const void *net,
                                       const struct kvr_metric_input *in,
                                       struct kvr_metric_value *out)

@@ -199,8 +199,8 @@ static struct room room_for(const struct net *net)
     return r;
 }
 
-/* x [3, height, width] -> tap[i] [channels, height, width]; wide, narrow, col: scratch of that
- * size. False: no memory. */
+/* Computes tap[i] [channels, height, width] from x [3, height, width]; wide, narrow, col: scratch.
+ * False: no memory. */
 static bool forward(const struct net *net, const float *x, struct shape in, float *const *tap,
                     float *wide, float *narrow, float *col)
 {

@@ -1,4 +1,5 @@
-/* block.c - one layer's keys and values, coded chunk by chunk as a rollout commits them. */
+/* block.c - encodes and decodes one layer's keys and values, chunk by chunk as a rollout commits
+ * them. */
 #include "harness/abi/abi.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* method.c - methods by name, what there is, what a rollout's cache takes. */
+/* method.c - finds methods by name, lists them, and predicts the bytes of a rollout's cache. */
 #include "harness/abi/abi.h"
 
 #include <assert.h>
@@ -62,7 +62,7 @@ enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const 
 
 /* ---- a method ----------------------------------------------------------------------------- */
 
-/* "key=value" in two: `set` points into `copy`, which is the caller's to free. */
+/* Splits "key=value"; `set` points into `copy`, which the caller frees. */
 static enum kvr_status split(const char *text, char **copy, struct kvr_setting *set)
 {
     char *equals;
@@ -120,7 +120,7 @@ const char *kvreel_method_name(const kvreel_method *m)
     return m->scheme->name;
 }
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------------------- */
 
 static json_t *readings(const struct kvr_method *m)
 {
@@ -132,7 +132,7 @@ static json_t *readings(const struct kvr_method *m)
     return list;
 }
 
-/* As `kvreel list methods` has it: of 12 heads of 128. */
+/* Bits per element for 12 heads of 128 channels, as in `kvreel list methods`. */
 static enum kvr_status bits_of(const struct kvr_method *m, json_t **out)
 {
     struct kvr_scheme *scheme;
@@ -180,7 +180,7 @@ static json_t *stages(void)
     return list;
 }
 
-/* Takes `doc`. */
+/* Writes `doc` as text and frees it. */
 static enum kvr_status tell(json_t *doc, char **json)
 {
     *json = doc ? kvr_json_text(doc, JSON_COMPACT) : NULL;

@@ -26,7 +26,7 @@ static double median(double *v, int n)
 
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
 {
-    row->steady = kvr_bench_steady(ratio, n - 1); /* in round order: not sorted yet */
+    row->steady = kvr_bench_steady(ratio, n - 1); /* before sorting: needs the order of rounds */
     row->median = median(v, n);
     row->min = v[0];
     row->ratio = median(ratio, n);
@@ -119,7 +119,7 @@ enum kvr_status kvr_bench_evict_all(void)
     return KVR_OK;
 }
 
-/* In pieces, so that rows of any size need no memory. */
+/* Works in pieces, so that rows of any size need no allocation. */
 void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes)
 {
     char *p = x, piece[4096];

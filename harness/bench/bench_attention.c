@@ -15,7 +15,7 @@
 #include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
 
-/* One chunk of queries over a number of past chunks. */
+/* A chunk of queries that attends to a number of past chunks. */
 struct shape {
     int heads, d, tokens_per_frame, frames_per_chunk, past_chunks;
 };
@@ -114,7 +114,7 @@ static enum kvr_status products(struct kit *t)
     return kvr_onednn_done(worst, "bench", "a product");
 }
 
-/* The reference products in BF16; keys and values are rounded once, at the first call. */
+/* Computes the reference products in BF16; keys and values are rounded once, at the first call. */
 static enum kvr_status products_bf16(struct kit *t)
 {
     const size_t nq = (size_t)t->n_query * t->width, nk = (size_t)t->n_key * t->width;
@@ -168,7 +168,7 @@ static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
     return KVR_OK;
 }
 
-/* The cache's decoded content; the chunk's own tokens are rounded to BF16 as in the cache. */
+/* Reads the cache's decoded content; the chunk's own tokens are rounded to BF16 as in the cache. */
 static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, const char *name)
 {
     const size_t n = (size_t)t->n_query * t->width;
@@ -192,7 +192,7 @@ struct error {
     double of_values;   /* root mean square, relative to that of the values */
 };
 
-/* One head's output for one query: softmax in double over the decoded cache. */
+/* Computes one head's output for one query: softmax in double over the decoded cache. */
 static void direct(const struct kit *t, const float *q, int h, double *p, double out[MAX_D])
 {
     const int d = t->s->d;
@@ -216,8 +216,8 @@ static void direct(const struct kit *t, const float *q, int h, double *p, double
         out[c] /= sum;
 }
 
-/* Error of the cache's output against it: up to CHECKED queries, every 17th or denser, one head
- * each. */
+/* Error of the cache's output relative to direct(), over up to CHECKED queries, every 17th or
+ * denser, one head each. */
 static enum kvr_status error_of(struct kit *t, struct error *out)
 {
     const int d = t->s->d, heads = t->s->heads;
@@ -298,7 +298,7 @@ static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64
     return kvr_cache_end_pass(cache);
 }
 
-/* One attend with evicted caches, and one right after it. */
+/* Times an attend with evicted caches, and one right after it. */
 static enum kvr_status time_caches(struct kit *t, struct kvr_cache *cache, double flops,
                                    double *cold, double *warm)
 {
@@ -318,7 +318,7 @@ static bool is_late(const struct kit *t, int n, int64_t began)
     return n >= 2 && t->seconds > 0 && (double)(kvr_now_ns() - began) > t->seconds * 1e9;
 }
 
-/* Alternating with `reference`, or with the library's products if NULL. */
+/* Times alternate rounds of the cache and of `reference`, or of the library's products if NULL. */
 static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
                                   struct kvr_cache *reference, const struct subject *x,
                                   struct kvr_bench_row *row)
@@ -339,7 +339,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
         late = is_late(t, n, began);
         last = n >= 0 && (kvr_bench_last(ratio, n, t->rounds) || late);
         kvr_bench_turn(t->x.p, (size_t)t->n_query * t->width * sizeof(float),
-                       t->width * sizeof(float)); /* other queries */
+                       t->width * sizeof(float)); /* queries of another chunk */
         other = kvr_now_ns();
         if (reference) {
             KVR_TRY(attend_once(t, reference, &other));
@@ -408,7 +408,7 @@ static enum kvr_status time_row(struct kit *t, const struct subject *x, struct k
         st = open_filled(t, &own, &bf16, &reference);
     if (st == KVR_OK)
         st = open_filled(t, x, &scheme, &cache);
-    if (st == KVR_OK) /* for the library's products */
+    if (st == KVR_OK) /* the library's products read it */
         st = read_back(t, cache, row->name);
     if (st == KVR_OK)
         st = time_cache(t, cache, reference, x, row);

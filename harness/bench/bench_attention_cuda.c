@@ -1,5 +1,5 @@
-/* bench_attention_cuda.c - attention over compressed caches on a device, against cuDNN over the
- * decoded cache, or against the dense kernel without cuDNN. */
+/* bench_attention_cuda.c - times attention over compressed caches on a device, against cuDNN over
+ * the decoded cache, or against the dense kernel without cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +179,7 @@ static enum kvr_status cudnn(void *ctx, int turn)
     return kvr_bench_cudnn_run(&t->cudnn, raw, raw + (size_t)t->n_key * t->width);
 }
 
-/* One forward over a layer, including storing the current chunk's keys and values in BF16. */
+/* Runs one forward over a layer, including storing the current chunk's keys and values in BF16. */
 static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool clean)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -202,7 +202,7 @@ static enum kvr_status attend(void *ctx, int turn)
 
 /* ---- check ------------------------------------------------------------------------------- */
 
-/* One query of one head in double: out [D]. p [n_key] is scratch. */
+/* Computes one query of one head in double: out [D]; p [n_key] is scratch. */
 static void direct(const struct kit *t, size_t row, double *p, double *out)
 {
     const size_t d = (size_t)t->s->d, at = row % (size_t)t->s->heads * d;
@@ -338,10 +338,10 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
     return st;
 }
 
-/* The decoded cache in BF16, the operand of every BF16 kernel, on the host and as the references'
- * input; and the exact output over it. Rounding the decoded values belongs to the cache's
- * definition and is no error of a kernel: the few levels of a 2-bit grid round alike in many
- * tokens, which biases an output over many keys (KIVI_INT2, 4680 x 9360: .028 of its norm). */
+/* Decodes the cache to BF16, the operand of every BF16 kernel, and computes the exact output over
+ * it. Rounding the decoded values belongs to the cache's definition and is no error of a kernel.
+ * The few levels of a 2-bit grid round alike in many tokens, which biases an output over many keys
+ * (KIVI_INT2, 4680 x 9360: .028 of its norm). */
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
@@ -406,8 +406,8 @@ static void name_row(const struct kit *t, struct kvr_bench_row *row, const char 
              (long long)t->n_query, (long long)t->n_key);
 }
 
-/* Fills a cache of `method` and decodes it for the dense kernel; times attention over the cache if
- * asked. */
+/* Fills a cache of `method`, decodes it for the dense kernel, and times attention over the cache if
+ * `timed`. */
 static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path path,
                               enum kvr_attend_as as, bool timed, struct kvr_bench_row *row)
 {
@@ -439,7 +439,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
         st = check(t, row->name, most);
     if (st == KVR_OK && timed)
         st = time_it(t, attend, t->cudnn.why[0] ? dense : cudnn, row);
-    if (st == KVR_OK && timed) /* checks what was timed */
+    if (st == KVR_OK && timed) /* checks the timed output */
         st = check(t, row->name, most);
     if (st == KVR_OK && bytes)
         row->error = error_of(t);
@@ -451,7 +451,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* The dense kernel over the last decoded cache; with one chunk, over that chunk. */
+/* Times the dense kernel over the last decoded cache; with one chunk, over that chunk. */
 static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
 {
     if (t->n_chunks == 1)
@@ -468,7 +468,7 @@ static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* cuDNN over the same keys and values. */
+/* Times cuDNN over the same keys and values. */
 static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
 {
     KVR_TRY(time_it(t, cudnn, dense, row));
@@ -510,7 +510,7 @@ static enum kvr_status cache_row(struct kit *t, const char *method, enum kvr_pat
                                                  : KVR_OK;
 }
 
-/* The dense kernel's row and cuDNN's over the same keys, decoded from a BF16 cache. */
+/* Writes the dense kernel's row and cuDNN's over the same keys, decoded from a BF16 cache. */
 static enum kvr_status reference_rows(struct kit *t, const struct told *to)
 {
     struct kvr_bench_row *row = next(t, to, "dense", "BF16");

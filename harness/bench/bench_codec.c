@@ -57,8 +57,8 @@ static void kit_close(struct kit *k)
     kvr_buf_free(&k->copy_to);
 }
 
-/* Normal numbers with one channel of each head ten times as large, and a few elements thirty
- * times. */
+/* Normal numbers; one channel of each head is ten times as large, and a few elements are thirty
+ * times as large. */
 void kvr_bench_values(float *x, size_t n, int head_dim)
 {
     kvr_normal(x, n, 0, KVR_RNG_SYNTHETIC, 0, 0, 0);
@@ -140,7 +140,7 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
     return KVR_OK;
 }
 
-/* Only correct results are reported. */
+/* Checks the result before it is reported. */
 static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
                              const struct kvr_packed *p)
 {
@@ -192,7 +192,7 @@ struct turns {
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
 };
 
-/* "quantise.RTN_INT4.bf16.avx512.t2" */
+/* Row name: "quantise.RTN_INT4.bf16.avx512.t2". */
 static void write_row(struct kvr_bench_row *row, const char *what, const char *name,
                       const char *input, struct turns *t, int n, int n_caches)
 {
@@ -251,7 +251,7 @@ static bool evict(const struct kit *k, enum work work, const struct kvr_packed *
     return done;
 }
 
-/* The same work with evicted caches, and again right after. */
+/* Times the same work with evicted caches, and again right after. */
 static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enum work work, int i,
                                    struct turns *t, struct kvr_packed *p)
 {
@@ -307,7 +307,7 @@ static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *li
     return KVR_OK;
 }
 
-/* The rows share rounds, which end when all of them are steady. */
+/* Whether a round is the last: all rows share rounds, which end when every row is steady. */
 static bool is_last(const struct kit *k, const struct turns t[ROWS_EACH], int n)
 {
     bool last = true;
@@ -364,7 +364,7 @@ static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *lin
     return st;
 }
 
-/* Every pipeline with OpenMP's current number of threads; appends rows. */
+/* Times every pipeline with OpenMP's current number of threads; appends rows. */
 static enum kvr_status time_all(struct kit *k, struct kvr_bench_row *rows, int *n_rows)
 {
     for (int i = 0; i < N_PIPELINES; i++) {

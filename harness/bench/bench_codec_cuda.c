@@ -1,4 +1,4 @@
-/* bench_codec_cuda.c - encoding and decoding on a device, against a copy within it. */
+/* bench_codec_cuda.c - times encoding and decoding on a device, against a copy within it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static enum kvr_status kit_open(struct kit *k)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
     kvr_bench_values(k->host, k->n, k->shape.head_dim);
     kvr_dev_zero(k->dev, k->from.p, k->from.n_bytes);
-    for (int i = k->n_buffers - 1; i >= 0; i--) { /* all different; `host` equals the first */
+    for (int i = k->n_buffers - 1; i >= 0; i--) { /* distinct contents; `host` equals the first */
         kvr_bench_turn(k->host, bytes, bytes / (size_t)k->shape.n_tok);
         KVR_TRY(kvr_dev_put(k->dev, (char *)k->x.p + bytes * (size_t)i, k->host, bytes));
     }
@@ -143,7 +143,7 @@ static enum kvr_status verify(struct kit *k, const char *name)
     return st;
 }
 
-/* Only correct results are reported. Leaves every packed block filled. */
+/* Checks results before they are reported, and leaves every packed block filled. */
 static enum kvr_status check(struct kit *k, const char *name)
 {
     for (int i = 0; i < k->n_buffers; i++)

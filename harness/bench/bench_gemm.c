@@ -56,7 +56,7 @@ static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
     KVR_TRY(kvr_buf_alloc(&t->reference, dev, KVR_MEM_IO, m * n * sizeof(float)));
     kvr_normal(t->x.p, m * k, 1, KVR_RNG_SYNTHETIC, 2, 0, 0);
     kvr_normal(t->w.p, n * k, 1, KVR_RNG_SYNTHETIC, 3, 0, 0);
-    if (t->compute == KVR_BF16) { /* for the reference; the layer rounds by itself */
+    if (t->compute == KVR_BF16) { /* the reference needs BF16 values; the layer rounds by itself */
         round_bf16(t->x.p, m * k);
         round_bf16(t->w.p, n * k);
     }
@@ -124,7 +124,7 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
 
         last = kvr_bench_last(ratio, n, rounds);
         kvr_bench_turn(t->x.p, (size_t)t->s->m * (size_t)t->s->k * sizeof(float),
-                       (size_t)t->s->k * sizeof(float)); /* other rows */
+                       (size_t)t->s->k * sizeof(float)); /* other rows of the input */
         t0 = kvr_now_ns();
         for (int r = 0; r < times; r++)
             KVR_TRY(plain(t));

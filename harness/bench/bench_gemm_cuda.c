@@ -1,4 +1,4 @@
-/* bench_gemm_cuda.c - our linear-layer kernels on a device, against the library's. */
+/* bench_gemm_cuda.c - times kvreel's linear-layer kernels on a device, against the library's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static enum kvr_status kit_open(struct kit *t)
         kvr_buf_alloc(&t->w, t->dev, KVR_MEM_WEIGHTS, n * (size_t)t->padded * sizeof(kvr_bf16)));
     KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH,
                           kvr_stream_emulated() ? 64 : (size_t)1 << 30));
-    for (int i = t->n_buffers - 1; i >= 0; i--) { /* all different; host_x equals the first */
+    for (int i = t->n_buffers - 1; i >= 0; i--) { /* distinct contents; host_x equals the first */
         kvr_bench_turn(t->host_x, x, k * sizeof(float));
         KVR_TRY(kvr_dev_put(t->dev, (char *)t->x.p + x * (size_t)i, t->host_x, x));
     }
@@ -99,7 +99,7 @@ static float *output(const struct kit *t, int turn)
     return (float *)t->y.p + (size_t)(turn % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
 }
 
-/* Both include rounding X, which is part of a layer. */
+/* Both times include rounding X, which is part of a layer. */
 static enum kvr_status own(void *ctx, int turn)
 {
     const struct kit *t = ctx;

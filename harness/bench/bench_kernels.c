@@ -77,7 +77,7 @@ static enum kvr_status time_it(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
-/* An untimed run precedes each timed one, so that its data is in the caches as far as it fits. */
+/* Runs the kernel once untimed before the timed run, so that data that fits is in the caches. */
 static enum kvr_status time_once(const struct trial *t, int who, double *took)
 {
     if (who < KVR_N_ISA)
@@ -167,7 +167,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     t->took = calloc((size_t)(N_RUNNERS + 2) * (size_t)rounds, sizeof *t->took);
     if (!t->from || !t->to || !t->took)
         return kvr_fail(KVR_ENOMEM, "bench: no memory for %s", c->name);
-    memset(t->from, 1, t->copied + 1); /* its own pages */
+    memset(t->from, 1, t->copied + 1); /* commits its own pages */
     return KVR_OK;
 }
 
@@ -248,11 +248,11 @@ enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_be
     const int threads = omp_get_max_threads();
     enum kvr_status st = KVR_OK, back;
 
-    (void)dev; /* the CPU: other backends have no variants */
+    (void)dev; /* the CPU; other backends have no variants */
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
-    kvr_onednn_limit(); /* to the named variant, before the others are tried */
+    kvr_onednn_limit(); /* limits oneDNN to the named variant, before the others are tried */
     omp_set_num_threads(1);
     for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)
         for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; st == KVR_OK && c->name; c++)

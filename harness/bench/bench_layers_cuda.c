@@ -1,5 +1,5 @@
-/* bench_layers_cuda.c - the engine's linear layers on a device, BF16 in and out, with their
- * epilogues, against the fastest of cuBLASLt's proposals for the same product. */
+/* bench_layers_cuda.c - times the engine's linear layers on a device, BF16 in and out, with their
+ * epilogues, against the fastest of cuBLASLt's algorithms for the same product. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,24 +44,24 @@ struct kit {
     int n_buffers;
     struct kvr_buf x;             /* BF16 [n_buffers][m,k] */
     struct kvr_buf y;             /* BF16 [n_buffers][layers][m,n] */
-    struct kvr_buf left;          /* BF16 [m,n]: a product that is not added in its launch */
+    struct kvr_buf left;          /* BF16 [m,n]: a product whose launch does not add it */
     struct kvr_buf gate;          /* float [n], one frame */
-    struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: the library's */
-    struct kvr_buf workspace;     /* the library's */
+    struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: the library's copies */
+    struct kvr_buf workspace;     /* of the library */
     struct kvr_buf busy;          /* see rounds_cuda.h */
     float *host_x, *host_w;       /* [m,k], [layers][n,k]: exact in BF16 */
     float *host_bias, *host_gate; /* [layers][n], [n] */
     kvr_bf16 *host_y;             /* [layers][m,n] */
     struct kvr_gemm *gemm;
     struct kvr_linear *linear[MAX_LAYERS];
-    struct kvr_blaslt *lt; /* NULL: see why */
+    struct kvr_blaslt *lt; /* NULL: see `why` */
     struct kvr_blaslt_plan *first, *best;
-    int choice; /* of `best` */
+    int choice; /* index of `best` */
     bool added; /* the last call added its product */
     char why[256];
 };
 
-static const float start = 0.5f; /* what a product is added to; exact in BF16 */
+static const float start = 0.5f; /* initial value of y; exact in BF16 */
 
 static void kit_close(struct kit *t)
 {
@@ -148,7 +148,7 @@ static enum kvr_status fill(struct kit *t)
 {
     const size_t x = x_elements(t), n = (size_t)t->c->n, layers = (size_t)t->c->layers;
 
-    for (int i = t->n_buffers - 1; i >= 0; i--) { /* no two equal; host_x is the first one's */
+    for (int i = t->n_buffers - 1; i >= 0; i--) { /* distinct contents; host_x equals the first */
         kvr_bench_turn(t->host_x, x * sizeof(float), (size_t)t->c->k * sizeof(float));
         KVR_TRY(put_bf16(t, input(t, i), t->host_x, x));
     }
@@ -186,7 +186,7 @@ static enum kvr_status kit_open(struct kit *t)
     return open_layers(t);
 }
 
-/* ---- what is timed ----------------------------------------------------------------------- */
+/* ---- timed calls ------------------------------------------------------------------------- */
 
 static enum kvr_status forward(void *ctx, int turn)
 {
@@ -241,7 +241,7 @@ static enum kvr_status first(void *ctx, int turn)
     return by_plan(t, t->first, turn);
 }
 
-/* ---- the gate ---------------------------------------------------------------------------- */
+/* ---- check of the result ----------------------------------------------------------------- */
 
 static double gelu(double x)
 {
@@ -344,7 +344,7 @@ static enum kvr_status quick(struct kit *t, const struct kvr_blaslt_plan *plan, 
     return kvr_stream_between(s, a, b, ns);
 }
 
-/* The fastest of the library's proposals. */
+/* Chooses the fastest of the library's algorithms. */
 static enum kvr_status choose(struct kit *t)
 {
     int64_t fastest = INT64_MAX;
@@ -420,7 +420,7 @@ static void name_row(const struct kit *t, const char *whose, struct kvr_bench_ro
              t->c->k, t->c->layers * t->c->n);
 }
 
-/* The engine's call; then the library's fastest proposal and, for comparison, its first. */
+/* Times the engine's call, the library's fastest algorithm and, for comparison, its first. */
 static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_bench_sink *sink,
                                  struct kvr_bench_row *rows, int *n_rows)
 {
@@ -436,7 +436,7 @@ static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_ben
     if (!t->best)
         kvr_bench_without(row, t->why);
     kvr_rounds_judge(t->dev, row);
-    KVR_TRY(check(t, forward, t->c->end, row->name)); /* checks what was timed */
+    KVR_TRY(check(t, forward, t->c->end, row->name)); /* checks the timed output */
     kvr_bench_tell(sink, row);
     ++*n_rows;
     if (!t->best)

@@ -57,7 +57,7 @@ static enum kvr_status kit_open(struct kit *k)
     k->in = (struct kvr_metric_input){ .ref = &k->ref, .test = &k->test, .chunk = CHUNK };
     kvr_score_weights(&k->weights);
     kvr_score_name_weights(&k->in, &k->weights);
-    k->in.stlpips_weights = NULL; /* takes seconds per frame */
+    k->in.stlpips_weights = NULL; /* ST-LPIPS takes seconds per frame */
     return KVR_OK;
 }
 
@@ -80,7 +80,7 @@ static enum kvr_status read_once(const struct kit *k, double *speed)
                      : KVR_OK;
 }
 
-/* *there: whether the metric has a value here. */
+/* *there: whether the metric has a value for these inputs. */
 static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric *m, double *speed,
                                     bool *there)
 {
@@ -139,7 +139,7 @@ enum kvr_status kvr_bench_metrics(struct kvr_dev *dev, int rounds, struct kvr_be
     struct kit k = { 0 };
     enum kvr_status st;
 
-    (void)dev; /* metrics run on the host */
+    (void)dev; /* metrics run on the CPU */
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);

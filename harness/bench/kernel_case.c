@@ -1,4 +1,5 @@
-/* kernel_case.c - arguments of kernels: memory, guard bytes and adversarial fills. */
+/* kernel_case.c - allocates and fills arguments of kernels: memory, guard bytes and adversarial
+ * values. */
 #include "harness/bench/kernel_case.h"
 
 #include <math.h>
@@ -257,7 +258,7 @@ static double largest(const struct kvr_case_arg *a, size_t row)
     return most;
 }
 
-/* In units of `size`. Near 0 the error is limited by the smallest denormal steps. */
+/* Error in units of `size`. Near 0 it is limited by the smallest denormal steps. */
 static double error_of(double have, double want, double size)
 {
     const double floor = 2 * 0x1p-149, off = fabs(have - want);

@@ -33,7 +33,7 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-/* Floats, row-major; cols 0: one-dimensional. */
+/* Describes a row-major F32 matrix; cols 0: one-dimensional. */
 static enum kvr_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols)
 {
     const dnnl_dims_t dims = { rows, cols };
@@ -65,7 +65,7 @@ static enum kvr_status make(struct kvr_kernel_library *l, const_dnnl_op_desc_t o
     return st;
 }
 
-/* From argument 0 into argument `out`. */
+/* An elementwise operation from argument 0 to argument `out`. */
 static enum kvr_status eltwise(struct kvr_kernel_library *l, dnnl_alg_kind_t kind, int out)
 {
     const struct kvr_case_arg *a = l->kit->arg;
@@ -145,7 +145,7 @@ static enum kvr_status run_products(const struct kvr_kernel_library *l)
     return KVR_OK;
 }
 
-/* For attend.scores and attend.add_values: same sizes, with panels treated as a plain matrix. */
+/* For attend.scores and attend.add_values: the same sizes, with panels as a plain matrix. */
 static enum kvr_status run_scores(const struct kvr_kernel_library *l)
 {
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];

@@ -1,6 +1,6 @@
 /* kernels_codecs.c - kernels shared by codecs (methods/kernels) as kernel cases.
  *
- * Their results are stored, or determine what is stored: identical bytes. */
+ * Their results determine stored bytes, so variants must agree exactly. */
 #include <stdint.h>
 
 #include "harness/bench/kernel_case.h"
@@ -246,7 +246,7 @@ static const int span_shapes[][KVR_CASE_DIMS] = {
     { 1 }, { 15 }, { 64 }, { 1009 }, { KVR_OUTLIER_SPAN }
 };
 
-/* x [n]: one result, or the three of the moments */
+/* x [n]: one result, or three for the moments */
 static enum kvr_status flat_args(struct kvr_case_kit *k, enum kvr_dtype result, size_t n)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], (size_t)k->shape[0]));

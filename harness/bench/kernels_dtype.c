@@ -1,6 +1,6 @@
 /* kernels_dtype.c - type conversions (harness/core/dtype_kernels.h) as kernel cases.
  *
- * Converted values are stored: identical bytes. */
+ * Converted values are stored, so variants must agree exactly. */
 #include "harness/bench/kernel_case.h"
 #include "harness/core/dtype_kernels.h"
 

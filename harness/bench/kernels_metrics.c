@@ -1,7 +1,7 @@
 /* kernels_metrics.c - kernels of metrics (metrics/kernels.h) and of the probe
  * (harness/workload/probe_kernels.h) as kernel cases.
  *
- * Stored metrics must not depend on the CPU: identical bytes. */
+ * Stored metrics must not depend on the CPU, so variants must agree exactly. */
 #include <string.h>
 
 #include "harness/bench/kernel_case.h"
@@ -47,7 +47,7 @@ static void sum_bend(const struct kvr_case_kit *k)
         kvr_metric_kernels()->sum_bend(at(k, 0), at(k, 1), at(k, 2), k->arg[0].n);
 }
 
-/* ---- pictures ----------------------------------------------------------------------------- */
+/* ---- images ------------------------------------------------------------------------------- */
 
 /* Shapes: pixels. */
 static const int pixel_shapes[][KVR_CASE_DIMS] = { { 1 }, { 21 }, { 64 }, { 20011 } };

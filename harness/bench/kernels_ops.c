@@ -51,8 +51,7 @@ static double largest(const float *x, int d)
     double most = 0;
 
     for (int i = 0; i < d; i++)
-        if (fabs((double)x[i]) >
-            most) /* instead of fmax(): gcc 12 for ARM fails on a row of those */
+        if (fabs((double)x[i]) > most) /* not fmax(): gcc 12 for ARM fails on a row of them */
             most = fabs((double)x[i]);
     return most;
 }
@@ -150,7 +149,7 @@ static void rms(const struct kvr_case_kit *k)
     kvr_ops_cpu()->rms_norm(NULL, &r, k->arg[1].p, 1e-6, k->arg[0].p);
 }
 
-/* All terms are positive: the error is relative to the sum, and halved by the square root. */
+/* All terms are positive: the error is relative to the sum, and the square root halves it. */
 static double rms_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     return (sum_error(k->shape[1]) / 2 + 8 * E) * fabs((double)((const float *)a->want)[row]);
@@ -202,7 +201,7 @@ static void gated(const struct kvr_case_kit *k)
     kvr_ops_cpu()->add(NULL, &r, k->arg[1].p, k->arg[2].p, 3 * r.d, k->arg[0].p);
 }
 
-/* The product's rounding, which FMA omits, and the sum's in both. */
+/* Rounding of the product, which FMA omits, and of the sum in both variants. */
 static double gated_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const size_t d = (size_t)k->shape[1], frame = at / d / (size_t)k->shape[2];
@@ -344,7 +343,7 @@ static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
                                k->arg[at].p, k->arg[at + 1].p, KVR_F32 };
 }
 
-/* k and v of the prompt as given, [keys, H*D]; then packed. */
+/* k and v of the prompt, [keys, H*D]; then both packed. */
 static enum kvr_status packed_args(struct kvr_case_kit *k, enum kvr_case_role packed)
 {
     const size_t n = (size_t)k->shape[3] * (size_t)k->shape[1] * (size_t)k->shape[2];
@@ -370,7 +369,7 @@ static void cross_pack(const struct kvr_case_kit *k)
     kvr_ops_cpu()->cross_pack(NULL, &c, k->arg[0].p, k->arg[1].p);
 }
 
-/* q, out [T, H*D], then k, v and the two packed */
+/* q, out [T, H*D], then k, v, and both packed */
 static enum kvr_status cross_args(struct kvr_case_kit *k)
 {
     const size_t n = product(k) * (size_t)k->shape[2], d = (size_t)k->shape[2];
@@ -449,13 +448,13 @@ const struct kvr_kernel_case kvr_kernels_ops[] = {
     { CASE("norm_affine", affine_args, affine, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = affine_size },
     { CASE("rms_norm", rms_args, rms, row_shapes, { 192, 1536, 64 }), .tol = 1, .size = rms_size },
-    /* Rounded once from double: one ulp of the larger of the pair. */
+    /* Rounded once from double: one ulp of the larger element of the pair. */
     { CASE("rope", rope_args, rope, rope_shapes, { 192, 1536, 128 }), .tol = 2 * E },
     { CASE("add", gated_args, added, row_shapes, { 192, 1536, 64 }) },
     { CASE("add_gated", gated_args, gated, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = gated_size },
     { CASE("gelu", in_place_args, gelu, flat_shapes, { 1 << 18 }), .tol = 1, .size = gelu_size },
-    /* Exponential within 2 ulp, sum and quotient, for both. */
+    /* The exponential is within 2 ulp; sum and quotient add to it, in both variants. */
     { CASE("silu", one_to_one_args, silu, flat_shapes, { 1 << 18 }), .tol = 2 * 10 * E },
     { CASE("patchify", patch_args, patchify, patch_shapes, { 3, 16, 60, 104 }) },
     { CASE("unpatchify", patch_args, unpatchify, patch_shapes, { 3, 16, 60, 104 }) },

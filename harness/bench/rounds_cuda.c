@@ -12,7 +12,7 @@
 
 enum { WARM_ROUNDS = 2 };
 
-/* Queues a stretch of turns between two events; `step` 0: all turns on the same buffer. */
+/* Queues some turns between two events; `step` 0: all turns use the same buffer. */
 static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, int first, int step,
                                int64_t *begin, int64_t *end)
 {
@@ -20,7 +20,7 @@ static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, i
 
     if (t->busy)
         kvr_device_fill(s, t->busy->p, 0, t->busy->n_bytes);
-    if (step == 0) /* its first turn brings the buffer into the cache */
+    if (step == 0) /* an untimed turn brings the buffer into the cache */
         KVR_TRY(work(t->ctx, first));
     *begin = kvr_stream_mark(s);
     for (int i = 0; i < t->times; i++)
@@ -32,7 +32,7 @@ static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, i
 /* The GPU's load, round by round; g NULL: unknown. */
 struct load {
     struct kvr_gpu_states *g;
-    char uuid[1][KVR_UUID_LEN]; /* first visible device: the stream's */
+    char uuid[1][KVR_UUID_LEN]; /* the first visible device, which has the stream */
     double mhz[KVR_BENCH_MAX_ROUNDS], watts[KVR_BENCH_MAX_ROUNDS];
     int n;
 };
@@ -54,7 +54,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* 0 if any value is unknown. */
+/* The median; 0 if a value is unknown. */
 static double median(double *x, int n)
 {
     for (int i = 0; i < n; i++)
@@ -157,7 +157,7 @@ void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *ti
     row->mhz = times->mhz;
     row->watts = times->watts;
     for (int i = 0; i < times->n_warm; i++)
-        cold[i] = row->median; /* over all rounds */
+        cold[i] = row->median; /* the overall median */
     kvr_bench_fill_caches(row, cold, warm, times->n_warm);
 }
 

@@ -354,7 +354,7 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
     return KVR_OK;
 }
 
-/* ---- groups that do not start at chunks ---------------------------------------------------- */
+/* ---- groups that span chunks --------------------------------------------------------------- */
 
 /* Number of tokens before tok0 in the same group, which are coded again with it. */
 static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)

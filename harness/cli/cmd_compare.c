@@ -18,7 +18,7 @@ struct compare_opts {
 
 enum { MAX_METRICS = 64 };
 
-/* --- which ------------------------------------------------------------------------------- */
+/* --- choice of metrics ------------------------------------------------------------------- */
 
 static enum kvr_status find(const char *name, const struct kvr_metric **out)
 {
@@ -72,7 +72,7 @@ static enum kvr_status choose(const char *text, const struct kvr_metric **list, 
     return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "compare: --metrics is empty");
 }
 
-/* --- numbers ----------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------ */
 
 static void add_series(json_t *doc, const struct kvr_metric *m, const struct kvr_metric_value *v)
 {

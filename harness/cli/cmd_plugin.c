@@ -119,7 +119,7 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
     return KVR_OK;
 }
 
-/* ---- all of a plug-in -------------------------------------------------------------------- */
+/* ---- a whole plug-in --------------------------------------------------------------------- */
 
 static enum kvr_status add_row(json_t *rows, const char *method, const char *check,
                                const char *asks, const char *verdict, const char *said)

@@ -32,7 +32,7 @@ bool kvr_host_peak_reset(void)
     return ok;
 }
 
-/* The number after `key` at the start of a line; 0 if absent. */
+/* Reads the number after `key` at the start of a line; 0 if absent. */
 static int64_t keyed(const char *path, const char *key)
 {
     struct kvr_procfile f;
@@ -52,7 +52,7 @@ int64_t kvr_host_oom_kills(void)
     return keyed("/proc/vmstat", "oom_kill") + keyed("/sys/fs/cgroup/memory.events", "oom_kill");
 }
 
-/* user, nice, system, idle, iowait, irq, softirq, steal */
+/* Fields: user, nice, system, idle, iowait, irq, softirq, steal. */
 static bool read_stat(long long v[8])
 {
     struct kvr_procfile f;

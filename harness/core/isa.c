@@ -47,7 +47,7 @@ enum {
 
 static char refusal[160]; /* set once, before `can` is */
 
-/* Linux grants tiles to a process that asks for them (Documentation/arch/x86/xstate.rst). */
+/* Requests AMX tiles, which Linux grants per process (Documentation/arch/x86/xstate.rst). */
 static bool tiles_granted(uint64_t saved)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
@@ -102,7 +102,7 @@ static unsigned detect(void)
     return can;
 }
 
-/* Bit n: the CPU can run variant n. Asked once: of two threads that ask first, both detect. */
+/* Bit n: the CPU can run variant n. Detected once; two concurrent first calls both detect. */
 static unsigned cpu_can(void)
 {
     static atomic_uint can;
@@ -170,7 +170,7 @@ const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
     return buf;
 }
 
-/* The last usable variant: they are ordered from narrow to wide. */
+/* The last usable variant, which is the widest. */
 static enum kvr_isa best(void)
 {
     enum kvr_isa isa = KVR_ISA_OF_PORTABLE;
@@ -181,7 +181,7 @@ static enum kvr_isa best(void)
     return isa;
 }
 
-/* KVR_N_ISA if there is no such name. */
+/* The variant of this name; KVR_N_ISA: none. */
 static enum kvr_isa named(const char *name)
 {
     int i = 0;

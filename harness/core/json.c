@@ -14,13 +14,13 @@
 #include "harness/core/infile.h"
 #include "harness/core/utf8.h"
 
-/* The JSON library does not always notice a failed allocation (its lexer writes on). This reserve,
- * never freed, then provides memory, and the loss is counted so that the result is refused. */
+/* The JSON library misses some failed allocations (its lexer writes on). This reserve, never freed,
+ * then provides memory, and the loss is counted so that the result is refused. */
 enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;
 static atomic_ulong n_losses;
-/* The process's previous allocation functions, used to free documents made with them. */
+/* The allocation functions before ours, which free documents made with them. */
 static json_malloc_t their_malloc = malloc;
 static json_free_t their_free = free;
 
@@ -43,7 +43,7 @@ static void give_back(void *p)
         their_free(p);
 }
 
-/* Runs before main(), so that no document is older. */
+/* Runs before main(), so that no document was allocated before. */
 __attribute__((constructor)) static void watch(void)
 {
     json_get_alloc_funcs(&their_malloc, &their_free);
@@ -88,8 +88,8 @@ json_t *kvr_json_words(const char *text)
     return j;
 }
 
-/* NaN and infinities are represented by strings of the same length, so that columns in messages
- * match the file. DEL never starts a meaningful string. */
+/* NaN and infinities are replaced by strings of the same length, so that columns in messages match
+ * the file. DEL never starts a valid string. */
 static const struct word {
     const char *token, *stands_for;
 } words[] = {
@@ -112,7 +112,7 @@ const char *kvr_json_not_finite(const json_t *v)
     return NULL;
 }
 
-/* Replaces them in place, outside of strings. */
+/* Replaces these tokens in place, outside of strings. */
 static void replace_words(char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -133,7 +133,7 @@ static void replace_words(char *text, size_t n)
     }
 }
 
-/* Modifies `text`. */
+/* Parses `text`, which it modifies. */
 static enum kvr_status parse(json_t **out, char *text, size_t n, const char *where)
 {
     const unsigned long losses = kvr_json_losses();
@@ -168,7 +168,7 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
     return st;
 }
 
-/* Reads all of `file`; caller frees. */
+/* Reads all of `file`; the caller frees *out. */
 static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *path)
 {
     enum { FIRST = 1 << 16 };
@@ -240,7 +240,7 @@ static const char *type_name(const json_t *v)
 
 enum need { REQUIRED, OPTIONAL };
 
-/* The value under `key`; *v is NULL if an optional value is absent. */
+/* Reads the value under `key`; *v is NULL if an optional value is absent. */
 static enum kvr_status look(const json_t *o, const char *where, const char *key, enum need need,
                             const char *expected, json_t **v)
 {

@@ -24,7 +24,7 @@ enum kvr_status kvr_library_open(void **out, const char *name, int flags)
     if (*out)
         return KVR_OK;
     memory = errno == ENOMEM;
-    why = dlerror(); /* the text is composed only by this call */
+    why = dlerror(); /* this call composes the text */
     if (memory || speaks_of_memory(why))
         return kvr_fail(KVR_ENOMEM, "%s: no memory to load it", name);
     return kvr_fail(KVR_EUNSUPPORTED, "%s", why);

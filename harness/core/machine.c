@@ -35,7 +35,7 @@ static bool cpu_field(const char *key, char *out, size_t n)
     return found;
 }
 
-/* Whichever of the x86 and ARM names is present. */
+/* Reports the x86 or the ARM field, whichever exists. */
 static void either_field(const char *x86, const char *arm, char *out, size_t n)
 {
     if (!cpu_field(x86, out, n) && !cpu_field(arm, out, n))
@@ -78,7 +78,7 @@ const char *kvr_machine_text(char *buf, size_t n)
 
 /* --- facts ------------------------------------------------------------------------------ */
 
-/* First line of a file below /sys/devices/system/cpu; false when there is none. */
+/* First line of a file below /sys/devices/system/cpu; false: it does not exist. */
 static bool cpu_file(const char *name, char *out, size_t n)
 {
     struct kvr_procfile f;
@@ -94,7 +94,7 @@ static bool cpu_file(const char *name, char *out, size_t n)
     return ok && out[0];
 }
 
-/* The CPU flags that decide which code of ours and of the libraries runs. */
+/* Reports the CPU flags that select code paths, ours and the libraries'. */
 static void tell_isa(kvr_fact_fn *fn, void *ctx)
 {
     static const char *const those[] = { "sse4_2",      "avx",         "f16c",     "fma",
@@ -143,7 +143,7 @@ static void tell_caches(kvr_fact_fn *fn, void *ctx)
         fn(ctx, names[i], said[i]);
 }
 
-/* Value after "KEY:" in /proc/self/status. */
+/* Reports the value after "KEY:" in /proc/self/status. */
 static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const char *key)
 {
     const size_t len = strlen(key);
@@ -179,7 +179,7 @@ static bool meets(const char *list, const cpu_set_t *mine)
     return false;
 }
 
-/* NUMA nodes of the processors this process may use. */
+/* Reports the NUMA nodes of the processors that this process may use. */
 static void tell_cpu_nodes(kvr_fact_fn *fn, void *ctx)
 {
     char said[256] = "";

@@ -8,7 +8,7 @@
 struct memtext {
     char **text, *at;
     size_t *size, n, room;
-    bool lost; /* permanent: nothing is written after a gap */
+    bool lost; /* stays set: nothing is written after a gap */
 };
 
 static bool make_room(struct memtext *m, size_t n)

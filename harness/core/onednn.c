@@ -17,7 +17,7 @@ static const dnnl_cpu_isa_t limit_of[KVR_N_ISA] = {
     [KVR_ISA_OF_AMX_INT8] = dnnl_cpu_isa_avx512_core_amx,
 };
 
-/* An error means that the library is already in use, and its limit stays as it is. */
+/* On an error the library is in use already, and keeps its limit. */
 static void limit(void)
 {
     if (kvr_isa_forced())

@@ -224,7 +224,7 @@ enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *n
     return KVR_OK;
 }
 
-/* Cut blanks off both ends, in place. */
+/* Removes blanks from both ends, in place. */
 static char *trim(char *text)
 {
     size_t len;
@@ -237,7 +237,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* One "name=value"; with s NULL it is only checked. */
+/* Parses one "name=value"; with s NULL it is only checked. */
 static enum kvr_status parse_pair(const struct kvr_opt *table, void *s, char *pair)
 {
     const struct kvr_opt *o;

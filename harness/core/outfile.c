@@ -1,4 +1,5 @@
-/* outfile.c - temporary file, sync, rename; in place for devices and FIFOs. */
+/* outfile.c - writes through a temporary file, sync and rename; devices and FIFOs are written in
+ * place. */
 #include "harness/core/outfile.h"
 
 #include <errno.h>
@@ -49,8 +50,8 @@ static enum kvr_status open_temporary(struct kvr_out *o)
     return fail_errno(o->path, "cannot create a temporary file in its folder", errno);
 }
 
-/* What the name currently is. A symbolic link is neither followed, so that it cannot redirect the
- * write, nor replaced. */
+/* Finds out what exists under the name. A symbolic link is neither followed, so that it cannot
+ * redirect the write, nor replaced. */
 static enum kvr_status look(const char *path, struct stat *s, bool *there)
 {
     *there = lstat(path, s) == 0;
@@ -61,7 +62,7 @@ static enum kvr_status look(const char *path, struct stat *s, bool *there)
     return KVR_OK;
 }
 
-/* A device or a FIFO takes the bytes as they come. */
+/* Opens a device or a FIFO, which receives the bytes immediately. */
 static enum kvr_status open_in_place(struct kvr_out *o)
 {
     struct stat now;
@@ -134,7 +135,8 @@ static void sync_directory(const char *path)
     free(dir);
 }
 
-/* Owner first: changing it may clear mode bits. Only root can change it; failing to is no error. */
+/* Sets the owner first, because that may clear mode bits. Only root can change it; a failure is
+ * ignored. */
 static enum kvr_status keep_mode(const struct kvr_out *o)
 {
     if (!o->replaces || !o->temporary)

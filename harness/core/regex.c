@@ -1,4 +1,4 @@
-/* regex.c - compiled to a list of steps; all reachable steps are simulated in parallel. */
+/* regex.c - compiles to a list of steps and simulates all reachable steps in parallel. */
 #include "harness/core/regex.h"
 
 #include <ctype.h>
@@ -68,7 +68,7 @@ static void take(struct step *s, int byte)
     s->set[byte >> 3] |= (unsigned char)(1 << (byte & 7));
 }
 
-/* "[:digit:]" behind the bracket. */
+/* Parses a class such as "[:digit:]", after its bracket. */
 static enum kvr_status named_class(struct parse *p, struct step *s)
 {
     static const struct {
@@ -182,7 +182,7 @@ static enum kvr_status repeat(struct parse *p, int begin)
     const char c = *p->at++;
     const int end = p->r->n;
 
-    if (c == '+') /* back to the beginning, or continue */
+    if (c == '+') /* repeat, or continue */
         return append(p, (struct step){ .what = SPLIT, .to = begin, .other = end + 1 });
     KVR_TRY(insert(p, begin, (struct step){ .what = SPLIT, .to = begin + 1 }));
     if (c == '*')
@@ -203,7 +203,7 @@ static enum kvr_status sequence(struct parse *p)
     return KVR_OK;
 }
 
-/* A SPLIT before each alternative and a JUMP after it over the rest. */
+/* Inserts a SPLIT before each alternative, and a JUMP over the remaining ones after it. */
 static enum kvr_status alternatives(struct parse *p)
 {
     int begin = p->r->n;
@@ -218,7 +218,7 @@ static enum kvr_status alternatives(struct parse *p)
         const int jump = p->r->n - 1;
 
         p->r->step[begin].other = p->r->n;
-        /* An alternative of a long list is not nested deeper. */
+        /* Each further alternative is one recursion deeper, so the depth limits their number. */
         if (++p->depth > KVR_REGEX_DEPTH)
             return kvr_fail(KVR_EINVAL, "regular expression: more than %d alternatives",
                             KVR_REGEX_DEPTH);
@@ -322,7 +322,7 @@ bool kvr_regex_matches(const struct kvr_regex *r, const char *text)
             if (r->step[now[k]].set[c >> 3] >> (c & 7) & 1 &&
                 follow(r, now[k] + 1, next, &m, i + 2, false, last))
                 return true;
-        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may start later, too */
+        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may also start here */
             return true;
         now = next;
         next = swap;

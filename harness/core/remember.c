@@ -1,4 +1,4 @@
-/* remember.c - one file of lines "WHAT KEY = VALUE"; the last line of a key counts. */
+/* remember.c - a file of lines "WHAT KEY = VALUE"; the last line of a key is valid. */
 #include "harness/core/remember.h"
 
 #include <fcntl.h>

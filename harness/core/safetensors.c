@@ -1,4 +1,4 @@
-/* safetensors.c - reader: one memory-mapped file, one validated table of tensors. */
+/* safetensors.c - reads a memory-mapped file into one validated table of tensors. */
 #include "harness/core/safetensors.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 * 1000 * 1000 };
 
 struct entry {
-    const char *name; /* belongs to the parsed header */
+    const char *name; /* owned by the parsed header */
     enum kvr_dtype dtype;
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];
@@ -181,7 +181,7 @@ static int order_by_name(const void *a, const void *b)
     return strcmp((*(const struct entry *const *)a)->name, (*(const struct entry *const *)b)->name);
 }
 
-/* In data order the tensors must tile the data without gaps. */
+/* Checks that the tensors, in data order, tile the data without gaps. */
 static enum kvr_status check_tiling(const struct kvr_st *f)
 {
     int64_t n_data = (int64_t)f->n_bytes - f->data_start;
@@ -400,7 +400,7 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
     return KVR_OK;
 }
 
-/* Another thread may ask for the same tensor. */
+/* Copies misaligned data once; another thread may copy the same tensor concurrently. */
 static enum kvr_status align(struct entry *e, const char *path, struct kvr_tensor *t)
 {
     const size_t n = (size_t)kvr_tensor_bytes(t);

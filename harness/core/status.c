@@ -1,11 +1,11 @@
-/* status.c - the thread's last error message. */
+/* status.c - stores the thread's last error message. */
 #include "harness/core/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* With the few pointers of the emulator, under the 1 KiB that tools/lint/check-library.sh allows. */
+/* Together with the emulator's pointers below 1 KiB, the limit in tools/lint/check-library.sh. */
 enum { MESSAGE_MAX = 960 };
 static _Thread_local char message[MESSAGE_MAX];
 

@@ -1,4 +1,4 @@
-/* tensor.c - shapes. */
+/* tensor.c - counts and formats shapes. */
 #include "harness/core/tensor.h"
 
 #include <inttypes.h>

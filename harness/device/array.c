@@ -1,4 +1,4 @@
-/* array.c - shapes that fit into memory, and tensors of files. */
+/* array.c - allocates arrays whose shape fits into memory, and reads tensors of files. */
 #include "harness/device/array.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
         if (shape[i] < 0)
             return kvr_fail(KVR_EINVAL, "array: negative extent in shape %s",
                             kvr_shape_text(shape, n_dims, text, sizeof text));
-        /* A zero extent does not excuse the others, since kvr_tensor_count multiplies all. */
+        /* Extents are bounded even if one is 0, since kvr_tensor_count multiplies all of them. */
         if (shape[i] == 0)
             empty = true;
         else

@@ -240,7 +240,7 @@ static enum kvr_status add_product(const struct kvr_cudnn *c, struct kvr_cudnn_p
     return KVR_OK;
 }
 
-/* y = N_TENSORS: one operand. */
+/* Adds a pointwise operation; y = N_TENSORS: one operand. */
 static enum kvr_status add_pointwise(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode,
                                      enum tensor x, enum tensor y, enum tensor out)
 {
@@ -353,7 +353,7 @@ static enum kvr_status plan(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
     return st == KVR_EUNSUPPORTED ? choose(c, p, KVR_CUDNN_HEUR_FALLBACK) : st;
 }
 
-/* What the library's log says while a plan is made: the lines that give a reason, each once. */
+/* Lines of the library's log that give a reason while a plan is created, each once. */
 struct log {
     char text[480];
 };
@@ -387,7 +387,8 @@ static void note(int severity, void *ctx, const void *facts, const char *message
     }
 }
 
-/* No plan: why, whether there was an NVRTC to compile its kernels, and what the library's log said. */
+/* Explains a missing plan: the reason, whether NVRTC was available to compile kernels, and the
+ * library's log. */
 static enum kvr_status explain(enum kvr_status st, const struct log *l)
 {
     const char *nvrtc = kvr_cudnn_nvrtc();
@@ -405,7 +406,7 @@ static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn
     struct log l = { "" };
     enum kvr_status st;
 
-    if (!getenv("CUDNN_LOGDEST_DBG")) /* the user's own setting of cuDNN's log stays */
+    if (!getenv("CUDNN_LOGDEST_DBG")) /* keeps the user's setting of cuDNN's log */
         c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
     st = plan(c, p, shape);
     c->SetCallback(0, NULL, NULL);

@@ -13,7 +13,7 @@
 static const char *const names[] = { "libcudnn.so.9", "libcudnn.so.8", "libcudnn.so" };
 
 static const char *const nvrtc[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
-/* Where Python's packages have it, from the folder of cuDNN. */
+/* Folders of NVRTC in Python packages, relative to cuDNN's folder. */
 static const char *const nvrtc_places[] = { "", "../../cu13/lib/", "../../cuda_nvrtc/lib/" };
 
 enum {
@@ -53,7 +53,7 @@ const char *kvr_cudnn_nvrtc(void)
     return NULL;
 }
 
-/* *found: it is there now, and stays. */
+/* *found: the library was opened here, and stays open. */
 static enum kvr_status open_nvrtc_at(const char *place, const char *name, bool *found)
 {
     char path[4096];
@@ -83,8 +83,8 @@ static void folder_of(void *library, const char *symbol, char *folder, size_t n)
     folder[len] = 0;
 }
 
-/* cuDNN compiles kernels of attention at run time by NVRTC, which it opens by name, where the loader
- * looks: not in the folders of Python's packages. Of a library that is open already it finds the name. */
+/* cuDNN compiles attention kernels at run time with NVRTC. It opens NVRTC by name, which the loader
+ * does not search in the folders of Python packages. Opening it here first makes the name known. */
 static enum kvr_status open_nvrtc(void *library)
 {
     char folder[2048], place[sizeof folder + 32];
@@ -144,7 +144,7 @@ enum kvr_status kvr_cudnn_name(char *words, size_t n)
     return st;
 }
 
-/* 91002 is 9.10.2; before version 9 it was 8902 for 8.9.2. */
+/* 91002 is 9.10.2; versions before 9 use 8902 for 8.9.2. */
 void kvr_cudnn_words(size_t version, char *words, size_t n)
 {
     const size_t major = version >= 10000 ? 10000 : 1000;

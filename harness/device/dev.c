@@ -1,4 +1,4 @@
-/* dev.c - the kinds of devices, and dispatch to the open device's functions. */
+/* dev.c - opens devices by kind and dispatches to the open device's functions. */
 #include "harness/device/dev.h"
 
 #include <assert.h>

@@ -72,7 +72,7 @@ static enum kvr_status cpu_sync(struct kvr_dev *dev)
     return KVR_OK;
 }
 
-/* A full host is not the device's fault. */
+/* False: a failed allocation means a full host, not a full device. */
 static bool was_full(const struct kvr_dev *dev)
 {
     (void)dev;

@@ -62,7 +62,7 @@ static bool was_full(const struct kvr_dev *dev)
     return kvr_stream_was_full(dev->stream);
 }
 
-/* Graphs contain no events. */
+/* A time stamp; -1 while a graph is captured, because graphs contain no events. */
 static int64_t instant(struct kvr_dev *dev)
 {
     return kvr_stream_capturing(dev->stream) ? -1 : kvr_stream_mark(dev->stream);

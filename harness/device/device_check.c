@@ -1,4 +1,4 @@
-/* device_check.c - refusals that state what was found, what is needed and the alternatives. */
+/* device_check.c - refuses a device with what was found, what is needed and the alternatives. */
 #include "harness/device/device_check.h"
 
 #include <stdio.h>

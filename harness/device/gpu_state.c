@@ -68,7 +68,7 @@ static void find_all(struct kvr_gpu_states *g)
     find(g, "nvmlDeviceGetEccMode", NULL, &g->ecc);
 }
 
-/* False: the library cannot be used. */
+/* Initialises the library; false: it cannot be used, and `why` has the reason. */
 static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t n)
 {
     char version[80] = "";
@@ -139,7 +139,7 @@ static double watts_of(int (*ask)(gpu_handle g, unsigned *milliwatts), gpu_handl
     return ask && ask(gpu, &milliwatts) == SUCCESS ? milliwatts / 1000.0 : NAN;
 }
 
-/* With a buffer of size 0 the library returns the count. */
+/* Counts processes: the library returns the count for a buffer of size 0. */
 static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
 {
     unsigned n = 0;

@@ -20,8 +20,8 @@ struct interval {
     int64_t begun, ended;
 };
 
-/* Maximum of pending intervals. Then the older half is read, which the device has long passed, so
- * that this does not block, and its events are reused. */
+/* Maximum number of pending intervals. At the limit the older half is read; the device has passed
+ * it long ago, so reading does not block. Its events are reused. */
 enum { MOST_PENDING = 1024 };
 
 struct kvr_phases {
@@ -68,7 +68,7 @@ void kvr_phases_close(struct kvr_phases **p)
     *p = NULL;
 }
 
-/* Adds up the n oldest. */
+/* Adds the n oldest pending intervals to their phases. */
 static enum kvr_status settle(struct kvr_phases *p, int n)
 {
     const struct kvr_dev_kind *kind = p->dev->kind;
@@ -118,7 +118,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
-    else /* one of them is in a recording */
+    else /* a graph capture has no event for one end */
         p->dev->kind->forget_instant(p->dev, i.begun >= 0 ? i.begun : i.ended);
 }
 

@@ -90,7 +90,7 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
     return linears(d, rows, x, 1, &l, &y);
 }
 
-/* ---- half a block, beginning and end ---------------------------------------------------- */
+/* ---- norm, layers, residual ------------------------------------------------------------- */
 
 /* Applies a norm to x, tapped under `name`, then layers. */
 static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,

@@ -36,7 +36,7 @@ static void rounded(const struct kvr_flow *f, float *x, int64_t n)
         kvr_values_round(f->dev, KVR_BF16, x, (size_t)n);
 }
 
-/* ---- half a block begins ------------------------------------------------------------------ */
+/* ---- norms and layers --------------------------------------------------------------------- */
 
 static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
                         const struct kvr_flow_norm *how)
@@ -161,7 +161,7 @@ enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struc
     return kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &y);
 }
 
-/* ---- and ends ----------------------------------------------------------------------------- */
+/* ---- residuals ---------------------------------------------------------------------------- */
 
 void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r)
 {

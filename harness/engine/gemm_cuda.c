@@ -714,7 +714,7 @@ static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_li
     return KVR_OK;
 }
 
-/* ---- in one launch ---------------------------------------------------------------------- */
+/* ---- fused launches --------------------------------------------------------------------- */
 
 static bool fuses(const struct kvr_gemm *g)
 {

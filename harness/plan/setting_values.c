@@ -116,7 +116,7 @@ static long long default_of(enum kvr_setting_id id)
     return word >= 0 ? -1 - word : strcmp(def, "true") == 0 ? 1 : strtoll(def, NULL, 10);
 }
 
-/* --- a list of them --------------------------------------------------------------------- */
+/* --- a list of values ------------------------------------------------------------------- */
 
 static bool same_value(const struct kvr_setting_values *v, enum kvr_setting_type type, int i, int j)
 {

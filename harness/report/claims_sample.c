@@ -249,7 +249,7 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
     return KVR_OK;
 }
 
-/* --- elsewhere -------------------------------------------------------------------------- */
+/* --- other readings, forcings and models ------------------------------------------------ */
 
 static const char study[] = "@study";
 

@@ -252,7 +252,7 @@ static void say(struct figure *f, const struct kvr_plot_style *style)
     say_unconfirmed(f, most);
 }
 
-/* --- places ------------------------------------------------------------------------------ */
+/* --- layout ------------------------------------------------------------------------------ */
 
 static double step_of(double span, int n)
 {

@@ -29,7 +29,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "report: no memory");
 }
 
-/* ------------------------------------------------------------- where the videos are */
+/* ------------------------------------------------------------- search for the videos */
 
 /* Paths come from the database, which is untrusted: a path outside of the folder counts as
  * missing. */

@@ -135,7 +135,7 @@ static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_r
     return KVR_OK;
 }
 
-/* --- what is best, which the paper does not say ------------------------------------------ */
+/* --- the best methods, which the paper does not rank ------------------------------------- */
 
 typedef bool wanted_fn(const struct kvr_prefill_run *r, const struct kvr_prefill_run *of);
 
@@ -196,7 +196,7 @@ static enum kvr_status say_best(struct claims *w, const struct kvr_prefill_run *
     return KVR_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------ */
+/* --- all claims ------------------------------------------------------------------------- */
 
 static enum kvr_status claim_carrier(struct claims *w, const struct kvr_prefill_run *carrier,
                                      const struct kvr_prefill_run *taylor)

@@ -76,7 +76,7 @@ void kvr_submission_close(struct kvr_submission *s)
     *s = (struct kvr_submission){ 0 };
 }
 
-/* --- what the manifest says ------------------------------------------------------------------ */
+/* --- the manifest ---------------------------------------------------------------------------- */
 
 /* Hash over all checksums, and their number by kind. */
 static enum kvr_status checksums_json(const char *db, json_t **out)
@@ -389,7 +389,7 @@ enum kvr_status kvr_submission_write(const char *db, const char *sweep, const ch
     return st;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading a submission -------------------------------------------------------------------- */
 
 /* Reads an octal header field, which may lack a final NUL. */
 static bool read_octal(const char *field, size_t width, int64_t *out)

@@ -118,8 +118,8 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
 
 /* --- the process ------------------------------------------------------------------------ */
 
-/* In the child: its own session and process group, so that a timeout kills everything it started,
- * without a terminal. It is killed when the parent dies. */
+/* Runs in the child: starts a session and process group of its own without a terminal, so that a
+ * timeout kills everything it started. The child is killed when the parent dies. */
 static void become(const struct kvr_sandbox *s, int out)
 {
     int in = open("/dev/null", O_RDONLY);

@@ -114,7 +114,7 @@ static enum kvr_status find_methods(struct decide *d)
     return kvr_decide_path(d->sum->run.out_dir, d->name, d->sum->ledger, sizeof d->sum->ledger);
 }
 
-/* --- its ledger ------------------------------------------------------------------------- */
+/* --- the generated ledger --------------------------------------------------------------- */
 
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size)
 {

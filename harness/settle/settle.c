@@ -150,7 +150,7 @@ static const struct plan *plan_of(const struct settle *s, const struct kvr_claim
     return NULL;
 }
 
-/* --- how far a claim is ----------------------------------------------------------------- */
+/* --- state of a claim ------------------------------------------------------------------- */
 
 static bool in_suite(const struct plan *p, int i, const char *prefix)
 {
@@ -238,7 +238,7 @@ static bool is_open(const struct settle *s, const struct kvr_claim *c)
     return true;
 }
 
-/* --- a round ---------------------------------------------------------------------------- */
+/* --- choice of a round ------------------------------------------------------------------ */
 
 static bool has_method(const struct round *r, const char *name)
 {
@@ -314,7 +314,7 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
     return KVR_OK;
 }
 
-/* --- its sweep -------------------------------------------------------------------------- */
+/* --- a round's sweep -------------------------------------------------------------------- */
 
 /* Writes BEFORE'text'AFTER. */
 static void put_quoted(FILE *f, const char *before, const char *text, const char *after)

@@ -66,7 +66,7 @@ void kvr_heads_close(struct kvr_heads **p)
     *p = NULL;
 }
 
-/* ---- seeing -------------------------------------------------------------------------------- */
+/* ---- attention weights of a view ----------------------------------------------------------- */
 
 /* One view of n keys, whose last n_tok are the chunk's; token i is of frame frame[i]. */
 struct seen {

@@ -99,7 +99,7 @@ static enum kvr_status set_up(struct kvr_probe *p, const struct kvr_cache_view *
     return open_shadow(p);
 }
 
-/* --- adding up -------------------------------------------------------------------------- */
+/* --- accumulation ----------------------------------------------------------------------- */
 
 static void add_query(struct kvr_probe_sums *s, const struct kvr_probe_query *q)
 {
@@ -204,7 +204,7 @@ static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
     }
 }
 
-/* --- how often tokens are coded --------------------------------------------------------- */
+/* --- number of times that tokens are coded ---------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, double x)
 {
@@ -247,7 +247,7 @@ static void count_codings(struct kvr_probe *p, const struct kvr_probe_head *x, c
     }
 }
 
-/* --- one attend ------------------------------------------------------------------------- */
+/* --- one attention call ----------------------------------------------------------------- */
 
 /* Chooses the probed queries, in ascending order; the first is random. */
 static int choose_queries(const struct kvr_probe *p, const struct kvr_cache_view *view,

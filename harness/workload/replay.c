@@ -215,7 +215,7 @@ static enum kvr_status walk(struct replay *r)
     return kvr_cache_times(r->cache, &r->result->cost.cache);
 }
 
-/* --- all of it -------------------------------------------------------------------------- */
+/* --- the replay ------------------------------------------------------------------------- */
 
 static void point(const struct replay *r, struct kvr_buf *buf, float **q, float **k, float **v,
                   float **out)

@@ -164,7 +164,7 @@ static enum kvr_status read_chunk(struct walk *w, int from, struct kvr_text_bin 
     return st;
 }
 
-/* --- all of them ------------------------------------------------------------------------ */
+/* --- all chunks ------------------------------------------------------------------------- */
 
 static void means(struct kvr_text_bin *b)
 {

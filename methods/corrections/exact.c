@@ -1,5 +1,5 @@
-/* exact.c - c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2: for diagnosis, at a cost of D
- * logarithms per score. */
+/* exact.c - c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2: for diagnosis, because each score
+ * costs D logarithms. */
 #include <math.h>
 
 #include "methods/corrections/correction.h"

@@ -16,7 +16,7 @@ static float dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* One row of squared scales per run of keys that share it. */
+/* Computes one row of squared scales per run of keys that share it. */
 static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
 {
     float s2[KVR_CORRECTION_MAX_D];
@@ -81,7 +81,7 @@ static void taylor_apply(const struct kvr_correction_job *job)
     if (noise.kind == KVR_NOISE_NONE)
         return;
     if ((noise.kind != KVR_NOISE_UNIFORM && noise.kind != KVR_NOISE_SCALES) ||
-        noise.n_exact) /* no two keys share their scales */
+        noise.n_exact) /* every key has its own scales */
         apply_by_rows(job, 1);
     else if (noise.axis == KVR_AXIS_TOKENS)
         apply_by_rows(job, noise.group);

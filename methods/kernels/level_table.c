@@ -40,7 +40,7 @@ static bool read_line(const char *text, int room, struct line *out, double *leve
     }
 }
 
-/* Counts a line of levels; *found: it is the requested one. */
+/* Reads one line of levels and counts it. *found: it has the requested levels. */
 static enum kvr_status take(const char *path, int at, char *text, enum kvr_side side,
                             const struct kvr_place *place, int n, double *level, int *lines,
                             bool *found)

@@ -43,7 +43,7 @@ void kvr_salience_head_close(struct kvr_salience_head **head)
     *head = NULL;
 }
 
-/* One allocation, starting at w1. */
+/* Allocates all arrays at once, starting with w1. */
 static enum kvr_status make_room(struct kvr_salience_head *s)
 {
     s->w1 = malloc((size_t)((s->inputs + 2) * s->hidden) * sizeof *s->w1);

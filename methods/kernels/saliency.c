@@ -128,7 +128,7 @@ float kvr_summary_delta(const float *now, const float *before, int n_heads)
     return (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
 }
 
-/* Frames [f0, n) of device k and v; synchronises for the summaries. */
+/* Summarises frames [f0, n) of device k and v; synchronises to read the result. */
 static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                          int64_t f0, int64_t n, float *summary)
 {
@@ -171,7 +171,7 @@ static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct
 typedef enum kvr_status summarise_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      int64_t f0, int64_t n, float *summary);
 
-/* Summaries of frames [f0, n) of k and v, which start at token new0 -> summary [n - f0, H]. On
+/* Summarises frames [f0, n) of k and v, which start at token new0, into summary [n - f0, H]. On
  * failure nothing is written. */
 static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
                                  int64_t n, float *summary)
@@ -190,7 +190,7 @@ static void set_ones(float *x, int64_t first, int64_t end)
         x[i] = 1;
 }
 
-/* Study: all frames again, aligned to the tail of the previous list. */
+/* Study: computes all frames again, aligned with the tail of the previous list. */
 static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     struct kvr_policy_state *state, int64_t n)
 {
@@ -221,8 +221,8 @@ static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr
     return KVR_OK;
 }
 
-/* Intended: each new frame once, against its predecessor. A chunk that is passed again replaces its
- * earlier values. */
+/* Intended: compares each new frame once with its predecessor. A chunk that is stored again
+ * replaces its earlier values. */
 static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                        struct kvr_policy_state *state, int64_t n)
 {

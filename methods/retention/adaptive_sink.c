@@ -59,7 +59,7 @@ static size_t mean_floats(const struct kvr_policy_ctx *ctx)
 
 static size_t set_bytes(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx)
 {
-    const size_t floats = (size_t)o->sink * mean_floats(ctx); /* an even number */
+    const size_t floats = (size_t)o->sink * mean_floats(ctx); /* even: keeps the alignment */
 
     return (1 + (size_t)o->sink) * sizeof(int64_t) + floats * sizeof(float);
 }
@@ -135,7 +135,7 @@ static double cosine(const float *a, const float *b, size_t n)
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 }
 
-/* Without data: a random similarity in 0..1. */
+/* Without data: a random similarity in [0, 1). */
 static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
 {
     float u;

@@ -72,7 +72,7 @@ static double aged(const struct fade_opts *o, int64_t age)
     return pow((double)age, o->fading);
 }
 
-/* First of the pair to merge, among n entries, one too many. */
+/* First entry of the pair to merge; the newest pair is excluded. */
 static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64_t now)
 {
     double least = INFINITY;
@@ -103,7 +103,7 @@ static void join(struct memory *m, int i)
     m->n--;
 }
 
-/* Read positions for queries from frame `now` on. */
+/* Sets the read positions for queries from frame `now` on. */
 static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
 {
     int64_t before = NOW;

@@ -165,8 +165,7 @@ static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
 
 /* ---- retained tokens ----------------------------------------------------------------------- */
 
-/* Mean cosine, over dynamic heads, of the keys at tokens [begin, end) with those one frame
- * later. */
+/* Mean cosine, over dynamic heads, of keys at tokens [begin, end) with the keys one frame later. */
 static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64_t begin,
                       int64_t end)
 {
@@ -257,7 +256,7 @@ static bool stays_in(const struct classes_opts *o, const struct kvr_policy_ctx *
     }
 }
 
-/* Classes from the state, the map, or the current attention. */
+/* Determines the classes from the state, the map, or the current attention. */
 static enum kvr_status settle(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
                               struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                               bool *known)

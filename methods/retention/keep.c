@@ -283,7 +283,7 @@ static bool is_protected(const struct work *w, int64_t t)
     return t < w->o->sink * S + w->o->sink_tokens || t >= w->ctx->n_active - w->o->recent * S;
 }
 
-/* Tokens of a unit. */
+/* Number of tokens per unit. */
 static int64_t unit_tokens(const struct work *w)
 {
     const int64_t S = w->ctx->tokens_per_frame;
@@ -291,7 +291,7 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
-/* End of the unit of the i-th of n tokens. */
+/* End of the unit that contains the i-th of n tokens. */
 static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
 {
     const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
@@ -419,8 +419,8 @@ struct candidate {
     int32_t token, set;
 };
 
-/* Candidates beyond each head's own share, into `rank` by their index in `all`; returns their
- * number. *left: remaining budget. */
+/* Ranks the candidates beyond each head's own share, by their index in `all`; returns their number.
+ * *left: remaining budget. */
 static int64_t rank_rest(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
                          int64_t *left)
 {

@@ -197,7 +197,7 @@ static enum kvr_status open_state(const struct memory_opts *o, const struct kvr_
 
 /* ---- rule sinks ---------------------------------------------------------------------------- */
 
-/* The sink frames before RoPE along time. */
+/* Stores the sink frames, rotated back along time, as initial averages. */
 static void begin_sinks(const struct work *w)
 {
     const int64_t n = (int64_t)w->o->sink * w->ctx->tokens_per_frame;
@@ -315,8 +315,8 @@ static void set_places(const struct work *w, double *places)
     }
 }
 
-/* The sink at its position, and both averages at every position of their frames; places NULL: no
- * data. */
+/* Stores the sink at its position, and both averages at every position of their frames. places
+ * NULL: no data. */
 static enum kvr_status hold_head(const struct work *w, int h, double *places)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;

@@ -240,13 +240,14 @@ static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_poli
 
 /* ---- retained frames ----------------------------------------------------------------------- */
 
-/* Whether middle frame f is among the newest `each` of its store, of the frames before `end`. */
+/* Whether middle frame f is one of the newest `each` frames of its store, among frames before
+ * `end`. */
 static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
 {
     return (end - 1 - f) / o->period < o->each;
 }
 
-/* Frames before `end` are middle frames. */
+/* Whether frame f is kept; frames before `end` are middle frames. */
 static bool stays(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
 {
     if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))

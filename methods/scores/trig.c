@@ -25,7 +25,7 @@ struct query {
     double re[MAX_PAIRS], im[MAX_PAIRS], size[MAX_PAIRS];
 };
 
-/* Means over the new chunk's queries of KV head h, rotated back. */
+/* Takes the means over the new chunk's queries of KV head h, rotated back. */
 static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct query *out)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads, S = ctx->tokens_per_frame;
@@ -119,7 +119,7 @@ static void rate(const struct kvr_score_job *job)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || d > 2 * MAX_PAIRS ||
         kvr_frame_row("keep", ctx->tokens_per_frame, 0, &row) != KVR_OK)
-        return; /* no attention yet: the oldest stay */
+        return; /* without queries the oldest tokens stay */
     take_places(ctx, row, re, im);
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         take_means(ctx, h, row, &q);

@@ -1,5 +1,4 @@
-/* script.c - what a Python file says of itself as a stage and a method; coding and decoding by
- * asking its processes. */
+/* script.c - registers a Python file as a stage and a method; its processes encode and decode. */
 #include "methods/script/script.h"
 
 #include <jansson.h>
@@ -14,21 +13,22 @@
 
 enum { MAX_OPTIONS = 16, SLOT = sizeof(double), MAX_TEXT = 160 };
 
-/* Bytes for names, types and shapes of a structure: one that only keeps K and V is taken. */
+/* Allowance for names, types and shapes of a structure, so that one that merely stores K and V is
+ * accepted. */
 enum { DESCRIPTION = 1024 };
 
 struct script {
     char path[KVR_PLUGIN_PATH];
     char name[64], family[64], title[MAX_TEXT], paper[MAX_TEXT], version[64];
     char opt_name[MAX_OPTIONS][64], opt_help[MAX_OPTIONS][MAX_TEXT];
-    struct kvr_opt option[MAX_OPTIONS + 1]; /* the i-th at byte i * SLOT: an int or a double */
+    struct kvr_opt option[MAX_OPTIONS + 1]; /* the i-th at byte i * SLOT, an int or double */
     struct kvr_joint_ops joint;
     struct kvr_stage stage;
     struct kvr_method method;
     const struct kvr_stage *stages[2];
     const struct kvr_method *methods[2];
     struct kvr_plugin plugin;
-    struct kvr_talk coder, reader; /* started with the first cache, asked by its thread alone */
+    struct kvr_talk coder, reader; /* start with the first cache; only its thread uses them */
 };
 
 static struct script *script_of(const struct kvr_stage_job *job)
@@ -43,14 +43,14 @@ bool kvr_script_is(const char *path)
     return n > 3 && strcmp(path + n - 3, ".py") == 0;
 }
 
-/* ---- coding and reading -------------------------------------------------------------------- */
+/* ---- encoding and decoding ----------------------------------------------------------------- */
 
-/* One coded block. The bytes are those of the blocks that share it. */
+/* One coded structure of keys and values, whose bytes are in the two blocks that share it. */
 struct held {
     struct kvr_joint joint; /* first */
     struct script *script;
     struct kvr_dev *dev;
-    char *options; /* JSON: place and options it was coded with */
+    char *options; /* JSON of the place and options at encoding */
     struct kvr_message coded;
 };
 
@@ -59,7 +59,7 @@ static size_t block_bytes(const struct kvr_block_shape *s)
     return (size_t)s->n_tok * (size_t)s->n_heads * (size_t)s->head_dim * sizeof(float);
 }
 
-/* The members that host.py's Context reads. They are known to any decoder and cost no bytes. */
+/* Members for host.py's Context. Every decoder knows them, so they cost no bytes. */
 static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 {
     json_t *o, *list;
@@ -67,7 +67,7 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 
     if (p->frame_tokens <= 0 || p->frame_tokens > INT32_MAX ||
         kvr_frame_row("script", (int)p->frame_tokens, 0, &row) != KVR_OK)
-        row = 0; /* not whole rows: a frame is one row */
+        row = 0; /* ragged rows: a frame is one row */
     o = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i}", "layer", p->layer, "n_layers", p->n_layers,
                   "head0", p->head0, "tok0", (json_int_t)p->tok0, "tokens_per_frame",
                   (json_int_t)p->frame_tokens, "frames_per_chunk", p->frames_per_chunk, "row", row);
@@ -80,7 +80,7 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
     return o;
 }
 
-/* Place and options of a block, as JSON; free(). */
+/* Place and options of a block as JSON; the caller frees it. */
 static char *told_text(const struct script *s, const struct kvr_stage_job *job)
 {
     json_t *doc = place_json(&job->place, job->shape.n_tok), *o = json_object();
@@ -156,7 +156,7 @@ static enum kvr_status start(const struct kvr_stage_job *job)
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", s->path);
 }
 
-/* What was told, as the two blocks hold it. */
+/* Copies the answer into the two blocks: codes to the keys', side information to the values'. */
 static enum kvr_status keep(const struct kvr_told *told, struct kvr_dev *dev,
                             struct kvr_stage_data *out_k, struct kvr_stage_data *out_v)
 {
@@ -225,7 +225,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     struct kvr_joint *j = in->joint;
     enum kvr_status st = KVR_OK;
 
-    (void)mode; /* it is the only stage: KVR_DECODE_SET */
+    (void)mode; /* the only stage, so mode is KVR_DECODE_SET */
 #pragma omp critical(kvr_script_read)
     if (j && !j->values.p)
         st = kvr_joint_read(j);
@@ -241,8 +241,8 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                (size_t)(nh * d) * sizeof *out);
 }
 
-/* A byte of codes is an entry of the keys' block, one of side information of the values'. More than
- * the values themselves in F32, and what names the parts of a structure, is refused. */
+/* A byte of codes is an entry of the keys' block, a byte of side information one of the values'.
+ * More bytes than the F32 values and the structure's names need are refused. */
 static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
     if (job->side == KVR_K)
@@ -252,7 +252,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     out->most_entries = (int64_t)(2 * block_bytes(&job->shape) + DESCRIPTION);
 }
 
-/* ---- what the file says of itself ---------------------------------------------------------- */
+/* ---- the file's description ---------------------------------------------------------------- */
 
 static enum kvr_status take_text(const json_t *doc, const char *key, char *out, size_t n)
 {
@@ -360,7 +360,7 @@ enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out)
 
     if (!s)
         return kvr_fail(KVR_ENOMEM, "plug-in %s: no memory", path);
-    strcpy(s->path, path); /* realpath's: it fits */
+    strcpy(s->path, path); /* a path of realpath() fits */
     st = ask(s);
     if (st != KVR_OK) {
         free(s);

@@ -1,4 +1,4 @@
-/* talk.c - starts the process, sends requests, receives answers. */
+/* talk.c - starts the Python process, sends requests and receives answers. */
 #include "methods/script/talk.h"
 
 #include <errno.h>
@@ -62,8 +62,8 @@ void kvr_talk_end(struct kvr_talk *t)
     *t = (struct kvr_talk){ 0 };
 }
 
-/* The connection is closed. Waits up to 2 s for the process to exit, so that its exit status can be
- * reported. */
+/* Handles a closed connection: waits up to 2 s for the process to exit, so that its exit status can
+ * be reported. */
 static enum kvr_status died(struct kvr_talk *t)
 {
     enum { ROUNDS = 200, ROUND_US = 10000 };
@@ -117,7 +117,7 @@ static enum kvr_status hear(struct kvr_talk *t, void *p, size_t n)
     return KVR_OK;
 }
 
-/* A failure: the first part is the message; `wrong` is the status of an exception. */
+/* Reads a failure: its first part is the message; `wrong` is the status for an exception. */
 static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t n,
                                     enum kvr_status wrong)
 {
@@ -128,10 +128,10 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
         return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
     KVR_TRY(hear(t, text, kept));
     text[kept] = 0;
-    for (char *c = text; *c; c++) /* one line */
+    for (char *c = text; *c; c++) /* joined to one line */
         if (*c == '\n' || *c == '\r')
             *c = ' ';
-    kvr_talk_end(t); /* with any unread data */
+    kvr_talk_end(t); /* unread data is dropped */
     return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : wrong, "%s", text);
 }
 
@@ -210,12 +210,12 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
     st = hear_parts(t, dev, back + 4, told);
     if (st != KVR_OK)
         kvr_buf_free(&told->own);
-    if (st != KVR_OK && st != KVR_ENOMEM) /* no memory here: the answer has been drained */
+    if (st != KVR_OK && st != KVR_ENOMEM) /* after KVR_ENOMEM the answer has been drained */
         kvr_talk_end(t);
     return st;
 }
 
-/* The first message describes the file, or says why it cannot be used. */
+/* Reads the first message, which describes the file or gives the reason why it cannot be used. */
 static enum kvr_status hear_description(struct kvr_talk *t, char **described)
 {
     struct pollfd ready = { .fd = t->fd, .events = POLLIN };

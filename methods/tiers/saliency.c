@@ -34,8 +34,8 @@ static const struct kvr_opt options[] = {
     { 0 },
 };
 
-/* Tiers of n frames: the last n_recent are recent, the k best others important. `s` NULL: nothing
- * was scored, k is 0. */
+/* Assigns tiers to n frames: the last n_recent are recent, the k best others important. `s` NULL:
+ * nothing was scored and k is 0. */
 static void plan(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t n,
                  int64_t n_recent, int64_t k, uint8_t *map)
 {

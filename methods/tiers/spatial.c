@@ -157,7 +157,7 @@ static enum kvr_status spatial_assign(const void *opts, const struct kvr_policy_
 {
     const int64_t S = ctx->tokens_per_frame;
     const int64_t n_frames = (ctx->n_tok - ctx->new0) / S;
-    const int64_t at_once = ctx->study ? n_frames : ctx->frames_per_chunk; /* when only counting */
+    const int64_t at_once = ctx->study ? n_frames : ctx->frames_per_chunk; /* for counting only */
     const size_t rank_bytes = (size_t)S * sizeof(struct kvr_ranked);
     uint8_t *out = map + ctx->new0;
     struct kvr_buf work = { 0 };

@@ -9,7 +9,7 @@
 
 typedef enum kvr_status repair_fn(struct kvr_points *to, const struct kvr_points *from);
 
-/* --- text that is UTF-8 read as something else ------------------------------------------- */
+/* --- UTF-8 decoded as another encoding --------------------------------------------------- */
 
 /* The byte that Windows-1252, or with `latin` Latin-1, reads as this character; -1: none. */
 static int byte_of(uint32_t c, bool latin)
@@ -177,7 +177,7 @@ static enum kvr_status drop_controls(struct kvr_points *to, const struct kvr_poi
     return KVR_OK;
 }
 
-/* --- a line, then the text -------------------------------------------------------------- */
+/* --- repair of a line, then of the text ------------------------------------------------- */
 
 static enum kvr_status apply(struct kvr_points *p, repair_fn *repair)
 {

@@ -152,7 +152,7 @@ enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
     return st;
 }
 
-/* --- reading ---------------------------------------------------------------------------- */
+/* --- reading a pack --------------------------------------------------------------------- */
 
 static float value_at(const struct kvr_tensor *t, int64_t i)
 {

@@ -397,7 +397,7 @@ static enum kvr_status feed_forward(struct work *w)
     return KVR_OK;
 }
 
-/* --- all of it -------------------------------------------------------------------------- */
+/* --- the encoder ------------------------------------------------------------------------ */
 
 static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
 {

@@ -204,7 +204,7 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
     return st;
 }
 
-/* ---- computing ----------------------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------------------------- */
 
 /* The reference of a trial, for every shape, on CUDA cores. */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)

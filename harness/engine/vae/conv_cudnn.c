@@ -141,7 +141,7 @@ void kvr_conv_cudnn_close(struct kvr_conv_cudnn **plib)
     *plib = NULL;
 }
 
-/* ---- a shape ------------------------------------------------------------------------------- */
+/* ---- a plan for one shape ------------------------------------------------------------------ */
 
 static enum kvr_status describe(struct kvr_conv_cudnn_plan *p, const struct kvr_conv_cudnn_shape *s)
 {

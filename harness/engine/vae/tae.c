@@ -1,9 +1,9 @@
 /* tae.c - the tiny decoder: its layers, its blocks' states, and decoding frame by frame.
  *
- * Levels 0..3 are resolutions; each doubles the height and width of the previous one. Of levels
- * 0..2 each has three blocks, a convolution of single pixels that makes `times` frames of one, and
- * one to the next level. The single pixels are convolved before they are doubled, which is the
- * same. */
+ * Levels 0..3 are resolutions; each doubles the height and width of the previous one. Each of
+ * levels 0..2 has three blocks, a pointwise convolution that makes `times` frames of one, and a
+ * convolution to the next level. The pointwise convolution precedes upsampling, which gives the
+ * same result. */
 #include "harness/engine/vae/tae.h"
 
 #include <assert.h>

@@ -712,7 +712,7 @@ enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_
     return st;
 }
 
-/* --- what comes out --------------------------------------------------------------------- */
+/* --- output frames ---------------------------------------------------------------------- */
 
 int kvr_vae_frames(int n_latent)
 {

@@ -12,8 +12,8 @@ enum { ENTRIES_AT = 8, HANDLER_AT = 8, SIZE_AT = 24, ENTRY_BYTES = 78 };
 
 struct walk {
     FILE *f;
-    int left; /* boxes that may still be read */
-    int nth;  /* video tracks before the one asked for */
+    int left; /* limit on the boxes still to be read */
+    int nth;  /* video tracks before the requested one */
     bool found, is_video, has_clap;
     int width, height;
     int32_t clap[N_CLAP];
@@ -34,7 +34,7 @@ static uint32_t u32(const uint8_t *p)
     return TYPE(p[0], p[1], p[2], p[3]);
 }
 
-/* The box at `at`, which ends at `end` or before. */
+/* Reads the header of the box at `at`, which ends at `end` or before. */
 static bool box_at(struct walk *w, int64_t at, int64_t end, struct box *b)
 {
     uint8_t head[16];
@@ -110,8 +110,8 @@ static void walk_boxes(struct walk *w, int64_t at, int64_t end, int depth)
         }
 }
 
-/* What an aperture of `size` (a fraction), `offset` from the centre of `whole` pixels, removes
- * before and after it. */
+/* Pixels that an aperture of `size` (a fraction), `offset` from the centre of `whole` pixels,
+ * removes on either side. */
 static bool sides(int whole, const int32_t size[2], const int32_t offset[2], int *before,
                   int *after)
 {
@@ -136,7 +136,7 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
     const int32_t *c = w.clap;
 
     memset(out, 0, sizeof *out);
-    out->display_unit = UNIT_UNKNOWN; /* pixels keep their shape */
+    out->display_unit = UNIT_UNKNOWN; /* unknown: pixels keep their shape */
     if (fseeko(f, 0, SEEK_END) == 0)
         walk_boxes(&w, 0, (int64_t)ftello(f), 0);
     if (!w.found || !w.has_clap)

@@ -1,4 +1,4 @@
-/* av.c - captures FFmpeg's log messages, and forms its file names. */
+/* av.c - captures FFmpeg's log messages, and builds its file URLs. */
 #include "harness/files/media/av.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
-    const bool memory = errno == ENOMEM; /* encoders report that as an external error */
+    const bool memory = errno == ENOMEM; /* encoders report lack of memory as an external error */
     const struct kvr_ffmpeg *ff;
 
     KVR_TRY(kvr_ffmpeg_open(&ff));

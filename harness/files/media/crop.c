@@ -1,4 +1,5 @@
-/* crop.c - walks the elements of a Matroska file (RFC 9559, RFC 8794) to those of one video track.
+/* crop.c - walks the elements of a Matroska file (RFC 9559, RFC 8794) to the crop of one video
+ * track.
  */
 #include "harness/files/media/crop.h"
 
@@ -31,10 +32,10 @@ struct element {
 struct scan {
     FILE *f;
     int64_t at;
-    int left; /* elements that may still be read */
+    int left; /* limit on the elements still to be read */
 };
 
-/* A variable-length number of up to `longest` bytes; an ID keeps its length marker. */
+/* Reads a variable-length number of up to `longest` bytes; an ID keeps its length marker. */
 static bool number(struct scan *s, int longest, bool is_id, uint64_t *x, bool *all_ones)
 {
     const int first = getc(s->f);
@@ -59,7 +60,7 @@ static bool number(struct scan *s, int longest, bool is_id, uint64_t *x, bool *a
     return true;
 }
 
-/* The header of the next element before `end`. */
+/* Reads the header of the next element before `end`. */
 static bool next(struct scan *s, int64_t end, struct element *e)
 {
     uint64_t size;
@@ -69,7 +70,7 @@ static bool next(struct scan *s, int64_t end, struct element *e)
         !number(s, 8, false, &size, &unknown))
         return false;
     e->body = s->at;
-    /* At most 2^56 more than an offset that was reached. */
+    /* No overflow: the size is below 2^56 and the offset is in the file. */
     e->end = unknown ? INT64_MAX : s->at + (int64_t)size;
     return true;
 }
@@ -131,7 +132,7 @@ static bool read_entry(struct scan *s, int64_t end, struct kvr_crop *c, int *typ
     return s->at == end;
 }
 
-/* Clusters of unknown size are entered: their blocks are skipped one by one. */
+/* Enters clusters of unknown size and skips their blocks one by one. */
 static bool find_tracks(struct scan *s, struct element *e)
 {
     while (next(s, INT64_MAX, e)) {
@@ -169,7 +170,7 @@ enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char
                     path);
 }
 
-/* num:den in lowest terms that fit an int. */
+/* num:den in lowest terms, halved until both fit into an int. */
 static struct kvr_ratio reduced(int64_t num, int64_t den)
 {
     int64_t a = num, b = den;

@@ -13,7 +13,7 @@
 
 struct reader {
     const struct kvr_ffmpeg *ff;
-    const char *path; /* used in messages */
+    const char *path; /* for messages */
     AVFormatContext *demux;
     AVStream *stream;
     AVCodecContext *dec;
@@ -23,7 +23,7 @@ struct reader {
     struct kvr_video *out;
     struct kvr_display shown;
     struct kvr_crop crop;
-    int capacity; /* frames that out->pixels has room for */
+    int capacity; /* capacity of out->pixels, in frames */
     int n_packets;
 };
 
@@ -49,7 +49,7 @@ static enum kvr_status open_file(struct reader *r)
     return KVR_OK;
 }
 
-/* Of the stream that is decoded; zeros in containers other than Matroska and MP4. */
+/* Reads the crop of the decoded stream; zeros for containers other than Matroska and MP4. */
 static enum kvr_status read_crop(struct reader *r)
 {
     const bool matroska = strstr(r->demux->iformat->name, "matroska") != NULL;

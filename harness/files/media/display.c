@@ -1,4 +1,4 @@
-/* display.c - the display matrix, for any version of FFmpeg's headers. */
+/* display.c - reads the display matrix with any version of FFmpeg's headers. */
 #include "harness/files/media/display.h"
 
 #include <stdbool.h>
@@ -18,13 +18,13 @@ static const AVPacketSideData *side_data(const AVStream *s, int *n)
 #endif
 }
 
-/* -1, 0 or 1; 2 for any other number. */
+/* -1, 0 or 1; 2 for other numbers. */
 static int unit(int32_t x)
 {
     return x == 0 ? 0 : x == ONE ? 1 : x == -ONE ? -1 : 2;
 }
 
-/* False if there is none. */
+/* Reads the stream's or frame's matrix; false: there is none. */
 static bool find_matrix(const AVStream *stream, const AVFrame *frame, int32_t m[N_MATRIX])
 {
     const size_t size = N_MATRIX * sizeof *m;

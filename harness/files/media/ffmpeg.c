@@ -1,4 +1,4 @@
-/* ffmpeg.c - dlopen and dlsym, once. */
+/* ffmpeg.c - loads FFmpeg's libraries once, by dlopen and dlsym. */
 #include "harness/files/media/ffmpeg.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #define SONAME(name, major) "lib" #name ".so." AV_STRINGIFY(major)
 
 static struct kvr_ffmpeg table;
-static char trouble[256]; /* empty: the table is complete */
+static char trouble[256]; /* reason of a failure; empty: the table is complete */
 static bool short_of_memory;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -38,7 +38,7 @@ static void *find(void *library, const char *name)
     return at;
 }
 
-/* Opens the library that depends on all others first, so that they are searched once. */
+/* Opens the library that depends on all others first, so that the loader searches them once. */
 static void fill(void)
 {
     void *avformat = open_library(SONAME(avformat, LIBAVFORMAT_VERSION_MAJOR));

@@ -1,4 +1,4 @@
-/* font.c - the glyphs, and drawing them. */
+/* font.c - the glyphs, and functions that draw them. */
 #include "harness/files/media/font.h"
 
 #include <stddef.h>
@@ -109,7 +109,7 @@ static const uint8_t *glyph(unsigned char c)
     return glyphs[(c >= 32 && c <= 126 ? c : '?') - 32];
 }
 
-/* Continuation bytes of UTF-8 belong to the character before. */
+/* UTF-8 continuation bytes belong to the previous character. */
 static int is_continuation(unsigned char c)
 {
     return (c & 0xc0) == 0x80;

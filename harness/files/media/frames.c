@@ -1,4 +1,4 @@
-/* frames.c - raw frames in a safetensors file. */
+/* frames.c - reads and writes raw frames in a safetensors file. */
 #include "harness/files/media/frames.h"
 
 #include "harness/core/safetensors.h"

@@ -1,4 +1,4 @@
-/* mp4.c - H.264 in MP4, for viewing. Equal frames give equal bytes: one thread, no dates, no
+/* mp4.c - writes H.264 in MP4, for viewing. Equal frames give equal bytes: one thread, no dates, no
  * version strings. */
 #include "harness/files/media/av.h"
 #include "harness/files/media/media.h"
@@ -17,7 +17,7 @@ enum { MAX_EXTENT = 16384 }; /* limit of players and H.264 levels */
 
 struct writer {
     const struct kvr_ffmpeg *ff;
-    const char *path; /* used in messages */
+    const char *path; /* for messages */
     AVFormatContext *mux;
     AVStream *stream;
     AVCodecContext *enc;
@@ -81,7 +81,7 @@ static int64_t seek(void *ctx, int64_t to, int whence)
     return s->at = from + to;
 }
 
-/* NULL: no memory. */
+/* Opens the stream; NULL: no memory. */
 static AVIOContext *open_stream(const struct kvr_ffmpeg *ff, int fd, bool writes)
 {
     enum { BUFFER = 32768 };
@@ -241,7 +241,7 @@ static enum kvr_status push(struct writer *w, const AVFrame *frame)
             return KVR_OK;
         if (err < 0)
             break;
-        w->pkt->duration = 1; /* in frames; otherwise the last one would have none */
+        w->pkt->duration = 1; /* in frames; without it the last packet has none */
         w->ff->av_packet_rescale_ts(w->pkt, w->enc->time_base, w->stream->time_base);
         w->pkt->stream_index = w->stream->index;
         err = w->ff->av_interleaved_write_frame(w->mux, w->pkt);

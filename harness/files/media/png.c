@@ -1,4 +1,4 @@
-/* png.c - one picture, through FFmpeg's encoder. */
+/* png.c - writes one image with FFmpeg's encoder. */
 #include "harness/core/outfile.h"
 #include "harness/files/media/av.h"
 #include "harness/files/media/media.h"

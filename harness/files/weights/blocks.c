@@ -1,4 +1,4 @@
-/* blocks.c - one dequantizer per type, in byte order. */
+/* blocks.c - one dequantizer per block type, which reads bytes in little-endian order. */
 #include "harness/files/weights/blocks.h"
 
 #include <string.h>

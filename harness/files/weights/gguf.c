@@ -1,4 +1,5 @@
-/* gguf.c - header, metadata, tensors: every length is checked against the rest of the file. */
+/* gguf.c - reads header, metadata and tensors; every length is checked against the rest of the
+ * file. */
 #include "harness/files/weights/gguf.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ struct value {
     size_t n_key;
     enum type type, of;        /* of: element type of an array */
     uint64_t n;                /* elements; 1 if it is not an array */
-    const unsigned char *data; /* the value, the first item */
+    const unsigned char *data; /* the value, or the first item */
 };
 
 struct kvr_gguf {
@@ -191,7 +192,7 @@ static enum kvr_status take_type(struct cursor *c, struct kvr_weight *w, const v
     return KVR_OK;
 }
 
-/* One tensor's description; *offset is resolved once the data's start is known. */
+/* Reads one tensor's description; *offset is resolved once the start of the data is known. */
 static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, uint64_t *offset)
 {
     const unsigned char *name;
@@ -385,7 +386,7 @@ static bool is_int(enum type t)
            t == I64;
 }
 
-/* Sign-extended for signed types; false: beyond int64. */
+/* Reads an integer, sign-extended for signed types; false: beyond int64. */
 static bool int_at(enum type t, const unsigned char *p, int64_t *out)
 {
     const int bits = 8 * types[t].n_bytes;

@@ -1,4 +1,4 @@
-/* pickle.c - the stack machine: a dozen data types and four global names. */
+/* pickle.c - runs a pickle's stack machine for a dozen data types and four global names. */
 #include "harness/files/weights/pickle.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 enum {
     MAX_BYTES = 64 << 20,
     MAX_NODES = 1 << 20,
-    MAX_CELLS = 1 << 22, /* per byte of pickle a cell is cheaper than a node */
+    MAX_CELLS = 1 << 22, /* a cell needs less memory per byte of pickle than a node */
     MAX_KEY = 255,
     PROTOCOL = 2,
 };
@@ -126,7 +126,7 @@ static enum kvr_status top(const struct machine *m, uint32_t *node)
     return KVR_OK;
 }
 
-/* Items above the topmost mark, which is stack[*base - 1]. */
+/* Finds the items above the topmost mark, which is stack[*base - 1]. */
 static enum kvr_status above_mark(const struct machine *m, uint32_t *base)
 {
     *base = 0;

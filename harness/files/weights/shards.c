@@ -1,4 +1,4 @@
-/* shards.c - safetensors files as one list. */
+/* shards.c - lists the tensors of several safetensors files. */
 #include "harness/files/weights/shards.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static enum kvr_status open_sibling(struct kvr_st **f, uint64_t *n_bytes, const 
     return st;
 }
 
-/* The shard of this name; opened on first use. */
+/* The shard with this name, opened at first use. */
 static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, const char *index,
                              const char *name, int *out)
 {

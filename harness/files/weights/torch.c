@@ -16,7 +16,7 @@ enum { MAX_DEPTH = 32, LEGACY_VERSION = 1001, KEY_ROOM = 512 };
 struct stored {
     const unsigned char *key;
     uint32_t n_key;
-    const unsigned char *data; /* NULL: not in the key list */
+    const unsigned char *data; /* NULL: the key list lacks it */
     int64_t n;                 /* elements */
     enum kvr_dtype dtype;
 };
@@ -32,7 +32,7 @@ struct reader {
     struct stored *stored; /* legacy: sorted by key */
     size_t n_stored;
     struct kvr_weight_list *list;
-    char path[KVR_WEIGHT_NAME_MAX + 1]; /* of the visited object */
+    char path[KVR_WEIGHT_NAME_MAX + 1]; /* path of the visited object */
     uint64_t visits, max_visits;
 };
 

@@ -39,7 +39,7 @@ static bool is_floating(enum kvr_dtype t)
            t == KVR_F8_E5M2;
 }
 
-/* One row of the last dimension, or part of it, at a time. */
+/* Copies a row of the last dimension, or a part of it, at a time. */
 static void copy_strided(const struct kvr_weight *w, int64_t first, int64_t n, unsigned char *to)
 {
     const size_t size = kvr_dtype_size(w->dtype);

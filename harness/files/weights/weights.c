@@ -20,7 +20,7 @@ struct by_model_name {
 
 struct kvr_weights {
     char *path;
-    struct kvr_mapped file; /* {0}: the bytes are borrowed, or those of shards */
+    struct kvr_mapped file; /* {0}: borrowed bytes, or shards */
     enum kvr_weights_format format;
     struct kvr_weight_list list;
     struct kvr_shards shards;
@@ -42,7 +42,7 @@ static bool is_safetensors(const unsigned char *b, size_t n)
     return n > 8 && b[8] == '{' && b[4] == 0 && b[5] == 0 && b[6] == 0 && b[7] == 0;
 }
 
-/* Names the actual format if it is recognisable. */
+/* Names the actual format if its first bytes identify it. */
 static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, size_t n)
 {
     const char *what = "neither torch (.pt, .pth), safetensors nor GGUF";

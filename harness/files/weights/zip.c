@@ -1,4 +1,4 @@
-/* zip.c - end record, directory, local headers: each is checked against the others. */
+/* zip.c - reads end record, directory and local headers, and checks each against the others. */
 #include "harness/files/weights/zip.h"
 
 #include <inttypes.h>
@@ -161,7 +161,7 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
     return KVR_OK;
 }
 
-/* One directory entry at p, `left` bytes before the directory's end; *used: its length. */
+/* Reads a directory entry at p, `left` bytes before the directory's end; *used: its length. */
 static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *where,
                                   const unsigned char *bytes, const unsigned char *p, uint64_t left,
                                   uint64_t dir_begin, uint64_t *used)

@@ -164,7 +164,7 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
     return st;
 }
 
-/* --- the end ---------------------------------------------------------------------------- */
+/* --- the index -------------------------------------------------------------------------- */
 
 /* Checks the index with the reader's rules before it is written. */
 static enum kvr_status check_index(const struct kvr_trace_writer *w)

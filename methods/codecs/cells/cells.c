@@ -97,8 +97,8 @@ static const float lloyd[] = { 0.797884561f,                                    
                                0.245094179f, 0.756005281f, 1.34390928f,  2.1519457f, /**/
                                0.12839503f,  0.388048299f, 0.656759119f, 0.942340456f,
                                1.2562312f,   1.61804639f,  2.06901723f,  2.73258957f };
-/* The same with the distribution cut at 10.5 sigma and integrated with 200 trapezoids per cell, as
- * in vLLM. */
+/* The same levels with the distribution cut at 10.5 sigma and integrated with 200 trapezoids per
+ * cell, as in vLLM. */
 static const float trapezoid[] = { 0,
                                    0,
                                    0, /**/

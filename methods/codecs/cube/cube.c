@@ -82,7 +82,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     *out = (struct kvr_layout){ .bytes.meta = (size_t)(g.deep * g.down * g.across * g.channels) };
 }
 
-/* Channels [first, first + n) of cube i; n is at most PIECE. */
+/* Subtracts the means of channels [first, first + n) of cube i; n is at most PIECE. */
 enum { PIECE = 64 };
 static void take_off(const struct cube *g, int64_t i, int64_t first, int64_t n, float *x,
                      uint8_t *mean)

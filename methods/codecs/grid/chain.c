@@ -56,7 +56,7 @@ static bool tile_of(const struct kvr_grid_chain *c, struct tiling *out)
     return out->tokens <= MAX_TILE_TOKENS;
 }
 
-/* Tokens [t0, end), channels [c0, c0 + width). */
+/* A tile: tokens [t0, end), channels [c0, c0 + width). */
 struct tile {
     int64_t t0, end, c0, width;
 };
@@ -188,15 +188,15 @@ static bool is_narrow(const struct chain *k)
            (!along && k->c->rotate_compute == KVR_COMPUTE_F32 && (d == 64 || d == 128));
 }
 
-/* Where the replaced elements of each row of the last tile ended: tiles follow one another along
- * the rows, so the next one continues there. One per thread. */
+/* Position in the list of replaced elements after each row of the last tile. Tiles follow one
+ * another along rows, so the next tile continues there. One per thread. */
 struct ends {
     int64_t t0, c;
     int64_t at[MAX_TILE_TOKENS];
 };
 
-/* The tile's BF16 values, a copy in `spare` if some are replaced. False if a replacement is no
- * BF16 number. */
+/* Returns the tile's BF16 values, copied to `spare` if some are replaced. False: a replacement is
+ * not exact in BF16. */
 static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *spare,
                         struct ends *ends, struct kvr_narrow_rows *out)
 {
@@ -234,7 +234,7 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *s
     return true;
 }
 
-/* Encodes channels of the tile from the left, straight from BF16; returns how many. */
+/* Encodes the tile's leading channels directly from BF16; returns their number. */
 static int64_t encode_narrow(const struct chain *k, const struct tile *w, const struct tile *next,
                              kvr_bf16 *spare, struct ends *ends)
 {
@@ -255,7 +255,7 @@ static int64_t encode_narrow(const struct chain *k, const struct tile *w, const 
     return k->c->rotate ? k->narrow->walsh(b, &rows, m, d) : k->narrow->tokens(b, second, &rows, m);
 }
 
-/* Encodes a tile through F32 rows; `next`: as above. */
+/* Encodes a tile through F32 rows. `next`: as in encode_grid(). */
 static void encode_wide(const struct chain *k, const struct tile *w, const struct tile *next,
                         float *tile)
 {
@@ -282,7 +282,7 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
                         float *tile, struct ends *ends)
 {
     struct tile rest = *w;
-    /* What a narrow kernel leaves is coded in spans, or heads, by the general ones. */
+    /* The general kernels encode the channels that a narrow kernel leaves, in spans or heads. */
     const int64_t d = k->c->job[0].shape.head_dim, span = k->c->rotate ? d : KVR_GRID_STRIP / 8;
 
     while (k->narrow && rest.width > 0) {
@@ -304,7 +304,7 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
         encode_wide(k, &rest, next, tile);
 }
 
-/* A small block is coded before a second thread has woken up. */
+/* A small block is encoded before a second thread could wake up. */
 static int threads_of(const struct kvr_grid_chain *c)
 {
     const struct kvr_block_shape *s = &c->job[0].shape;

@@ -155,7 +155,7 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* The variants. */
+/* The two stages. */
 static const bool symmetric = false, asymmetric = true;
 
 static struct kvr_grid grid_of(const struct kvr_stage_job *job)

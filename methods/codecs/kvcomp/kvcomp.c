@@ -52,8 +52,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* Upper bound: a Huffman code is no longer than `bits` bits per symbol, each unit is padded to a
- * byte, and counting every symbol once more than it occurs costs at most this much. */
+/* An upper bound: a Huffman code has at most `bits` bits per symbol, each unit is padded to a byte,
+ * and counting every symbol once more than it occurs adds no more than this. */
 static int64_t most_of(const struct kvcomp *g)
 {
     const int64_t elements = g->blocks * KVCOMP_BLOCK * g->n_heads * g->head_dim;
@@ -115,7 +115,7 @@ struct node {
     int parent;
 };
 
-/* Code lengths of n symbols: repeatedly merges the two smallest counts, on ties the earlier
+/* Huffman code lengths of n symbols: merges the two smallest counts repeatedly; on ties the earlier
  * ones. */
 static void make_code(const int64_t *count, int n, uint8_t *length)
 {
@@ -200,7 +200,7 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     number_codes(meta, code);
     for (int i = 0; i < 1 << g->bits; i++)
         bits += (count[i] - 1) * meta[i];
-    /* Allocates one padding byte per unit; the unused part is returned below. */
+    /* Allocates a padding byte for each unit, and releases the unused part at the end. */
     uint8_t *room = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
     if (!room)
         return kvr_fail(KVR_ENOMEM, "kvcomp: no memory for %lld bits", (long long)bits);

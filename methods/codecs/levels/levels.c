@@ -13,7 +13,7 @@
 
 enum { MAX_GROUP = 256, MAX_LEVELS = 256, ROWS = 8 };
 
-/* Ascending. */
+/* A codebook; levels ascend. */
 struct book {
     int bits;
     const float *level; /* [2^bits] */
@@ -63,7 +63,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Cells have unequal widths. */
+/* Measured, because cells have unequal widths. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {

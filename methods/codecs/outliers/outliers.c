@@ -102,7 +102,7 @@ static float value_at(const struct kvr_values *x, int64_t e)
     return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
 }
 
-/* NaN if the variance is not finite. Does not fall when the variance grows. */
+/* The bound for a variance; NaN if it is not finite. Monotonic in the variance. */
 static float bound_of_variance(const struct kvr_stage_job *job, double variance)
 {
     const struct outliers_opts *o = job->opts;
@@ -115,7 +115,7 @@ static float bound_of_variance(const struct kvr_stage_job *job, double variance)
     return to_compute(o->sigma * (double)sigma, job->compute);
 }
 
-/* NaN if the block is not finite. part: moments of its pieces. */
+/* The bound from the moments `part` of the block's pieces; NaN if the block is not finite. */
 static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
 {
     struct kvr_moments all = { 0 };
@@ -194,7 +194,7 @@ static struct found none_found(struct run r, float bound, float *scratch)
                            .all = true };
 }
 
-/* Prefetches the span after the one at e; the widening that follows does nothing but wait. */
+/* Prefetches the span after the one at e while the current one is widened. */
 static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
 {
     const size_t size = x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -244,7 +244,7 @@ static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough al
     return kvr_bits_f32(kvr_f32_bits(high) & 0xffff0000u) <= low ? high : NAN;
 }
 
-/* Adds the BF16 values of m, e .. e + m, whose bits are set. */
+/* Adds outliers among m BF16 values from element e on: those whose bit in `over` is set. */
 static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
                       const uint64_t *over)
 {
@@ -268,7 +268,7 @@ static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
     f->count = at;
 }
 
-/* As look_at_piece(), with rough sums and candidates of larger magnitude bits than `least`. */
+/* As look_at_piece(), with rough sums, and with candidates whose magnitude bits exceed `least`. */
 static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, uint16_t least,
                                      float *scratch, struct found *f)
 {
@@ -337,7 +337,7 @@ static float find_roughly(const struct kvr_stage_job *job, const struct kvr_valu
     return bound_of_rough(job, all, n);
 }
 
-/* The same exactly, for any values. */
+/* Finds the exact bound and the candidates, for values of either type. */
 static float find_exactly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                           float *scratch, struct found found[PIECES])
 {
@@ -471,7 +471,7 @@ static int64_t lower_bound(const int32_t *index, int64_t n, int64_t want)
     return lo;
 }
 
-/* Entries are ascending, so the previous token's replacement is already known. */
+/* Replaces outliers in ascending order, so that the previous token's replacement is known. */
 static void fill(float *x, int64_t n, int64_t channels, const int32_t *index, int64_t n_exact)
 {
     for (int64_t k = 0; k < n_exact; k++) {
@@ -546,7 +546,7 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     return KVR_OK;
 }
 
-/* The first value at or after entry `at` of its channel that is no outlier; 0 if there is none. */
+/* The first value at or after entry `at` of its channel that is not an outlier; 0: none. */
 static float value_below(const struct kvr_values *x, int64_t n, int64_t channels,
                          const int32_t *index, int64_t n_exact, int64_t at)
 {
@@ -676,7 +676,7 @@ static void outliers_noise(const struct kvr_stage_job *job, const struct kvr_sta
     out->n_exact = in->n_entries;
 }
 
-/* `work` has kvr_outliers_work_bytes. */
+/* Encodes on CUDA. `work` has kvr_outliers_work_bytes. */
 static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct kvr_dev *dev,
                                     float *x, void *work, struct kvr_stage_data *out)
 {
@@ -716,7 +716,7 @@ static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, flo
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(&work, job->dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
     st = take_on_cuda(&rule, job->dev, x, work.p, out);
-    kvr_buf_free(&work); /* stream-ordered: after its last use */
+    kvr_buf_free(&work); /* freed in stream order, after its last use */
     return st;
 }
 
@@ -741,7 +741,7 @@ const struct kvr_stage kvr_stage_outliers = {
     .options = options,
     .opts_size = sizeof(struct outliers_opts),
     .deterministic = true,
-    .idempotent = false, /* sigma changes */
+    .idempotent = false, /* decoded values have another sigma */
     .layout = outliers_layout,
     .noise = outliers_noise,
     .cpu = { .encode = outliers_encode, .decode = outliers_decode, .find = outliers_find },

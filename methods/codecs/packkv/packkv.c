@@ -46,7 +46,7 @@ static struct packkv packkv_of(const struct kvr_stage_job *job)
     };
 }
 
-/* Bytes of a round whose numbers all have n bits. */
+/* Bytes of a round in which all numbers have n bits. */
 static int64_t round_bytes(const struct packkv *g, int64_t n)
 {
     return (packkv_head_bits(g) + g->head_dim * PACKKV_ROUND * n + 7) / 8;
@@ -86,7 +86,7 @@ static void put(uint8_t *to, int64_t at, int size, unsigned raw)
         to[at + b] = (uint8_t)(raw >> (8 * b));
 }
 
-/* Codes q [width] of a token. */
+/* Quantizes a token to codes q [width]. */
 static void code_token(const struct packkv *g, const float *x, int64_t width, uint8_t *meta,
                        int64_t t, uint8_t *q)
 {
@@ -124,7 +124,8 @@ static int by_code(const void *a, const void *b)
     return *(const uint8_t *)a - *(const uint8_t *)b;
 }
 
-/* By lower median of the codes, largest first; older tokens first on ties. */
+/* Orders tokens by the lower median of their codes, largest first; on ties older tokens come
+ * first. */
 static void order_by_median(const uint8_t *q, int64_t width, uint8_t *room, uint8_t *order)
 {
     int median[PACKKV_BLOCK];
@@ -141,7 +142,7 @@ static void order_by_median(const uint8_t *q, int64_t width, uint8_t *room, uint
     }
 }
 
-/* The remaining token closest to the rounded mean of the remaining tokens. */
+/* Finds the remaining token closest to the rounded mean of the remaining tokens. */
 static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
 {
     double best = -1;
@@ -175,8 +176,8 @@ static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
     return seed;
 }
 
-/* Greedy order: a round starts with the token closest to the mean of the remaining ones; then
- * always the token that adds the fewest bits, the oldest on ties. lo, hi [width]. */
+/* Orders greedily: a round starts with the token closest to the mean of the remaining ones, then
+ * adds the token that needs the fewest further bits, on ties the oldest. lo, hi [width]. */
 static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi,
                            uint8_t *order)
 {
@@ -345,7 +346,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return st;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------------------------ */
 
 static void decode_head(const struct packkv *g, const uint8_t *codes, const uint8_t *meta,
                         int64_t t, int place, int64_t h, enum kvr_decode_mode mode, float *out)

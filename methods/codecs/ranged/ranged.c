@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Upper bound of a segment: 16 bits per symbol, since the smallest frequency is 1, and its end. */
+/* An upper bound for a segment: 16 bits per symbol, since the smallest frequency is 1, and the
+ * final bytes. */
 enum { SEGMENT_BYTES = 2 * RANGED_SEGMENT + 8 };
 
 struct ranged_opts {
@@ -42,8 +43,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* Upper bound of a channel: T log2(levels) bits, 0.002 more per symbol for the rounding of
- * frequencies and spans, and two bits and a padded byte per segment. */
+/* An upper bound for a channel: T log2(levels) bits, 0.002 more per symbol for rounded frequencies
+ * and spans, and two bits and a padded byte per segment. */
 static int64_t most_of(const struct ranged *g)
 {
     const double bits = (double)g->n_tok * (log2(g->bins - 1) + 0.002);

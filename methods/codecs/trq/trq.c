@@ -94,7 +94,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Heads with the largest difference between consecutive frames; lower index on ties. */
+/* Chooses the heads with the largest differences between consecutive frames; on ties the lower
+ * index. */
 static uint64_t choose_heads(const struct trq *g, const float *x)
 {
     struct kvr_ranked rank[TRQ_MAX_HEADS];
@@ -126,7 +127,7 @@ static const uint8_t *flags_of(const struct trq *g, const void *meta)
     return (const uint8_t *)meta + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
 }
 
-/* The heads with finer residuals, as stored. */
+/* Reads the stored set of heads with finer residuals. */
 static uint64_t stored_heads(const struct trq *g, const void *meta)
 {
     uint64_t heads = 0;
@@ -227,7 +228,7 @@ KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq), .title = "differences from the decoded previous frame", .check = check,
-    .noise = kvr_noise_measured, /* two kinds of scales, and zero points saturate */
+    .noise = kvr_noise_measured, /* two kinds of scales, and zero points that saturate */
 };
 
 /* Heads are selected on the host. */

@@ -66,7 +66,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* Angles of a token, updated incrementally: few change from one token to the next. */
+/* Angles of a token, updated incrementally, since few positions change from one token to the
+ * next. */
 struct turner {
     int64_t position[3];
     double cosine[UNROPE_MAX_PAIRS], sine[UNROPE_MAX_PAIRS];
@@ -87,7 +88,7 @@ static void go_to(struct turner *w, const struct unrope *g, int64_t token)
     }
 }
 
-/* Tokens [t0, t0 + n), `nh` heads each: x [n,nh,D]. */
+/* Rotates tokens [t0, t0 + n) of `nh` heads: x [n,nh,D]. */
 static void turn(const struct unrope *g, int64_t t0, int64_t n, int nh, bool back, float *x)
 {
     struct turner w = { .position = { -1, -1, -1 } };
@@ -124,7 +125,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 
     (void)in, (void)h0, (void)mode;
     if (row_of(job, &row) != KVR_OK)
-        return; /* was never encoded */
+        return; /* no block was encoded */
 
     const struct unrope g = unrope_of(job, row);
 

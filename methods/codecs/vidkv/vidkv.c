@@ -86,7 +86,7 @@ struct range {
     int channel;
 };
 
-/* Ascending, lower channel first on ties; NaN last. */
+/* Ascending; on ties the lower channel first, NaN last. */
 static int by_size(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
@@ -125,21 +125,21 @@ static bool is_easy(const uint8_t *bits, int c)
     return bits[c / 8] >> c % 8 & 1;
 }
 
-/* The channels of a head, easy ones first; each kind ascending. */
+/* Lists the channels of a head, easy and hard ones, each in ascending order. */
 static void sort_channels(const struct vidkv *g, const uint8_t *bits, int *easy, int *hard)
 {
     for (int c = 0; c < g->head_dim; c++)
         *(is_easy(bits, c) ? easy++ : hard++) = c;
 }
 
-/* ---- coding -------------------------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------------ */
 
 static bool is_finite(float x)
 {
     return (kvr_f32_bits(x) & 0x7fffffffu) < 0x7f800000u;
 }
 
-/* Group i of a hard channel; `at` is its index among them. */
+/* Encodes group i of a hard channel; `at`: its index among the hard channels. */
 static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, int c, int64_t at,
                       kvr_f16 *meta, uint8_t *codes)
 {
@@ -168,7 +168,7 @@ static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, i
     kvr_pack(codes, g->n_tok, all, 2, i * g->group, n, at, 1, q);
 }
 
-/* X [2 easy] of one token's head. */
+/* Transforms the easy channels of one token's head: X [2 easy]. */
 static void transform(const struct vidkv *g, const float *x, const int *easy, float *X)
 {
     for (int f = 0; f < g->easy; f++) {
@@ -185,7 +185,7 @@ static void transform(const struct vidkv *g, const float *x, const int *easy, fl
     }
 }
 
-/* Signs of group i of a head; room [group][2 easy] is scratch. */
+/* Encodes the signs of group i of a head; room [group][2 easy] is scratch. */
 static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, const int *easy,
                        float *room, kvr_f16 *meta, uint8_t *codes)
 {
@@ -244,7 +244,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return KVR_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------------------------ */
 
 static float number(const kvr_f16 *meta, int64_t at)
 {
