@@ -99,42 +99,42 @@ static const struct kind kinds[KVR_N_BACKENDS] = {
                    .decode_chain = decode_chain_cuda },
 };
 
-static const struct kind *of(const struct kvr_dev *dev)
+static const struct kind *kind_of(const struct kvr_dev *dev)
 {
     return &kinds[dev ? kvr_dev_backend(dev) : KVR_CPU];
 }
 
 void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n)
 {
-    of(dev)->copy(dev, to, from, n);
+    kind_of(dev)->copy(dev, to, from, n);
 }
 
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n)
 {
-    of(dev)->widen(dev, to, from, n);
+    kind_of(dev)->widen(dev, to, from, n);
 }
 
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n)
 {
-    of(dev)->round(dev, x, n);
+    kind_of(dev)->round(dev, x, n);
 }
 
 bool kvr_block_chains(const struct kvr_dev *dev)
 {
-    return of(dev)->encode_chain != NULL;
+    return kind_of(dev)->encode_chain != NULL;
 }
 
 bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_values *x, const struct kvr_stage_data *const data[2])
 {
-    return of(dev)->encode_chain(dev, c, x, data);
+    return kind_of(dev)->encode_chain(dev, c, x, data);
 }
 
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out)
 {
-    return of(dev)->decode_chain(dev, c, data, t0, n, h0, nh, out);
+    return kind_of(dev)->decode_chain(dev, c, data, t0, n, h0, nh, out);
 }
 
 bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,

@@ -91,7 +91,7 @@ static enum kvr_status fetch_data(struct kvr_stage_data *to, struct kvr_dev *dev
 }
 
 /* Fills the output with NaN after a failure that has no status to return. */
-static void spoil(struct kvr_dev *dev, float *x, size_t n_bytes)
+static void fill_nan(struct kvr_dev *dev, float *x, size_t n_bytes)
 {
     kvr_device_fill(kvr_dev_stream(dev), x, 0xff, n_bytes);
 }
@@ -109,7 +109,7 @@ void kvr_bounce_transform(const struct kvr_stage_job *job, enum kvr_transform_wa
         st = kvr_dev_put(job->dev, x, copy.p, n_bytes);
     }
     if (st != KVR_OK)
-        spoil(job->dev, x, n_bytes);
+        fill_nan(job->dev, x, n_bytes);
     kvr_buf_free(&copy);
 }
 
@@ -134,7 +134,7 @@ void kvr_bounce_decode(const struct kvr_stage_job *job, const struct kvr_stage_d
         st = kvr_dev_put(job->dev, out, copy.p, n_bytes);
     }
     if (st != KVR_OK)
-        spoil(job->dev, out, n_bytes);
+        fill_nan(job->dev, out, n_bytes);
     kvr_buf_free(&list);
     kvr_buf_free(&copy);
     free_data(&host);

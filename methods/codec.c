@@ -1,13 +1,12 @@
 /* codec.c - parses, encodes, decodes and measures pipelines of stages. */
 #include "methods/codec.h"
 
-#include <ctype.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "methods/alone.h"
+#include "methods/one_thread.h"
 #include "methods/block.h"
 #include "methods/bounce.h"
 
@@ -34,23 +33,11 @@ static void write_text(struct kvr_codec *c)
     }
 }
 
-static char *trim(char *s)
-{
-    char *end;
-
-    while (isspace((unsigned char)*s))
-        s++;
-    end = s + strlen(s);
-    while (end > s && isspace((unsigned char)end[-1]))
-        *--end = 0;
-    return s;
-}
-
 /* "name" or "name(a=1,b=2)"; modifies text. */
 static enum kvr_status add_stage(struct kvr_codec *c, char *text)
 {
     struct kvr_codec_stage *slot = &c->stage[c->n_stages];
-    char *name = trim(text), *open = strchr(name, '('), *args = NULL;
+    char *name = kvr_trim(text), *open = strchr(name, '('), *args = NULL;
 
     if (c->n_stages == KVR_MAX_STAGES)
         return kvr_fail(KVR_EINVAL, "codec: more than %d stages", KVR_MAX_STAGES);
@@ -61,7 +48,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
             return kvr_fail(KVR_EINVAL, "codec: '%s': '(' without ')' at the end", name);
         *open = *close = 0;
         args = open + 1;
-        name = trim(name);
+        name = kvr_trim(name);
     }
     KVR_TRY(kvr_stage_find(&slot->stage, name));
     slot->opts = calloc(1, slot->stage->opts_size ? slot->stage->opts_size : 1);
@@ -610,10 +597,11 @@ enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_de
                                         const struct kvr_place *place, float *work,
                                         struct kvr_packed *out)
 {
-    const int n_threads = kvr_alone_begin(c, dev, shape->n_tok * shape->n_heads * shape->head_dim);
+    const int n_threads =
+        kvr_one_thread_begin(c, dev, shape->n_tok * shape->n_heads * shape->head_dim);
     const enum kvr_status st = encode_values(c, dev, values, shape, place, work, out);
 
-    kvr_alone_end(n_threads);
+    kvr_one_thread_end(n_threads);
     return st;
 }
 
@@ -743,10 +731,10 @@ static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t
     const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
 
     if (!in_host(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {
-        const int n_threads = kvr_alone_begin(p->codec, p->dev, n * width);
+        const int n_threads = kvr_one_thread_begin(p->codec, p->dev, n * width);
 
         decode_from(p, first_undone, t0, n, h0, nh, out);
-        kvr_alone_end(n_threads);
+        kvr_one_thread_end(n_threads);
         return;
     }
 #pragma omp parallel for schedule(static)

@@ -56,11 +56,11 @@ static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
  * kvr_stream_sync(). x [T,H,D]; codes and meta in the stage's format. */
 #define KVR_ENCODE_LAUNCHER(name)                                                                  \
     KVR_LAUNCHER kvr_##name##_encode_cuda(struct kvr_stream *s, const struct name *g,              \
-                                          const float *x, void *codes, void *meta)
+                                          const float *x, void *codes, void *params)
 /* out [n,width] of the range. */
 #define KVR_DECODE_LAUNCHER(name)                                                                  \
     KVR_LAUNCHER kvr_##name##_decode_cuda(struct kvr_stream *s, const struct name *g,              \
-                                          const void *codes, const void *meta,                     \
+                                          const void *codes, const void *params,                   \
                                           const struct kvr_part *part, float *out)
 
 #define KVR_ENCODE_CUDA(name)                                                                      \

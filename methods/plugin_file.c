@@ -14,7 +14,7 @@
 
 enum { MAX_HEADERS = 256 };
 
-static const char *look(FILE *f, uint64_t size)
+static const char *check_elf(FILE *f, uint64_t size)
 {
     const uint16_t one = 1;
     const int order = *(const unsigned char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
@@ -52,7 +52,7 @@ enum kvr_status kvr_plugin_check_file(const char *path)
 
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "plug-in");
-    wrong = fstat(fileno(f), &s) == 0 ? look(f, (uint64_t)s.st_size) : "no size";
+    wrong = fstat(fileno(f), &s) == 0 ? check_elf(f, (uint64_t)s.st_size) : "no size";
     fclose(f);
     if (wrong)
         return kvr_fail(KVR_EFORMAT, "plug-in %s: not a shared object for this program: %s", path,

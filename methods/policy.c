@@ -2,7 +2,6 @@
  * "name(option=value,...)". */
 #include "methods/policy.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,18 +36,6 @@ struct words {
     const char *args; /* NULL without parentheses */
 };
 
-static char *trim(char *s)
-{
-    char *end;
-
-    while (isspace((unsigned char)*s))
-        s++;
-    end = s + strlen(s);
-    while (end > s && isspace((unsigned char)end[-1]))
-        *--end = 0;
-    return s;
-}
-
 static enum kvr_status split(struct words *w, const char *axis, const char *text)
 {
     char *name, *open, *close;
@@ -57,7 +44,7 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
         return kvr_fail(KVR_EINVAL, "%s: text of %zu characters, at most %zu", axis, strlen(text),
                         sizeof w->copy - 1);
     strcpy(w->copy, text);
-    name = trim(w->copy);
+    name = kvr_trim(w->copy);
     open = strchr(name, '(');
     w->args = NULL;
     if (open) {
@@ -66,7 +53,7 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
             return kvr_fail(KVR_EINVAL, "%s: '%s': '(' without ')' at the end", axis, name);
         *open = *close = 0;
         w->args = open + 1;
-        name = trim(name);
+        name = kvr_trim(name);
         if (!*name)
             return kvr_fail(KVR_EINVAL, "%s: '%s': no name before '('", axis, text);
     }
@@ -149,7 +136,7 @@ enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *te
     return fail_unknown("retention", w.name, names);
 }
 
-int kvr_tiers_together(const struct kvr_tiers_use *u)
+int kvr_tiers_max_chunks(const struct kvr_tiers_use *u)
 {
     return u->part && u->part->together ? u->part->together(u->opts) : 1;
 }
@@ -303,11 +290,11 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
 /* Makes room for one more summary. Arrays that have grown keep their size if a later one fails. */
 static bool grow(struct kvr_summaries *s, int head_dim)
 {
-    const int64_t room = s->room ? 2 * s->room : 256;
-    const size_t n = (size_t)room, wide = n * (size_t)head_dim;
+    const int64_t capacity = s->capacity ? 2 * s->capacity : 256;
+    const size_t n = (size_t)capacity, wide = n * (size_t)head_dim;
     void *p;
 
-    if (s->n < s->room)
+    if (s->n < s->capacity)
         return true;
     if ((p = realloc(s->token, n * sizeof *s->token)) != NULL)
         s->token = p;
@@ -319,7 +306,7 @@ static bool grow(struct kvr_summaries *s, int head_dim)
         s->k = p;
     if (p && (p = realloc(s->v, wide * sizeof *s->v)) != NULL)
         s->v = p;
-    s->room = p ? room : s->room;
+    s->capacity = p ? capacity : s->capacity;
     return p != NULL;
 }
 

@@ -74,7 +74,7 @@ struct kvr_policy_ctx {
     int n_query_heads;
     /* thin: an oracle score for each token of the whole video, from a complete earlier run; NULL if
      * there is none, or unless requested. */
-    const float *foretold;
+    const float *oracle_scores;
     struct kvr_summaries *summaries; /* thin: output; NULL unless requested */
 };
 
@@ -83,7 +83,7 @@ struct kvr_policy_ctx {
  * chunks. The token stored there before must have been evicted. Attention counts each summary as
  * `weight` tokens of that key. Order: by head, then weight, then token, ascending. */
 struct kvr_summaries {
-    int64_t n, room;
+    int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
     float *k, *v;                   /* [n,D]; empty when only counts are needed */
 };
@@ -141,7 +141,7 @@ struct kvr_thin_needs {
     enum kvr_query_pick pick;
     bool of_last;       /* the last layer selects for all layers */
     bool chunk_queries; /* ctx->q */
-    bool foretold;      /* ctx->foretold: not causal */
+    bool oracle_scores; /* ctx->oracle_scores: not causal */
     bool keys;          /* ctx->k: the new chunk's keys */
     bool values;        /* ctx->v: the new chunk's values */
     bool all_keys;      /* ctx->all_keys */
@@ -222,7 +222,7 @@ struct kvr_retention_use {
     void *opts;
 };
 /* Chunks that may become one segment; 1 by default. */
-int kvr_tiers_together(const struct kvr_tiers_use *u);
+int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 /* Whether the part thins, and its requested inputs (all false and 0 if it does not). */

@@ -167,13 +167,13 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
  * They are applied before options, which belong to the parts they name. */
 static const char retention_setting[] = "retention", tiers_setting[] = "tiers";
 
-struct given {
+struct overrides {
     const struct kvr_setting *settings;
     int n;
 };
 
 /* Last value given under that name, or NULL. */
-static const char *given_value(const struct given *g, const char *name)
+static const char *override_value(const struct overrides *g, const char *name)
 {
     const char *value = NULL;
 
@@ -185,8 +185,8 @@ static const char *given_value(const struct given *g, const char *name)
 
 /* The codec given for one side of a tier, narrower names first; NULL if none. A name without a tier
  * means the first tier. */
-static const char *codec_given(const struct kvr_scheme *p, const struct given *g, int tier,
-                               enum kvr_side side)
+static const char *codec_override(const struct kvr_scheme *p, const struct overrides *g, int tier,
+                                  enum kvr_side side)
 {
     const char *const forms[] = { "%s.%c.codec", "%s.codec" };
     const char *const base[] = { side == KVR_K ? "k.codec" : "v.codec", "codec" };
@@ -198,10 +198,10 @@ static const char *codec_given(const struct kvr_scheme *p, const struct given *g
         if (p->tiers.part) {
             snprintf(name, sizeof name, forms[i], kvr_scheme_tier_name(p, tier),
                      side == KVR_K ? 'k' : 'v');
-            value = given_value(g, name);
+            value = override_value(g, name);
         }
         if (!value && tier == 0)
-            value = given_value(g, base[i]);
+            value = override_value(g, base[i]);
     }
     return value;
 }
@@ -213,16 +213,16 @@ static bool names_a_codec(const struct kvr_scheme *p, const char *name)
         for (int side = 0; side < 2; side++) {
             const struct kvr_setting one = { name, "" };
 
-            if (codec_given(p, &(struct given){ &one, 1 }, t, side ? KVR_V : KVR_K))
+            if (codec_override(p, &(struct overrides){ &one, 1 }, t, side ? KVR_V : KVR_K))
                 return true;
         }
     return false;
 }
 
-static enum kvr_status open_codec(const struct kvr_scheme *p, const struct given *g, int tier,
+static enum kvr_status open_codec(const struct kvr_scheme *p, const struct overrides *g, int tier,
                                   enum kvr_side side, const char *text, struct kvr_codec **out)
 {
-    const char *named = codec_given(p, g, tier, side);
+    const char *named = codec_override(p, g, tier, side);
     const struct kvr_method *other = named ? kvr_method_find(named) : NULL;
     enum kvr_status st;
 
@@ -237,7 +237,7 @@ static enum kvr_status open_codec(const struct kvr_scheme *p, const struct given
     return named && st != KVR_OK ? kvr_fail_prefix(st, "%s: codec '%s'", p->name, named) : st;
 }
 
-static enum kvr_status open_codecs(struct kvr_scheme *p, const struct given *g)
+static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides *g)
 {
     const struct kvr_method *m = p->method, *other;
     const struct kvr_shipped *own = p->shipped;
@@ -251,7 +251,7 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct given *g)
     const char *const *tier[] = { own && own->tiers ? own->tier_k : m->tier_k,
                                   own && own->tiers ? own->tier_v : m->tier_v };
     static const char *const nothing[KVR_MAX_TIERS];
-    const char *tiers = given_value(g, tiers_setting);
+    const char *tiers = override_value(g, tiers_setting);
 
     if (tiers) {
         other = kvr_method_find(tiers);
@@ -357,29 +357,29 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
 }
 
 /* The text a setting gives instead of the row's: "none", another row's, or a part's text. */
-static const char *part_text(const struct given *g, const char *name, const char *own)
+static const char *part_text(const struct overrides *g, const char *name, const char *own)
 {
-    const char *said = given_value(g, name);
-    const struct kvr_method *other = said ? kvr_method_find(said) : NULL;
+    const char *value = override_value(g, name);
+    const struct kvr_method *other = value ? kvr_method_find(value) : NULL;
 
     if (other)
         return name == tiers_setting ? other->tiers : other->retention;
-    return !said ? own : strcmp(said, "none") == 0 ? NULL : said;
+    return !value ? own : strcmp(value, "none") == 0 ? NULL : value;
 }
 
-static enum kvr_status open_tiers(struct kvr_scheme *p, const struct given *g)
+static enum kvr_status open_tiers(struct kvr_scheme *p, const struct overrides *g)
 {
     const char *own = p->shipped && p->shipped->tiers ? p->shipped->tiers : p->method->tiers;
 
-    if (p->reading == KVR_STUDY && given_value(g, tiers_setting))
+    if (p->reading == KVR_STUDY && override_value(g, tiers_setting))
         return kvr_fail(
             KVR_EINVAL,
             "%s: tiers '%s': a @study reading keeps its own tiers; drop @study or this option",
-            p->name, given_value(g, tiers_setting));
+            p->name, override_value(g, tiers_setting));
     return kvr_tiers_open(&p->tiers, part_text(g, tiers_setting, own));
 }
 
-static enum kvr_status open_retention(struct kvr_scheme *p, const struct given *g)
+static enum kvr_status open_retention(struct kvr_scheme *p, const struct overrides *g)
 {
     const char *own =
         p->shipped && p->shipped->retention ? p->shipped->retention : p->method->retention;
@@ -398,7 +398,7 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
 {
     struct kvr_scheme *p = calloc(1, sizeof *p);
     char name[80], head[96];
-    const struct given given = { settings, n_settings };
+    const struct overrides overrides = { settings, n_settings };
     const char *reading = NULL;
     const char *plus = strchr(spec, '+');
     enum kvr_status st;
@@ -428,13 +428,13 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                      : p->shipped && p->shipped->every_pass ? KVR_COMMIT_EVERY_PASS
                                                             : KVR_COMMIT_CLEAN_PASS;
     p->opts.current = p->shipped && p->shipped->demeans ? KVR_CURRENT_DEMEAN : KVR_CURRENT_PLAIN;
-    st = open_tiers(p, &given);
+    st = open_tiers(p, &overrides);
     if (st == KVR_OK)
-        st = open_retention(p, &given);
+        st = open_retention(p, &overrides);
     if (st == KVR_OK)
         st = kvr_reuse_parse(&p->reuse, &p->reuses, p->method->reuse);
     if (st == KVR_OK)
-        st = open_codecs(p, &given);
+        st = open_codecs(p, &overrides);
     if (st == KVR_OK && plus)
         st = kvr_opts_set(kvr_scheme_options, &p->opts, "correction", plus + 1);
     if (st == KVR_OK)

@@ -61,8 +61,8 @@ bool kvr_alexnet_shape(int height, int width, struct kvr_alexnet_shape shape[KVR
             height = pooled(height);
             width = pooled(width);
         }
-        height = height > 0 ? kvr_strip_side(height, &l->conv) : 0;
-        width = width > 0 ? kvr_strip_side(width, &l->conv) : 0;
+        height = height > 0 ? kvr_strip_output_size(height, &l->conv) : 0;
+        width = width > 0 ? kvr_strip_output_size(width, &l->conv) : 0;
         if (height < 1 || width < 1)
             return false;
         shape[i] = (struct kvr_alexnet_shape){ l->conv.out, height, width };

@@ -20,7 +20,7 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
     return true;
 }
 
-static int falling(const void *a, const void *b)
+static int descending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
@@ -52,7 +52,7 @@ static enum kvr_status largest(const double *d, int n, int k, double *mean)
         return kvr_fail(KVR_ENOMEM, "chunk_discontinuity: no memory for %d frames", n);
     for (int i = 1; i < n; i++)
         sorted[i - 1] = d[i];
-    qsort(sorted, (size_t)n - 1, sizeof *sorted, falling);
+    qsort(sorted, (size_t)n - 1, sizeof *sorted, descending);
     for (int i = 0; i < k; i++)
         sum += sorted[i];
     free(sorted);

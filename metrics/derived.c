@@ -118,7 +118,7 @@ static void last_third(struct kvr_derived *d, const struct source *s)
         snprintf(d->missing, sizeof d->missing, "no frame of the last third has a value");
 }
 
-static int rising(const void *a, const void *b)
+static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
@@ -136,7 +136,7 @@ static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct sour
         return no_memory(s);
     name_it(d, s, "p5");
     memcpy(sorted, s->v->series + s->v->first, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, rising);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
     d->n = n;
     d->value = s->m->direction > 0 ? sorted[rank - 1] : sorted[n - rank];
     d->extra = s->m->direction > 0 ? sorted[0] : sorted[n - 1];
@@ -144,7 +144,7 @@ static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct sour
     return KVR_OK;
 }
 
-static void worst(struct kvr_derived *d, const struct source *s)
+static void derive_worst(struct kvr_derived *d, const struct source *s)
 {
     const int better = s->m->direction > 0 ? 1 : -1;
     int at = s->v->first;
@@ -203,7 +203,7 @@ enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_m
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
         st = fifth_percentile(&d[KVR_P5], &s);
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
-        worst(&d[KVR_WORST], &s);
+        derive_worst(&d[KVR_WORST], &s);
     if (st == KVR_OK && m->pool == KVR_POOL_DB)
         mean(&d[KVR_MEAN], &s);
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM && m->direction > 0)

@@ -13,7 +13,7 @@ enum { WIN = KVR_GAUSS_WINDOW, MAPS = 5 }; /* x, y, xx, yy, xy */
 struct work {
     double g[WIN];
     double *row;             /* [MAPS, width]: one row and its products */
-    double *kept;            /* [WIN, MAPS, n_win]: the newest rows, filtered along x */
+    double *ring;            /* [WIN, MAPS, n_win]: the newest rows, filtered along x */
     double *sum;             /* [MAPS, n_win]: filtered along both */
     double *ssim, *contrast; /* [n_win] */
     void *memory;
@@ -30,8 +30,8 @@ static bool work_alloc(struct work *w, size_t width, size_t n_win)
     for (int i = 0; i < WIN; i++)
         w->g[i] /= total;
     w->memory = w->row = p;
-    w->kept = w->row + MAPS * width;
-    w->sum = w->kept + WIN * MAPS * n_win;
+    w->ring = w->row + MAPS * width;
+    w->sum = w->ring + WIN * MAPS * n_win;
     w->ssim = w->sum + MAPS * n_win;
     w->contrast = w->ssim + n_win;
     return true;
@@ -40,7 +40,7 @@ static bool work_alloc(struct work *w, size_t width, size_t n_win)
 static void filter_row(const struct kvr_metric_kernels *k, struct work *w, const float *a,
                        const float *b, int width, int n_win, int y)
 {
-    double *out = w->kept + (size_t)(y % WIN) * MAPS * (size_t)n_win;
+    double *out = w->ring + (size_t)(y % WIN) * MAPS * (size_t)n_win;
 
     k->gauss_products(a, b, width, w->row);
     for (int m = 0; m < MAPS; m++)
@@ -55,7 +55,7 @@ static void filter_column(const struct kvr_metric_kernels *k, struct work *w, in
     const int n = MAPS * n_win;
 
     for (int i = 0; i < WIN; i++)
-        rows[i] = w->kept + (size_t)((y + 1 + i) % WIN) * (size_t)n;
+        rows[i] = w->ring + (size_t)((y + 1 + i) % WIN) * (size_t)n;
     k->gauss_across(w->g, rows, n, w->sum);
 }
 

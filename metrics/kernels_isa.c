@@ -131,7 +131,7 @@ static void ssim_add(const struct kvr_ssim_columns *c, const uint8_t *restrict a
 }
 
 /* Sum over the window's columns i, i + 3, ... */
-static inline int32_t across(const int32_t *p)
+static inline int32_t hsum_i32(const int32_t *p)
 {
     return p[0] + p[3] + p[6] + p[9] + p[12] + p[15] + p[18];
 }
@@ -145,8 +145,8 @@ static void ssim_map(const struct kvr_ssim_columns *c, int n, double *restrict m
     const int32_t *restrict cxx = c->xx, *restrict cyy = c->yy, *restrict cxy = c->xy;
 
     for (int i = 0; i < n; i++) {
-        const int32_t x = across(cx + i), y = across(cy + i);
-        const int32_t xx = across(cxx + i), yy = across(cyy + i), xy = across(cxy + i);
+        const int32_t x = hsum_i32(cx + i), y = hsum_i32(cy + i);
+        const int32_t xx = hsum_i32(cxx + i), yy = hsum_i32(cyy + i), xy = hsum_i32(cxy + i);
         const double num = (2 * x * y + c1) * (2 * (N * xy - x * y) + c2);
         const double den = (x * x + y * y + c1) * (N * xx - x * x + (N * yy - y * y) + c2);
 

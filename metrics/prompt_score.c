@@ -16,17 +16,17 @@
 #include "metrics/clip_probe.h"
 #include "metrics/frames.h"
 
-static const char *said(const struct kvr_metric_prompt *p, int chunk, int slot)
+static const char *prompt_word(const struct kvr_metric_prompt *p, int chunk, int slot)
 {
     return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
 }
 
 /* Index of the prompt's word at this chunk among the head's words; -1: none. */
-static int wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
+static int n_wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
 {
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < h->n_classes; i++)
-            if (h->slot[s] >= 0 && strcmp(h->word[i], said(p, chunk, h->slot[s])) == 0)
+            if (h->slot[s] >= 0 && strcmp(h->word[i], prompt_word(p, chunk, h->slot[s])) == 0)
                 return i;
     return -1;
 }
@@ -39,11 +39,11 @@ static void score_chunk(const struct kvr_clip_probe *net, const struct kvr_metri
     int n = 0;
 
     for (int h = 0; h < KVR_CLIP_HEADS; h++) {
-        const int want = wanted(in->prompt, &net->head[h], chunk);
+        const int want = n_wanted(in->prompt, &net->head[h], chunk);
         float share[KVR_CLIP_CLASSES];
         int best = 0;
 
-        if (want < 0 || (net->head[h].moves && wanted(in->prompt, &net->head[h], first) != want))
+        if (want < 0 || (net->head[h].moves && n_wanted(in->prompt, &net->head[h], first) != want))
             continue;
         kvr_clip_probe_read(net, seen + (size_t)first * (size_t)in->chunk * KVR_CLIP_SEEN, h,
                             share);

@@ -112,7 +112,7 @@ static void find_shapes(struct net *net, int height, int width)
 
         if (layers[i].pool)
             s = (struct shape){ blurred(s.height - 2), blurred(s.width - 2) };
-        s = (struct shape){ kvr_strip_side(s.height, l), kvr_strip_side(s.width, l) };
+        s = (struct shape){ kvr_strip_output_size(s.height, l), kvr_strip_output_size(s.width, l) };
         if (i == 0) {
             net->conv1 = s;
             s = (struct shape){ blurred(s.height), blurred(s.width) };
@@ -173,13 +173,13 @@ static size_t floats(int channels, struct shape s)
 }
 
 /* Maximum scratch of the layers between the taps. */
-struct room {
+struct workspace {
     size_t col, wide, narrow;
 };
 
-static struct room room_for(const struct net *net)
+static struct workspace workspace_for(const struct net *net)
 {
-    struct room r = { .wide = floats(layers[0].conv.out, net->conv1) };
+    struct workspace r = { .wide = floats(layers[0].conv.out, net->conv1) };
 
     for (int i = 0; i < TAPS; i++) {
         const struct kvr_strip_layer *l = &layers[i].conv;
@@ -234,7 +234,7 @@ static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, 
 {
     const struct net *net = ctx;
     const struct shape size = { in->test->height, in->test->width };
-    const struct room r = room_for(net);
+    const struct workspace r = workspace_for(net);
     const size_t n = kvr_frame_bytes(in->test) / 3;
     size_t taps = 0;
     float *tap[2][TAPS], *all, *at;

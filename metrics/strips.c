@@ -9,7 +9,7 @@
 /* Floats per strip of columns: about a core's L2 cache. */
 enum { STRIP_FLOATS = 1 << 18 };
 
-int kvr_strip_side(int n, const struct kvr_strip_layer *l)
+int kvr_strip_output_size(int n, const struct kvr_strip_layer *l)
 {
     n += 2 * l->pad - l->kernel;
     return n < 0 ? 0 : n / l->stride + 1;

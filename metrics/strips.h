@@ -1,7 +1,7 @@
 /* strips.h - convolutions of images [channels, height, width] as matrix products: im2col, one strip
  * of output rows at a time.
  *
- *     int oh = kvr_strip_side(h, &l), strip = kvr_strip_rows(&l, oh, ow);
+ *     int oh = kvr_strip_output_size(h, &l), strip = kvr_strip_rows(&l, oh, ow);
  *     float *col = malloc(kvr_strip_floats(&l, oh, ow) * sizeof *col);
  *     ok = kvr_strip_convolve(&l, weight, bias, x, h, w, oh, ow, y, col); y [out, oh, ow]
  *
@@ -18,7 +18,7 @@ struct kvr_strip_layer {
 };
 
 /* Output size for n input pixels; 0: the kernel does not fit. */
-int kvr_strip_side(int n, const struct kvr_strip_layer *l);
+int kvr_strip_output_size(int n, const struct kvr_strip_layer *l);
 /* Floats of the column buffer. */
 size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out_width);
 /* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. False: no memory in

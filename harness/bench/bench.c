@@ -120,7 +120,7 @@ enum kvr_status kvr_bench_evict_all(void)
 }
 
 /* Works in pieces, so that rows of any size need no allocation. */
-void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes)
+void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes)
 {
     char *p = x, piece[4096];
 
@@ -139,7 +139,7 @@ void kvr_bench_without(struct kvr_bench_row *row, const char *why)
     snprintf(row->missing, sizeof row->missing, "%s", why);
 }
 
-void kvr_bench_tell(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row)
+void kvr_bench_emit(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row)
 {
     if (sink)
         sink->row(sink->ctx, row);

@@ -48,7 +48,7 @@ struct kvr_bench_sink {
     void *ctx;
 };
 /* sink may be NULL. */
-void kvr_bench_tell(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row);
+void kvr_bench_emit(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row);
 bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name);
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000, KVR_BENCH_LEAST_ROUNDS = 15, KVR_BENCH_CACHE_ROUNDS = 5 };
@@ -84,7 +84,7 @@ enum kvr_status kvr_bench_evict_all(void);
 
 /* Rotates the input's rows by one: different input for the next round, with the same values. A
  * kernel that reuses results of an earlier round then fails the check after timing. */
-void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes);
+void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes);
 
 /* Replaces the ratio by the reason why there is none. */
 void kvr_bench_without(struct kvr_bench_row *row, const char *why);

@@ -338,8 +338,8 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
             began = kvr_now_ns();
         late = is_late(t, n, began);
         last = n >= 0 && (kvr_bench_last(ratio, n, t->rounds) || late);
-        kvr_bench_turn(t->x.p, (size_t)t->n_query * t->width * sizeof(float),
-                       t->width * sizeof(float)); /* queries of another chunk */
+        kvr_bench_rotate_rows(t->x.p, (size_t)t->n_query * t->width * sizeof(float),
+                              t->width * sizeof(float)); /* queries of another chunk */
         other = kvr_now_ns();
         if (reference) {
             KVR_TRY(attend_once(t, reference, &other));
@@ -422,7 +422,8 @@ static enum kvr_status time_row(struct kit *t, const struct subject *x, struct k
 }
 
 /* oneDNN may be limited to an instruction set without BF16 (ONEDNN_MAX_CPU_ISA). */
-static enum kvr_status one(struct kit *t, const struct subject *x, struct kvr_bench_row *row)
+static enum kvr_status bench_subject(struct kit *t, const struct subject *x,
+                                     struct kvr_bench_row *row)
 {
     if (x->against != PRODUCTS_BF16 || kvr_onednn_has_bf16())
         return time_row(t, x, row);
@@ -446,23 +447,23 @@ static enum kvr_status all_rows(struct kit *t, struct kvr_bench_row *rows, int *
     KVR_TRY(kit_open(t));
     for (int m = 0; m < N_METHODS; m++)
         for (int p = 0; p < N_PATHS; p++)
-            KVR_TRY(
-                one(t, &(struct subject){ methods[m], paths[p], KVR_ATTEND_FLOAT, false, PRODUCTS },
-                    &rows[(*n_rows)++]));
+            KVR_TRY(bench_subject(
+                t, &(struct subject){ methods[m], paths[p], KVR_ATTEND_FLOAT, false, PRODUCTS },
+                &rows[(*n_rows)++]));
     for (int m = 0; m < N_BF16 && tiles; m++) {
         struct subject x = { as_bf16[m], KVR_PATH_STAGED, KVR_ATTEND_FLOAT, true, OWN };
 
-        KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+        KVR_TRY(bench_subject(t, &x, &rows[(*n_rows)++]));
         x.against = PRODUCTS_BF16;
-        KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+        KVR_TRY(bench_subject(t, &x, &rows[(*n_rows)++]));
     }
     for (int m = 0; m < N_BYTES; m++) {
         struct subject x = { as_bytes[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, false, OWN };
 
-        KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+        KVR_TRY(bench_subject(t, &x, &rows[(*n_rows)++]));
         x.against = OWN_BF16;
         if (tiles)
-            KVR_TRY(one(t, &x, &rows[(*n_rows)++]));
+            KVR_TRY(bench_subject(t, &x, &rows[(*n_rows)++]));
     }
     return KVR_OK;
 }

@@ -40,7 +40,7 @@ struct kit {
     struct kvr_buf busy;      /* see rounds_cuda.h */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
-    double *want;             /* [N_SAMPLES,D]: direct softmax over it */
+    double *reference;        /* [N_SAMPLES,D]: direct softmax over it */
     struct kvr_bench_cudnn cudnn;
     struct kvr_cache *cache;
 };
@@ -59,7 +59,7 @@ static void kit_close(struct kit *t)
     free(t->host_out);
     free(t->k);
     free(t->v);
-    free(t->want);
+    free(t->reference);
 }
 
 static size_t chunk_floats(const struct kit *t)
@@ -97,8 +97,8 @@ static enum kvr_status kit_open(struct kit *t)
     t->host_out = malloc(n * sizeof(float));
     t->k = malloc(all * sizeof(float));
     t->v = malloc(all * sizeof(float));
-    t->want = malloc(N_SAMPLES * (size_t)t->s->d * sizeof *t->want);
-    if (!t->host_q || !t->host_out || !t->k || !t->v || !t->want)
+    t->reference = malloc(N_SAMPLES * (size_t)t->s->d * sizeof *t->reference);
+    if (!t->host_q || !t->host_out || !t->k || !t->v || !t->reference)
         return kvr_fail(KVR_ENOMEM, "bench: no memory for %zu keys' channels", all);
     KVR_TRY(kvr_buf_alloc(&t->all, t->dev, KVR_MEM_IO, 2 * all * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->q, t->dev, KVR_MEM_IO, n * sizeof(float)));
@@ -130,7 +130,8 @@ static struct kvr_attend_mma_span all_keys(const struct kit *t)
 static bool by_groups(const struct kit *t, const struct kvr_attend_shape *shape,
                       const struct kvr_attend_mma_span *span)
 {
-    return kvr_attend_list_here(kvr_dev_stream(t->dev)) && kvr_attend_list_can(shape, span);
+    return kvr_attend_list_supported(kvr_dev_stream(t->dev)) &&
+           kvr_attend_list_accepts(shape, span);
 }
 
 static int dense_blocks(const struct kit *t)
@@ -143,7 +144,7 @@ static int dense_blocks(const struct kit *t)
                : kvr_attend_mma_blocks(kvr_dev_stream(t->dev), &shape, &span);
 }
 
-static enum kvr_status dense(void *ctx, int turn)
+static enum kvr_status dense(void *ctx, int iter)
 {
     const struct kit *t = ctx;
     const struct kvr_attend_shape shape = { t->n_query, t->s->heads, t->s->d };
@@ -157,25 +158,25 @@ static enum kvr_status dense(void *ctx, int turn)
     const struct kvr_attend_mma_span span = all_keys(t);
     struct kvr_stream *s = kvr_dev_stream(t->dev);
 
-    (void)turn;
-    if (!kvr_attend_mma_can(kvr_stream_block_shared(s), &shape, &span))
+    (void)iter;
+    if (!kvr_attend_mma_accepts(kvr_stream_block_shared(s), &shape, &span))
         return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel does not support head_dim %d",
                         t->s->d);
     if (by_groups(t, &shape, &span))
         kvr_attend_list_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
-    else if (kvr_attend_rows_can(kvr_stream_block_shared(s), &shape, &span))
+    else if (kvr_attend_rows_accepts(kvr_stream_block_shared(s), &shape, &span))
         kvr_attend_rows_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
     else
         kvr_attend_mma_cuda(s, &shape, &io, &span);
     return KVR_OK;
 }
 
-static enum kvr_status cudnn(void *ctx, int turn)
+static enum kvr_status cudnn(void *ctx, int iter)
 {
     struct kit *t = ctx;
     const kvr_bf16 *raw = t->raw.p;
 
-    (void)turn;
+    (void)iter;
     return kvr_bench_cudnn_run(&t->cudnn, raw, raw + (size_t)t->n_key * t->width);
 }
 
@@ -193,11 +194,11 @@ static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool
     return kvr_cache_end_pass(t->cache);
 }
 
-static enum kvr_status attend(void *ctx, int turn)
+static enum kvr_status attend(void *ctx, int iter)
 {
     const struct kit *t = ctx;
 
-    return pass_over(t, t->n_chunks - 1, turn, false);
+    return pass_over(t, t->n_chunks - 1, iter, false);
 }
 
 /* ---- check ------------------------------------------------------------------------------- */
@@ -237,14 +238,14 @@ static size_t sample(const struct kit *t, size_t i)
     return i * ((size_t)t->n_query * (size_t)t->s->heads - 1) / (N_SAMPLES - 1);
 }
 
-static enum kvr_status want(struct kit *t)
+static enum kvr_status compute_reference(struct kit *t)
 {
     double *p = malloc((size_t)t->n_key * sizeof *p);
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
     for (size_t i = 0; i < N_SAMPLES; i++)
-        direct(t, sample(t, i), p, t->want + i * (size_t)t->s->d);
+        direct(t, sample(t, i), p, t->reference + i * (size_t)t->s->d);
     free(p);
     return KVR_OK;
 }
@@ -256,10 +257,10 @@ static double error_of(const struct kit *t)
     double off = 0, size = 0;
 
     for (size_t i = 0; i < N_SAMPLES * d; i++) {
-        const double e = (double)t->host_out[sample(t, i / d) * d + i % d] - t->want[i];
+        const double e = (double)t->host_out[sample(t, i / d) * d + i % d] - t->reference[i];
 
         off += e * e;
-        size += t->want[i] * t->want[i];
+        size += t->reference[i] * t->reference[i];
     }
     return sqrt(off / size);
 }
@@ -276,7 +277,7 @@ static const double most_of_bf16 = 4 * 1.4142136 * 0x1p-9 / 1.7320508;
  * Together .0135; the limit is three times that. */
 static const double most_of_bytes = 3 * .0135;
 
-static enum kvr_status hold(const struct kit *t, const char *name, double most)
+static enum kvr_status check_reference(const struct kit *t, const char *name, double most)
 {
     const double error = error_of(t);
 
@@ -293,7 +294,7 @@ static enum kvr_status check(struct kit *t, const char *name, double most)
 
     if (kvr_dev_sync(t->dev) != KVR_OK || kvr_dev_get(t->dev, t->host_out, t->out.p, n) != KVR_OK)
         return kvr_fail_prefix(KVR_EINTERNAL, "bench: %s", name);
-    return hold(t, name, most);
+    return check_reference(t, name, most);
 }
 
 /* Checks cuDNN's result: a wrong or failing library is no reference, and the reason is recorded. */
@@ -307,7 +308,7 @@ static enum kvr_status check_cudnn(struct kit *t)
     if (st == KVR_OK)
         st = kvr_bench_cudnn_get(&t->cudnn, t->host_out);
     if (st == KVR_OK)
-        st = hold(t, "cuDNN", most_of_bf16);
+        st = check_reference(t, "cuDNN", most_of_bf16);
     if (st == KVR_OK || st == KVR_ENOMEM)
         return st;
     snprintf(t->cudnn.why, sizeof t->cudnn.why, "%s", kvr_error());
@@ -361,7 +362,7 @@ static enum kvr_status decode_all(struct kit *t)
     }
     KVR_TRY(put_bf16(t, t->k, 0));
     KVR_TRY(put_bf16(t, t->v, 1));
-    KVR_TRY(want(t));
+    KVR_TRY(compute_reference(t));
     return check_cudnn(t);
 }
 
@@ -452,7 +453,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
 }
 
 /* Times the dense kernel over the last decoded cache; with one chunk, over that chunk. */
-static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
+static enum kvr_status bench_own(struct kit *t, struct kvr_bench_row *row)
 {
     if (t->n_chunks == 1)
         KVR_TRY(decode_all(t));
@@ -473,27 +474,27 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
 {
     KVR_TRY(time_it(t, cudnn, dense, row));
     KVR_TRY(kvr_bench_cudnn_get(&t->cudnn, t->host_out));
-    KVR_TRY(hold(t, row->name, most_of_bf16));
+    KVR_TRY(check_reference(t, row->name, most_of_bf16));
     kvr_rounds_judge(t->dev, row);
     return KVR_OK;
 }
 
 /* Completed rows and the sink that they are reported to. */
-struct told {
+struct sink_to {
     const struct kvr_bench_sink *sink;
     struct kvr_bench_row *rows;
     int *n;
 };
 
 /* Reports a completed row. */
-static enum kvr_status tell(enum kvr_status st, const struct told *to)
+static enum kvr_status emit_skip(enum kvr_status st, const struct sink_to *to)
 {
     if (st == KVR_OK)
-        kvr_bench_tell(to->sink, &to->rows[(*to->n)++]);
+        kvr_bench_emit(to->sink, &to->rows[(*to->n)++]);
     return st;
 }
 
-static struct kvr_bench_row *next(const struct kit *t, const struct told *to, const char *path,
+static struct kvr_bench_row *next(const struct kit *t, const struct sink_to *to, const char *path,
                                   const char *method)
 {
     name_row(t, &to->rows[*to->n], path, method);
@@ -501,17 +502,18 @@ static struct kvr_bench_row *next(const struct kit *t, const struct told *to, co
 }
 
 static enum kvr_status cache_row(struct kit *t, const char *method, enum kvr_path path,
-                                 enum kvr_attend_as as, const struct told *to)
+                                 enum kvr_attend_as as, const struct sink_to *to)
 {
     struct kvr_bench_row *row =
         next(t, to, as == KVR_ATTEND_INT8 ? kvr_attend_names[as] : kvr_path_names[path], method);
 
-    return kvr_bench_wanted(to->sink, row->name) ? tell(cached(t, method, path, as, true, row), to)
-                                                 : KVR_OK;
+    return kvr_bench_wanted(to->sink, row->name)
+               ? emit_skip(cached(t, method, path, as, true, row), to)
+               : KVR_OK;
 }
 
 /* Writes the dense kernel's row and cuDNN's over the same keys, decoded from a BF16 cache. */
-static enum kvr_status reference_rows(struct kit *t, const struct told *to)
+static enum kvr_status reference_rows(struct kit *t, const struct sink_to *to)
 {
     struct kvr_bench_row *row = next(t, to, "dense", "BF16");
     struct kvr_bench_row unused = { 0 };
@@ -520,16 +522,17 @@ static enum kvr_status reference_rows(struct kit *t, const struct told *to)
         return KVR_OK;
     if (t->n_chunks > 1)
         KVR_TRY(cached(t, "BF16", KVR_PATH_STAGED, KVR_ATTEND_FLOAT, false, &unused));
-    KVR_TRY(tell(own(t, row), to));
+    KVR_TRY(emit_skip(bench_own(t, row), to));
     if (t->cudnn.why[0])
         return KVR_OK;
     row = next(t, to, "cuDNN", "BF16");
-    return kvr_bench_wanted(to->sink, row->name) ? tell(library(t, row), to) : KVR_OK;
+    return kvr_bench_wanted(to->sink, row->name) ? emit_skip(library(t, row), to) : KVR_OK;
 }
 
-static enum kvr_status at_length(struct kit *t, int n_chunks, const struct told *to)
+static enum kvr_status at_length(struct kit *t, int n_chunks, const struct sink_to *to)
 {
-    const bool with_bytes = kvr_attend_bytes_here(kvr_dev_stream(t->dev)) && t->s->d == KVR_BYTE_D;
+    const bool with_bytes =
+        kvr_attend_bytes_supported(kvr_dev_stream(t->dev)) && t->s->d == KVR_BYTE_D;
 
     t->n_chunks = n_chunks;
     t->n_key = t->n_query * n_chunks;
@@ -553,7 +556,7 @@ enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                      .rounds = rounds,
                      .n_query = (int64_t)s->tokens_per_frame * s->frames_per_chunk,
                      .width = (size_t)s->heads * (size_t)s->d };
-    const struct told to = { sink, rows, n_rows };
+    const struct sink_to to = { sink, rows, n_rows };
     enum kvr_status st;
 
     *n_rows = 0;

@@ -288,8 +288,8 @@ static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *li
     const size_t wide = k->n * sizeof(float) + stored, narrow = k->n * sizeof(kvr_bf16) + stored;
     const size_t token = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
 
-    kvr_bench_turn(k->x.p, k->n * sizeof(float), token * sizeof(float));
-    kvr_bench_turn(k->narrow.p, k->n * sizeof(kvr_bf16), token * sizeof(kvr_bf16));
+    kvr_bench_rotate_rows(k->x.p, k->n * sizeof(float), token * sizeof(float));
+    kvr_bench_rotate_rows(k->narrow.p, k->n * sizeof(kvr_bf16), token * sizeof(kvr_bf16));
     for (int w = CODE_BF16; w <= DECODE; w++) {
         const double copy = copy_ns(k, w == CODE_BF16 ? narrow : wide);
         int64_t ns;

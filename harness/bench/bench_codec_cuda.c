@@ -21,7 +21,7 @@ struct kit {
     float *host; /* the block */
     const struct kvr_codec *codec;
     struct kvr_packed packed[MAX_BUFFERS];
-    size_t moved; /* traffic of one turn */
+    size_t moved; /* traffic of one iteration */
 };
 
 static void kit_close(struct kit *k)
@@ -54,40 +54,40 @@ static enum kvr_status kit_open(struct kit *k)
     kvr_bench_values(k->host, k->n, k->shape.head_dim);
     kvr_dev_zero(k->dev, k->from.p, k->from.n_bytes);
     for (int i = k->n_buffers - 1; i >= 0; i--) { /* distinct contents; `host` equals the first */
-        kvr_bench_turn(k->host, bytes, bytes / (size_t)k->shape.n_tok);
+        kvr_bench_rotate_rows(k->host, bytes, bytes / (size_t)k->shape.n_tok);
         KVR_TRY(kvr_dev_put(k->dev, (char *)k->x.p + bytes * (size_t)i, k->host, bytes));
     }
     return KVR_OK;
 }
 
-static void *nth(const struct kit *k, const struct kvr_buf *b, int turn)
+static void *nth(const struct kit *k, const struct kvr_buf *b, int iter)
 {
-    return (float *)b->p + (size_t)(turn % k->n_buffers) * k->n;
+    return (float *)b->p + (size_t)(iter % k->n_buffers) * k->n;
 }
 
-static enum kvr_status copy(void *ctx, int turn)
+static enum kvr_status copy(void *ctx, int iter)
 {
     const struct kit *k = ctx;
 
-    kvr_dev_copy(k->dev, nth(k, &k->to, turn), nth(k, &k->from, turn), k->moved / 2);
+    kvr_dev_copy(k->dev, nth(k, &k->to, iter), nth(k, &k->from, iter), k->moved / 2);
     return KVR_OK;
 }
 
-static enum kvr_status encode(void *ctx, int turn)
+static enum kvr_status encode(void *ctx, int iter)
 {
     struct kit *k = ctx;
-    struct kvr_packed *p = &k->packed[turn % k->n_buffers];
+    struct kvr_packed *p = &k->packed[iter % k->n_buffers];
 
     kvr_packed_free(p);
-    return kvr_codec_encode(k->codec, k->dev, nth(k, &k->x, turn), &k->shape, k->work.p, p);
+    return kvr_codec_encode(k->codec, k->dev, nth(k, &k->x, iter), &k->shape, k->work.p, p);
 }
 
-static enum kvr_status decode(void *ctx, int turn)
+static enum kvr_status decode(void *ctx, int iter)
 {
     struct kit *k = ctx;
 
-    kvr_codec_decode(&k->packed[turn % k->n_buffers], 0, k->shape.n_tok, 0, k->shape.n_heads,
-                     nth(k, &k->out, turn));
+    kvr_codec_decode(&k->packed[iter % k->n_buffers], 0, k->shape.n_tok, 0, k->shape.n_heads,
+                     nth(k, &k->out, iter));
     return KVR_OK;
 }
 
@@ -217,7 +217,7 @@ enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block
         if (st == KVR_OK)
             st = time_line(&k, l, rows + *n_rows);
         for (int i = 0; st == KVR_OK && i < 2; i++)
-            kvr_bench_tell(sink, &rows[(*n_rows)++]);
+            kvr_bench_emit(sink, &rows[(*n_rows)++]);
         kvr_codec_close(&c);
     }
     kit_close(&k);

@@ -7,7 +7,7 @@
 #include "harness/core/dtype.h"
 
 /* Converts an error that means "cuDNN is unavailable" into a recorded reason. */
-static enum kvr_status excuse(struct kvr_bench_cudnn *b, enum kvr_status st)
+static enum kvr_status note_unavailable(struct kvr_bench_cudnn *b, enum kvr_status st)
 {
     if (st == KVR_OK || st == KVR_ENOMEM)
         return st;
@@ -38,7 +38,7 @@ enum kvr_status kvr_bench_cudnn_open(struct kvr_bench_cudnn *b, struct kvr_dev *
                                      int d, int64_t n_query, const float *q)
 {
     *b = (struct kvr_bench_cudnn){ .dev = dev, .shape = { n_query, 0, heads, d } };
-    KVR_TRY(excuse(b, kvr_cudnn_open(&b->library, kvr_dev_stream(dev))));
+    KVR_TRY(note_unavailable(b, kvr_cudnn_open(&b->library, kvr_dev_stream(dev))));
     if (b->why[0])
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(&b->q, dev, KVR_MEM_IO, queries(b) * sizeof(kvr_bf16)));
@@ -62,7 +62,7 @@ enum kvr_status kvr_bench_cudnn_keys(struct kvr_bench_cudnn *b, int64_t n_key)
     b->shape.n_key = n_key;
     b->why[0] = 0;
     kvr_cudnn_plan_close(b->library, &b->plan);
-    KVR_TRY(excuse(b, kvr_cudnn_plan_open(&b->plan, b->library, &b->shape)));
+    KVR_TRY(note_unavailable(b, kvr_cudnn_plan_open(&b->plan, b->library, &b->shape)));
     if (b->why[0])
         return KVR_OK;
     return kvr_buf_reserve(&b->work, b->dev, KVR_MEM_SCRATCH, kvr_cudnn_plan_bytes(b->plan));

@@ -80,7 +80,7 @@ static enum kvr_status kit_open(struct kit *t)
     KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH,
                           kvr_stream_emulated() ? 64 : (size_t)1 << 30));
     for (int i = t->n_buffers - 1; i >= 0; i--) { /* distinct contents; host_x equals the first */
-        kvr_bench_turn(t->host_x, x, k * sizeof(float));
+        kvr_bench_rotate_rows(t->host_x, x, k * sizeof(float));
         KVR_TRY(kvr_dev_put(t->dev, (char *)t->x.p + x * (size_t)i, t->host_x, x));
     }
     KVR_TRY(put_weights(t));
@@ -89,34 +89,34 @@ static enum kvr_status kit_open(struct kit *t)
     return kvr_linear_prepare(t->linear, t->s.m);
 }
 
-static const float *input(const struct kit *t, int turn)
+static const float *input(const struct kit *t, int iter)
 {
-    return (const float *)t->x.p + (size_t)(turn % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.k;
+    return (const float *)t->x.p + (size_t)(iter % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.k;
 }
 
-static float *output(const struct kit *t, int turn)
+static float *output(const struct kit *t, int iter)
 {
-    return (float *)t->y.p + (size_t)(turn % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
+    return (float *)t->y.p + (size_t)(iter % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
 }
 
 /* Both times include rounding X, which is part of a layer. */
-static enum kvr_status own(void *ctx, int turn)
+static enum kvr_status run_own(void *ctx, int iter)
 {
     const struct kit *t = ctx;
     struct kvr_stream *s = kvr_dev_stream(t->dev);
 
-    kvr_linear_round_cuda(s, t->s.m, t->s.k, t->padded, input(t, turn), t->rounded.p);
-    kvr_linear_bf16_cuda(s, t->s.m, t->s.n, t->padded, t->rounded.p, t->w.p, NULL, output(t, turn));
+    kvr_linear_round_cuda(s, t->s.m, t->s.k, t->padded, input(t, iter), t->rounded.p);
+    kvr_linear_bf16_cuda(s, t->s.m, t->s.n, t->padded, t->rounded.p, t->w.p, NULL, output(t, iter));
     return KVR_OK;
 }
 
-static enum kvr_status library(void *ctx, int turn)
+static enum kvr_status run_library(void *ctx, int iter)
 {
     const struct kit *t = ctx;
     const struct kvr_linear *l = t->linear;
-    float *y = output(t, turn);
+    float *y = output(t, iter);
 
-    return kvr_linear_run(t->gemm, t->s.m, input(t, turn), 1, &l, &y);
+    return kvr_linear_run(t->gemm, t->s.m, input(t, iter), 1, &l, &y);
 }
 
 /* Products of BF16 numbers are exact in F32; the host sums them in double. A device adds 16 at a
@@ -156,8 +156,8 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
 {
     const struct kvr_rounds turns = { .dev = t->dev,
                                       .ctx = t,
-                                      .run = own,
-                                      .reference = library,
+                                      .run = run_own,
+                                      .reference = run_library,
                                       .rounds = rounds,
                                       .times = kvr_stream_emulated() ? 1 : 8,
                                       .busy = &t->busy };
@@ -191,16 +191,16 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
             continue;
         st = kit_open(&t);
         if (st == KVR_OK)
-            st = check(&t, library, "the library's product");
+            st = check(&t, run_library, "the library's product");
         if (st == KVR_OK)
-            st = check(&t, own, row->name);
+            st = check(&t, run_own, row->name);
         if (st == KVR_OK)
             st = time_shape(&t, rounds, row);
         if (st == KVR_OK) /* the buffers now hold the timed results */
             st = verify(&t, row->name);
         kit_close(&t);
         KVR_TRY(st);
-        kvr_bench_tell(sink, row);
+        kvr_bench_emit(sink, row);
         ++*n_rows;
     }
     return KVR_OK;

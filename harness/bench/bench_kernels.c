@@ -32,15 +32,15 @@ static uint64_t ticks(void)
 }
 #endif
 
-enum { MEMCPY = KVR_N_ISA, LIBRARY, BESIDE, N_RUNNERS };
+enum { MEMCPY = KVR_N_ISA, LIBRARY, COMPARED, N_RUNNERS };
 
 /* One kernel: its arguments, and the time per element of each runner in each round. */
 struct trial {
     const struct kvr_kernel_case *c;
     struct kvr_case_kit kit;
     struct kvr_kernel_library *library;
-    const struct kvr_kernel_case *beside; /* the case timed for comparison; NULL: none */
-    struct kvr_case_kit other;            /* its arguments */
+    const struct kvr_kernel_case *compared_to; /* the case timed for comparison; NULL: none */
+    struct kvr_case_kit other;                 /* its arguments */
     char *from, *to;
     size_t copied; /* bytes of the memcpy */
     bool has[N_RUNNERS];
@@ -55,8 +55,8 @@ static enum kvr_status run_once(const struct trial *t, int who)
         return kvr_kernel_library_run(t->library);
     if (who == MEMCPY)
         memcpy(t->to, t->from, t->copied);
-    else if (who == BESIDE)
-        t->beside->run(&t->other);
+    else if (who == COMPARED)
+        t->compared_to->run(&t->other);
     else
         t->c->run(&t->kit);
     return KVR_OK;
@@ -64,7 +64,7 @@ static enum kvr_status run_once(const struct trial *t, int who)
 
 static void restore(const struct trial *t, int who)
 {
-    kvr_case_restore(who == BESIDE ? &t->other : &t->kit);
+    kvr_case_restore(who == COMPARED ? &t->other : &t->kit);
 }
 
 static enum kvr_status time_it(const struct trial *t, int who, double *took)
@@ -151,14 +151,14 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
         t->has[i] = kvr_case_has(c, (enum kvr_isa)i);
     KVR_TRY(kvr_case_open(&t->kit, c, c->timed, KVR_FILL_PLAIN));
     KVR_TRY(kvr_kernel_library_open(&t->library, c, &t->kit));
-    if (c->beside) {
-        t->beside = kvr_case_find(c->beside);
-        if (!t->beside)
-            return kvr_fail(KVR_EINTERNAL, "bench: %s: no case %s", c->name, c->beside);
-        KVR_TRY(kvr_case_open(&t->other, t->beside, c->timed, KVR_FILL_PLAIN));
+    if (c->compared_to) {
+        t->compared_to = kvr_case_find(c->compared_to);
+        if (!t->compared_to)
+            return kvr_fail(KVR_EINTERNAL, "bench: %s: no case %s", c->name, c->compared_to);
+        KVR_TRY(kvr_case_open(&t->other, t->compared_to, c->timed, KVR_FILL_PLAIN));
     }
     t->has[MEMCPY] = true;
-    t->has[BESIDE] = t->beside != NULL;
+    t->has[COMPARED] = t->compared_to != NULL;
     t->has[LIBRARY] = t->library != NULL;
     /* A memcpy reads and writes every byte, so half as many bytes give the same traffic. */
     t->copied = kvr_case_traffic(&t->kit) / 2;
@@ -219,8 +219,8 @@ static enum kvr_status write_rows(const struct trial *t, struct kvr_bench_row *r
         KVR_TRY(write_row(t, who, MEMCPY, "memcpy", rows, n_rows));
         if (t->library)
             KVR_TRY(write_row(t, who, LIBRARY, kvr_kernel_library_name(t->library), rows, n_rows));
-        if (t->beside)
-            KVR_TRY(write_row(t, who, BESIDE, t->beside->name, rows, n_rows));
+        if (t->compared_to)
+            KVR_TRY(write_row(t, who, COMPARED, t->compared_to->name, rows, n_rows));
     }
     return KVR_OK;
 }

@@ -114,14 +114,14 @@ static enum kvr_status put_bf16(struct kit *t, void *to, const float *x, size_t 
     return st;
 }
 
-static kvr_bf16 *input(const struct kit *t, int turn)
+static kvr_bf16 *input(const struct kit *t, int iter)
 {
-    return (kvr_bf16 *)t->x.p + (size_t)(turn % t->n_buffers) * x_elements(t);
+    return (kvr_bf16 *)t->x.p + (size_t)(iter % t->n_buffers) * x_elements(t);
 }
 
-static kvr_bf16 *output(const struct kit *t, int turn, int layer)
+static kvr_bf16 *output(const struct kit *t, int iter, int layer)
 {
-    const size_t at = (size_t)(turn % t->n_buffers) * (size_t)t->c->layers + (size_t)layer;
+    const size_t at = (size_t)(iter % t->n_buffers) * (size_t)t->c->layers + (size_t)layer;
 
     return (kvr_bf16 *)t->y.p + at * y_elements(t);
 }
@@ -149,7 +149,7 @@ static enum kvr_status fill(struct kit *t)
     const size_t x = x_elements(t), n = (size_t)t->c->n, layers = (size_t)t->c->layers;
 
     for (int i = t->n_buffers - 1; i >= 0; i--) { /* distinct contents; host_x equals the first */
-        kvr_bench_turn(t->host_x, x * sizeof(float), (size_t)t->c->k * sizeof(float));
+        kvr_bench_rotate_rows(t->host_x, x * sizeof(float), (size_t)t->c->k * sizeof(float));
         KVR_TRY(put_bf16(t, input(t, i), t->host_x, x));
     }
     KVR_TRY(put_bf16(t, t->w.p, t->host_w, layers * w_elements(t)));
@@ -188,12 +188,12 @@ static enum kvr_status kit_open(struct kit *t)
 
 /* ---- timed calls ------------------------------------------------------------------------- */
 
-static enum kvr_status forward(void *ctx, int turn)
+static enum kvr_status forward(void *ctx, int iter)
 {
     struct kit *t = ctx;
     const struct call *c = t->c;
     const struct kvr_linear_gate gate = { t->gate.p, 0, c->m };
-    const struct kvr_linear_in in = { input(t, turn), c->k };
+    const struct kvr_linear_in in = { input(t, iter), c->k };
     const struct kvr_linear_fused how = { .in = in, .end = c->end, .gate = &gate };
     const struct kvr_linear *l[MAX_LAYERS] = { NULL };
     kvr_bf16 *y[MAX_LAYERS] = { NULL };
@@ -201,7 +201,7 @@ static enum kvr_status forward(void *ctx, int turn)
 
     for (int i = 0; i < c->layers; i++) {
         l[i] = t->linear[i];
-        y[i] = output(t, turn, i);
+        y[i] = output(t, iter, i);
     }
     t->added = false;
     if (kvr_gemm_fuses(t->gemm))
@@ -215,30 +215,30 @@ static enum kvr_status forward(void *ctx, int turn)
     return KVR_OK;
 }
 
-static enum kvr_status by_plan(const struct kit *t, const struct kvr_blaslt_plan *plan, int turn)
+static enum kvr_status by_plan(const struct kit *t, const struct kvr_blaslt_plan *plan, int iter)
 {
     const struct call *c = t->c;
 
     for (int i = 0; i < c->layers; i++)
-        KVR_TRY(kvr_blaslt_run(t->lt, plan, input(t, turn),
+        KVR_TRY(kvr_blaslt_run(t->lt, plan, input(t, iter),
                                (const kvr_bf16 *)t->w.p + (size_t)i * w_elements(t),
                                (const kvr_bf16 *)t->bias.p + (size_t)i * (size_t)c->n,
-                               output(t, turn, i), t->workspace.p));
+                               output(t, iter, i), t->workspace.p));
     return KVR_OK;
 }
 
-static enum kvr_status best(void *ctx, int turn)
+static enum kvr_status best(void *ctx, int iter)
 {
     const struct kit *t = ctx;
 
-    return by_plan(t, t->best, turn);
+    return by_plan(t, t->best, iter);
 }
 
-static enum kvr_status first(void *ctx, int turn)
+static enum kvr_status first(void *ctx, int iter)
 {
     const struct kit *t = ctx;
 
-    return by_plan(t, t->first, turn);
+    return by_plan(t, t->first, iter);
 }
 
 /* ---- check of the result ----------------------------------------------------------------- */
@@ -341,7 +341,7 @@ static enum kvr_status quick(struct kit *t, const struct kvr_blaslt_plan *plan, 
         KVR_TRY(by_plan(t, plan, i));
     b = kvr_stream_mark(s);
     KVR_TRY(kvr_stream_sync(s));
-    return kvr_stream_between(s, a, b, ns);
+    return kvr_stream_elapsed(s, a, b, ns);
 }
 
 /* Chooses the fastest of the library's algorithms. */
@@ -437,7 +437,7 @@ static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_ben
         kvr_bench_without(row, t->why);
     kvr_rounds_judge(t->dev, row);
     KVR_TRY(check(t, forward, t->c->end, row->name)); /* checks the timed output */
-    kvr_bench_tell(sink, row);
+    kvr_bench_emit(sink, row);
     ++*n_rows;
     if (!t->best)
         return KVR_OK;
@@ -446,7 +446,7 @@ static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_ben
     row->reference = "its first proposal";
     KVR_TRY(time_it(t, best, first, rounds, row));
     row->blocks = 0;
-    kvr_bench_tell(sink, row);
+    kvr_bench_emit(sink, row);
     ++*n_rows;
     return KVR_OK;
 }

@@ -81,7 +81,7 @@ static bool guards_hold(const struct kvr_case_arg *a)
 /* ---- fills ------------------------------------------------------------------------------ */
 
 /* Value i of argument `which`, in a row of `row` values; x is in [-2, 2). */
-static float hostile(enum kvr_case_fill fill, float x, size_t i, size_t row)
+static float hostile_value(enum kvr_case_fill fill, float x, size_t i, size_t row)
 {
     switch (fill) {
     case KVR_FILL_ZERO:
@@ -107,7 +107,7 @@ static enum kvr_status fill_floats(struct kvr_case_kit *k, const struct kvr_case
         return kvr_fail(KVR_ENOMEM, "kernels: no memory for %zu values", a->n);
     kvr_uniform(x, a->n, 11, KVR_RNG_TEST, (uint32_t)k->n_args, 0, 0);
     for (size_t i = 0; i < a->n; i++)
-        x[i] = hostile(k->fill, 4 * x[i] - 2, i, a->row);
+        x[i] = hostile_value(k->fill, 4 * x[i] - 2, i, a->row);
     if (!k->has_values && a->n && (k->fill == KVR_FILL_NAN || k->fill == KVR_FILL_INF))
         x[a->n / 3] = k->fill == KVR_FILL_NAN ? NAN : -INFINITY;
     k->has_values = true;
@@ -270,7 +270,7 @@ static double error_of(double have, double want, double size)
     return size > 0 && isfinite(want) ? (off - floor) / size : INFINITY;
 }
 
-static const char *where(const struct kvr_case_kit *k, char buf[96])
+static const char *describe_buffer(const struct kvr_case_kit *k, char buf[96])
 {
     const int *s = k->shape;
 
@@ -301,8 +301,8 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
             return kvr_fail(KVR_ETOLERANCE,
                             "%s, %s: %s: argument %d [%zu] is %.9g, %s %.9g: off by %.3g of %.3g, "
                             "limit %.3g",
-                            c->name, kvr_isa_name(isa), where(k, at), which, i, have, right_by(c),
-                            want, err, size, c->tol);
+                            c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have,
+                            right_by(c), want, err, size, c->tol);
     }
     return KVR_OK;
 }
@@ -317,9 +317,9 @@ static enum kvr_status compare_bytes(const struct kvr_kernel_case *c, enum kvr_i
 
     for (size_t i = 0; i < arg_bytes(a); i++)
         if (have[i] != other[i])
-            return kvr_fail(KVR_ETOLERANCE,
-                            "%s, %s: %s: byte %zu of argument %d is 0x%02x, %s 0x%02x", c->name,
-                            kvr_isa_name(isa), where(k, at), i, which, have[i], by, other[i]);
+            return kvr_fail(
+                KVR_ETOLERANCE, "%s, %s: %s: byte %zu of argument %d is 0x%02x, %s 0x%02x", c->name,
+                kvr_isa_name(isa), describe_buffer(k, at), i, which, have[i], by, other[i]);
     return KVR_OK;
 }
 
@@ -333,7 +333,7 @@ static enum kvr_status compare(const struct kvr_kernel_case *c, enum kvr_isa isa
 
         if (!guards_hold(a))
             return kvr_fail(KVR_EINTERNAL, "%s, %s: %s: wrote outside of argument %d", c->name,
-                            kvr_isa_name(isa), where(k, at), i);
+                            kvr_isa_name(isa), describe_buffer(k, at), i);
         if (a->role == KVR_CASE_IN)
             KVR_TRY(compare_bytes(c, isa, k, i, a->before, "before it was read"));
         else if (c->tol > 0 && has_tolerance(a->type))

@@ -79,8 +79,8 @@ struct kvr_kernel_case {
      * variant in plain C, for kernels whose variants differ by design; portable C is then tested
      * too. */
     void (*reference)(const struct kvr_case_kit *k);
-    const char *beside; /* NULL, or a case of the same shapes timed for comparison */
-    bool aligned;       /* always 64-byte aligned */
+    const char *compared_to; /* NULL, or a case of the same shapes timed for comparison */
+    bool aligned;            /* always 64-byte aligned */
     const int (*shapes)[KVR_CASE_DIMS]; /* n_shapes entries; their meaning is defined by the case */
     int n_shapes;
     int timed[KVR_CASE_DIMS];

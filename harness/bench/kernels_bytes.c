@@ -40,16 +40,16 @@ static size_t round4(int n)
 /* ---- packing ------------------------------------------------------------------------------ */
 
 /* Column and inner index of a code. */
-struct place {
+struct element {
     size_t column, inner;
 };
 
 /* Byte i of panels of PAD columns, each of `inner` rounded up to four. */
-static struct place place_of(size_t i, int inner)
+static struct element element_of(size_t i, int inner)
 {
     const size_t panel = round4(inner) * PAD, rest = i % panel;
 
-    return (struct place){ i / panel * PAD + rest / 4 % PAD, rest / (4 * PAD) * 4 + rest % 4 };
+    return (struct element){ i / panel * PAD + rest / 4 % PAD, rest / (4 * PAD) * 4 + rest % 4 };
 }
 
 /* Numbers to quantize: columns x inner, one scale per column. */
@@ -87,7 +87,7 @@ static float largest(const struct coded *m, size_t column)
 
 /* The number in units of the column's scale; 0 if nothing is quantized or the column is
  * negligible. */
-static double in_steps(const struct coded *m, struct place at_, float most)
+static double in_steps(const struct coded *m, struct element at_, float most)
 {
     if (at_.column >= (size_t)m->columns || at_.inner >= (size_t)m->inner || !(most >= 1e-30f))
         return 0;
@@ -100,7 +100,7 @@ static float scale_of(const struct coded *m, size_t column)
 }
 
 /* Tolerance of a code; unlimited if the scale is NaN. */
-static double code_size(const struct coded *m, struct place at_)
+static double code_size(const struct coded *m, struct element at_)
 {
     const float most = largest(m, at_.column);
     const double steps = fabs(in_steps(m, at_, most));
@@ -115,7 +115,7 @@ static void code_panels(const struct coded *m, int offset, uint8_t *code, float 
     const size_t width = padded(m->columns);
 
     for (size_t i = 0; i < width * round4(m->inner); i++) {
-        const struct place p = place_of(i, m->inner);
+        const struct element p = element_of(i, m->inner);
 
         code[i] = (uint8_t)(offset + (int)rint(in_steps(m, p, largest(m, p.column))));
     }
@@ -172,7 +172,7 @@ static double keys_size(const struct kvr_case_kit *k, const struct kvr_case_arg 
 {
     const struct coded m = keys_of(k);
 
-    return a == &k->arg[1] ? code_size(&m, place_of(i, m.inner)) : 0;
+    return a == &k->arg[1] ? code_size(&m, element_of(i, m.inner)) : 0;
 }
 
 /* rows [n, d], codes, scale */
@@ -208,7 +208,7 @@ static double values_size(const struct kvr_case_kit *k, const struct kvr_case_ar
 {
     const struct coded m = values_of(k);
 
-    return a == &k->arg[1] ? code_size(&m, place_of(i, m.inner)) : 0;
+    return a == &k->arg[1] ? code_size(&m, element_of(i, m.inner)) : 0;
 }
 
 /* rows [m, d], codes [m, round4(d)], scale, shift, mean [m], mu [d] */
@@ -257,7 +257,7 @@ static void pack_queries_plainly(const struct kvr_case_kit *k)
 
         for (size_t c = 0; c < width; c++)
             code[i * width + c] =
-                (int8_t)rint(in_steps(&m, (struct place){ i, c }, largest(&m, i)));
+                (int8_t)rint(in_steps(&m, (struct element){ i, c }, largest(&m, i)));
         for (size_t c = 0; c < (size_t)m.inner; c++)
             sum += (double)number(&m, i, c) * (double)mu[c];
         scale[i] = scale_of(&m, i);
@@ -274,7 +274,7 @@ static double queries_size(const struct kvr_case_kit *k, const struct kvr_case_a
     double size = 0;
 
     if (a == &k->arg[1])
-        return code_size(&m, (struct place){ i / width, i % width });
+        return code_size(&m, (struct element){ i / width, i % width });
     if (a == &k->arg[2])
         return 0;
     if (a == &k->arg[3])
@@ -470,14 +470,14 @@ const struct kvr_kernel_case kvr_kernels_bytes[] = {
     { CASE("pack_queries", queries_args, pack_queries, pack_shapes, { 48, 128 }),
       .reference = pack_queries_plainly, .size = queries_size },
     { CASE("pack_keys", keys_args, pack_keys, pack_shapes, { 64, 128 }),
-      .reference = pack_keys_plainly, .size = keys_size, .beside = "attend.pack_keys" },
+      .reference = pack_keys_plainly, .size = keys_size, .compared_to = "attend.pack_keys" },
     { CASE("pack_values", values_args, pack_values, pack_shapes, { 64, 128 }),
-      .reference = pack_values_plainly, .size = values_size, .beside = "attend.pack_values" },
+      .reference = pack_values_plainly, .size = values_size, .compared_to = "attend.pack_values" },
     { CASE("scores", scores_args, scores, product_shapes, { 48, 64, 128 }), .size = scores_size,
-      .beside = "attend.scores" },
+      .compared_to = "attend.scores" },
     { CASE("online_softmax", softmax_args, online_softmax, softmax_shapes, { 48, 64 }),
-      .size = softmax_size, .beside = "attend.softmax_biased" },
+      .size = softmax_size, .compared_to = "attend.softmax_biased" },
     { CASE("add_values", sum_args, add_values, sum_shapes, { 48, 64, 128 }), .size = sum_size,
-      .beside = "attend.add_values" },
+      .compared_to = "attend.add_values" },
     { 0 },
 };

@@ -53,7 +53,7 @@ static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_gro
     b.n_groups = axis == KVR_AXIS_TOKENS ? (n + 15) / 16 * channels : n * channels / b.grid.group;
     if (k->n_args == 3) {
         b.codes = at(k, 1);
-        b.meta = at(k, 2);
+        b.scales = at(k, 2);
     }
     return b;
 }
@@ -83,11 +83,11 @@ static void encode_tokens(const struct kvr_case_kit *k)
         for (int64_t c = 0; c < b.channels; c += KVR_GRID_STRIP) {
             const int64_t left = b.channels - c;
             const float *from = x + t * b.channels + c;
-            const struct kvr_grid_soon soon = kvr_grid_not_soon(from, b.channels);
+            const struct kvr_grid_prefetch prefetch = kvr_grid_no_prefetch(from, b.channels);
 
             kvr_grid_encoders()->tokens(&b, t, c,
                                         left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP, from,
-                                        b.channels, NULL, 0, &soon);
+                                        b.channels, NULL, 0, &prefetch);
         }
 }
 

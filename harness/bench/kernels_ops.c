@@ -211,7 +211,7 @@ static double gated_size(const struct kvr_case_kit *k, const struct kvr_case_arg
     return E * fabs(y * g) + 2 * E * fabs((double)((const float *)a->want)[at]);
 }
 
-static void added(const struct kvr_case_kit *k)
+static void run_add(const struct kvr_case_kit *k)
 {
     const struct kvr_rows r = rows_of(k);
 
@@ -450,7 +450,7 @@ const struct kvr_kernel_case kvr_kernels_ops[] = {
     { CASE("rms_norm", rms_args, rms, row_shapes, { 192, 1536, 64 }), .tol = 1, .size = rms_size },
     /* Rounded once from double: one ulp of the larger element of the pair. */
     { CASE("rope", rope_args, rope, rope_shapes, { 192, 1536, 128 }), .tol = 2 * E },
-    { CASE("add", gated_args, added, row_shapes, { 192, 1536, 64 }) },
+    { CASE("add", gated_args, run_add, row_shapes, { 192, 1536, 64 }) },
     { CASE("add_gated", gated_args, gated, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = gated_size },
     { CASE("gelu", in_place_args, gelu, flat_shapes, { 1 << 18 }), .tol = 1, .size = gelu_size },

@@ -20,7 +20,7 @@ static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, i
 
     if (t->busy)
         kvr_device_fill(s, t->busy->p, 0, t->busy->n_bytes);
-    if (step == 0) /* an untimed turn brings the buffer into the cache */
+    if (step == 0) /* an untimed iteration brings the buffer into the cache */
         KVR_TRY(work(t->ctx, first));
     *begin = kvr_stream_mark(s);
     for (int i = 0; i < t->times; i++)
@@ -37,11 +37,11 @@ struct load {
     int n;
 };
 
-static void look(struct load *l)
+static void sample_load(struct load *l)
 {
     struct kvr_gpu_state now;
 
-    if (!l->g || l->n == KVR_BENCH_MAX_ROUNDS || !kvr_gpu_look(l->g, l->uuid[0], &now))
+    if (!l->g || l->n == KVR_BENCH_MAX_ROUNDS || !kvr_gpu_sample(l->g, l->uuid[0], &now))
         return;
     l->mhz[l->n] = now.mhz;
     l->watts[l->n++] = now.watts;
@@ -66,12 +66,12 @@ static double median(double *x, int n)
     return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }
 
-/* Time of one turn, at least a clock tick: small work on an emulated device may take none. */
-static enum kvr_status between(const struct kvr_rounds *t, int64_t begin, int64_t end, double *ns)
+/* Time of one iteration, at least a clock tick: small work on an emulated device may take none. */
+static enum kvr_status elapsed(const struct kvr_rounds *t, int64_t begin, int64_t end, double *ns)
 {
     int64_t all;
 
-    KVR_TRY(kvr_stream_between(kvr_dev_stream(t->dev), begin, end, &all));
+    KVR_TRY(kvr_stream_elapsed(kvr_dev_stream(t->dev), begin, end, &all));
     *ns = (double)(all > 0 ? all : 1) / t->times;
     return KVR_OK;
 }
@@ -85,10 +85,10 @@ static enum kvr_status one_round(const struct kvr_rounds *t, int round, struct l
     kvr_stream_forget_marks(s);
     KVR_TRY(stretch(t, t->reference, round * t->times, 1, &a, &b));
     KVR_TRY(stretch(t, t->run, round * t->times, 1, &c, &d));
-    look(load);
+    sample_load(load);
     KVR_TRY(kvr_stream_sync(s));
-    KVR_TRY(between(t, a, b, reference_ns));
-    return between(t, c, d, ns);
+    KVR_TRY(elapsed(t, a, b, reference_ns));
+    return elapsed(t, c, d, ns);
 }
 
 static enum kvr_status warm_round(const struct kvr_rounds *t, double *ns)
@@ -99,7 +99,7 @@ static enum kvr_status warm_round(const struct kvr_rounds *t, double *ns)
     kvr_stream_forget_marks(s);
     KVR_TRY(stretch(t, t->run, 0, 0, &a, &b));
     KVR_TRY(kvr_stream_sync(s));
-    return between(t, a, b, ns);
+    return elapsed(t, a, b, ns);
 }
 
 static enum kvr_status all_rounds(const struct kvr_rounds *t, struct load *load,

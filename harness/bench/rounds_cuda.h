@@ -14,18 +14,18 @@
 
 #include "harness/bench/bench.h"
 
-typedef enum kvr_status kvr_round_fn(void *ctx, int turn);
+typedef enum kvr_status kvr_round_fn(void *ctx, int iter);
 
 struct kvr_rounds {
     struct kvr_dev *dev; /* CUDA */
     void *ctx;
-    /* Queues the work once. `turn` increases by one each time and selects the buffer. */
+    /* Queues the work once. `iter` increases by one each time and selects the buffer. */
     kvr_round_fn *run, *reference;
     int rounds, times;          /* maximum rounds; turns of each per round */
     const struct kvr_buf *busy; /* memory for the filler work; NULL: none */
 };
 
-/* Nanoseconds per turn. `warm`: the first rounds repeated on one buffer, which stays in L2 as far
+/* Nanoseconds per iteration. `warm`: the first rounds repeated on one buffer, which stays in L2 as far
  * as it fits. Ordinary turns cycle through more memory than L2 (kvr_rounds_buffers), so only data
  * common to all, such as a layer's weights, is warm. */
 struct kvr_round_times {

@@ -26,7 +26,7 @@ enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_cod
     return kind->fuses ? kind->fuses(dev, k, v, c, n_heads, head_dim) : KVR_OK;
 }
 
-bool kvr_attend_takes_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend)
+bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend)
 {
     return kinds[backend]->bf16 && kinds[backend]->bf16(n);
 }
@@ -34,23 +34,23 @@ bool kvr_attend_takes_bf16(const struct kvr_attend_needs *n, enum kvr_backend ba
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n)
 {
-    const struct kvr_attend_bytes need = kvr_attend_scratch_bytes(n, kvr_dev_backend(dev));
+    const struct kvr_attend_bytes bytes = kvr_attend_scratch_bytes(n, kvr_dev_backend(dev));
 
     s->dev = dev;
     if (n->head_dim > KVR_ATTEND_MAX_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", n->head_dim,
                         KVR_ATTEND_MAX_D);
-    if (need.tiles)
-        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
-    if (need.rows)
-        KVR_TRY(kvr_buf_reserve(&s->rows, dev, KVR_MEM_SCRATCH, need.rows));
-    KVR_TRY(kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state));
-    if (need.heads)
-        KVR_TRY(kvr_buf_reserve(&s->heads, dev, KVR_MEM_SCRATCH, need.heads));
-    if (need.parts)
-        KVR_TRY(kvr_buf_reserve(&s->parts, dev, KVR_MEM_SCRATCH, need.parts));
-    if (need.coded)
-        KVR_TRY(kvr_buf_reserve(&s->coded, dev, KVR_MEM_SCRATCH, need.coded));
+    if (bytes.tiles)
+        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, bytes.tiles));
+    if (bytes.rows)
+        KVR_TRY(kvr_buf_reserve(&s->rows, dev, KVR_MEM_SCRATCH, bytes.rows));
+    KVR_TRY(kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, bytes.state));
+    if (bytes.heads)
+        KVR_TRY(kvr_buf_reserve(&s->heads, dev, KVR_MEM_SCRATCH, bytes.heads));
+    if (bytes.parts)
+        KVR_TRY(kvr_buf_reserve(&s->parts, dev, KVR_MEM_SCRATCH, bytes.parts));
+    if (bytes.coded)
+        KVR_TRY(kvr_buf_reserve(&s->coded, dev, KVR_MEM_SCRATCH, bytes.coded));
     return kinds[kvr_dev_backend(dev)]->prepare ? kinds[kvr_dev_backend(dev)]->prepare(n, s)
                                                 : KVR_OK;
 }

@@ -87,7 +87,7 @@ enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_cod
                                  int n_heads, int head_dim);
 
 /* Whether jobs with these needs may have BF16 queries and output; not with kvr_attend_columns. */
-bool kvr_attend_takes_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
+bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
 /* Allocates scratch; called when the cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,

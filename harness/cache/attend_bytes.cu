@@ -568,7 +568,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
 /* ---- host --------------------------------------------------------------------------------- */
 
-bool kvr_attend_bytes_here(const struct kvr_stream *s)
+bool kvr_attend_bytes_supported(const struct kvr_stream *s)
 {
     return kvr_hopper_has(s, attend_bytes, THREADS);
 }

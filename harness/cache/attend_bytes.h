@@ -1,7 +1,7 @@
 /* attend_bytes.h - int8 attention on sm_90: one launch over keys and values quantized by
  * byte_rows.h.
  *
- *     if (kvr_attend_bytes_here(s))
+ *     if (kvr_attend_bytes_supported(s))
  *         kvr_attend_bytes_cuda(s, &shape, &io, spans, n_spans, &rows, parts, n_floats);
  *
  * Formulas as in attend_dot.h, with codes up to 127, weights up to 255 and tiles of 128 tokens of
@@ -29,7 +29,7 @@ struct kvr_byte_span {
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
-bool kvr_attend_bytes_here(const struct kvr_stream *s);
+bool kvr_attend_bytes_supported(const struct kvr_stream *s);
 
 /* Whether the driver can create tensor maps (TMA) of the rows for this number of heads. */
 bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);

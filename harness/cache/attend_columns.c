@@ -70,7 +70,7 @@ static void scores(const struct walk *w, const struct tile *tile, float *s)
     f->pack_keys(rows, tile->n, d, panel);
     f->scores(q, d, panel, s, TILE, w->m, wide);
     if (w->attend->correction)
-        kvr_tile_correct(w->attend, tile, w->h, q, w->m, s, TILE);
+        kvr_tile_subtract_correction(w->attend, tile, w->h, q, w->m, s, TILE);
     for (int i = 0; i < w->m; i++)
         for (int p = 0; p < tile->n_parts; p++)
             for (int t = tile->part[p].at; t < tile->part[p].at + tile->part[p].n; t++)

@@ -75,9 +75,9 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     else
         f->scores(q, d, kv.k, s, TILE, m, wide);
     if (job->correction)
-        kvr_tile_correct(job, tile, h, q, m, s, TILE);
+        kvr_tile_subtract_correction(job, tile, h, q, m, s, TILE);
     if (tile->causal)
-        kvr_tile_hide(job, tile, r0, m, s, TILE);
+        kvr_tile_mask_causal(job, tile, r0, m, s, TILE);
     if (tile->bytes)
         kvr_dot_kernels()->online_softmax(s, TILE, bias, m, wide, st->mx + at, st->sum + at,
                                           rescale, p, weight);
@@ -184,7 +184,7 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
         const struct staged kv = staged_at(staged + (size_t)i * next, job->head_dim);
         const int most = kvr_tile_bf16(job, &tile[i]) ? KVR_BF16_ROWS : QBLOCK;
 
-        together = kvr_bf16_together(job, tile + i, n - i);
+        together = kvr_bf16_tiles_per_softmax(job, tile + i, n - i);
         for (int64_t r = r0; r < r1; r += most) {
             const int m = r1 - r < most ? (int)(r1 - r) : most;
 
@@ -252,8 +252,8 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
     const int heads = job->n_heads, d = job->head_dim;
     const int64_t n = rows_of(job);
     const int runs = (int)((n + QRUN - 1) / QRUN);
-    const size_t next = staged_floats(d), room = OWN / next;
-    const int most = !job->bf16 ? 1 : room < KVR_BF16_GROUP ? (int)room : KVR_BF16_GROUP;
+    const size_t next = staged_floats(d), n_fit = OWN / next;
+    const int most = !job->bf16 ? 1 : n_fit < KVR_BF16_GROUP ? (int)n_fit : KVR_BF16_GROUP;
 
 #pragma omp for schedule(dynamic) collapse(2)
     for (int h = 0; h < heads; h++)
@@ -306,11 +306,11 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
         st.q_rot = st.acc_rot + rows * dp;
     }
     if (job->int8) {
-        float *end = kvr_int8_place((any_rotated ? st.q_rot : st.q) + rows * d, job->head_dim,
+        float *end = kvr_int8_carve((any_rotated ? st.q_rot : st.q) + rows * d, job->head_dim,
                                     job->n_heads, rows, &st.code, &st.mu);
 
         if (any_rotated)
-            kvr_int8_place(end, job->head_dim, job->n_heads, rows, &st.code_rot, &st.mu_rot);
+            kvr_int8_carve(end, job->head_dim, job->n_heads, rows, &st.code_rot, &st.mu_rot);
     }
 #pragma omp parallel if (worth_a_team(job))
     {

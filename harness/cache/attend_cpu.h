@@ -53,11 +53,11 @@ void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, in
 
 /* Subtracts the correction from the scores s [m][stride] of coded keys; q [m][D] in the tile's key
  * space. */
-void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
-                      const float *q, int m, float *s, int stride);
+void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                                  const float *q, int m, float *s, int stride);
 /* Causal mask: sets scores of rows [r0, r0 + m) to -infinity for later tokens. */
-void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
-                   float *s, int stride);
+void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0,
+                          int m, float *s, int stride);
 
 bool kvr_span_coded(const struct kvr_span *s);
 bool kvr_span_rotated(const struct kvr_span *s, bool values);
@@ -118,7 +118,7 @@ bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);
 /* Number of the n staged tiles that one softmax takes. */
-int kvr_bf16_together(const struct kvr_attend_job *job, const struct tile *tile, int n);
+int kvr_bf16_tiles_per_softmax(const struct kvr_attend_job *job, const struct tile *tile, int n);
 /* Attends from m <= KVR_BF16_ROWS queries, from row `at` on, to n tiles, `next` floats apart. */
 void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                      int m, const struct tile *tile, int n, struct staged kv, size_t next);
@@ -128,7 +128,7 @@ void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, i
 /* Floats needed for quantized queries and mu in one space; `rows` over all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
 /* Assigns their memory from `base` on; returns its end. */
-float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
+float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
 /* Computes mu and quantizes the queries in every space. Called by all threads of a team. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);

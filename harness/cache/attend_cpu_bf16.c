@@ -66,7 +66,7 @@ void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, i
         f->pack_keys(rows, ld, tile->n, d, (kvr_bf16 *)out.k);
 }
 
-int kvr_bf16_together(const struct kvr_attend_job *job, const struct tile *tile, int n)
+int kvr_bf16_tiles_per_softmax(const struct kvr_attend_job *job, const struct tile *tile, int n)
 {
     int i = 1;
 
@@ -108,9 +108,9 @@ void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, i
 
         f->scores(q16, wide, d, (const kvr_bf16 *)x.k, to, WIDE, m, columns);
         if (job->correction)
-            kvr_tile_correct(job, &tile[i], h, q, m, to, WIDE);
+            kvr_tile_subtract_correction(job, &tile[i], h, q, m, to, WIDE);
         if (tile[i].causal)
-            kvr_tile_hide(job, &tile[i], at - h * rows_of(job), m, to, WIDE);
+            kvr_tile_mask_causal(job, &tile[i], at - h * rows_of(job), m, to, WIDE);
         if (tile[i].biased || tile[i].n < columns)
             f->add_bias(to, WIDE, x.bias, m, columns);
     }

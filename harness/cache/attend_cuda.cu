@@ -464,7 +464,7 @@ void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape 
 
     io.state = *st;
     io.out = out;
-    kvr_attend_rest_cuda(s, a, &io);
+    kvr_attend_separate_passes_cuda(s, a, &io);
 }
 
 void kvr_query_inverses_cuda(struct kvr_stream *s, int64_t n, const float *squares, int parts,
@@ -492,13 +492,13 @@ struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s, const struct kvr
     return rest;
 }
 
-void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
-                          const struct kvr_attend_io *io)
+void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                                     const struct kvr_attend_io *io)
 {
     const int64_t n = rows_of(a) * a->head_dim;
 
     if (io->begins)
         kvr_attend_begin_cuda(s, a, &io->state);
-    if (n && kvr_attend_ends(io))
+    if (n && kvr_attend_is_last(io))
         KVR_LAUNCH(attend_finish, kvr_blocks(n, THREADS), THREADS, 0, s, n, a->head_dim, *io);
 }

@@ -52,13 +52,13 @@ struct kvr_attend_io {
 };
 
 /* Whether this launch writes the output instead of the state. */
-static inline bool kvr_attend_ends(const struct kvr_attend_io *io)
+static inline bool kvr_attend_is_last(const struct kvr_attend_io *io)
 {
     return io->out || io->out16;
 }
 
 /* io for a launch that is not the last of its call. */
-static inline struct kvr_attend_io kvr_attend_goes_on(const struct kvr_attend_io *io)
+static inline struct kvr_attend_io kvr_attend_io_partial(const struct kvr_attend_io *io)
 {
     struct kvr_attend_io some = *io;
 
@@ -78,6 +78,7 @@ struct kvr_attend_piece {
     const float *s2;              /* [n,H,D], in the space of k and q */
 };
 
+/* State of no keys: maximum -infinity, sums 0. */
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *state);
 /* q [T,H,D], unscaled. */
@@ -116,8 +117,8 @@ struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
 /* Performs what no launch of the call has done: initializing the state, writing the output. */
-void kvr_attend_rest_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
-                          const struct kvr_attend_io *io);
+void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                                     const struct kvr_attend_io *io);
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,7 @@ size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows)
     return rows * (3 + (size_t)kvr_round4(head_dim) / 4) + (size_t)(n_heads * head_dim);
 }
 
-float *kvr_int8_place(float *base, int head_dim, int n_heads, size_t rows,
+float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu)
 {
     *code = (struct kvr_dot_queries){

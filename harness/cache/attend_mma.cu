@@ -375,7 +375,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
         return false;
     *out = {};
     out->codes = (const uint8_t *)p->stage[i].codes.p;
-    out->meta = (const kvr_f16 *)p->stage[i].meta.p;
+    out->scales = (const kvr_f16 *)p->stage[i].meta.p;
     out->asym = l.zero != KVR_ZERO_MIDDLE;
     out->zero = l.zero == KVR_ZERO_POINT ? ~0u : 0u;
     out->minimum = l.zero == KVR_ZERO_MINIMUM ? ~0u : 0u;
@@ -386,25 +386,25 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->n_groups = l.n_groups;
     if (l.axis == KVR_AXIS_TOKEN) { /* one scale, and one sum of q^2, per head */
         out->shift = 30;
-        out->per = out->of_token = 1;
-        out->scales = TILE;
+        out->groups_per_head = out->groups_per_token = 1;
+        out->n_scales = TILE;
     } else {
         out->shift = log2_of(l.group);
         if (l.group != 1 << out->shift || l.group < 8)
             return false;
     }
     if (l.axis == KVR_AXIS_TOKENS) {
-        out->lines = (int)(l.n_groups / ((int64_t)p->shape.n_heads * d));
-        out->scales = ((TILE + (int)l.group - 9) / (int)l.group + 1) * width_of(d);
+        out->n_scale_rows = (int)(l.n_groups / ((int64_t)p->shape.n_heads * d));
+        out->n_scales = ((TILE + (int)l.group - 9) / (int)l.group + 1) * width_of(d);
     }
     if (l.axis == KVR_AXIS_CHANNELS) {
-        out->per = d / (int)l.group;
-        out->of_token = p->shape.n_heads * out->per;
-        out->scales = TILE * out->per;
+        out->groups_per_head = d / (int)l.group;
+        out->groups_per_token = p->shape.n_heads * out->groups_per_head;
+        out->n_scales = TILE * out->groups_per_head;
     }
-    out->eights = l.axis != KVR_AXIS_TOKENS && (uintptr_t)out->meta % 16 == 0 &&
-                  (!out->asym || out->n_groups % 8 == 0) &&
-                  (out->of_token == 1 || out->per % 8 == 0);
+    out->aligned_scales = l.axis != KVR_AXIS_TOKENS && (uintptr_t)out->scales % 16 == 0 &&
+                          (!out->asym || out->n_groups % 8 == 0) &&
+                          (out->groups_per_token == 1 || out->groups_per_head % 8 == 0);
     return true;
 }
 
@@ -520,8 +520,8 @@ static bool job_of(size_t shared, const struct kvr_attend_shape *a,
     return (size_t)(j->n_shared + STATIC_SHARED) <= shared;
 }
 
-bool kvr_attend_mma_can(size_t shared, const struct kvr_attend_shape *a,
-                        const struct kvr_attend_mma_span *span)
+bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *a,
+                            const struct kvr_attend_mma_span *span)
 {
     struct span_job j;
 
@@ -643,8 +643,8 @@ static void launch(const struct call &c, const struct span_job &j)
         launch_axes<64 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(c, j);
 }
 
-bool kvr_attend_rows_can(size_t shared, const struct kvr_attend_shape *a,
-                         const struct kvr_attend_mma_span *span)
+bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *a,
+                             const struct kvr_attend_mma_span *span)
 {
     struct span_job j;
 
@@ -667,7 +667,7 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
         if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
         if (n == MAX_SPANS) { /* more spans follow: do not write the output */
-            c.io = kvr_attend_goes_on(&c.io);
+            c.io = kvr_attend_io_partial(&c.io);
             if (wide)
                 launch_rows<128>(c, last, l, parts, n_floats);
             else
@@ -681,7 +681,7 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
         last = j;
     }
     if (!n)
-        kvr_attend_rest_cuda(s, a, io);
+        kvr_attend_separate_passes_cuda(s, a, io);
     else if (wide)
         launch_rows<128>(c, last, l, parts, n_floats);
     else
@@ -705,7 +705,7 @@ void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
         rest.begins = false;
     }
     if (!done)
-        kvr_attend_rest_cuda(s, a, &rest);
+        kvr_attend_separate_passes_cuda(s, a, &rest);
 }
 
 int kvr_attend_mma_blocks(struct kvr_stream *s, const struct kvr_attend_shape *a,

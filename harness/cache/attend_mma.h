@@ -1,7 +1,7 @@
 /* attend_mma.h - tensor-core attention over coded or plain spans, on a CUDA stream.
  *
  *     for each span, in a fixed order:
- *         if (kvr_attend_mma_can(&shape, &span))
+ *         if (kvr_attend_mma_accepts(&shape, &span))
  *             kvr_attend_mma_cuda(s, &shape, &io, &span);
  *         else
  *             decode, then kvr_attend_piece_cuda
@@ -53,18 +53,18 @@ struct kvr_attend_mma_span {
  * codecs [hadamard |] [outliers |] grid [+ grid] with grids sym and asym, and raw; rows of BF16 or
  * F32. Unsupported: group sizes that are below 8 or no power of two; chains of grids unless all
  * grids of K and V have token groups; the intended asym with compute=bf16. */
-bool kvr_attend_mma_can(size_t shared, const struct kvr_attend_shape *shape,
-                        const struct kvr_attend_mma_span *span);
+bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
+                            const struct kvr_attend_mma_span *span);
 
-/* The span must satisfy kvr_attend_mma_can. For coded spans the query norm runs in a separate
+/* The span must satisfy kvr_attend_mma_accepts. For coded spans the query norm runs in a separate
  * pass. */
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span);
 
 /* Whether spans like this one can share a launch: BF16 rows, plain or of codec `raw`, without bias,
  * if two of their tiles fit a block's shared memory. */
-bool kvr_attend_rows_can(size_t shared, const struct kvr_attend_shape *shape,
-                         const struct kvr_attend_mma_span *span);
+bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape,
+                             const struct kvr_attend_mma_span *span);
 
 /* Attends to all spans in one launch. Without split-KV it is bit-identical to kvr_attend_mma_cuda
  * span by span. parts [n_floats]: device memory for partial results (kvr_attend_parts_floats); with

@@ -55,7 +55,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
                                                     int h, const struct kvr_attend_io &io,
                                                     kvr_shared<kvr_bf16> out)
 {
-    typedef struct kvr_few<unsigned, 2> pairs;
+    typedef struct kvr_vec<unsigned, 2> pairs;
 
     load_rounded<W, QUERIES, MMA_THREADS, 4>(
         a, a.head_dim, io, kvr_thread(), first, h,
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
 /* Channels per group of the last grid, which must have channel groups. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
-    return head_dim / (k.n_grids > 1 ? k.grid[1].per : k.grid[0].per);
+    return head_dim / (k.n_grids > 1 ? k.grid[1].groups_per_head : k.grid[0].groups_per_head);
 }
 
 /* Sums of q^2 over the channels that share a scale: [QUERIES][GROUP_STRIDE]. */
@@ -122,7 +122,8 @@ load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
 #pragma unroll 1
         for (int i = kvr_thread(); i < TILE * GROUPS; i += MMA_THREADS) {
             const int r = i / GROUPS, c = i % GROUPS;
-            const float s = c < g.per ? kvr_float_of(scales[r * g.per + c]) : 0.0f;
+            const float s =
+                c < g.groups_per_head ? kvr_float_of(scales[r * g.groups_per_head + c]) : 0.0f;
 
             out[r * GROUP_STRIDE + c] = (kvr_bf16)kvr_bf16_pair(s * s * factor, 0);
         }
@@ -136,9 +137,9 @@ load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
 
         if (c >= p.head_dim)
             continue;
-        struct levels<4> l;
+        struct dequant_params<4> l;
 
-        levels_of<W, TOKENS, 4>(g, tile, r * each, c, from, l);
+        load_dequant<W, TOKENS, 4>(g, tile, r * each, c, from, l);
         const uint2 pair = {
             kvr_bf16_pair(l.s[0] * l.s[0] * factor, l.s[1] * l.s[1] * factor),
             kvr_bf16_pair(l.s[2] * l.s[2] * factor, l.s[3] * l.s[3] * factor),

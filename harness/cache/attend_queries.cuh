@@ -16,7 +16,7 @@ static __device__ __forceinline__ void load_rounded(const struct kvr_attend_shap
                                                     const struct kvr_attend_io &io, int self,
                                                     int first, int h, PUT put)
 {
-    typedef struct kvr_few<unsigned, N / 2> pairs;
+    typedef struct kvr_vec<unsigned, N / 2> pairs;
     const kvr_global<const float> q(io.q);
     const kvr_global<const kvr_bf16> q16(io.q16);
 

@@ -17,14 +17,14 @@ static struct kvr_cuda_sums sums_at(float *rows_of_d, float *numbers, size_t row
                                        .mx = numbers, .sum = numbers + rows, .acc = rows_of_d } };
 }
 
-struct kvr_cuda_place kvr_cuda_place_of(const struct kvr_attend_job *job,
-                                        const struct kvr_attend_scratch *s)
+struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,
+                                                const struct kvr_attend_scratch *s)
 {
     const size_t rows = (size_t)job->n_query * (size_t)job->n_heads;
     const size_t wide = rows * (size_t)job->head_dim;
     float *tiles = s->tiles.p, *numbers = s->state.p, *base = numbers + (5 * rows + 3) / 4 * 4;
 
-    return (struct kvr_cuda_place){
+    return (struct kvr_cuda_head_rows){
         .k = tiles,
         .v = tiles + KVR_CUDA_PIECE * kvr_cuda_row_floats(job),
         .s2 = tiles + 2 * KVR_CUDA_PIECE * kvr_cuda_row_floats(job),
@@ -88,9 +88,9 @@ enum kvr_status kvr_cuda_attend_fuses(const struct kvr_dev *dev, const struct kv
     const size_t shared = kvr_stream_block_shared(kvr_dev_stream(dev));
     const struct kvr_attend_shape shape = { 1, n_heads, head_dim };
 
-    if (kvr_attend_mma_can(shared, &shape, &span))
+    if (kvr_attend_mma_accepts(shared, &shape, &span))
         return KVR_OK;
-    if (kvr_attend_mma_can(SIZE_MAX, &shape, &span))
+    if (kvr_attend_mma_accepts(SIZE_MAX, &shape, &span))
         return kvr_fail(
             KVR_EUNSUPPORTED,
             "attention: the fused kernel for K %s, V %s needs %zu bytes of shared memory per "
@@ -175,7 +175,7 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
     const int heads = n->by_head ? 1 : n->n_heads, capability = kvr_stream_capability(stream);
     const struct kvr_byte_rows rows = kvr_cuda_byte_rows(s, heads);
 
-    if (!kvr_attend_bytes_here(stream))
+    if (!kvr_attend_bytes_supported(stream))
         return kvr_fail(
             KVR_EUNSUPPORTED,
             "attend int8 on a device: compute capability %d.%d, need 9.0 and a program built for "
@@ -195,7 +195,7 @@ static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_d
                                               .v = { .raw = dev, .dtype = KVR_BF16 },
                                               .n = 1 };
 
-    return kvr_attend_mma_can(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, &rows);
+    return kvr_attend_mma_accepts(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, &rows);
 }
 
 /* Stages F32 pieces instead of BF16 rows if the device has too little shared memory. */

@@ -1,7 +1,7 @@
 /* attend_scratch_cuda.h - attention's scratch on a CUDA stream: its size and layout.
  *
  *     .bytes = kvr_cuda_scratch_bytes, .prepare = kvr_cuda_scratch_prepare     (struct kvr_attend_kind)
- *     ... struct kvr_cuda_place at = kvr_cuda_place_of(job, scratch); ...
+ *     ... struct kvr_cuda_head_rows at = kvr_cuda_head_rows_of(job, scratch); ...
  *
  * Private to attend_spans_cuda.c. */
 #ifndef KVR_CACHE_ATTEND_SCRATCH_CUDA_H
@@ -25,7 +25,7 @@ struct kvr_cuda_sums {
 };
 
 /* Pointers into the scratch. */
-struct kvr_cuda_place {
+struct kvr_cuda_head_rows {
     float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: one piece; squared scales of its keys */
     float *row_bias;   /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;
@@ -38,8 +38,9 @@ struct kvr_cuda_head {
     float *q, *out, *k, *v; /* [T,D]; k and v of the cache's exact type */
 };
 
-struct kvr_cuda_place kvr_cuda_place_of(const struct kvr_attend_job *job,
-                                        const struct kvr_attend_scratch *s);
+struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,
+                                                const struct kvr_attend_scratch *s);
+/* Scratch of head h within the buffers that all heads share. */
 struct kvr_cuda_head kvr_cuda_head_part(const struct kvr_attend_job *job,
                                         const struct kvr_attend_scratch *s, int h);
 struct kvr_byte_rows kvr_cuda_byte_rows(const struct kvr_attend_scratch *s, int n_heads);

@@ -137,7 +137,7 @@ static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
         if (c && c->by_scales == KVR_BY_SCALES_EXACT)
             return false;
     }
-    return kvr_attend_mma_can(shared, shape, out);
+    return kvr_attend_mma_accepts(shared, shape, out);
 }
 
 /* Inputs of a launch that is not the last of its call. Marks the state as begun. */
@@ -165,7 +165,7 @@ static void begin(struct kvr_stream *stream, const struct kvr_attend_shape *shap
 
 /* Decodes a span piece by piece and attends to each piece. */
 static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                          const struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
+                          const struct kvr_cuda_head_rows *at, const struct kvr_attend_shape *shape,
                           const struct kvr_span *s, const struct queries *q, const float *row_bias,
                           struct kvr_cuda_sums *into)
 {
@@ -197,7 +197,7 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
         if (piece.by_scales != KVR_BY_SCALES_NO)
             kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
         if (job->tensor_cores && piece.by_scales == KVR_BY_SCALES_NO &&
-            kvr_attend_mma_can(kvr_stream_block_shared(stream), shape, &plain)) {
+            kvr_attend_mma_accepts(kvr_stream_block_shared(stream), shape, &plain)) {
             const struct kvr_attend_io io = io_of(q, into);
 
             kvr_attend_mma_cuda(stream, shape, &io, &plain);
@@ -220,7 +220,7 @@ struct gathered {
     /* BF16 scratch [room,H,D] of staged spans; its first `used` tokens belong to the next launch. k
      * NULL: nothing is staged as BF16. A launch for another span does not change `used`. */
     kvr_bf16 *k, *v;
-    int64_t room, used;
+    int64_t capacity, used;
     float *piece; /* [n_piece,H,D], for codecs that are decoded to F32 */
     int64_t n_piece;
 };
@@ -232,9 +232,9 @@ static void use_rows(struct gathered *list, const struct kvr_attend_job *job,
 
     if (!s->rows.p || job->fused || job->int8 || job->correction || !job->tensor_cores)
         return;
-    list->room = (int64_t)(s->rows.n_bytes / (2 * row * sizeof(kvr_bf16)));
+    list->capacity = (int64_t)(s->rows.n_bytes / (2 * row * sizeof(kvr_bf16)));
     list->k = s->rows.p;
-    list->v = list->k + (size_t)list->room * row;
+    list->v = list->k + (size_t)list->capacity * row;
     list->piece = s->tiles.p;
     list->n_piece = (int64_t)(s->tiles.n_bytes / (row * sizeof(float)));
 }
@@ -262,9 +262,9 @@ static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *sha
                    const struct kvr_attend_mma_span *span, const struct queries *q,
                    struct kvr_cuda_sums *into, struct gathered *list)
 {
-    const bool groups = list->groups && kvr_attend_list_can(shape, span);
+    const bool groups = list->groups && kvr_attend_list_accepts(shape, span);
 
-    if (!groups && !kvr_attend_rows_can(kvr_stream_block_shared(stream), shape, span))
+    if (!groups && !kvr_attend_rows_accepts(kvr_stream_block_shared(stream), shape, span))
         return false;
     if (list->n == KVR_ATTEND_LIST_SPANS || list->q.f32 != q->f32 || list->q.bf16 != q->bf16 ||
         list->into != into || list->rows == groups)
@@ -330,11 +330,11 @@ static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
     const size_t row = kvr_cuda_row_floats(job);
 
     for (int64_t t = 0, n; t < s->n; t += n) {
-        if (list->used == list->room) {
+        if (list->used == list->capacity) {
             attend_gathered(stream, shape, NULL, list);
             list->used = 0;
         }
-        n = s->n - t < list->room - list->used ? s->n - t : list->room - list->used;
+        n = s->n - t < list->capacity - list->used ? s->n - t : list->capacity - list->used;
         kvr_bf16 *k = list->k + (size_t)list->used * row, *v = list->v + (size_t)list->used * row;
         const struct kvr_attend_mma_span plain = { .k = { .raw = k, .dtype = KVR_BF16 },
                                                    .v = { .raw = v, .dtype = KVR_BF16 },
@@ -384,9 +384,10 @@ static void attend_as_bytes(struct kvr_stream *stream, const struct kvr_attend_s
 /* Decodes a span piece by piece and requantizes each piece to bytes. mu is the mean of a launch's
  * first keys. */
 static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                           const struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
-                           const struct kvr_span *s, const struct queries *q,
-                           struct kvr_cuda_sums *into, struct as_bytes *list)
+                           const struct kvr_cuda_head_rows *at,
+                           const struct kvr_attend_shape *shape, const struct kvr_span *s,
+                           const struct queries *q, struct kvr_cuda_sums *into,
+                           struct as_bytes *list)
 {
     struct kvr_stream *stream = kvr_dev_stream(dev);
     int64_t n;
@@ -418,7 +419,7 @@ static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev
 }
 
 static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
-                        struct kvr_cuda_place *at, const struct kvr_attend_shape *shape,
+                        struct kvr_cuda_head_rows *at, const struct kvr_attend_shape *shape,
                         const struct kvr_span *s, struct gathered *list, struct as_bytes *as_bytes)
 {
     struct queries q = { job->q, job->q16, job->norm };
@@ -485,7 +486,7 @@ static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_str
         }
         if ((seg && (seg->kind == KVR_SEG_ZERO || !is_exact(seg))) ||
             !read_in_place(job, shared, shape, &job->spans[i], &span) ||
-            !kvr_attend_rows_can(shared, shape, &span))
+            !kvr_attend_rows_accepts(shared, shape, &span))
             return false;
     }
     return true;
@@ -514,12 +515,12 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
     const struct kvr_attend_shape shape = { of->n_query, of->n_heads, of->head_dim };
     struct gathered list = { .parts = &s->parts };
     const size_t n_q = (size_t)(of->n_query * of->n_heads) * (size_t)of->head_dim;
-    struct kvr_cuda_place at = kvr_cuda_place_of(of, s);
+    struct kvr_cuda_head_rows at = kvr_cuda_head_rows_of(of, s);
     const struct kvr_codec *k_space, *v_space;
     struct kvr_attend_io end;
     struct as_bytes as_bytes = { .parts = &s->parts };
 
-    list.groups = of->tensor_cores && kvr_attend_list_here(stream);
+    list.groups = of->tensor_cores && kvr_attend_list_supported(stream);
     use_rows(&list, of, s);
     const struct kvr_attend_job normed = with_norm(of, list.k, stream, &shape), *job = &normed;
 
@@ -556,7 +557,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
     if (v_space)
         kvr_attend_merge_end_cuda(stream, &shape, &end, &at.rotated_v.state);
     else
-        kvr_attend_rest_cuda(stream, &shape, &end);
+        kvr_attend_separate_passes_cuda(stream, &shape, &end);
 }
 
 /* Gathers a head's rows of the raw span; the only one is the current chunk. */
@@ -601,7 +602,7 @@ struct column_walk {
     const struct kvr_column_job *job;
     const struct kvr_attend_job *attend; /* of the current heads, with the sampled queries */
     struct kvr_dev *dev;
-    struct kvr_cuda_place at;
+    struct kvr_cuda_head_rows at;
     struct kvr_attend_shape shape;
     int h;      /* first of the current heads; -1: all */
     float *out; /* [KVR_CUDA_PIECE,H][2], in host memory */
@@ -683,13 +684,13 @@ static enum kvr_status take_queries(const struct column_walk *w, const float *q,
 
 /* Computes the columns of head h, or of all heads (h < 0). */
 static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_attend_scratch *s,
-                                  int h, float *room)
+                                  int h, float *capacity)
 {
     const int heads = h < 0 ? job->attend->n_heads : 1;
     const int64_t n = kvr_column_rows(job);
     struct kvr_attend_job one = *job->attend;
     const struct kvr_codec *k_space, *v_space;
-    struct column_walk w = { .job = job, .attend = &one, .dev = s->dev, .h = h, .out = room };
+    struct column_walk w = { .job = job, .attend = &one, .dev = s->dev, .h = h, .out = capacity };
     struct kvr_raw raw = { 0 };
     float *q;
 
@@ -701,7 +702,7 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     one.n_heads = heads;
     one.n_query = n;
     find_spaces(&one, false, &k_space, &v_space);
-    w.at = kvr_cuda_place_of(&one, s);
+    w.at = kvr_cuda_head_rows_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
     q = w.at.rotated_v.state.acc; /* free here: columns do not read values */
     KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.state.mx, q));
@@ -725,17 +726,17 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
 enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_attend_scratch *s)
 {
     const int heads = job->attend->n_heads;
-    float *room = malloc(2 * KVR_CUDA_PIECE * (size_t)heads * sizeof *room);
+    float *capacity = malloc(2 * KVR_CUDA_PIECE * (size_t)heads * sizeof *capacity);
     enum kvr_status st = KVR_OK;
 
-    if (!room)
+    if (!capacity)
         return kvr_fail(KVR_ENOMEM, "attention: no memory for the weights of %d keys",
                         KVR_CUDA_PIECE);
     if (!job->attend->by_head)
-        st = columns_of(job, s, -1, room);
+        st = columns_of(job, s, -1, capacity);
     for (int h = 0; h < heads && job->attend->by_head && st == KVR_OK; h++)
-        st = columns_of(job, s, h, room);
-    free(room);
+        st = columns_of(job, s, h, capacity);
+    free(capacity);
     return st;
 }
 

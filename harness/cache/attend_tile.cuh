@@ -24,20 +24,21 @@ enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 /* Values that would need a division are precomputed on the host; group sizes are powers of two. */
 struct tile_grid {
     const uint8_t *codes;
-    const kvr_f16 *meta;
+    const kvr_f16 *scales;
     int64_t n_groups; /* as stored */
     int n_tok;
     int bits, axis;
-    int shift;    /* log2 of the group size; 30 for whole-token groups: channel >> 30 is 0 */
-    int per;      /* groups per token and head; token groups: 0 */
-    int of_token; /* groups per token over all heads: 1 for whole-token groups */
-    int lines;    /* token groups: rows of scales, one per group */
-    int scales;   /* maximum number of scales per tile */
+    int shift;           /* log2 of the group size; 30 for whole-token groups: channel >> 30 is 0 */
+    int groups_per_head; /* groups per token and head; token groups: 0 */
+    int groups_per_token; /* groups per token over all heads: 1 for whole-token groups */
+    int n_scale_rows;     /* token groups: rows of scales, one per group */
+    int n_scales;         /* maximum number of scales per tile */
     bool asym;
     /* Masks for the zero point and the minimum, in both halves of a word: all ones if the grid has
      * one. Symmetric codes have neither; `middle` is their offset. */
     unsigned zero, minimum, middle;
-    bool eights; /* channel and whole-token groups: scales are aligned for copies of eight */
+    bool
+        aligned_scales; /* channel and whole-token groups: scales are aligned for copies of eight */
 };
 
 struct tile_source {
@@ -65,7 +66,7 @@ struct tile_bounds {
 
 static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int w)
 {
-    return 8 * g.bits * w + (g.asym ? 2 : 1) * 2 * g.scales;
+    return 8 * g.bits * w + (g.asym ? 2 : 1) * 2 * g.n_scales;
 }
 
 /* ---- fetch -------------------------------------------------------------------------------- */
@@ -123,11 +124,11 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
 static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, int64_t at,
                                                    bool there, kvr_shared<kvr_f16> out)
 {
-    const kvr_global<const kvr_f16> from = kvr_global<const kvr_f16>(g.meta) + at;
+    const kvr_global<const kvr_f16> from = kvr_global<const kvr_f16>(g.scales) + at;
 
     kvr_copy_begin(kvr_as<uint4>(out), kvr_as<const uint4>(from), there);
     if (g.asym)
-        kvr_copy_begin(kvr_as<uint4>(out + g.scales), kvr_as<const uint4>(from + g.n_groups),
+        kvr_copy_begin(kvr_as<uint4>(out + g.n_scales), kvr_as<const uint4>(from + g.n_groups),
                        there);
 }
 
@@ -143,7 +144,7 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
 #pragma unroll 1
     for (int i = kvr_thread(); i < rows * (W / 8); i += MMA_THREADS) {
         const int r = i / (W / 8), c = i % (W / 8) * 8;
-        const bool there = first + r < g.lines;
+        const bool there = first + r < g.n_scale_rows;
 
         if (c < p.head_dim)
             fetch_eight(g,
@@ -159,29 +160,30 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                                                             const struct tile_bounds &p, int tile,
                                                             kvr_shared<kvr_f16> out)
 {
-    const int64_t first = (int64_t)((uint64_t)(unsigned)tile * (unsigned)g.of_token) +
-                          (g.of_token > 1 ? p.h * g.per : 0);
+    const int64_t first = (int64_t)((uint64_t)(unsigned)tile * (unsigned)g.groups_per_token) +
+                          (g.groups_per_token > 1 ? p.h * g.groups_per_head : 0);
 
-    if (g.eights && tile + TILE <= g.n_tok) {
+    if (g.aligned_scales && tile + TILE <= g.n_tok) {
         /* A tile's whole-token scales are contiguous; channel groups have 8 or 16 per token. */
-        const int odd = g.per / 16, step = g.of_token > 1 ? g.of_token : 8;
+        const int odd = g.groups_per_head / 16,
+                  step = g.groups_per_token > 1 ? g.groups_per_token : 8;
 
 #pragma unroll 1
-        for (int i = kvr_thread(); i < TILE * g.per / 8; i += MMA_THREADS)
+        for (int i = kvr_thread(); i < TILE * g.groups_per_head / 8; i += MMA_THREADS)
             fetch_eight(g, first + ((i >> odd) * step + 8 * (i & odd)), true, out + 8 * i);
         return;
     }
-    const kvr_global<const kvr_f16> meta(g.meta);
+    const kvr_global<const kvr_f16> scales(g.scales);
 
 #pragma unroll 1
-    for (int i = kvr_thread(); i < TILE * g.per; i += MMA_THREADS) {
-        const int r = (unsigned)i / (unsigned)g.per;
+    for (int i = kvr_thread(); i < TILE * g.groups_per_head; i += MMA_THREADS) {
+        const int r = (unsigned)i / (unsigned)g.groups_per_head;
         const bool there = tile + r < g.n_tok;
-        const int64_t at = first + (int64_t)r * g.of_token + (i - r * g.per);
+        const int64_t at = first + (int64_t)r * g.groups_per_token + (i - r * g.groups_per_head);
 
-        out[i] = there ? (kvr_f16)meta[at] : (kvr_f16)0;
+        out[i] = there ? (kvr_f16)scales[at] : (kvr_f16)0;
         if (g.asym)
-            out[g.scales + i] = there ? (kvr_f16)meta[g.n_groups + at] : (kvr_f16)0;
+            out[g.n_scales + i] = there ? (kvr_f16)scales[g.n_groups + at] : (kvr_f16)0;
     }
 }
 
@@ -274,14 +276,14 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 
 /* Dequantization of C channels: x = (q - off) s + m. A code inserted into the low bits of the float
  * 2^23 gives 2^23 + q. `off` includes the same 2^23, so the difference is exact. */
-template <int C> struct levels {
+template <int C> struct dequant_params {
     float s[C], off[C], m[C];
 };
 
 /* Extracts a scale and its zero point or minimum from the low or high half of a word. */
-static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
-                                                 unsigned zero, int high, float &s, float &off,
-                                                 float &m)
+static __device__ __forceinline__ void set_dequant(const struct tile_grid &g, unsigned scale,
+                                                   unsigned zero, int high, float &s, float &off,
+                                                   float &m)
 {
     const float magic = 8388608.0f;
     const unsigned at = (zero & g.zero) | g.middle, least = zero & g.minimum;
@@ -291,14 +293,15 @@ static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsi
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* Sets C channels from one scale at `at` and its zero point or minimum at `behind`. */
+/* Sets C channels from one scale at `at` and its zero point or minimum at `zero`. */
 template <int C>
-static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_shared<kvr_f16> at,
-                                                kvr_shared<kvr_f16> behind, struct levels<C> &l)
+static __device__ __forceinline__ void
+dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f16> zero,
+             struct dequant_params<C> &l)
 {
-    const unsigned s = (kvr_f16)at[0], z = (kvr_f16)behind[0];
+    const unsigned s = (kvr_f16)at[0], z = (kvr_f16)zero[0];
 
-    set_level(g, s, z, 0, l.s[0], l.off[0], l.m[0]);
+    set_dequant(g, s, z, 0, l.s[0], l.off[0], l.m[0]);
 #pragma unroll
     for (int e = 1; e < C; e++) {
         l.s[e] = l.s[0];
@@ -310,8 +313,9 @@ static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_s
 /* Loads the scales of channels [c, c + C) for the tile's token i. Channel groups, multiples of C,
  * and whole tokens have one scale for them. */
 template <int W, bool TOKENS, int C>
-static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int tile, int i, int c,
-                                                 kvr_shared<uint8_t> stage, struct levels<C> &l)
+static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, int tile, int i,
+                                                    int c, kvr_shared<uint8_t> stage,
+                                                    struct dequant_params<C> &l)
 {
     const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * g.bits * W);
 
@@ -320,14 +324,14 @@ static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int 
         unsigned s[C / 2], z[C / 2];
 
         read_words<C / 2>(scales + at, s);
-        read_words<C / 2>(scales + at + (g.asym ? g.scales : 0), z);
+        read_words<C / 2>(scales + at + (g.asym ? g.n_scales : 0), z);
 #pragma unroll
         for (int e = 0; e < C; e++)
-            set_level(g, s[e / 2], z[e / 2], e % 2, l.s[e], l.off[e], l.m[e]);
+            set_dequant(g, s[e / 2], z[e / 2], e % 2, l.s[e], l.off[e], l.m[e]);
     } else {
-        const kvr_shared<kvr_f16> at = scales + i * g.per + (c >> g.shift);
+        const kvr_shared<kvr_f16> at = scales + i * g.groups_per_head + (c >> g.shift);
 
-        level_at<C>(g, at, at + (g.asym ? g.scales : 0), l);
+        dequant_from<C>(g, at, at + (g.asym ? g.n_scales : 0), l);
     }
 }
 
@@ -395,8 +399,8 @@ static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int
 }
 
 template <int C>
-static __device__ __forceinline__ float value_of(const struct levels<C> &l, const unsigned *codes,
-                                                 int e)
+static __device__ __forceinline__ float value_of(const struct dequant_params<C> &l,
+                                                 const unsigned *codes, int e)
 {
     const unsigned which =
         0x7540u + (unsigned)e % 4; /* bytes e, 0, 0, 0x4b: the float 2^23 + byte */
@@ -422,22 +426,22 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
                                                    kvr_shared<kvr_bf16> to)
 {
     kvr_shared<kvr_f16> at =
-        kvr_as<kvr_f16>(stage + 8 * g.bits * W) + (8 * o * g.per + (c >> g.shift));
-    kvr_shared<kvr_f16> behind = at + (g.asym ? g.scales : 0);
-    struct levels<C> l;
+        kvr_as<kvr_f16>(stage + 8 * g.bits * W) + (8 * o * g.groups_per_head + (c >> g.shift));
+    kvr_shared<kvr_f16> zero = at + (g.asym ? g.n_scales : 0);
+    struct dequant_params<C> l;
     unsigned codes[8][C / 4];
 
     read_codes<W, C>(g, o, c, stage, codes);
     if (TOKENS)
-        levels_of<W, true, C>(g, tile, 8 * o, c, stage, l);
+        load_dequant<W, true, C>(g, tile, 8 * o, c, stage, l);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         unsigned x[C / 2];
 
         if (!TOKENS) { /* offsets advance by additions from token to token */
-            level_at<C>(g, at, behind, l);
-            at = at + g.per;
-            behind = behind + g.per;
+            dequant_from<C>(g, at, zero, l);
+            at = at + g.groups_per_head;
+            zero = zero + g.groups_per_head;
         }
 #pragma unroll
         for (int e = 0; e < C / 2; e++)
@@ -461,16 +465,16 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
 #pragma unroll 1
     for (int n = 0; n < s.n_grids; n++) {
         const struct tile_grid &g = s.grid[n];
-        struct levels<4> l;
+        struct dequant_params<4> l;
         unsigned codes[8][1];
 
         read_codes<W, 4>(g, o, c, stage, codes);
         if (TOKENS)
-            levels_of<W, true, 4>(g, tile, 8 * o, c, stage, l);
+            load_dequant<W, true, 4>(g, tile, 8 * o, c, stage, l);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             if (!TOKENS)
-                levels_of<W, false, 4>(g, tile, 8 * o + i, c, stage, l);
+                load_dequant<W, false, 4>(g, tile, 8 * o + i, c, stage, l);
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 x[i][e] += value_of<4>(l, codes[i], e);

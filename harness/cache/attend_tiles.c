@@ -84,8 +84,8 @@ static void correct(const struct kvr_attend_job *job, const struct tile *tile, i
     }
 }
 
-void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
-                      const float *q, int m, float *s, int stride)
+void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                                  const float *q, int m, float *s, int stride)
 {
     for (int i = 0; i < m; i += QBLOCK)
         correct(job, tile, h, q + (int64_t)i * job->head_dim, m - i < QBLOCK ? m - i : QBLOCK,
@@ -124,8 +124,8 @@ void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, st
     out->biased |= out->n % PAD != 0;
 }
 
-void kvr_tile_hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
-                   float *s, int stride)
+void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0,
+                          int m, float *s, int stride)
 {
     for (int i = 0; i < m; i++) {
         const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;

@@ -50,7 +50,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
                                                     int h, const struct kvr_attend_io &io,
                                                     kvr_shared<uint8_t> to)
 {
-    typedef struct kvr_few<unsigned, 4> pairs;
+    typedef struct kvr_vec<unsigned, 4> pairs;
     constexpr int D = form<FORM>::D;
     const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
@@ -474,7 +474,7 @@ static bool aligned(const void *p)
  * whole_tokens. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
-    if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->meta) ||
+    if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->scales) ||
         g->n_groups % 8)
         return false;
     /* Per-token scales are read 8 at a time; token groups must cover a whole unit. */
@@ -525,12 +525,13 @@ static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma
     return is_read(&v.grid[0], true) ? k.grid[0].bits + TOKEN_VALUES : -1;
 }
 
-bool kvr_attend_list_can(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
+bool kvr_attend_list_accepts(const struct kvr_attend_shape *a,
+                             const struct kvr_attend_mma_span *span)
 {
     return kind_of(a, span) >= 0;
 }
 
-bool kvr_attend_list_here(const struct kvr_stream *s)
+bool kvr_attend_list_supported(const struct kvr_stream *s)
 {
     return kvr_hopper_has(s, attend_list<128>, THREADS);
 }
@@ -553,8 +554,8 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     for (int i = 0; i < of.n_grids; i++) {
         const struct tile_grid &g = of.grid[i];
 
-        out[i] = { g.codes, g.meta, g.n_groups, g.n_tok,  (int)t0,
-                   g.shift, g.zero, g.minimum,  g.middle, g.asym };
+        out[i] = { g.codes, g.scales, g.n_groups, g.n_tok,  (int)t0,
+                   g.shift, g.zero,   g.minimum,  g.middle, g.asym };
     }
 }
 
@@ -589,7 +590,7 @@ static void launch(struct call *c, bool last)
     unsigned n_blocks;
 
     if (!last)
-        c->io = kvr_attend_goes_on(&io);
+        c->io = kvr_attend_io_partial(&io);
     split = kvr_attend_split_for(c->a, c->list.cut.n_tiles, c->n_floats);
     c->list.cut = cut_of(&split, c->list.cut.n_tiles);
     n_blocks = (unsigned)(split.n_whole + split.n_cut * split.parts);
@@ -664,7 +665,7 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
         if (c.n == MAX_SPANS || (kind && c.kind && kind != c.kind))
             launch(&c, false);
         if (!add_span(&c, &span[i], kind)) {
-            const struct kvr_attend_io some = kvr_attend_goes_on(&c.io);
+            const struct kvr_attend_io some = kvr_attend_io_partial(&c.io);
 
             kvr_attend_mma_cuda(s, a, &some, &span[i]);
             c.io.begins = false;
@@ -673,5 +674,5 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     if (c.n)
         launch(&c, true);
     else
-        kvr_attend_rest_cuda(s, a, &c.io);
+        kvr_attend_separate_passes_cuda(s, a, &c.io);
 }

@@ -56,7 +56,7 @@ enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 /* A quantization grid in global memory: codes, scales and zero points. */
 struct coded_rows {
     const uint8_t *codes;
-    const kvr_f16 *meta;
+    const kvr_f16 *scales;
     int64_t n_groups;
     int n_tok, t0, shift;
     unsigned zero, minimum, middle;

@@ -48,14 +48,14 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 
 /* ---- producer: dequantization of coded rows ----------------------------------------------- */
 
-/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and `behind`, the
+/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and their
  * zero points or minima. All tokens of a unit share per-channel scales (N = 1); per-token scales
  * need two vectors of 8 (N = 2). */
 enum { UNIT = 16 };
 
 template <int F, int N> struct unit {
     uint2 codes[UNIT / 8 * F];
-    uint4 scale[N], behind[N];
+    uint4 scale[N], zero[N];
 };
 
 /* Loads the unit at token `at` of an n-token span, head h, channel c. Past the end of the span it
@@ -76,16 +76,16 @@ static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &
     for (unsigned r = 0; r < UNIT / 8 * F; r++)
         out.codes[r] = kvr_as<const uint2>(codes + (int64_t)(channels * (r < last ? r : last)))[0];
     const uint64_t first = by_token ? token : (uint64_t)(token >> g.shift) * channels + mine;
-    const kvr_global<const kvr_f16> meta = kvr_global<const kvr_f16>(g.meta) + (int64_t)first;
+    const kvr_global<const kvr_f16> scales = kvr_global<const kvr_f16>(g.scales) + (int64_t)first;
 
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const int to = i && by_token && token + 8 < (unsigned)g.n_tok ? 8 : 0;
 
-        out.scale[i] = kvr_as<const uint4>(meta + to)[0];
-        out.behind[i] = uint4{ 0, 0, 0, 0 };
+        out.scale[i] = kvr_as<const uint4>(scales + to)[0];
+        out.zero[i] = uint4{ 0, 0, 0, 0 };
         if (g.asym)
-            out.behind[i] = kvr_as<const uint4>(meta + g.n_groups + to)[0];
+            out.zero[i] = kvr_as<const uint4>(scales + g.n_groups + to)[0];
     }
 }
 
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int o
 
 /* Per-channel scales, common to all tokens of a unit. */
 struct unit_scales {
-    struct levels<8> l;
+    struct dequant_params<8> l;
     struct split_scales s;
     unsigned high; /* 0x43: see packed_values */
 };
@@ -136,8 +136,8 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
     else if (!BY_TOKEN)
 #pragma unroll
         for (int e = 0; e < 8; e++)
-            set_level(of, word_of(x.scale[0], e / 2), word_of(x.behind[0], e / 2), e % 2, by.l.s[e],
-                      by.l.off[e], by.l.m[e]);
+            set_dequant(of, word_of(x.scale[0], e / 2), word_of(x.zero[0], e / 2), e % 2, by.l.s[e],
+                        by.l.off[e], by.l.m[e]);
 }
 
 /* Dequantizes tokens [FIRST, END) of a unit into shared memory. */
@@ -147,7 +147,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
             int offset, kvr_shared<uint8_t> to)
 {
     const struct tile_grid of = kind_of_zero(g);
-    struct levels<8> &l = by.l;
+    struct dequant_params<8> &l = by.l;
 
 #pragma unroll
     for (int i = FIRST; i < END; i++) {
@@ -165,8 +165,8 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
         if (BY_TOKEN) {
             const int j = BY_TOKEN ? i / 8 : 0;
 
-            set_level(of, word_of(x.scale[j], i % 8 / 2), word_of(x.behind[j], i % 8 / 2), i % 2,
-                      l.s[0], l.off[0], l.m[0]);
+            set_dequant(of, word_of(x.scale[j], i % 8 / 2), word_of(x.zero[j], i % 8 / 2), i % 2,
+                        l.s[0], l.off[0], l.m[0]);
 #pragma unroll
             for (int e = 1; e < 8; e++) {
                 l.s[e] = l.s[0];
@@ -203,8 +203,8 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
 /* Code e of token i of a unit as a float, minus the middle of the symmetric F-bit grid. */
 template <int F>
-static __device__ __forceinline__ float level_of(const struct unit<F, 1> &x, const unsigned *base,
-                                                 int i, int e)
+static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, const unsigned *base,
+                                                   int i, int e)
 {
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
@@ -230,8 +230,8 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
 
 #pragma unroll
         for (int e = 0; e < 8; e++)
-            v[e] = fmaf(level_of<MORE>(more, by.base, i, e), by.s[1][e],
-                        fmaf(level_of<F>(x, by.base, i, e), by.s[0][e], 0.0f));
+            v[e] = fmaf(dequant_of<MORE>(more, by.base, i, e), by.s[1][e],
+                        fmaf(dequant_of<F>(x, by.base, i, e), by.s[0][e], 0.0f));
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[e] = kvr_bf16_pair(v[2 * e], v[2 * e + 1]);

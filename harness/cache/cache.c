@@ -65,7 +65,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
         { &c->layer_scratch.weights, b.weights, true },
         { &c->layer_scratch.rows, b.rows, false },
         { &c->layer_scratch.pick, b.pick, false },
-        { &c->layer_scratch.told, b.told, true },
+        { &c->layer_scratch.pick_host, b.pick_host, true },
         { &c->layer_scratch.all_keys, b.all_keys, false },
         { &c->layer_scratch.all_values, b.all_values, false },
         { &c->columns, b.columns, true },
@@ -171,7 +171,7 @@ void kvr_cache_reset(struct kvr_cache *c)
     c->appended = -1;
     c->pass = (struct kvr_pass){ 0 };
     kvr_phases_reset(c->phases);
-    c->watch_ns = 0;
+    c->observer_ns = 0;
 }
 
 void kvr_cache_close(struct kvr_cache **pc)
@@ -366,13 +366,13 @@ static bool stores(const struct kvr_cache *c)
 
 bool kvr_cache_only_reads(const struct kvr_cache *c)
 {
-    return !stores(c) && !c->watch;
+    return !stores(c) && !c->observer;
 }
 
-void kvr_cache_foretell(struct kvr_cache *c, const float *table)
+void kvr_cache_set_salience(struct kvr_cache *c, const float *table)
 {
     for (int i = 0; i < c->shape.n_layers; i++)
-        c->layer[i].foretold = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
+        c->layer[i].oracle_scores = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
 }
 
 /* Applies the last layer's selection to all layers. */
@@ -381,7 +381,7 @@ static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
     if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
         return KVR_OK;
     for (int i = 0; i < c->shape.n_layers - 1; i++)
-        KVR_TRY(kvr_layer_follow(&c->layer[i]));
+        KVR_TRY(kvr_layer_evict_as_last(&c->layer[i]));
     return KVR_OK;
 }
 
@@ -392,7 +392,8 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
 
     if (!stores(c))
         return KVR_OK;
-    if (kvr_retention_thins(&c->scheme->retention, &thin) && thin.foretold && !l->foretold)
+    if (kvr_retention_thins(&c->scheme->retention, &thin) && thin.oracle_scores &&
+        !l->oracle_scores)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: needs the attention of the whole video, which only rollouts and "
                         "traces provide",
@@ -437,8 +438,8 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
     };
     enum kvr_status st;
 
-    st = kvr_view_in_host(&view, c->watch, c->watch_ctx);
-    c->watch_ns += kvr_now_ns() - t0;
+    st = kvr_view_in_host(&view, c->observer, c->observer_ctx);
+    c->observer_ns += kvr_now_ns() - t0;
     return st;
 }
 
@@ -448,12 +449,12 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
         return kvr_fail(KVR_EINTERNAL,
                         "cache: commit of layer %d without its append in a clean pass", layer);
     c->appended = -1;
-    if (c->watch)
+    if (c->observer)
         KVR_TRY(show(c, layer, NULL, NULL));
     return store(c, &c->layer[layer]);
 }
 
-enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past)
+enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past)
 {
     if (past && !c->shape.causal)
         return kvr_fail(KVR_EUNSUPPORTED, "cache: the attention share of the past is available "
@@ -462,10 +463,10 @@ enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past)
     return KVR_OK;
 }
 
-void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
+void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx)
 {
-    c->watch = fn;
-    c->watch_ctx = ctx;
+    c->observer = fn;
+    c->observer_ctx = ctx;
 }
 
 /* Measures the attention that each token receives from the pass's queries, for the layer's
@@ -515,7 +516,7 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
-/* The current chunk's keys in the form that attention reads. Storing and the watcher read the
+/* The current chunk's keys in the form that attention reads. Storing and the observer read the
  * appended keys. */
 static const void *current_keys(struct kvr_cache *c)
 {
@@ -568,7 +569,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     };
     kvr_attend(&job, &c->attend);
     c->appended = -1;
-    if (c->watch)
+    if (c->observer)
         KVR_TRY(show(c, layer, by->q, by->out));
     if (stores(c) &&
         kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
@@ -598,8 +599,8 @@ bool kvr_cache_attends_bf16(const struct kvr_cache *c)
     struct kvr_thin_needs thin;
 
     kvr_retention_thins(&c->scheme->retention, &thin);
-    return !c->watch && !thin.chunk_queries &&
-           kvr_attend_takes_bf16(&needs, kvr_dev_backend(c->dev));
+    return !c->observer && !thin.chunk_queries &&
+           kvr_attend_accepts_bf16(&needs, kvr_dev_backend(c->dev));
 }
 
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
@@ -739,7 +740,7 @@ enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_time
         .decode_ns =
             ns[KVR_ATTEND_DECODE] + ns[KVR_CACHE_STORE_DECODE] + ns[KVR_CACHE_DENSE_DECODE],
         .attend_ns = ns[KVR_ATTEND_PHASE] - ns[KVR_ATTEND_DECODE],
-        .watch_ns = c->watch_ns,
+        .observer_ns = c->observer_ns,
     };
     return KVR_OK;
 }

@@ -145,7 +145,7 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
 /* The same with BF16 queries and output, equal to rounding them. q and out are 16-byte aligned.
- * Only if kvr_cache_attends_bf16: on a device, for a BF16 cache, without a watcher, and unless the
+ * Only if kvr_cache_attends_bf16: on a device, for a BF16 cache, without an observer, and unless the
  * method needs F32 queries (a correction by moments, columns, per-head tokens). */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
@@ -162,15 +162,15 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 /* From now on every attend writes the share of each query's attention that falls on the past to its
  * layer's slice of `past` [L,T,H], with T of the pass (NULL: stop). Causal chunks only:
  * KVR_EUNSUPPORTED. */
-enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past);
+enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
-/* For a non-causal retention (kvr_thin_needs.foretold): oracle scores of each layer's tokens, table
+/* For a non-causal retention (kvr_thin_needs.oracle_scores): oracle scores of each layer's tokens, table
  * [L][capacity tokens], borrowed. Without it such a method cannot store: KVR_EUNSUPPORTED. */
-void kvr_cache_foretell(struct kvr_cache *c, const float *table);
+void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
-/* Whether this pass stores nothing and has no watcher. Then another such pass of the same chunk
+/* Whether this pass stores nothing and has no observer. Then another such pass of the same chunk
  * issues the same device work on the same memory, and can be replayed as a graph. */
 bool kvr_cache_only_reads(const struct kvr_cache *c);
 
@@ -197,13 +197,13 @@ struct kvr_cache_view {
 
 /* Calls `fn` (NULL: none) for every attend and commit (q, out NULL), before the pass's keys and
  * values are stored. Its status, if not KVR_OK, is returned by the call. */
-typedef enum kvr_status kvr_cache_watch_fn(void *ctx, const struct kvr_cache_view *view);
-void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx);
+typedef enum kvr_status kvr_cache_observer_fn(void *ctx, const struct kvr_cache_view *view);
+void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx);
 
 /* Nanoseconds since reset, by phase, in device time. */
 struct kvr_cache_times {
     int64_t encode_ns, decode_ns, attend_ns; /* encode and attend without decode */
-    int64_t watch_ns;                        /* of the watcher; 0 without one */
+    int64_t observer_ns;                     /* of the observer; 0 without one */
 };
 /* Synchronises; on a device error nothing is written. */
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);

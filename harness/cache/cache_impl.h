@@ -40,9 +40,9 @@ struct kvr_cache {
     struct kvr_buf columns;            /* [capacity,H] sums, then maxima; host memory */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
-    int64_t watch_ns;
-    kvr_cache_watch_fn *watch;
-    void *watch_ctx;
+    int64_t observer_ns;
+    kvr_cache_observer_fn *observer;
+    void *observer_ctx;
     float *past; /* destination for shares of attention; NULL: not needed */
 };
 

@@ -80,7 +80,7 @@ struct kvr_cache_sizes kvr_cache_sizes_of(const struct kvr_scheme *scheme,
     const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
     const size_t size = kvr_dtype_size(s->exact);
     const bool dense = kvr_path_copies(path), study = kvr_scheme_is_study(scheme);
-    const size_t several = (size_t)kvr_tiers_together(&scheme->tiers) * chunk;
+    const size_t several = (size_t)kvr_tiers_max_chunks(&scheme->tiers) * chunk;
     const size_t origin = (size_t)kvr_scheme_origin_tokens(scheme) * width;
     const size_t span = several <= chunk ? chunk : several < all ? several : all;
     const size_t coded = study ? all : origin ? chunk + origin - width : span;
@@ -106,7 +106,7 @@ struct kvr_cache_sizes kvr_cache_sizes_of(const struct kvr_scheme *scheme,
         .keep = thins ? capacity * sets : 0,
         .rows = thins ? 2 * chunk * sizeof(float) : 0,
         .pick = picked,
-        .told = kvr_backend_in_host(backend) ? 0 : picked,
+        .pick_host = kvr_backend_in_host(backend) ? 0 : picked,
         .all_keys = !thin.all_keys ? 0
                     : keys < all   ? keys * sizeof(float)
                                    : all * sizeof(float),
@@ -121,11 +121,11 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
-    const size_t beside =
+    const size_t device_bytes =
         b.held + b.map + b.keep + b.weights + b.columns; /* device memory, except on a CPU */
 
-    return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
-           b.demeaned + b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
-           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts + b.attend.coded +
-           b.attend.rows;
+    return 2 * (b.current + b.values + b.dense) +
+           (kvr_backend_in_host(backend) ? device_bytes : 0) + b.demeaned + b.work + b.gather +
+           b.back + b.rows + b.pick + b.all_keys + b.all_values + b.attend.tiles + b.attend.state +
+           b.attend.heads + b.attend.parts + b.attend.coded + b.attend.rows;
 }

@@ -30,11 +30,11 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 /* ---- thinning ------------------------------------------------------------------------------ */
 
 /* Index lists for a run of n tokens. */
-struct rows_room {
+struct rows_lists {
     int32_t *row, *token; /* one allocation, at `row` */
 };
 
-static enum kvr_status rows_room(struct rows_room *r, int64_t n)
+static enum kvr_status rows_lists(struct rows_lists *r, int64_t n)
 {
     r->row = malloc(2 * (size_t)n * sizeof *r->row);
     r->token = r->row ? r->row + n : NULL;
@@ -54,34 +54,34 @@ static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const u
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)
 {
-    const int sets = kvr_layer_sets(l);
-    struct rows_room room;
+    const int sets = kvr_layer_n_selections(l);
+    struct rows_lists lists;
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(rows_room(&room, n));
+    KVR_TRY(rows_lists(&lists, n));
     for (int set = 0; set < sets && st == KVR_OK; set++) {
-        struct kvr_kept_rows rows = { .row = room.row, .token = room.token };
+        struct kvr_row_list rows = { .row = lists.row, .token = lists.token };
         struct kvr_segment s;
 
         heads_of(l, set, sets, &rows.head0, &rows.n_heads);
         for (int64_t t = 0; t < n; t++)
             if (map[t] == tier && kept[t * sets + set]) {
-                room.row[rows.n] = (int32_t)t;
-                room.token[rows.n++] = (int32_t)(tok0 + t);
+                lists.row[rows.n] = (int32_t)t;
+                lists.token[rows.n++] = (int32_t)(tok0 + t);
             }
         st = kvr_layer_code_rows(l, tier, k, v, 0, l->geo.n_heads, &rows, &s);
         if (st == KVR_OK)
             st = kvr_segment_list_add(list, &s);
     }
-    free(room.row);
+    free(lists.row);
     return st;
 }
 
 /* Whether a stored segment loses tokens. */
 static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
 {
-    const uint8_t *kept = kvr_layer_kept(l);
-    const int sets = kvr_layer_sets(l), set = sets > 1 ? s->head0 : 0;
+    const uint8_t *kept = kvr_layer_keep_mask(l);
+    const int sets = kvr_layer_n_selections(l), set = sets > 1 ? s->head0 : 0;
 
     for (int64_t i = 0; kept && i < s->n_tok; i++)
         if (!kept[kvr_segment_token(s, i) * sets + set])
@@ -93,25 +93,25 @@ static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
 static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segment *old, int tier,
                                     struct kvr_segment *out)
 {
-    const uint8_t *kept = kvr_layer_kept(l);
-    const int sets = kvr_layer_sets(l), set = sets > 1 ? old->head0 : 0;
+    const uint8_t *kept = kvr_layer_keep_mask(l);
+    const int sets = kvr_layer_n_selections(l), set = sets > 1 ? old->head0 : 0;
     const int heads = old->k.shape.n_heads;
     const size_t n = (size_t)(old->n_tok * heads * l->geo.head_dim);
-    struct kvr_kept_rows rows = { .head0 = old->head0, .n_heads = heads };
-    struct rows_room room;
+    struct kvr_row_list rows = { .head0 = old->head0, .n_heads = heads };
+    struct rows_lists lists;
     float *k = NULL, *v = NULL;
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(rows_room(&room, old->n_tok));
-    rows.row = room.row;
-    rows.token = room.token;
+    KVR_TRY(rows_lists(&lists, old->n_tok));
+    rows.row = lists.row;
+    rows.token = lists.token;
     for (int64_t i = 0; i < old->n_tok; i++) {
         const int64_t t = kvr_segment_token(old, i);
 
         if (!kept[t * sets + set])
             continue;
-        room.row[rows.n] = (int32_t)i;
-        room.token[rows.n++] = (int32_t)t;
+        lists.row[rows.n] = (int32_t)i;
+        lists.token[rows.n++] = (int32_t)t;
     }
     if (rows.n && !l->dry)
         st = kvr_buf_reserve(&l->scratch->rows, l->dev, KVR_MEM_SCRATCH, 2 * n * sizeof *k);
@@ -127,7 +127,7 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
         out->summary = old->summary;
         out->weight = old->weight;
     }
-    free(room.row);
+    free(lists.row);
     return st;
 }
 
@@ -147,7 +147,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     const float *k = floats(kv), *v = floats(vv);
     const enum kvr_unit unit = unit_of(l->scheme);
     const int64_t step = unit == KVR_UNIT_FRAME ? l->geo.tokens_per_frame : n;
-    const uint8_t *kept = kvr_layer_kept(l);
+    const uint8_t *kept = kvr_layer_keep_mask(l);
     const size_t width = kvr_layer_width(l);
 
     for (int64_t t = 0, m; t < n; t += m) {
@@ -165,12 +165,12 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
                 continue;
             }
             if (kept) {
-                KVR_TRY(add_kept(l, map + t, kept + (tok0 + t) * kvr_layer_sets(l), tier,
+                KVR_TRY(add_kept(l, map + t, kept + (tok0 + t) * kvr_layer_n_selections(l), tier,
                                  kvr_row(k, width, t), kvr_row(v, width, t), tok0 + t, m, list));
                 continue;
             }
-            KVR_TRY(kvr_layer_code_where(l, map + t, tier, kvr_row(k, width, t),
-                                         kvr_row(v, width, t), tok0 + t, m, &s));
+            KVR_TRY(kvr_layer_code_tier(l, map + t, tier, kvr_row(k, width, t),
+                                        kvr_row(v, width, t), tok0 + t, m, &s));
             KVR_TRY(kvr_segment_list_add(list, &s));
         }
     }
@@ -227,7 +227,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
         return KVR_OK; /* evicted tokens are not restored */
-    if (kvr_layer_kept(l)) {
+    if (kvr_layer_keep_mask(l)) {
         const bool moves = may_move(l, old->tier, want);
 
         *same = !moves && !loses(l, old);
@@ -249,12 +249,12 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
 }
 
 /* Number of consecutive segments from `at` to `end` that move to tier `want` together. */
-static int together(const struct kvr_layer *l, int at, int end, const uint8_t *map)
+static int n_moving_together(const struct kvr_layer *l, int at, int end, const uint8_t *map)
 {
     const uint8_t want = map[l->seg[at].tok0];
     int n = 0;
 
-    if (kvr_tiers_together(&l->scheme->tiers) == 1 || kvr_layer_kept(l) ||
+    if (kvr_tiers_max_chunks(&l->scheme->tiers) == 1 || kvr_layer_keep_mask(l) ||
         want >= l->scheme->n_tiers)
         return 1;
     while (at + n < end) {
@@ -277,14 +277,14 @@ struct change {
 
 static enum kvr_status make_room(struct kvr_layer *l, int n)
 {
-    struct kvr_segment *room;
+    struct kvr_segment *lists;
 
     if (n <= l->cap)
         return KVR_OK;
-    room = realloc(l->seg, 2 * (size_t)n * sizeof *room);
-    if (!room)
+    lists = realloc(l->seg, 2 * (size_t)n * sizeof *lists);
+    if (!lists)
         return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", 2 * n);
-    l->seg = room;
+    l->seg = lists;
     l->cap = 2 * n;
     return KVR_OK;
 }
@@ -310,7 +310,7 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
 {
     int w = 0;
 
-    l->made = (struct kvr_layer_bytes){ 0 };
+    l->new_bytes = (struct kvr_layer_bytes){ 0 };
     for (int i = 0; i < l->n; i++) {
         if (i < n_past && past[i].same) {
             l->seg[w++] = l->seg[i];
@@ -335,7 +335,7 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
                                  struct change *past)
 {
     for (int i = 0, n; i < n_past; i += n) {
-        n = map ? together(l, i, n_past, map) : 1;
+        n = map ? n_moving_together(l, i, n_past, map) : 1;
         if (n > 1) { /* merged into the first one */
             const struct kvr_segment *last = &l->seg[i + n - 1];
             const int64_t tok0 = l->seg[i].tok0, n_tok = last->tok0 + last->n_tok - tok0;
@@ -370,8 +370,8 @@ static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
 }
 
 /* Joins the first `shared` tokens of a block with n new values. */
-static struct kvr_values join(struct kvr_layer *l, const struct kvr_packed *p, int64_t shared,
-                              float *to, const float *more, size_t n)
+static struct kvr_values join_values(struct kvr_layer *l, const struct kvr_packed *p,
+                                     int64_t shared, float *to, const float *more, size_t n)
 {
     const size_t before = (size_t)shared * kvr_layer_width(l);
 
@@ -382,12 +382,12 @@ static struct kvr_values join(struct kvr_layer *l, const struct kvr_packed *p, i
 }
 
 static struct kvr_values join_bf16(struct kvr_layer *l, const struct kvr_packed *p, int64_t shared,
-                                   kvr_bf16 *to, float *spare, const kvr_bf16 *more, size_t n)
+                                   kvr_bf16 *to, float *scratch, const kvr_bf16 *more, size_t n)
 {
     const size_t before = (size_t)shared * kvr_layer_width(l);
 
-    kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, spare);
-    kvr_values_from_f32(l->dev, to, KVR_BF16, spare, before);
+    kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, scratch);
+    kvr_values_from_f32(l->dev, to, KVR_BF16, scratch, before);
     kvr_dev_copy(l->dev, to + before, more, n * sizeof *more);
     return (struct kvr_values){ to, true };
 }
@@ -417,8 +417,8 @@ static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared
             v = join_bf16(l, &l->seg[from].v, shared, narrow + all, to + all, v.p,
                           (size_t)n * width);
         } else {
-            k = join(l, &l->seg[from].k, shared, to, k.p, (size_t)n * width);
-            v = join(l, &l->seg[from].v, shared, to + all, v.p, (size_t)n * width);
+            k = join_values(l, &l->seg[from].k, shared, to, k.p, (size_t)n * width);
+            v = join_values(l, &l->seg[from].v, shared, to + all, v.p, (size_t)n * width);
         }
     }
     for (int64_t t = begin, stop; t < end; t = stop) {
@@ -471,7 +471,7 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_values k, struct k
             kvr_segment_free(&past[i].now);
         kvr_segment_list_free(&fresh);
     }
-    kvr_layer_settle(l, st == KVR_OK);
+    kvr_layer_finish_policies(l, st == KVR_OK);
     free(past);
     return st;
 }
@@ -493,7 +493,7 @@ enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, co
     return commit(l, keys, values, tok0, n);
 }
 
-enum kvr_status kvr_layer_follow(struct kvr_layer *l)
+enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l)
 {
     const struct kvr_segment_list none = { 0 };
     struct change *past = calloc((size_t)l->n + 1, sizeof *past);

@@ -214,7 +214,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     if (st == KVR_OK)
         st = check_error(&t, "normal numbers", error);
     trial_close(&t);
-    snprintf(c->said, sizeof c->said, "relative squared error %.3g of keys, %.3g of values",
+    snprintf(c->finding, sizeof c->finding, "relative squared error %.3g of keys, %.3g of values",
              error[0], error[1]);
     return st;
 }
@@ -246,7 +246,7 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     struct {
         enum kvr_status st;
         char text[256]; /* the hash, or an error message */
-    } told = { KVR_EINTERNAL, "the check ended early" };
+    } reply = { KVR_EINTERNAL, "the check ended early" };
     int fd[2], status = 0;
     ssize_t got;
     pid_t pid;
@@ -257,18 +257,18 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
         struct trial t;
 
         omp_set_num_threads(1);
-        told.st = run_one(&t, c, c->dev, seed, hex);
-        snprintf(told.text, sizeof told.text, "%s", told.st == KVR_OK ? hex : kvr_error());
-        _exit(write(fd[1], &told, sizeof told) == (ssize_t)sizeof told ? 0 : 1);
+        reply.st = run_one(&t, c, c->dev, seed, hex);
+        snprintf(reply.text, sizeof reply.text, "%s", reply.st == KVR_OK ? hex : kvr_error());
+        _exit(write(fd[1], &reply, sizeof reply) == (ssize_t)sizeof reply ? 0 : 1);
     }
     close(fd[1]);
-    got = read(fd[0], &told, sizeof told);
+    got = read(fd[0], &reply, sizeof reply);
     close(fd[0]);
-    if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof told ||
-        told.st != KVR_OK)
-        return kvr_fail(told.st == KVR_OK ? KVR_EINTERNAL : told.st,
-                        "a second input in its own process: %s", told.text);
-    memcpy(hex, told.text, KVR_SHA256_HEX);
+    if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof reply ||
+        reply.st != KVR_OK)
+        return kvr_fail(reply.st == KVR_OK ? KVR_EINTERNAL : reply.st,
+                        "a second input in its own process: %s", reply.text);
+    memcpy(hex, reply.text, KVR_SHA256_HEX);
     return KVR_OK;
 }
 
@@ -335,14 +335,14 @@ static enum kvr_status bytes(struct kvr_conform *c)
     kvr_mem_stats(c->dev, &mem);
     if (st == KVR_OK && mem.live_total)
         st = kvr_fail(KVR_ETOLERANCE, "%zu bytes leaked when the layer is closed", mem.live_total);
-    snprintf(c->said, sizeof c->said, "%zu bytes, %.2fx smaller than BF16", nominal,
+    snprintf(c->finding, sizeof c->finding, "%zu bytes, %.2fx smaller than BF16", nominal,
              nominal ? (double)bf16 / (double)nominal : INFINITY);
     return st;
 }
 
 /* ---- determinism ----------------------------------------------------------------------------- */
 
-static enum kvr_status again(struct kvr_conform *c)
+static enum kvr_status check_repeatable(struct kvr_conform *c)
 {
     const int threads = omp_get_max_threads();
     char a[KVR_SHA256_HEX] = "", b[KVR_SHA256_HEX] = "";
@@ -422,7 +422,7 @@ static void fill(struct trial *t, const struct fill *f)
     }
 }
 
-static enum kvr_status hurt(struct kvr_conform *c, const struct fill *f)
+static enum kvr_status check_fill(struct kvr_conform *c, const struct fill *f)
 {
     struct trial t;
     enum kvr_status st = trial_open(&t, c, c->dev, 5);
@@ -444,7 +444,7 @@ static enum kvr_status hurt(struct kvr_conform *c, const struct fill *f)
 
 /* A NaN or infinity must not become a finite number, which would go unnoticed. Placed in the newest
  * chunk, which few methods thin. */
-static enum kvr_status spoil(struct kvr_conform *c, float with)
+static enum kvr_status check_non_finite(struct kvr_conform *c, float with)
 {
     const size_t token = TOKENS - 3;
     struct trial t;
@@ -467,12 +467,12 @@ static enum kvr_status spoil(struct kvr_conform *c, float with)
     return st;
 }
 
-static enum kvr_status hostile(struct kvr_conform *c)
+static enum kvr_status check_hostile_values(struct kvr_conform *c)
 {
     for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
-        KVR_TRY(hurt(c, &fills[i]));
-    KVR_TRY(spoil(c, NAN));
-    return spoil(c, INFINITY);
+        KVR_TRY(check_fill(c, &fills[i]));
+    KVR_TRY(check_non_finite(c, NAN));
+    return check_non_finite(c, INFINITY);
 }
 
 /* ---- out of memory
@@ -536,7 +536,7 @@ static enum kvr_status no_memory(struct kvr_conform *c)
     for (; n <= MAX_FAILURES && !done && st == KVR_OK; n++)
         st = fail_at(c, n, &want, &done);
     trial_close(&want);
-    snprintf(c->said, sizeof c->said, "%d allocations per chunk", (int)n - 2);
+    snprintf(c->finding, sizeof c->finding, "%d allocations per chunk", (int)n - 2);
     return st;
 }
 
@@ -613,7 +613,7 @@ static enum kvr_status options(struct kvr_conform *c)
     KVR_TRY(kvr_scheme_open(&p, c->method, NULL, 0));
     kvr_plan_visit(p, try_option, &e);
     kvr_scheme_close(&p);
-    snprintf(c->said, sizeof c->said, "%d values", e.n);
+    snprintf(c->finding, sizeof c->finding, "%d values", e.n);
     return e.st;
 }
 
@@ -646,11 +646,12 @@ const struct kvr_conform_check kvr_conform_checks[] = {
       options },
     { "round trip", "round trip: values are finite, in place and nearer than zeros", round_trip },
     { "bytes", "held bytes equal declared bytes, and none leak", bytes },
-    { "again", "equal input gives equal bytes, for any number of threads", again },
+    { "again", "equal input gives equal bytes, for any number of threads", check_repeatable },
     { "input", "the input is not modified", input_stays },
     { "other input", "an earlier input does not affect a later one", other_input },
     { "parts", "partial decoding equals full decoding", parts },
-    { "hostile", "zeros, constants, outliers, tiny and large numbers; NaN stays NaN", hostile },
+    { "hostile", "zeros, constants, outliers, tiny and large numbers; NaN stays NaN",
+      check_hostile_values },
     { "no memory", "a failing allocation is reported, leaks nothing and can be retried",
       no_memory },
     { "device", "another device gives the same bytes and values", other_device },

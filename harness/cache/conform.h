@@ -4,7 +4,7 @@
  *     KVR_TRY(kvr_conform_shape(&c));
  *     for (const struct kvr_conform_check *k = kvr_conform_checks; k->name; k++)
  *         st = k->run(&c);         KVR_OK; KVR_EUNSUPPORTED: does not apply; else the failure
- *     ... c.said ...
+ *     ... c.finding ...
  *
  * A layer of two heads is filled with eight chunks and a truncated one, as in a rollout, and read
  * back. For plug-ins (`kvreel plugin check`); built-in methods have stricter tests. A check may
@@ -20,7 +20,7 @@ struct kvr_conform {
     struct kvr_dev *dev;   /* a CPU device */
     struct kvr_dev *other; /* a device to compare with; NULL: none */
     int head_dim;
-    char said[256]; /* a check's finding; reset to "" */
+    char finding[256]; /* a check's finding; reset to "" */
 };
 
 struct kvr_conform_check {

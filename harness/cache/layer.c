@@ -38,7 +38,7 @@ void kvr_layer_scratch_free(struct kvr_layer_scratch *s)
     kvr_buf_free(&s->weights);
     kvr_buf_free(&s->rows);
     kvr_buf_free(&s->pick);
-    kvr_buf_free(&s->told);
+    kvr_buf_free(&s->pick_host);
     kvr_buf_free(&s->all_keys);
     kvr_buf_free(&s->all_values);
     kvr_summaries_free(&s->summaries);
@@ -327,8 +327,8 @@ void kvr_layer_count_produced(struct kvr_layer *l, const struct kvr_segment *s)
 {
     const struct kvr_layer_bytes b = kvr_layer_segment_held(l, s);
 
-    l->made.kv += b.kv;
-    l->made.meta += b.meta;
+    l->new_bytes.kv += b.kv;
+    l->new_bytes.meta += b.meta;
 }
 
 struct kvr_layer_bytes kvr_layer_held(const struct kvr_layer *l)

@@ -25,10 +25,11 @@ struct kvr_layer_geometry {
 /* Working memory shared by the layers of a cache; grows on demand, KVR_MEM_SCRATCH. */
 struct kvr_layer_scratch {
     struct kvr_buf gather, work, map;
-    struct kvr_buf keep;       /* thinning: [capacity][G], host; G is H or 1 */
-    struct kvr_buf weights;    /* thinning: int32 [capacity][G], host */
-    struct kvr_buf rows;       /* thinning: decoded rows, K then V */
-    struct kvr_buf pick, told; /* thinning: int32 rows to gather; a separate host copy if needed */
+    struct kvr_buf keep;    /* thinning: [capacity][G], host; G is H or 1 */
+    struct kvr_buf weights; /* thinning: int32 [capacity][G], host */
+    struct kvr_buf rows;    /* thinning: decoded rows, K then V */
+    struct kvr_buf pick,
+        pick_host;             /* thinning: int32 rows to gather; a separate host copy if needed */
     struct kvr_buf all_keys;   /* thinning: [capacity,H,D], if the part requests all keys */
     struct kvr_buf all_values; /* thinning: the same for all values */
     struct kvr_buf back;       /* CUDA: decoded keys, for a correction's moments */
@@ -53,17 +54,19 @@ struct kvr_layer {
     int64_t n_active;        /* tokens written so far */
     size_t study_side_bytes; /* masks and indices counted by the study's format */
     struct kvr_varying varying;
-    struct kvr_layer_bytes made; /* by the last commit or recode, while the replaced segments still
+    struct kvr_layer_bytes
+        new_bytes; /* by the last commit or recode, while the replaced segments still
                                   * existed */
     struct kvr_policy_state state[2]; /* tiers; retention, if it is another part */
     const struct kvr_columns
-        *columns;          /* attention received in the pass being stored; NULL: unknown */
-    const float *q;        /* its queries [n,n_query_heads,D]; NULL: unknown */
-    int n_query_heads;     /* of q */
-    const float *foretold; /* [capacity] oracle scores; NULL: none */
-    bool cut;              /* the next stored chunk begins a shot */
+        *columns;               /* attention received in the pass being stored; NULL: unknown */
+    const float *q;             /* its queries [n,n_query_heads,D]; NULL: unknown */
+    int n_query_heads;          /* of q */
+    const float *oracle_scores; /* [capacity] oracle scores; NULL: none */
+    bool cut;                   /* the next stored chunk begins a shot */
 };
 
+/* Borrows dev, scheme and scratch. dry: sizes only, no values are stored. KVR_ENOMEM leaves nothing behind. */
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme,
                                const struct kvr_layer_geometry *geo,
@@ -84,7 +87,7 @@ enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, co
 /* The scheme's last layer has committed a chunk and selected for all (kvr_thin_needs.of_last). This
  * layer, which has committed it as well and shares its scratch, evicts the same tokens. On
  * KVR_ENOMEM the layer is unchanged. */
-enum kvr_status kvr_layer_follow(struct kvr_layer *l);
+enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
 /* Study: k, v [capacity,H,D] F32, with n_active written tokens. On KVR_ENOMEM the stored
  * segments are unchanged; the policy may have scored already. */

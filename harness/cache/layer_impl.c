@@ -34,7 +34,7 @@ void kvr_segment_list_free(struct kvr_segment_list *list)
     *list = (struct kvr_segment_list){ 0 };
 }
 
-int kvr_layer_sets(const struct kvr_layer *l)
+int kvr_layer_n_selections(const struct kvr_layer *l)
 {
     struct kvr_thin_needs needs;
 
@@ -42,7 +42,7 @@ int kvr_layer_sets(const struct kvr_layer *l)
     return needs.by_head ? l->geo.n_heads : 1;
 }
 
-const uint8_t *kvr_layer_kept(const struct kvr_layer *l)
+const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l)
 {
     return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
 }
@@ -86,21 +86,21 @@ static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_acti
 static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
 {
     struct kvr_thin_needs needs;
-    const int sets = kvr_layer_sets(l);
+    const int sets = kvr_layer_n_selections(l);
 
     kvr_retention_thins(&l->scheme->retention, &needs);
     KVR_TRY(kvr_buf_reserve(&l->scratch->keep, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
     if (needs.of_last && !l->geo.alone && l->geo.layer != l->geo.n_layers - 1)
-        return KVR_OK; /* kvr_layer_follow() does it */
+        return KVR_OK; /* kvr_layer_evict_as_last() does it */
     ctx->counts_only = l->dry;
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
     ctx->columns = needs.columns ? l->columns : NULL;
     ctx->q = needs.chunk_queries ? l->q : NULL;
     ctx->n_query_heads = l->q ? l->n_query_heads : l->geo.n_heads;
-    ctx->foretold = needs.foretold ? l->foretold : NULL;
+    ctx->oracle_scores = needs.oracle_scores ? l->oracle_scores : NULL;
     if (needs.weights) {
         KVR_TRY(kvr_buf_reserve(&l->scratch->weights, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
                                 (size_t)(ctx->n_active * sets) * sizeof *ctx->weights));
@@ -131,7 +131,7 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
     return kvr_retention_thin(&l->scheme->retention, ctx, l->dev, &l->state[1], l->scratch->keep.p);
 }
 
-void kvr_layer_settle(struct kvr_layer *l, bool stored)
+void kvr_layer_finish_policies(struct kvr_layer *l, bool stored)
 {
     struct kvr_policy_state *s = &l->state[1];
 
@@ -341,9 +341,9 @@ static int64_t count_of(const uint8_t *map, int64_t n, uint8_t tier)
     return count;
 }
 
-enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
-                                     const float *k, const float *v, int64_t tok0, int64_t n,
-                                     struct kvr_segment *out)
+enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int tier,
+                                    const float *k, const float *v, int64_t tok0, int64_t n,
+                                    struct kvr_segment *out)
 {
     const size_t width = kvr_layer_width(l);
     const uint8_t *begin = memchr(map, tier, (size_t)n);
@@ -390,23 +390,24 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
 
 /* Copies rows of k and v into `gather`, [n,n_heads,D] each; per head, a row is D floats. */
 static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const float *v,
-                                 int first_head, int width_heads, const struct kvr_kept_rows *rows)
+                                 int first_head, int width_heads, const struct kvr_row_list *rows)
 {
     const int64_t n = rows->n * rows->n_heads;
     const size_t bytes = (size_t)n * sizeof(int32_t), d = (size_t)l->geo.head_dim;
-    struct kvr_buf *told = kvr_dev_in_host(l->dev) ? &l->scratch->pick : &l->scratch->told;
+    struct kvr_buf *pick_host =
+        kvr_dev_in_host(l->dev) ? &l->scratch->pick : &l->scratch->pick_host;
     int32_t *p;
 
     KVR_TRY(kvr_buf_reserve(&l->scratch->pick, l->dev, KVR_MEM_SCRATCH, bytes));
-    KVR_TRY(kvr_buf_reserve(told, kvr_dev_host(l->dev), KVR_MEM_SCRATCH, bytes));
+    KVR_TRY(kvr_buf_reserve(pick_host, kvr_dev_host(l->dev), KVR_MEM_SCRATCH, bytes));
     KVR_TRY(kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH,
                             2 * (size_t)n * d * sizeof *k));
-    p = told->p;
+    p = pick_host->p;
     for (int64_t i = 0; i < rows->n; i++)
         for (int h = 0; h < rows->n_heads; h++)
             *p++ = rows->row[i] * width_heads + rows->head0 - first_head + h;
-    if (told != &l->scratch->pick)
-        KVR_TRY(kvr_dev_put(l->dev, l->scratch->pick.p, told->p, bytes));
+    if (pick_host != &l->scratch->pick)
+        KVR_TRY(kvr_dev_put(l->dev, l->scratch->pick.p, pick_host->p, bytes));
     kvr_rows_gather(l->dev, k, d, l->scratch->pick.p, n, 0, l->scratch->gather.p);
     kvr_rows_gather(l->dev, v, d, l->scratch->pick.p, n, 0,
                     (float *)l->scratch->gather.p + (size_t)n * d);
@@ -414,7 +415,7 @@ static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const floa
 }
 
 /* Stores the token indices unless they form a run. */
-static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows *rows,
+static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_row_list *rows,
                                 struct kvr_segment *out)
 {
     const size_t bytes = (size_t)rows->n * sizeof(int32_t);
@@ -431,7 +432,7 @@ static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows 
 
 /* Codes the tokens of `rows`, k and v [rows->n,rows->n_heads,D]. */
 static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k, const float *v,
-                                   const struct kvr_kept_rows *rows, struct kvr_segment *out)
+                                   const struct kvr_row_list *rows, struct kvr_segment *out)
 {
     struct kvr_segment listed = { 0 };
     enum kvr_status st = add_list(l, rows, &listed);
@@ -451,7 +452,7 @@ static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k
 
 enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
                                     int first_head, int width_heads,
-                                    const struct kvr_kept_rows *rows, struct kvr_segment *out)
+                                    const struct kvr_row_list *rows, struct kvr_segment *out)
 {
     const size_t n = (size_t)(rows->n * rows->n_heads * l->geo.head_dim);
     enum kvr_status st = KVR_OK;
@@ -473,7 +474,7 @@ static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_
 {
     const struct kvr_summaries *s = &l->scratch->summaries;
     const size_t each = (size_t)l->geo.head_dim, bytes = (size_t)n * each * sizeof *s->k;
-    const struct kvr_kept_rows rows = {
+    const struct kvr_row_list rows = {
         .head0 = s->head[first], .n_heads = 1, .n = n, .token = s->token + first
     };
     const float *k = NULL, *v = NULL;
@@ -497,14 +498,14 @@ enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_
     const int64_t chunk = (int64_t)l->geo.frames_per_chunk * l->geo.tokens_per_frame;
 
     for (int64_t i = 0, n; i < s->n; i += n) {
-        struct kvr_segment made;
+        struct kvr_segment summary;
 
         for (n = 1; i + n < s->n && s->head[i + n] == s->head[i] &&
                     s->weight[i + n] == s->weight[i] &&
                     s->token[i + n] / chunk == s->token[i] / chunk;)
             n++;
-        KVR_TRY(code_summaries(l, i, n, &made));
-        KVR_TRY(kvr_segment_list_add(list, &made));
+        KVR_TRY(code_summaries(l, i, n, &summary));
+        KVR_TRY(kvr_segment_list_add(list, &summary));
     }
     return KVR_OK;
 }

@@ -42,14 +42,15 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
 
 /* After kvr_layer_decide: for each written token, [n_active][G], whether it stays; NULL if the
  * scheme's retention does not thin. */
-const uint8_t *kvr_layer_kept(const struct kvr_layer *l);
-int kvr_layer_sets(const struct kvr_layer *l); /* H if tokens are selected per head, else 1 */
+const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l);
+int kvr_layer_n_selections(
+    const struct kvr_layer *l); /* H if tokens are selected per head, else 1 */
 
 /* Accepts (stored) or discards the policies' new state. */
-void kvr_layer_settle(struct kvr_layer *l, bool stored);
+void kvr_layer_finish_policies(struct kvr_layer *l, bool stored);
 
 /* Tokens retained by some heads. */
-struct kvr_kept_rows {
+struct kvr_row_list {
     int head0, n_heads;
     int64_t n;
     const int32_t *row, *token; /* [n]: rows of k and v, ascending; token indices */
@@ -58,7 +59,7 @@ struct kvr_kept_rows {
 /* A segment of these rows of k, v [.,width_heads,D], whose first head is `first_head`. */
 enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
                                     int first_head, int width_heads,
-                                    const struct kvr_kept_rows *rows, struct kvr_segment *out);
+                                    const struct kvr_row_list *rows, struct kvr_segment *out);
 
 /* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
@@ -70,9 +71,9 @@ enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_
 
 /* A segment of the tokens t in [0, n) with map[t] == tier, with index tok0 + t; k, v [n,H,D]. Empty
  * (n_tok 0) if there are none. */
-enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
-                                     const float *k, const float *v, int64_t tok0, int64_t n,
-                                     struct kvr_segment *out);
+enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int tier,
+                                    const float *k, const float *v, int64_t tok0, int64_t n,
+                                    struct kvr_segment *out);
 
 /* Summaries that the retention made in kvr_layer_decide: segments of one head and one chunk
  * each. */

@@ -52,7 +52,7 @@ static enum kvr_status fetch(struct kvr_dev *dev, const void **p, size_t n, stru
     return KVR_OK;
 }
 
-static enum kvr_status show_copy(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
+static enum kvr_status show_copy(const struct kvr_cache_view *view, kvr_cache_observer_fn *fn,
                                  void *ctx)
 {
     const size_t n =
@@ -81,7 +81,7 @@ static enum kvr_status show_copy(const struct kvr_cache_view *view, kvr_cache_wa
     return st;
 }
 
-enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
+enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_observer_fn *fn,
                                  void *ctx)
 {
     return kvr_dev_in_host(view->past->dev) ? fn(ctx, view) : show_copy(view, fn, ctx);

@@ -10,7 +10,7 @@
 enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *out);
 
 /* Calls `fn` with a host copy of `view`, whose pointers are device memory. */
-enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
+enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_observer_fn *fn,
                                  void *ctx);
 
 #endif

@@ -76,7 +76,7 @@ struct rollout {
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool beside; /* policy state is in host memory, not device memory */
+    bool policies_on_host; /* policy state is in host memory, not device memory */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
@@ -125,7 +125,7 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *
 
 static size_t policy_bytes(const struct rollout *r, const struct kvr_layer *l)
 {
-    return r->beside ? 0 : l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+    return r->policies_on_host ? 0 : l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
 }
 
 static void note_peak(struct rollout *r, size_t kv, size_t meta)
@@ -138,7 +138,7 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
 {
     struct kvr_layer_bytes b = kvr_layer_held(l);
 
-    if (r->beside)
+    if (r->policies_on_host)
         b.meta -= l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
     return b;
 }
@@ -149,17 +149,18 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
 {
     const struct kvr_layer_bytes before = held_by(r, l);
     const size_t policy = policy_bytes(r, l);
-    struct kvr_layer_bytes after, made, more;
+    struct kvr_layer_bytes after, new_bytes, more;
 
     KVR_TRY(kvr_scheme_is_study(r->scheme) ? kvr_layer_recode(l, NULL, NULL, end)
                                            : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = held_by(r, l);
     /* A policy's state grows before anything is coded. */
-    made = (struct kvr_layer_bytes){ l->made.kv, l->made.meta + policy_bytes(r, l) - policy };
+    new_bytes = (struct kvr_layer_bytes){ l->new_bytes.kv,
+                                          l->new_bytes.meta + policy_bytes(r, l) - policy };
     more = (struct kvr_layer_bytes){ after.kv - before.kv, after.meta - before.meta };
-    note_peak(r, r->held.kv + made.kv, r->held.meta + made.meta);
-    note_peak(r, r->held.kv + r->others * more.kv + made.kv,
-              r->held.meta + r->others * more.meta + made.meta);
+    note_peak(r, r->held.kv + new_bytes.kv, r->held.meta + new_bytes.meta);
+    note_peak(r, r->held.kv + r->others * more.kv + new_bytes.kv,
+              r->held.meta + r->others * more.meta + new_bytes.meta);
     r->held.kv += (1 + r->others) * more.kv;
     r->held.meta += (1 + r->others) * more.meta;
     return KVR_OK;
@@ -173,9 +174,9 @@ static enum kvr_status follow(struct rollout *r)
         const struct kvr_layer_bytes before = held_by(r, l);
         struct kvr_layer_bytes after;
 
-        KVR_TRY(kvr_layer_follow(l));
+        KVR_TRY(kvr_layer_evict_as_last(l));
         after = held_by(r, l);
-        note_peak(r, r->held.kv + l->made.kv, r->held.meta + l->made.meta);
+        note_peak(r, r->held.kv + l->new_bytes.kv, r->held.meta + l->new_bytes.meta);
         r->held.kv += after.kv - before.kv;
         r->held.meta += after.meta - before.meta;
     }
@@ -454,7 +455,7 @@ static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr
         .scratch = kvr_cache_scratch_bytes(scheme, &shape, run->path, run->backend),
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
-    r.beside = !kvr_backend_in_host(run->backend);
+    r.policies_on_host = !kvr_backend_in_host(run->backend);
     r.stopped = run->stopped;
     st = fill(&r, geo, run->no_bounds, out);
     rollout_close(&r);

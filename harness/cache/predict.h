@@ -61,6 +61,7 @@ struct kvr_predict_run {
 /* Number of dry rollouts started by this process, for tests of planning cost. */
 int64_t kvr_predictions(void);
 
+/* Bytes, bits and error bounds of a rollout, by committing every chunk of every layer without data. */
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 

@@ -41,7 +41,7 @@ static enum kvr_status build(struct kvr_layer *l, const float *k, const float *v
     for (int tier = 0; tier < p->n_tiers; tier++) {
         struct kvr_segment s;
 
-        KVR_TRY(kvr_layer_code_where(l, map, tier, k, v, 0, l->geo.capacity, &s));
+        KVR_TRY(kvr_layer_code_tier(l, map, tier, k, v, 0, l->geo.capacity, &s));
         counts.stored += s.n_tok;
         KVR_TRY(kvr_segment_list_add(list, &s));
     }
@@ -68,7 +68,7 @@ enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const floa
     for (int i = 0; i < l->n; i++)
         kvr_segment_free(&l->seg[i]);
     free(l->seg);
-    l->made = (struct kvr_layer_bytes){ 0 };
+    l->new_bytes = (struct kvr_layer_bytes){ 0 };
     for (int i = 0; i < list.n; i++)
         kvr_layer_count_produced(l, &list.seg[i]);
     l->seg = list.seg;

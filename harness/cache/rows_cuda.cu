@@ -6,7 +6,7 @@
 
 enum { THREADS = 128 };
 
-using quad = kvr_few<float, 4>;
+using quad = kvr_vec<float, 4>;
 
 /* `width` is in units of T. */
 template <class T>

@@ -212,7 +212,7 @@ static void print(const json_t *doc, bool usual)
 }
 
 /* Whether a given limit is missed; a missing value misses it. */
-static bool below(const json_t *doc, const char *key, double limit)
+static bool misses_limit(const json_t *doc, const char *key, double limit)
 {
     return limit > 0 && !(json_number_value(json_object_get(doc, key)) >= limit);
 }
@@ -229,7 +229,7 @@ static int run(const struct kvr_call *call)
         json_decref(doc);
         return kvr_cli_fail(st);
     }
-    ok = !below(doc, "psnr_db", o->min_psnr) && !below(doc, "ssim", o->min_ssim);
+    ok = !misses_limit(doc, "psnr_db", o->min_psnr) && !misses_limit(doc, "ssim", o->min_ssim);
     json_object_set_new(doc, "ok", json_boolean(ok));
     code = ok ? KVR_EXIT_OK : KVR_EXIT_TOLERANCE;
     if (o->json)

@@ -63,12 +63,12 @@ static enum kvr_status add_shots(struct list *l, const char *id, const struct kv
 static enum kvr_status read_suite(struct list *l, const char *path)
 {
     enum kvr_status st = KVR_OK;
-    size_t room;
+    size_t capacity;
 
     KVR_TRY(kvr_suite_read(&l->suite, path));
-    room = (size_t)l->suite.n_prompts * KVR_MAX_SHOTS;
-    l->prompt = calloc(room, sizeof *l->prompt);
-    l->owned = calloc(2 * room, sizeof *l->owned);
+    capacity = (size_t)l->suite.n_prompts * KVR_MAX_SHOTS;
+    l->prompt = calloc(capacity, sizeof *l->prompt);
+    l->owned = calloc(2 * capacity, sizeof *l->owned);
     if (!l->prompt || !l->owned)
         return no_memory(path);
     for (int i = 0; i < l->suite.n_prompts && st == KVR_OK; i++) {

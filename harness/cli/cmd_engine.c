@@ -65,7 +65,7 @@ static enum kvr_status check(struct kvr_check_report *r, const char *dir,
 
     if (st == KVR_OK)
         st = kvr_check_text(&others, dir, how);
-    if (st == KVR_OK && (others.n == 0 || kvr_engine_check_there(dir)))
+    if (st == KVR_OK && (others.n == 0 || kvr_engine_check_has_files(dir)))
         st = has_prompts(dir) ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
     if (st == KVR_OK)
         st = kvr_check_append(r, &others);

@@ -257,9 +257,9 @@ static enum kvr_status score_all(json_t *doc, const struct clip *ref, const stru
     }
     if (n > given && t->file) {
         const struct kvr_frames real = kvr_frames_from(&t->frames, given, n);
-        const struct kvr_frames made = kvr_frames_from(&b, given, n);
+        const struct kvr_frames generated = kvr_frames_from(&b, given, n);
 
-        KVR_TRY(score(doc, &real, &made, "_truth"));
+        KVR_TRY(score(doc, &real, &generated, "_truth"));
     }
     return KVR_OK;
 }

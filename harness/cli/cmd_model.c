@@ -109,7 +109,7 @@ static enum kvr_status check_file(json_t **out, const char *path, int n_layers,
     enum kvr_status st;
 
     KVR_TRY(kvr_weights_open(&w, path));
-    st = kvr_kind_look(&r, w, n_layers);
+    st = kvr_kind_detect(&r, w, n_layers);
     if (st == KVR_OK)
         st = describe(out, w, &r, in_folder);
     kvr_kind_free(&r);
@@ -289,7 +289,7 @@ static json_t *row_of(const json_t *tensor)
 {
     const json_t *shape = json_object_get(tensor, "shape");
     const char *name = json_string_value(json_object_get(tensor, "name"));
-    char shown[KVR_SHOWN], text[256] = "[";
+    char shown[KVR_PRINTABLE], text[256] = "[";
 
     for (size_t i = 0; i < json_array_size(shape); i++) {
         size_t used = strlen(text);
@@ -306,7 +306,7 @@ static void print_head(const json_t *doc)
 {
     const json_t *memory = json_object_get(doc, "memory");
     json_t *kind = json_object_get(doc, "kind");
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     /* Prints the user's path; names inside a GGUF are untrusted. */
     if (json_array_size(json_object_get(doc, "tensors")) == 0) {

@@ -58,7 +58,7 @@ static void run_check(const struct plugin_opts *o, const char *method,
     if (st == KVR_OK)
         st = k->run(&c);
     t->st = st;
-    snprintf(t->text, sizeof t->text, "%s", st == KVR_OK ? c.said : kvr_error());
+    snprintf(t->text, sizeof t->text, "%s", st == KVR_OK ? c.finding : kvr_error());
     kvr_dev_close(&c.other);
     kvr_dev_close(&c.dev);
 }
@@ -122,11 +122,11 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
 /* ---- a whole plug-in --------------------------------------------------------------------- */
 
 static enum kvr_status add_row(json_t *rows, const char *method, const char *check,
-                               const char *asks, const char *verdict, const char *said)
+                               const char *asks, const char *verdict, const char *finding)
 {
-    return json_array_append_new(rows,
-                                 json_pack("{s:s, s:s, s:s, s:s, s:s}", "method", method, "check",
-                                           check, "verdict", verdict, "said", said, "asks", asks))
+    return json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "method", method,
+                                                 "check", check, "verdict", verdict, "said",
+                                                 finding, "asks", asks))
                ? kvr_fail(KVR_ENOMEM, "plugin: no memory")
                : KVR_OK;
 }
@@ -151,7 +151,7 @@ static enum kvr_status check_method(const struct plugin_opts *o, const char *met
     return KVR_OK;
 }
 
-static enum kvr_status uses(const char *method, const struct kvr_stage *stage, bool *out)
+static enum kvr_status method_uses(const char *method, const struct kvr_stage *stage, bool *out)
 {
     struct kvr_scheme *p;
     const enum kvr_status st = kvr_scheme_open(&p, method, NULL, 0);
@@ -176,7 +176,7 @@ static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, str
         bool used = false;
 
         for (int m = 0; p->methods && p->methods[m] && !used; m++)
-            KVR_TRY(uses(p->methods[m]->name, p->stages[i], &used));
+            KVR_TRY(method_uses(p->methods[m]->name, p->stages[i], &used));
         n->left_out += !used;
         if (!used)
             KVR_TRY(add_row(rows, "", p->stages[i]->name, "a stage is tried in a method",

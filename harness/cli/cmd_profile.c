@@ -57,22 +57,22 @@ static double *levels_of(const struct job *j, int layer, enum kvr_side side)
     return j->level + (2 * layer + (side == KVR_V)) * n_levels(j);
 }
 
-/* The function that watches the rollouts, and its context. */
-static kvr_cache_watch_fn *watcher(const struct job *j, void **ctx)
+/* The function that observes the rollouts, and its context. */
+static kvr_cache_observer_fn *observer_of(const struct job *j, void **ctx)
 {
     void *const who[] = { j->profile, j->heads, j->levels, j->basis };
-    static kvr_cache_watch_fn *const watch[] = { kvr_profile_watch, kvr_heads_watch,
-                                                 kvr_levels_watch, kvr_basis_watch };
+    static kvr_cache_observer_fn *const observer[] = { kvr_profile_observe, kvr_heads_observe,
+                                                       kvr_levels_observe, kvr_basis_observe };
 
     *ctx = who[j->what];
-    return watch[j->what];
+    return observer[j->what];
 }
 
 static enum kvr_status roll(struct job *j, int prompt)
 {
     struct kvr_rollout_result r;
     void *ctx = NULL;
-    kvr_cache_watch_fn *const watch = watcher(j, &ctx);
+    kvr_cache_observer_fn *const observer = observer_of(j, &ctx);
     const struct kvr_rollout_request req = {
         .model = j->model,
         .prompt = j->suite.prompt[prompt].text,
@@ -81,8 +81,8 @@ static enum kvr_status roll(struct job *j, int prompt)
         .window_frames = kvr_model_config(j->model)->window_frames,
         .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
-        .watch = watch,
-        .watch_ctx = ctx,
+        .observer = observer,
+        .observer_ctx = ctx,
     };
 
     if (j->what == LAYERS)

@@ -107,14 +107,14 @@ static enum kvr_status from_database(const struct kvr_call *call)
         .columns = o->columns,
         .scale = o->scale,
     };
-    struct kvr_sheet_told told;
+    struct kvr_sheet_origin origin;
 
-    KVR_TRY(kvr_sheet_of_cells(&cells, call->words[0], &told));
-    fprintf(stderr, "kvreel: sheet: prompt %s of %s%s\n", told.prompt, told.suite,
+    KVR_TRY(kvr_sheet_of_cells(&cells, call->words[0], &origin));
+    fprintf(stderr, "kvreel: sheet: prompt %s of %s%s\n", origin.prompt, origin.suite,
             o->worst ? ", frames with the lowest SSIM" : "");
-    if (told.n_like > 1)
+    if (origin.n_like > 1)
         fprintf(stderr, "kvreel: sheet: %d cells of %s match (other seeds, settings); using %s\n",
-                told.n_like, o->methods.v[0], told.key);
+                origin.n_like, o->methods.v[0], origin.key);
     return KVR_OK;
 }
 

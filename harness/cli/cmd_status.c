@@ -66,9 +66,9 @@ static int number(const struct kvr_table *t, int row, int column)
 /* State of a session; "died" if it is recorded as running but no process holds the lock. */
 static const char *state_of(const struct kvr_table *t, int row, bool locked)
 {
-    const char *said = kvr_table_text(t, row, STATE);
+    const char *state = kvr_table_text(t, row, STATE);
 
-    return strcmp(said, "running") == 0 && !locked ? "died" : said;
+    return strcmp(state, "running") == 0 && !locked ? "died" : state;
 }
 
 static json_t *running_json(const struct kvr_table *now, const char *session)

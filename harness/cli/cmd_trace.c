@@ -118,8 +118,8 @@ static enum kvr_status record_video(const struct kvr_trace_opts *o, struct kvr_d
                                              .window_frames = info->window_frames,
                                              .path = KVR_PATH_STAGED,
                                              .exact = KVR_BF16,
-                                             .watch = kvr_record_see,
-                                             .watch_ctx = record };
+                                             .observer = kvr_record_observe,
+                                             .observer_ctx = record };
     struct kvr_rollout_result r;
     struct kvr_scheme *scheme;
     enum kvr_status st;

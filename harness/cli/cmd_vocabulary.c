@@ -25,7 +25,7 @@ static const char *word_of(const char *entry)
 static json_t *word_json(const char *entry, const char *word, const struct kvr_learnt *l, int id)
 {
     return json_pack("{s:s%, s:s, s:o}", "slot", entry, (size_t)(word - 1 - entry), "word", word,
-                     "learnt", l->told ? json_boolean(l->word[id]) : json_null());
+                     "learnt", l->known ? json_boolean(l->word[id]) : json_null());
 }
 
 static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model_config *c)
@@ -45,7 +45,7 @@ static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model
             ok = ok && !json_array_append_new(words, word_json(c->vocabulary[i], word, &l, i));
     }
     ok = ok &&
-         !json_object_set_new(doc, "objects", l.told ? json_integer(l.n_objects) : json_null());
+         !json_object_set_new(doc, "objects", l.known ? json_integer(l.n_objects) : json_null());
     kvr_learnt_free(&l);
     return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "vocabulary: no memory");
 }

@@ -90,7 +90,7 @@ static void fill(FILE *to, const char *text, const struct words *w)
 }
 
 /* "DIR/test_mine.py", malloc'd. NULL: no memory. */
-static char *place(const char *dir, const char *before, const struct words *w)
+static char *path_of(const char *dir, const char *before, const struct words *w)
 {
     char name[MOST + 16];
 
@@ -142,8 +142,8 @@ enum kvr_status kvr_cli_plugin_new(const char *name, const char *dir)
     enum kvr_status st;
 
     KVR_TRY(take_name(name, &w));
-    path[0] = place(dir, "", &w);
-    path[1] = place(dir, "test_", &w);
+    path[0] = path_of(dir, "", &w);
+    path[1] = path_of(dir, "test_", &w);
     st = write_both((const char *const *)path, &w);
     if (st == KVR_OK)
         printf("%s: the method %s\n%s: its test\n"

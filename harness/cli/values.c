@@ -146,7 +146,7 @@ static enum kvr_status commands(FILE *to)
 static const struct {
     const char *kind;
     enum kvr_status (*write)(FILE *to);
-} made[] = {
+} writers[] = {
     { "methods", methods },   { "metrics", metrics },   { "models", models },
     { "suites", suites },     { "tables", tables },     { "figures", figures },
     { "settings", settings }, { "commands", commands }, { "geometries", geometries },
@@ -154,9 +154,9 @@ static const struct {
 
 enum kvr_status kvr_values_write(const char *kind, FILE *to)
 {
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        if (strcmp(made[i].kind, kind) == 0)
-            return made[i].write(to);
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
+        if (strcmp(writers[i].kind, kind) == 0)
+            return writers[i].write(to);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         if (strcmp(fixed[i].kind, kind) != 0)
             continue;

@@ -44,7 +44,7 @@ static void give_back(void *p)
 }
 
 /* Runs before main(), so that no document was allocated before. */
-__attribute__((constructor)) static void watch(void)
+__attribute__((constructor)) static void install_allocator(void)
 {
     json_get_alloc_funcs(&their_malloc, &their_free);
     json_set_alloc_funcs(take, give_back);
@@ -172,13 +172,13 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
 static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *path)
 {
     enum { FIRST = 1 << 16 };
-    size_t room = 0;
+    size_t capacity = 0;
     char *text = NULL;
 
     *n = 0;
     do {
-        if (*n == room) {
-            char *more = realloc(text, room = room ? 2 * room : FIRST);
+        if (*n == capacity) {
+            char *more = realloc(text, capacity = capacity ? 2 * capacity : FIRST);
 
             if (!more) {
                 free(text);
@@ -187,7 +187,7 @@ static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *p
             text = more;
         }
         errno = 0;
-        *n += fread(text + *n, 1, room - *n, file);
+        *n += fread(text + *n, 1, capacity - *n, file);
     } while (!feof(file) && !ferror(file));
     *out = text;
     if (!ferror(file))
@@ -238,20 +238,20 @@ static const char *type_name(const json_t *v)
     return "?";
 }
 
-enum need { REQUIRED, OPTIONAL };
+enum presence { REQUIRED, OPTIONAL };
 
 /* Reads the value under `key`; *v is NULL if an optional value is absent. */
-static enum kvr_status look(const json_t *o, const char *where, const char *key, enum need need,
-                            const char *expected, json_t **v)
+static enum kvr_status lookup(const json_t *o, const char *where, const char *key,
+                              enum presence presence, const char *expected, json_t **v)
 {
     *v = NULL;
     if (!json_is_object(o))
         return kvr_fail(KVR_EFORMAT, "%s: expected object, found %s", where,
                         o ? type_name(o) : "nothing");
     *v = json_object_get(o, key);
-    if (need == OPTIONAL && json_is_null(*v))
+    if (presence == OPTIONAL && json_is_null(*v))
         *v = NULL;
-    if (!*v && need == REQUIRED)
+    if (!*v && presence == REQUIRED)
         return kvr_fail(KVR_EFORMAT, "%s: %s: missing, expected %s", where, key, expected);
     return KVR_OK;
 }
@@ -263,12 +263,12 @@ static enum kvr_status mismatch(const char *where, const char *key, const char *
                     type_name(v));
 }
 
-static enum kvr_status get_int(const json_t *o, const char *where, const char *key, enum need need,
-                               int64_t *out)
+static enum kvr_status get_int(const json_t *o, const char *where, const char *key,
+                               enum presence presence, int64_t *out)
 {
     json_t *v;
 
-    KVR_TRY(look(o, where, key, need, "integer", &v));
+    KVR_TRY(lookup(o, where, key, presence, "integer", &v));
     if (v && !json_is_integer(v))
         return mismatch(where, key, "integer", v);
     if (v)
@@ -276,12 +276,12 @@ static enum kvr_status get_int(const json_t *o, const char *where, const char *k
     return KVR_OK;
 }
 
-static enum kvr_status get_real(const json_t *o, const char *where, const char *key, enum need need,
-                                double *out)
+static enum kvr_status get_real(const json_t *o, const char *where, const char *key,
+                                enum presence presence, double *out)
 {
     json_t *v;
 
-    KVR_TRY(look(o, where, key, need, "number", &v));
+    KVR_TRY(lookup(o, where, key, presence, "number", &v));
     if (v && !json_is_number(v))
         return mismatch(where, key, "number", v);
     if (v)
@@ -289,12 +289,12 @@ static enum kvr_status get_real(const json_t *o, const char *where, const char *
     return KVR_OK;
 }
 
-static enum kvr_status get_bool(const json_t *o, const char *where, const char *key, enum need need,
-                                bool *out)
+static enum kvr_status get_bool(const json_t *o, const char *where, const char *key,
+                                enum presence presence, bool *out)
 {
     json_t *v;
 
-    KVR_TRY(look(o, where, key, need, "boolean", &v));
+    KVR_TRY(lookup(o, where, key, presence, "boolean", &v));
     if (v && !json_is_boolean(v))
         return mismatch(where, key, "boolean", v);
     if (v)
@@ -303,11 +303,11 @@ static enum kvr_status get_bool(const json_t *o, const char *where, const char *
 }
 
 static enum kvr_status get_string(const json_t *o, const char *where, const char *key,
-                                  enum need need, const char **out)
+                                  enum presence presence, const char **out)
 {
     json_t *v;
 
-    KVR_TRY(look(o, where, key, need, "string", &v));
+    KVR_TRY(lookup(o, where, key, presence, "string", &v));
     if (v && (!json_is_string(v) || kvr_json_not_finite(v)))
         return mismatch(where, key, "string", v);
     if (v)
@@ -316,11 +316,11 @@ static enum kvr_status get_string(const json_t *o, const char *where, const char
 }
 
 static enum kvr_status get_array(const json_t *o, const char *where, const char *key,
-                                 enum need need, json_t **out)
+                                 enum presence presence, json_t **out)
 {
     json_t *v;
 
-    KVR_TRY(look(o, where, key, need, "array", &v));
+    KVR_TRY(lookup(o, where, key, presence, "array", &v));
     if (v && !json_is_array(v))
         return mismatch(where, key, "array", v);
     if (v)
@@ -328,30 +328,17 @@ static enum kvr_status get_array(const json_t *o, const char *where, const char 
     return KVR_OK;
 }
 
-static enum kvr_status get_object(const json_t *o, const char *where, const char *key,
-                                  enum need need, json_t **out)
-{
-    json_t *v;
-
-    KVR_TRY(look(o, where, key, need, "object", &v));
-    if (v && !json_is_object(v))
-        return mismatch(where, key, "object", v);
-    if (v)
-        *out = v;
-    return KVR_OK;
-}
-
 static enum kvr_status get_int_in(const json_t *o, const char *where, const char *key,
-                                  enum need need, int64_t lo, int64_t hi, int *out)
+                                  enum presence presence, int64_t lo, int64_t hi, int *out)
 {
     int64_t n = 0;
     json_t *v;
 
     assert(lo >= INT_MIN && hi <= INT_MAX);
-    KVR_TRY(look(o, where, key, need, "integer", &v));
+    KVR_TRY(lookup(o, where, key, presence, "integer", &v));
     if (!v)
         return KVR_OK;
-    KVR_TRY(get_int(o, where, key, need, &n));
+    KVR_TRY(get_int(o, where, key, presence, &n));
     if (n < lo || n > hi)
         return kvr_fail(KVR_EFORMAT,
                         "%s: %s: %" PRId64 " is out of bounds, need %" PRId64 "..%" PRId64, where,
@@ -388,7 +375,13 @@ enum kvr_status kvr_json_array(const json_t *o, const char *where, const char *k
 
 enum kvr_status kvr_json_object(const json_t *o, const char *where, const char *key, json_t **out)
 {
-    return get_object(o, where, key, REQUIRED, out);
+    json_t *v;
+
+    KVR_TRY(lookup(o, where, key, REQUIRED, "object", &v));
+    if (!json_is_object(v))
+        return mismatch(where, key, "object", v);
+    *out = v;
+    return KVR_OK;
 }
 
 enum kvr_status kvr_json_int_opt(const json_t *o, const char *where, const char *key, int64_t *out)
@@ -416,12 +409,6 @@ enum kvr_status kvr_json_array_opt(const json_t *o, const char *where, const cha
                                    json_t **out)
 {
     return get_array(o, where, key, OPTIONAL, out);
-}
-
-enum kvr_status kvr_json_object_opt(const json_t *o, const char *where, const char *key,
-                                    json_t **out)
-{
-    return get_object(o, where, key, OPTIONAL, out);
 }
 
 enum kvr_status kvr_json_int_in(const json_t *o, const char *where, const char *key, int64_t lo,

@@ -62,8 +62,6 @@ enum kvr_status kvr_json_string_opt(const json_t *o, const char *where, const ch
                                     const char **out);
 enum kvr_status kvr_json_array_opt(const json_t *o, const char *where, const char *key,
                                    json_t **out);
-enum kvr_status kvr_json_object_opt(const json_t *o, const char *where, const char *key,
-                                    json_t **out);
 
 /* Like kvr_json_int and kvr_json_int_opt, for values in [lo, hi]. */
 enum kvr_status kvr_json_int_in(const json_t *o, const char *where, const char *key, int64_t lo,

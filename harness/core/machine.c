@@ -117,7 +117,7 @@ static void tell_isa(kvr_fact_fn *fn, void *ctx)
 static void tell_caches(kvr_fact_fn *fn, void *ctx)
 {
     static const char *const names[] = { "cache_l1d", "cache_l1i", "cache_l2", "cache_l3" };
-    char said[4][80] = { "unknown", "unknown", "unknown", "unknown" };
+    char text[4][80] = { "unknown", "unknown", "unknown", "unknown" };
 
     for (int i = 0; i < 8; i++) {
         char file[64], level[16], type[32], size[32], shared[32];
@@ -137,10 +137,10 @@ static void tell_caches(kvr_fact_fn *fn, void *ctx)
             snprintf(shared, sizeof shared, "?");
         at = level[0] == '1' ? type[0] == 'I' : level[0] - '0';
         if (at >= 0 && at < 4)
-            snprintf(said[at], sizeof said[at], "%s of cpus %s", size, shared);
+            snprintf(text[at], sizeof text[at], "%s of cpus %s", size, shared);
     }
     for (int i = 0; i < 4; i++)
-        fn(ctx, names[i], said[i]);
+        fn(ctx, names[i], text[i]);
 }
 
 /* Reports the value after "KEY:" in /proc/self/status. */
@@ -148,21 +148,21 @@ static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const cha
 {
     const size_t len = strlen(key);
     struct kvr_procfile f;
-    char line[1024], said[1024] = "unknown";
+    char line[1024], text[1024] = "unknown";
 
     kvr_procfile_open(&f, "/proc/self/status");
     while (kvr_procfile_gets(&f, line, sizeof line)) {
         if (strncmp(line, key, len) != 0 || line[len] != ':')
             continue;
         line[strcspn(line, "\n")] = 0;
-        snprintf(said, sizeof said, "%s", line + len + 1 + strspn(line + len + 1, " \t"));
+        snprintf(text, sizeof text, "%s", line + len + 1 + strspn(line + len + 1, " \t"));
     }
     kvr_procfile_close(&f);
-    fn(ctx, name, said);
+    fn(ctx, name, text);
 }
 
 /* Whether a list such as "0-3,8" contains a processor this process may use. */
-static bool meets(const char *list, const cpu_set_t *mine)
+static bool intersects(const char *list, const cpu_set_t *mine)
 {
     while (*list) {
         char *end;
@@ -182,20 +182,20 @@ static bool meets(const char *list, const cpu_set_t *mine)
 /* Reports the NUMA nodes of the processors that this process may use. */
 static void tell_cpu_nodes(kvr_fact_fn *fn, void *ctx)
 {
-    char said[256] = "";
+    char text[256] = "";
     cpu_set_t mine;
     size_t n = 0;
 
     if (sched_getaffinity(0, sizeof mine, &mine) != 0)
         CPU_ZERO(&mine);
-    for (int i = 0; i < 64 && n < sizeof said; i++) {
+    for (int i = 0; i < 64 && n < sizeof text; i++) {
         char file[64], list[1024];
 
         snprintf(file, sizeof file, "../node/node%d/cpulist", i);
-        if (cpu_file(file, list, sizeof list) && meets(list, &mine))
-            n += (size_t)snprintf(said + n, sizeof said - n, "%s%d", n ? "," : "", i);
+        if (cpu_file(file, list, sizeof list) && intersects(list, &mine))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", n ? "," : "", i);
     }
-    fn(ctx, "cpu_nodes", said[0] ? said : "unknown");
+    fn(ctx, "cpu_nodes", text[0] ? text : "unknown");
 }
 
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx)

@@ -7,24 +7,24 @@
 
 struct memtext {
     char **text, *at;
-    size_t *size, n, room;
+    size_t *size, n, capacity;
     bool lost; /* stays set: nothing is written after a gap */
 };
 
 static bool make_room(struct memtext *m, size_t n)
 {
-    size_t room = m->room ? m->room : 256;
+    size_t capacity = m->capacity ? m->capacity : 256;
     char *bigger;
 
-    while (room < m->n + n + 1)
-        room *= 2;
-    if (room == m->room)
+    while (capacity < m->n + n + 1)
+        capacity *= 2;
+    if (capacity == m->capacity)
         return true;
-    bigger = realloc(m->at, room);
+    bigger = realloc(m->at, capacity);
     if (!bigger)
         return false;
     m->at = bigger;
-    m->room = room;
+    m->capacity = capacity;
     return true;
 }
 

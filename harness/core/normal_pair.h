@@ -62,7 +62,7 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 
 /* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j quarter turns in two
  * parts; Taylor series of the remainder x + tail, |x| <= pi / 4. */
-KVR_PAIR_FN void kvr_pair_turn(double angle, double *cosine, double *sine)
+KVR_PAIR_FN void kvr_pair_rotate(double angle, double *cosine, double *sine)
 {
     const double q_hi = 0x1.921fb54442dp0; /* pi / 2 in 45 bits: the product with j is exact */
     const double q_lo = 0x1.8469898cc5170p-48;
@@ -102,7 +102,7 @@ KVR_PAIR_FN void kvr_normal_pair(uint32_t u0, uint32_t u1, float x[2])
     const double r = sqrt(-2.0 * kvr_pair_ln(2 * (uint64_t)u0 + 1));
     double c, s;
 
-    kvr_pair_turn(6.283185307179586476925 * (((double)u1 + 0.5) * 0x1p-32), &c, &s);
+    kvr_pair_rotate(6.283185307179586476925 * (((double)u1 + 0.5) * 0x1p-32), &c, &s);
     x[0] = (float)(r * c);
     x[1] = (float)(r * s);
 }

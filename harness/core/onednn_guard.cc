@@ -8,17 +8,17 @@
  * contiguous block below malloc's mmap threshold is available. */
 static bool has_room() noexcept
 {
-    void *volatile room = std::malloc(KVR_DNNL_ROOM); /* volatile: the pair must not be optimised
+    void *volatile probe = std::malloc(KVR_DNNL_ROOM); /* volatile: the pair must not be optimised
                                                        * away */
 
-    std::free(room);
-    return room;
+    std::free(probe);
+    return probe;
 }
 
-#define GUARD(name, room, parameters, arguments)                                                   \
+#define GUARD(name, probe, parameters, arguments)                                                  \
     dnnl_status_t kvr_dnnl_##name parameters noexcept                                              \
     {                                                                                              \
-        if (room && !has_room())                                                                   \
+        if (probe && !has_room())                                                                  \
             return dnnl_out_of_memory;                                                             \
         try {                                                                                      \
             return dnnl_##name arguments;                                                          \

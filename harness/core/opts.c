@@ -224,8 +224,7 @@ enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *n
     return KVR_OK;
 }
 
-/* Removes blanks from both ends, in place. */
-static char *trim(char *text)
+char *kvr_trim(char *text)
 {
     size_t len;
 
@@ -245,9 +244,9 @@ static enum kvr_status parse_pair(const struct kvr_opt *table, void *s, char *pa
     char *eq = strchr(pair, '=');
 
     if (!eq)
-        return kvr_fail(KVR_EINVAL, "option '%s': need name=value", trim(pair));
+        return kvr_fail(KVR_EINVAL, "option '%s': need name=value", kvr_trim(pair));
     *eq = '\0';
-    KVR_TRY(check(table, trim(pair), trim(eq + 1), &o, &v));
+    KVR_TRY(check(table, kvr_trim(pair), kvr_trim(eq + 1), &o, &v));
     if (s)
         store(o, s, &v);
     return KVR_OK;
@@ -262,7 +261,7 @@ static enum kvr_status parse_list(const struct kvr_opt *table, void *s, const ch
 
     if (!copy)
         return kvr_fail(KVR_ENOMEM, "options: no memory");
-    if (*trim(copy)) {
+    if (*kvr_trim(copy)) {
         while (st == KVR_OK && (pair = strsep(&rest, ",")))
             st = parse_pair(table, s, pair);
     }
@@ -339,7 +338,7 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
         above[j] = (int)j;
     for (size_t i = 1; i <= na; i++) {
         int ca = tolower((unsigned char)a[i - 1]);
-        int *spare;
+        int *oldest;
 
         row[0] = (int)i;
         for (size_t j = 1; j <= nb; j++) {
@@ -350,10 +349,10 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
                 cb == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < row[j])
                 row[j] = before[j - 2] + 1;
         }
-        spare = before;
+        oldest = before;
         before = above;
         above = row;
-        row = spare;
+        row = oldest;
     }
     return above[nb];
 }

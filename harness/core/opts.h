@@ -73,6 +73,9 @@ const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const v
 
 const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *name);
 
+/* Cuts white space off both ends, in place; returns the first character that stays. */
+char *kvr_trim(char *text);
+
 /* The name in NULL-terminated `names` nearest to `word` by edit distance; NULL if none is within 1
  * + length / 3. Used for "did you mean". */
 const char *kvr_nearest(const char *word, const char *const *names);

@@ -52,7 +52,7 @@ static enum kvr_status open_temporary(struct kvr_out *o)
 
 /* Finds out what exists under the name. A symbolic link is neither followed, so that it cannot
  * redirect the write, nor replaced. */
-static enum kvr_status look(const char *path, struct stat *s, bool *there)
+static enum kvr_status stat_path(const char *path, struct stat *s, bool *there)
 {
     *there = lstat(path, s) == 0;
     if (*there && S_ISLNK(s->st_mode))
@@ -78,7 +78,7 @@ static enum kvr_status open_in_place(struct kvr_out *o)
 
 static enum kvr_status open_target(struct kvr_out *o)
 {
-    KVR_TRY(look(o->path, &o->old, &o->replaces));
+    KVR_TRY(stat_path(o->path, &o->old, &o->replaces));
     return o->replaces && !S_ISREG(o->old.st_mode) ? open_in_place(o) : open_temporary(o);
 }
 
@@ -162,7 +162,7 @@ static enum kvr_status commit(struct kvr_out *o)
         return fail_errno(o->path, "closing", errno);
     if (!o->temporary)
         return KVR_OK;
-    KVR_TRY(look(o->path, &now, &there));
+    KVR_TRY(stat_path(o->path, &now, &there));
     if (there && !S_ISREG(now.st_mode))
         return kvr_fail(KVR_EIO, "%s: cannot write: the file was replaced while it was opened",
                         o->path);

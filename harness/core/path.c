@@ -35,6 +35,13 @@ char *kvr_path_dir(const char *path)
     return strndup(path, n);
 }
 
+bool kvr_path_has_suffix(const char *path, const char *suffix)
+{
+    const size_t n = strlen(path), m = strlen(suffix);
+
+    return m > 0 && n > m && strcmp(path + n - m, suffix) == 0;
+}
+
 const char *kvr_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -14,6 +14,8 @@ extern "C" {
 char *kvr_path_join(const char *dir, const char *name);
 /* Directory part: "a/b/c" -> "a/b", "c" -> ".", "/c" -> "/". NULL: no memory. */
 char *kvr_path_dir(const char *path);
+/* Whether the path is something before this suffix: "a.pt" has ".pt", ".pt" has not. False for "". */
+bool kvr_path_has_suffix(const char *path, const char *suffix);
 /* Last component, within `path`: "a/b.c" -> "b.c", "a/" -> "". */
 const char *kvr_path_base(const char *path);
 

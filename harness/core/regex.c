@@ -23,10 +23,10 @@ struct kvr_regex {
 struct parse {
     struct kvr_regex *r;
     const char *all, *at;
-    int room, depth;
+    int capacity, depth;
 };
 
-static enum kvr_status wrong(const struct parse *p, const char *what)
+static enum kvr_status fail_syntax(const struct parse *p, const char *what)
 {
     return kvr_fail(KVR_EINVAL, "regular expression '%s': %s at byte %d", p->all, what,
                     (int)(p->at - p->all));
@@ -39,14 +39,14 @@ static enum kvr_status insert(struct parse *p, int at, struct step s)
 {
     struct kvr_regex *r = p->r;
 
-    if (r->n == p->room) {
-        const int room = p->room ? 2 * p->room : 32;
-        struct step *bigger = realloc(r->step, (size_t)room * sizeof *bigger);
+    if (r->n == p->capacity) {
+        const int capacity = p->capacity ? 2 * p->capacity : 32;
+        struct step *bigger = realloc(r->step, (size_t)capacity * sizeof *bigger);
 
         if (!bigger)
             return kvr_fail(KVR_ENOMEM, "regular expression: no memory");
         r->step = bigger;
-        p->room = room;
+        p->capacity = capacity;
     }
     for (int i = at; i < r->n; i++) {
         r->step[i].to += r->step[i].to >= at;
@@ -89,7 +89,7 @@ static enum kvr_status named_class(struct parse *p, struct step *s)
         p->at += n;
         return KVR_OK;
     }
-    return wrong(p, "no such class of characters");
+    return fail_syntax(p, "no such class of characters");
 }
 
 static enum kvr_status brackets(struct parse *p)
@@ -103,7 +103,7 @@ static enum kvr_status brackets(struct parse *p)
         unsigned char to = from;
 
         if (!from)
-            return wrong(p, "'[' without its ']'");
+            return fail_syntax(p, "'[' without its ']'");
         if (from == '[' && p->at[1] == ':') {
             KVR_TRY(named_class(p, &s));
             continue;
@@ -114,7 +114,7 @@ static enum kvr_status brackets(struct parse *p)
             p->at += 2;
         }
         if (to < from)
-            return wrong(p, "a range whose end is before its start");
+            return fail_syntax(p, "a range whose end is before its start");
         for (int b = from; b <= to; b++)
             take(&s, b);
     }
@@ -133,7 +133,7 @@ static enum kvr_status parentheses(struct parse *p)
                         KVR_REGEX_DEPTH);
     KVR_TRY(alternatives(p));
     if (*p->at != ')')
-        return wrong(p, "'(' without its ')'");
+        return fail_syntax(p, "'(' without its ')'");
     p->at++;
     p->depth--;
     return KVR_OK;
@@ -162,13 +162,13 @@ static enum kvr_status atom(struct parse *p)
     case '+':
     case '?':
         p->at--;
-        return wrong(p, "nothing to repeat before it");
+        return fail_syntax(p, "nothing to repeat before it");
     case '{':
         p->at--;
-        return wrong(p, "counts in braces are not supported; write \\{ for a literal brace");
+        return fail_syntax(p, "counts in braces are not supported; write \\{ for a literal brace");
     case '\\':
         if (!*p->at || isalnum((unsigned char)*p->at))
-            return wrong(p, "\\ escapes special characters only, not this one");
+            return fail_syntax(p, "\\ escapes special characters only, not this one");
         take(&s, (unsigned char)*p->at++);
         return append(p, s);
     default:
@@ -244,7 +244,7 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     else
         st = alternatives(&p);
     if (st == KVR_OK && *p.at)
-        st = wrong(&p, "')' without its '('");
+        st = fail_syntax(&p, "')' without its '('");
     if (st == KVR_OK)
         st = append(&p, (struct step){ .what = DONE });
     if (st == KVR_OK) {

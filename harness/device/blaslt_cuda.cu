@@ -74,19 +74,19 @@ static void unload(struct functions *f)
 
 static enum kvr_status load(struct functions *f)
 {
-    const char *said = getenv("KVREEL_CUBLASLT");
+    const char *env = getenv("KVREEL_CUBLASLT");
     kvr_status st = KVR_EUNSUPPORTED;
 
     *f = {};
-    if (said && !strcmp(said, "none"))
+    if (env && !strcmp(env, "none"))
         return kvr_fail(st, "cuBLASLt: disabled by KVREEL_CUBLASLT=none");
-    if (said && *said)
-        st = kvr_library_open(&f->library, said, RTLD_NOW | RTLD_LOCAL);
+    if (env && *env)
+        st = kvr_library_open(&f->library, env, RTLD_NOW | RTLD_LOCAL);
     else
         for (const char *name : names)
             if (st == KVR_EUNSUPPORTED)
                 st = kvr_library_open(&f->library, name, RTLD_NOW | RTLD_LOCAL);
-    if (st == KVR_EUNSUPPORTED && said && *said)
+    if (st == KVR_EUNSUPPORTED && env && *env)
         return kvr_fail_prefix(st, "cuBLASLt");
     if (st == KVR_EUNSUPPORTED)
         return kvr_fail(st, "cuBLASLt: none of %s, %s, %s can be loaded", names[0], names[1],
@@ -166,7 +166,7 @@ void kvr_blaslt_close(struct kvr_blaslt **lt)
 static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blaslt_shape *s)
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
-    const cublasOperation_t turned = CUBLAS_OP_T;
+    const cublasOperation_t transpose = CUBLAS_OP_T;
     const cudaDataType_t result =
         s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* also the type of the bias */
     const cublasLtEpilogue_t epilogue =
@@ -177,8 +177,8 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 
     KVR_TRY(
         check(f->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product"));
-    KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
-                                                    sizeof turned),
+    KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA,
+                                                    &transpose, sizeof transpose),
                   "transposition"));
     KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                     &epilogue, sizeof epilogue),

@@ -21,21 +21,21 @@ struct kvr_blaslt_plan {
 
 static enum kvr_status load(void **library, kvr_standin_blaslt_fn **product)
 {
-    const char *said = getenv("KVREEL_CUBLASLT");
+    const char *env = getenv("KVREEL_CUBLASLT");
 
     *library = NULL;
-    if (said && !strcmp(said, "none"))
+    if (env && !strcmp(env, "none"))
         return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: disabled by KVREEL_CUBLASLT=none");
-    if (!said || !*said)
+    if (!env || !*env)
         return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: kernels are emulated");
-    if (kvr_library_open(library, said, RTLD_NOW | RTLD_LOCAL) != KVR_OK)
+    if (kvr_library_open(library, env, RTLD_NOW | RTLD_LOCAL) != KVR_OK)
         return kvr_fail_prefix(KVR_EUNSUPPORTED, "cuBLASLt");
     *product = (kvr_standin_blaslt_fn *)dlsym(*library, "kvr_standin_blaslt");
     if (*product && dlsym(*library, "kvr_on_the_emulated_device"))
         return KVR_OK;
     dlclose(*library);
     *library = NULL;
-    return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: kernels are emulated; %s needs a GPU", said);
+    return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: kernels are emulated; %s needs a GPU", env);
 }
 
 enum kvr_status kvr_blaslt_find(char *words, size_t n)

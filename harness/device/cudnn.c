@@ -37,11 +37,11 @@ enum tensor {
     WEIGHTS,
     N_TENSORS
 };
-enum place { MEMORY, VIRTUAL, VALUE };
+enum storage { MEMORY, VIRTUAL, VALUE };
 
 struct kvr_cudnn_plan {
-    kvr_cudnn_descr made[MAX_DESCRIPTORS]; /* all descriptors, destroyed in reverse order */
-    int n_made;
+    kvr_cudnn_descr descriptors[MAX_DESCRIPTORS]; /* all descriptors, destroyed in reverse order */
+    int n_descriptors;
     kvr_cudnn_descr tensor[N_TENSORS];
     kvr_cudnn_descr operations[8], graph, plan;
     int n_operations;
@@ -64,7 +64,7 @@ static enum kvr_status load(struct kvr_cudnn *c)
 }
 
 /* Whether the status is a usage or execution error; others mean unsupported. */
-static bool ours(int status)
+static bool is_usage_error(int status)
 {
     return status / 1000 * 1000 == KVR_CUDNN_BAD_PARAM || status >= KVR_CUDNN_EXECUTION_FAILED;
 }
@@ -80,8 +80,8 @@ static enum kvr_status failed(const struct kvr_cudnn *c, int status, const char 
     text[strcspn(text, "\n")] = 0;
     if (!text[0])
         words = c->GetErrorString(status);
-    return kvr_fail(ours(status) ? KVR_EINTERNAL : KVR_EUNSUPPORTED, "cuDNN: %s: %s (%d)", doing,
-                    words ? words : "failed", status);
+    return kvr_fail(is_usage_error(status) ? KVR_EINTERNAL : KVR_EUNSUPPORTED, "cuDNN: %s: %s (%d)",
+                    doing, words ? words : "failed", status);
 }
 
 static enum kvr_status check(const struct kvr_cudnn *c, int status, const char *doing)
@@ -126,10 +126,10 @@ void kvr_cudnn_close(struct kvr_cudnn **c)
 static enum kvr_status create(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int kind,
                               kvr_cudnn_descr *out)
 {
-    if (p->n_made == MAX_DESCRIPTORS)
+    if (p->n_descriptors == MAX_DESCRIPTORS)
         return kvr_fail(KVR_EINTERNAL, "cuDNN: more than %d descriptors", MAX_DESCRIPTORS);
     KVR_TRY(check(c, c->BackendCreateDescriptor(kind, out), "a descriptor"));
-    p->made[p->n_made++] = *out;
+    p->descriptors[p->n_descriptors++] = *out;
     return KVR_OK;
 }
 
@@ -167,8 +167,8 @@ static enum kvr_status finalize(const struct kvr_cudnn *c, kvr_cudnn_descr d, co
 /* ---- the graph --------------------------------------------------------------------------- */
 
 static enum kvr_status add_tensor(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
-                                  enum tensor id, int type, enum place place, const int64_t dims[4],
-                                  const int64_t strides[4])
+                                  enum tensor id, int type, enum storage storage,
+                                  const int64_t dims[4], const int64_t strides[4])
 {
     const int64_t uid = id, alignment = 16;
     kvr_cudnn_descr d;
@@ -179,8 +179,8 @@ static enum kvr_status add_tensor(const struct kvr_cudnn *c, struct kvr_cudnn_pl
     KVR_TRY(set(c, d, KVR_CUDNN_TENSOR_STRIDES, KVR_CUDNN_TYPE_INT64, 4, strides));
     KVR_TRY(set(c, d, KVR_CUDNN_TENSOR_UNIQUE_ID, KVR_CUDNN_TYPE_INT64, 1, &uid));
     KVR_TRY(set(c, d, KVR_CUDNN_TENSOR_BYTE_ALIGNMENT, KVR_CUDNN_TYPE_INT64, 1, &alignment));
-    KVR_TRY(set_bool(c, d, KVR_CUDNN_TENSOR_IS_VIRTUAL, place == VIRTUAL));
-    KVR_TRY(set_bool(c, d, KVR_CUDNN_TENSOR_IS_BY_VALUE, place == VALUE));
+    KVR_TRY(set_bool(c, d, KVR_CUDNN_TENSOR_IS_VIRTUAL, storage == VIRTUAL));
+    KVR_TRY(set_bool(c, d, KVR_CUDNN_TENSOR_IS_BY_VALUE, storage == VALUE));
     KVR_TRY(finalize(c, d, "a tensor"));
     p->tensor[id] = d;
     return KVR_OK;
@@ -193,17 +193,18 @@ static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_p
     const int64_t h = s->heads, d = s->d, q = s->n_query, k = s->n_key, one[4] = { 1, 1, 1, 1 };
     const int64_t queries[4] = { 1, h, q, d }, query_steps[4] = { q * h * d, d, h * d, 1 };
     const int64_t keys[4] = { 1, h, k, d }, key_steps[4] = { k * h * d, d, h * d, 1 };
-    const int64_t turned[4] = { 1, h, d, k }, turned_steps[4] = { k * h * d, d, 1, h * d };
+    const int64_t transposed[4] = { 1, h, d, k },
+                  transposed_strides[4] = { k * h * d, d, 1, h * d };
     const int64_t square[4] = { 1, h, q, k }, square_steps[4] = { h * q * k, q * k, k, 1 };
     const int64_t rows[4] = { 1, h, q, 1 }, row_steps[4] = { h * q, q, 1, 1 };
     const struct {
         enum tensor id;
         int type;
-        enum place place;
+        enum storage storage;
         const int64_t *dims, *steps;
     } all[] = {
         { Q, KVR_CUDNN_BFLOAT16, MEMORY, queries, query_steps },
-        { K, KVR_CUDNN_BFLOAT16, MEMORY, turned, turned_steps },
+        { K, KVR_CUDNN_BFLOAT16, MEMORY, transposed, transposed_strides },
         { V, KVR_CUDNN_BFLOAT16, MEMORY, keys, key_steps },
         { OUT, KVR_CUDNN_BFLOAT16, MEMORY, queries, query_steps },
         { SCALE, KVR_CUDNN_FLOAT, VALUE, one, one },
@@ -218,7 +219,8 @@ static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_p
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        KVR_TRY(add_tensor(c, p, all[i].id, all[i].type, all[i].place, all[i].dims, all[i].steps));
+        KVR_TRY(
+            add_tensor(c, p, all[i].id, all[i].type, all[i].storage, all[i].dims, all[i].steps));
     return KVR_OK;
 }
 
@@ -435,8 +437,8 @@ void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p)
 {
     if (!*p)
         return;
-    while ((*p)->n_made > 0)
-        c->BackendDestroyDescriptor((*p)->made[--(*p)->n_made]);
+    while ((*p)->n_descriptors > 0)
+        c->BackendDestroyDescriptor((*p)->descriptors[--(*p)->n_descriptors]);
     free(*p);
     *p = NULL;
 }

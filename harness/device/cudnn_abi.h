@@ -115,7 +115,7 @@ enum { KVR_CUDNN_SEV_WARNING = 2, KVR_CUDNN_LOG_ALL = 1 << 1 | 1 << 2 | 1 << 3 }
     FUNCTION(BackendSetAttribute, int,                                                             \
              (kvr_cudnn_descr d, int name, int type, int64_t n, const void *values))               \
     FUNCTION(BackendGetAttribute, int,                                                             \
-             (kvr_cudnn_descr d, int name, int type, int64_t room, int64_t *n, void *values))      \
+             (kvr_cudnn_descr d, int name, int type, int64_t capacity, int64_t *n, void *values))  \
     FUNCTION(BackendExecute, int, (kvr_cudnn_handle h, kvr_cudnn_descr plan, kvr_cudnn_descr pack))
 
 #endif

@@ -14,12 +14,12 @@ static const char *const names[] = { "libcudnn.so.9", "libcudnn.so.8", "libcudnn
 
 static const char *const nvrtc[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
 /* Folders of NVRTC in Python packages, relative to cuDNN's folder. */
-static const char *const nvrtc_places[] = { "", "../../cu13/lib/", "../../cuda_nvrtc/lib/" };
+static const char *const nvrtc_prefixes[] = { "", "../../cu13/lib/", "../../cuda_nvrtc/lib/" };
 
 enum {
     N_NAMES = sizeof names / sizeof *names,
     N_NVRTC = sizeof nvrtc / sizeof *nvrtc,
-    N_PLACES = sizeof nvrtc_places / sizeof *nvrtc_places
+    N_PREFIXES = sizeof nvrtc_prefixes / sizeof *nvrtc_prefixes
 };
 
 static enum kvr_status load_named(void **library, const char *name)
@@ -54,13 +54,13 @@ const char *kvr_cudnn_nvrtc(void)
 }
 
 /* *found: the library was opened here, and stays open. */
-static enum kvr_status open_nvrtc_at(const char *place, const char *name, bool *found)
+static enum kvr_status open_nvrtc_at(const char *prefix, const char *name, bool *found)
 {
     char path[4096];
     void *library;
     enum kvr_status st;
 
-    if (snprintf(path, sizeof path, "%s%s", place, name) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s%s", prefix, name) >= (int)sizeof path)
         return KVR_OK;
     st = kvr_library_open(&library, path, RTLD_NOW | RTLD_GLOBAL);
     *found = st == KVR_OK;
@@ -87,13 +87,13 @@ static void folder_of(void *library, const char *symbol, char *folder, size_t n)
  * does not search in the folders of Python packages. Opening it here first makes the name known. */
 static enum kvr_status open_nvrtc(void *library)
 {
-    char folder[2048], place[sizeof folder + 32];
+    char folder[2048], prefix[sizeof folder + 32];
     bool found = kvr_cudnn_nvrtc() != NULL;
 
     folder_of(library, "cudnnGetVersion", folder, sizeof folder);
-    for (int i = 0; i < N_NVRTC * N_PLACES && !found && folder[0]; i++) {
-        snprintf(place, sizeof place, "%s%s", folder, nvrtc_places[i % N_PLACES]);
-        KVR_TRY(open_nvrtc_at(place, nvrtc[i / N_PLACES], &found));
+    for (int i = 0; i < N_NVRTC * N_PREFIXES && !found && folder[0]; i++) {
+        snprintf(prefix, sizeof prefix, "%s%s", folder, nvrtc_prefixes[i % N_PREFIXES]);
+        KVR_TRY(open_nvrtc_at(prefix, nvrtc[i / N_PREFIXES], &found));
     }
     for (int i = 0; i < N_NVRTC && !found && !kvr_stream_emulated(); i++)
         KVR_TRY(open_nvrtc_at("", nvrtc[i], &found));
@@ -102,18 +102,18 @@ static enum kvr_status open_nvrtc(void *library)
 
 static enum kvr_status load_named_library(void **library)
 {
-    const char *said = getenv("KVREEL_CUDNN");
+    const char *env = getenv("KVREEL_CUDNN");
 
-    if (said && strcmp(said, "none") == 0)
+    if (env && strcmp(env, "none") == 0)
         return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: disabled by KVREEL_CUDNN=none");
-    if (!said || !said[0])
+    if (!env || !env[0])
         return kvr_stream_emulated() ? kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated")
                                      : load_any(library);
-    KVR_TRY(load_named(library, said));
+    KVR_TRY(load_named(library, env));
     if (!kvr_stream_emulated() || dlsym(*library, "kvr_on_the_emulated_device"))
         return KVR_OK;
     kvr_cudnn_unload(library);
-    return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated, and %s needs a GPU", said);
+    return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated, and %s needs a GPU", env);
 }
 
 enum kvr_status kvr_cudnn_load(void **library)

@@ -68,9 +68,9 @@ static int64_t instant(struct kvr_dev *dev)
     return kvr_stream_capturing(dev->stream) ? -1 : kvr_stream_mark(dev->stream);
 }
 
-static enum kvr_status between(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns)
+static enum kvr_status elapsed(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns)
 {
-    return kvr_stream_between(dev->stream, a, b, ns);
+    return kvr_stream_elapsed(dev->stream, a, b, ns);
 }
 
 static void forget_instant(struct kvr_dev *dev, int64_t a)
@@ -112,7 +112,7 @@ const struct kvr_dev_kind kvr_dev_cuda = {
     .sync = cuda_sync,
     .was_full = was_full,
     .instant = instant,
-    .between = between,
+    .elapsed = elapsed,
     .forget_instant = forget_instant,
     .forget_instants = forget_instants,
     .record_begin = record_begin,

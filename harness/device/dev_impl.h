@@ -28,8 +28,8 @@ struct kvr_dev_kind {
     /* Records a time stamp in stream order; negative on failure. */
     int64_t (*instant)(struct kvr_dev *dev);
     /* Time between two stamps; waits for the later one. NULL: stamps are nanoseconds. */
-    enum kvr_status (*between)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* Releases a time stamp; NULL if `between` is. */
+    enum kvr_status (*elapsed)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
+    /* Releases a time stamp; NULL if `elapsed` is. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 

@@ -32,7 +32,7 @@ static enum kvr_status judge_driver(const struct kvr_device_facts *f)
     return KVR_OK;
 }
 
-enum kvr_status kvr_device_judge(const struct kvr_device_facts *f)
+enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f)
 {
     char archs[128];
 

@@ -2,7 +2,7 @@
  * refusal can be tested without one.
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
- *     KVR_TRY(kvr_device_judge(&f));     KVR_EUNSUPPORTED: found and needed */
+ *     KVR_TRY(kvr_device_check_facts(&f));     KVR_EUNSUPPORTED: found and needed */
 #ifndef KVR_DEVICE_DEVICE_CHECK_H
 #define KVR_DEVICE_DEVICE_CHECK_H
 
@@ -30,7 +30,7 @@ struct kvr_device_facts {
     const char *error;   /* any other CUDA error; NULL: none */
 };
 
-enum kvr_status kvr_device_judge(const struct kvr_device_facts *f);
+enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f);
 
 /* "800,900,1000" as "8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
 const char *kvr_device_archs(const char *archs, char *buf, size_t n);

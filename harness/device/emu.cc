@@ -10,7 +10,7 @@
 namespace kvr_emu
 {
 
-__thread struct place *here;
+__thread struct coords *here;
 __thread struct kvr_stream *streams;
 __thread struct kvr_stream *running;
 
@@ -24,7 +24,7 @@ static uint64_t draw(struct kvr_stream *s)
 }
 
 /* Uniform in [0, n), by a multiplication instead of a division: called at every switch. */
-static uint32_t below(struct kvr_stream *s, uint32_t n)
+static uint32_t random_below(struct kvr_stream *s, uint32_t n)
 {
     return (uint32_t)((draw(s) >> 32) * n >> 32);
 }
@@ -67,12 +67,13 @@ void fail(const char *fmt, ...)
         leave_for(&self()->context, &running->host, false);
 }
 
-static_assert(offsetof(struct fiber, place) == 0, "a place is its fiber");
+static_assert(offsetof(struct fiber, coords) == 0,
+              "a thread's coordinates are its fiber's first member");
 
 void wake(struct kvr_stream *s, struct fiber *f)
 {
     f->state = RUNS;
-    s->ready[s->n_ready++] = f->place.linear;
+    s->ready[s->n_ready++] = f->coords.linear;
 }
 
 /* The next context: a random runnable fiber, or the host if none is runnable. Bulk copies in flight
@@ -84,14 +85,14 @@ static struct context *next_of(struct kvr_stream *s)
     for (;;) {
         if (!(s->n_ready + s->n_coming) || s->failed)
             return &s->host;
-        i = below(s, s->n_ready + s->n_coming);
+        i = random_below(s, s->n_ready + s->n_coming);
         if (i < s->n_ready)
             break;
-        arrives(s, i - s->n_ready);
+        complete_transfer(s, i - s->n_ready);
     }
     next = s->ready[i];
     s->ready[i] = s->ready[--s->n_ready];
-    here = &s->fibers[next].place;
+    here = &s->fibers[next].coords;
     return &s->fibers[next].context;
 }
 
@@ -104,10 +105,10 @@ static void fiber_main()
     s->body(s->arg);
     f = self();
     f->state = LEFT;
-    s->warps[f->place.linear / 32].left |= 1u << f->place.linear % 32;
+    s->warps[f->coords.linear / 32].left |= 1u << f->coords.linear % 32;
     if (s->clocked)
         thread_left(s);
-    if (++s->block[f->place.rank].n_left == s->n_threads && s->clocked && !s->failed)
+    if (++s->block[f->coords.rank].n_left == s->n_threads && s->clocked && !s->failed)
         block_ended(s);
     leave_for(&f->context, next_of(s), true);
     abort();
@@ -123,13 +124,13 @@ static void open_barrier(struct kvr_stream *s, unsigned rank)
 
         if (first->line == f->line && !strcmp(first->file, f->file))
             continue;
-        here = &f->place;
+        here = &f->coords;
         record(s, "%s:%d: divergent __syncthreads: thread %u waits at %s:%d", f->file, f->line,
-               first->place.linear, first->file, first->line);
+               first->coords.linear, first->file, first->line);
         return;
     }
     if (first->epoch == MAX_EPOCH && !s->clocked) {
-        here = &first->place;
+        here = &first->coords;
         record(s, "%s:%d: more than %d __syncthreads in a block", first->file, first->line,
                MAX_EPOCH);
         return;
@@ -294,14 +295,14 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
                      MAX_WARP_EPOCH);
             restamp(s, f);
         }
-        if (f->place.linear != first + lane)
+        if (f->coords.linear != first + lane)
             wake(s, f);
     }
     w->waiting &= ~mask;
     return w->result[lane];
 }
 
-void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line)
+void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *file, int line)
 {
     const unsigned lane = here->linear % 32, first = here->linear - lane;
 
@@ -317,7 +318,7 @@ static void record_deadlock(struct kvr_stream *s)
 {
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (s->fibers[i].state == AT_REGISTERS) {
-            here = &s->fibers[i].place;
+            here = &s->fibers[i].coords;
             record_stuck(s, &s->fibers[i]);
             return;
         }
@@ -326,9 +327,9 @@ static void record_deadlock(struct kvr_stream *s)
         const struct warp_book *w = &s->warps[i / 32];
         const unsigned mask = w->mask[i % 32];
 
-        if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->place.rank].n_left))
+        if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->coords.rank].n_left))
             continue; /* waits for threads that are reported below */
-        here = const_cast<struct place *>(&f->place);
+        here = const_cast<struct coords *>(&f->coords);
         if (f->state == AT_BARRIER)
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",
                    f->file, f->line, s->block[here->rank].n_left, s->n_threads);
@@ -370,14 +371,14 @@ static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3
     for (unsigned i = 0; i < s->n_fibers; i++) {
         struct fiber *f = &s->fibers[i];
 
-        f->place.thread = thread;
-        f->place.block = at;
-        f->place.rank = i / s->n_threads;
-        f->place.block.x += f->place.rank;
-        f->place.n_ranks = s->n_blocks;
-        f->place.block_dim = block;
-        f->place.grid_dim = shape->grid;
-        f->place.linear = i;
+        f->coords.thread = thread;
+        f->coords.block = at;
+        f->coords.rank = i / s->n_threads;
+        f->coords.block.x += f->coords.rank;
+        f->coords.n_ranks = s->n_blocks;
+        f->coords.block_dim = block;
+        f->coords.grid_dim = shape->grid;
+        f->coords.linear = i;
         f->epoch = f->warp_epoch = f->group = 0;
         f->n_copies = 0;
         restamp(s, f);
@@ -496,7 +497,7 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     if (s->serial + blocks > MAX_SERIAL)
         abort();
     for (uint64_t i = 0; i < blocks; i++) {
-        const uint32_t j = below(s, (uint32_t)i + 1);
+        const uint32_t j = random_below(s, (uint32_t)i + 1);
 
         order[i] = order[j];
         order[j] = (uint32_t)i;

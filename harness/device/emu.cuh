@@ -63,14 +63,14 @@ namespace kvr_emu
 {
 
 /* The built-in variables of a thread. */
-struct place {
+struct coords {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
     unsigned rank, n_ranks; /* of the block in its cluster; blocks per cluster */
     unsigned linear;        /* thread index over all blocks of the cluster */
 };
 /* NULL on the host. __thread rather than thread_local, which checks initialization at every use. */
-extern __thread struct place *here;
+extern __thread struct coords *here;
 
 [[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -211,7 +211,7 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
 
 /* Calls `fn` once, when the last of all 32 lanes has arrived, with the argument of each lane: for
  * warp operations with more than a word per lane. */
-void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
+void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
 
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
@@ -253,7 +253,7 @@ template <class T> struct argument argument_of(const T &)
 void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n);
 
 /* An operation on a stream: executed at once, or by each launch of the graph that captured it. */
-typedef void player(struct kvr_stream *s, const struct shape *shape, void *given);
+typedef void player(struct kvr_stream *s, const struct shape *shape, void *args);
 bool capturing(const struct kvr_stream *s);
 /* Appends a graph node with n bytes of arguments for `play`. Returns NULL, with an error on the
  * stream, if it cannot. */
@@ -264,14 +264,14 @@ void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, s
 template <class F, class... A> struct call;
 template <class... P, class... A> struct call<void (*)(P...), A...> {
     void (*kernel)(P...);
-    std::tuple<A...> given;
+    std::tuple<A...> args;
 
     static void play(struct kvr_stream *s, const struct shape *shape, void *self)
     {
         struct ready {
             void (*kernel)(P...);
             std::tuple<P...> args;
-        } r = { ((call *)self)->kernel, std::apply(checked, ((call *)self)->given) };
+        } r = { ((call *)self)->kernel, std::apply(checked, ((call *)self)->args) };
 
         std::apply(
             [s, shape](const P &...p) {

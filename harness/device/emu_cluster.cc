@@ -92,7 +92,8 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
         if (unmet(running, cell[k].write))
             fail("shared memory '%s', byte %zu: read, written by %s without a cluster barrier "
                  "between",
-                 r->name, at - (uintptr_t)r->base, who(cell[k].write, text, sizeof text));
+                 r->name, at - (uintptr_t)r->base,
+                 describe_stamp(cell[k].write, text, sizeof text));
     return (void *)at;
 }
 

@@ -177,9 +177,9 @@ static enum kvr_status move_now(const struct move *m)
     return m->from ? copy_now(m) : fill_now(m);
 }
 
-static void play_move(struct kvr_stream *s, const struct shape *, void *given)
+static void play_move(struct kvr_stream *s, const struct shape *, void *args)
 {
-    const struct move *m = (const struct move *)given;
+    const struct move *m = (const struct move *)args;
 
     if (s->failed)
         return;

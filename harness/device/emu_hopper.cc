@@ -28,7 +28,7 @@ void join(const struct kvr_stream *s, struct view *to, const struct view *from)
 
 void tick(struct kvr_stream *s, struct fiber *f)
 {
-    uint32_t *mine = &member_of(s, f)->view.seen[f->place.linear];
+    uint32_t *mine = &member_of(s, f)->view.seen[f->coords.linear];
 
     if (*mine == MAX_CLOCK)
         fail("more than %u synchronizations of a thread", MAX_CLOCK);
@@ -99,7 +99,7 @@ void clock_cluster(struct kvr_stream *s)
         record(s, "%s: the host has no memory for clusters", s->kernel);
 }
 
-bool unseen(const struct kvr_stream *s, stamp then)
+bool is_unobserved(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then), me = here->linear;
 
@@ -116,7 +116,7 @@ bool unmet(const struct kvr_stream *s, stamp then)
            clock_of(then) >= s->hopper->meeting.done.seen[by];
 }
 
-const char *who(stamp then, char *text, size_t size)
+const char *describe_stamp(stamp then, char *text, size_t size)
 {
     const unsigned by = thread_of(then);
 
@@ -177,10 +177,10 @@ void check_written(const struct region *r, size_t at, const struct view *mine, s
 
     if (by != here->linear && clock_of(then) >= mine->seen[by])
         fail("shared memory '%s', byte %zu: %s, written by %s without a barrier between", r->name,
-             at, how, who(then, text, sizeof text));
+             at, how, describe_stamp(then, text, sizeof text));
     if ((by < PHASED || (by >= STORED && by < CORES)) && clock_of(then) >= mine->fenced[by])
         fail("shared memory '%s', byte %zu: %s, written by %s without a fence.proxy.async between",
-             r->name, at, how, who(then, text, sizeof text));
+             r->name, at, how, describe_stamp(then, text, sizeof text));
 }
 
 void wake_those(struct kvr_stream *s, enum state why, int on)
@@ -214,7 +214,7 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
     else
         record(s,
                "waits for products (wgmma), where %u of %d threads of its warp group have arrived",
-               s->hopper->in_group[f->place.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
+               s->hopper->in_group[f->coords.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
 }
 
 /* Some thread of the block must be ordered after every remote access to the block. */
@@ -231,7 +231,7 @@ static void check_reached(struct kvr_stream *s, unsigned rank)
         if (x->reached[rank][i] > all.seen[i])
             record(s,
                    "the block has exited without being ordered after the last remote access by %s",
-                   who((stamp)i << 2, text, sizeof text));
+                   describe_stamp((stamp)i << 2, text, sizeof text));
 }
 
 void block_ended(struct kvr_stream *s)

@@ -211,7 +211,7 @@ static inline uint32_t clock_of(stamp t)
 
 static inline struct member *member_of(struct kvr_stream *s, const struct fiber *f)
 {
-    return &s->hopper->member[f->place.linear];
+    return &s->hopper->member[f->coords.linear];
 }
 
 static inline void join_range(uint32_t *to, const uint32_t *from, unsigned n)

@@ -144,7 +144,7 @@ enum state {
 };
 
 struct fiber {
-    struct place place; /* first member, so that `here` also points to the fiber */
+    struct coords coords; /* first member, so that `here` also points to the fiber */
     struct context context;
     enum state state;
     unsigned epoch, warp_epoch;
@@ -284,14 +284,14 @@ void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
 /* Whether the access `then` does not happen before the running thread. */
-bool unseen(const struct kvr_stream *s, stamp then);
+bool is_unobserved(const struct kvr_stream *s, stamp then);
 /* The same for an access by another block of the cluster. */
 bool unmet(const struct kvr_stream *s, stamp then);
 /* __syncthreads or __syncwarp in a block with vector clocks. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
 /* Completes bulk copy or remote store i of those in flight. */
-void arrives(struct kvr_stream *s, unsigned i);
+void complete_transfer(struct kvr_stream *s, unsigned i);
 /* Starts vector clocks for a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
 /* Reports a deadlocked thread that waits in one of the sm_90 states. */
@@ -303,7 +303,7 @@ void block_ended(struct kvr_stream *s);
 void check_no_mbarrier(const struct region *r, uintptr_t at, size_t n, const char *how);
 void hopper_close(struct kvr_stream *s);
 /* Describe the thread or operation of a stamp. */
-const char *who(stamp then, char *text, size_t size);
+const char *describe_stamp(stamp then, char *text, size_t size);
 
 /* Accounts the bytes of the launch that has just finished; of a copy or a fill. */
 void account_launch(struct kvr_stream *s, const char *kernel);
@@ -319,7 +319,7 @@ static inline struct fiber *self()
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
-             (stamp)f->place.linear << 2;
+             (stamp)f->coords.linear << 2;
 }
 
 } // namespace kvr_emu

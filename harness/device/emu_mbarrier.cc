@@ -59,9 +59,9 @@ struct phased *phased_at(struct region *r, uintptr_t at)
     if (!r || !r->shared || b == end)
         fail("mbarrier at byte %td of '%s': not initialized",
              (ptrdiff_t)(at - (uintptr_t)(r ? r->base : 0)), r ? r->name : "no memory");
-    if (unseen(running, b->init))
+    if (is_unobserved(running, b->init))
         fail("mbarrier at byte %zu of '%s': used, initialized by %s without a barrier between",
-             at - (uintptr_t)r->base, r->name, who(b->init, text, sizeof text));
+             at - (uintptr_t)r->base, r->name, describe_stamp(b->init, text, sizeof text));
     return b;
 }
 

@@ -137,7 +137,7 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
     if (serial_of(other))
         return !r->shared; /* shared memory belongs to one block */
     if (running->clocked)
-        return unseen(running, then) || (!r->shared && unmet(running, then));
+        return is_unobserved(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))
         return false; /* ordered by a barrier, or the same thread */
     return thread_of(other) >> 5 || !(other >> 12);
@@ -151,7 +151,7 @@ static void race(const struct region *r, size_t at, const char *before, const ch
     if (serial_of(then) == serial_of(now))
         fail("%s memory '%s', byte %zu: %s, %s by %s without a barrier between",
              r->shared ? "shared" : "global", r->name, at, after, before,
-             who(then, text, sizeof text));
+             describe_stamp(then, text, sizeof text));
     fail("%s memory '%s', byte %zu: %s, %s by thread %u of another block in the same launch",
          r->shared ? "shared" : "global", r->name, at, after, before, thread_of(then));
 }

@@ -28,14 +28,14 @@ static int taken_of(const struct kvr_stream *s, unsigned rank)
 
 void record_registers(struct kvr_stream *s, const struct fiber *f)
 {
-    const struct warp_registers *r = &s->hopper->registers[f->place.linear / 32];
+    const struct warp_registers *r = &s->hopper->registers[f->coords.linear / 32];
 
     record(s,
            "setmaxnreg.inc to %d waits forever: the launch allocated %d registers (%d x %u "
            "threads), warps hold %d; a warp with %d per thread lacks %d",
            r->wants, 32 * pool_of(s), kvr_launch_registers((int)s->n_threads), s->n_threads,
-           32 * taken_of(s, f->place.rank), r->now,
-           32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->place.rank)));
+           32 * taken_of(s, f->coords.rank), r->now,
+           32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->coords.rank)));
 }
 
 /* The warps of a warp group must execute the same k-th setmaxnreg and synchronize before the next

@@ -66,7 +66,7 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
             if (serial_of(read) == s->serial && thread_of(read) != here->linear &&
                 clock_of(read) >= mine->seen[thread_of(read)])
                 fail("shared memory '%s', byte %zu: %s, read by %s without a barrier between",
-                     to->name, byte, how, who(read, text, sizeof text));
+                     to->name, byte, how, describe_stamp(read, text, sizeof text));
         }
         cell[k].write = self()->now | COMING;
     }
@@ -229,7 +229,7 @@ static void copy_arrives(struct kvr_stream *s, unsigned i)
     end_phase(s, b);
 }
 
-void arrives(struct kvr_stream *s, unsigned i)
+void complete_transfer(struct kvr_stream *s, unsigned i)
 {
     s->n_coming--;
     if (i < s->hopper->n_copies)

@@ -314,7 +314,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
 }
 
 /* Number of a thread's products that its wait_group completes. */
-static int due(const struct member *m)
+static int n_due(const struct member *m)
 {
     int n = 0;
 
@@ -328,11 +328,11 @@ static void finish_products(struct kvr_stream *s, unsigned first)
 {
     struct hopper *x = s->hopper;
     struct member *group = &x->member[first];
-    struct place *const me = here;
-    const int n = due(group);
+    struct coords *const me = here;
+    const int n = n_due(group);
 
     for (int i = 1; i < KVR_WARP_GROUP; i++)
-        if (due(&group[i]) != n)
+        if (n_due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
     /* Once per warp: the four tensor cores read in parallel. A cell holds two readers; rotating the
      * order varies which pair it holds. */
@@ -341,7 +341,7 @@ static void finish_products(struct kvr_stream *s, unsigned first)
             const int of_group = (w + i) % 4;
             const unsigned warp = first / 32 + (unsigned)of_group;
 
-            here = &s->fibers[32 * warp].place;
+            here = &s->fibers[32 * warp].coords;
             check_product(&group[0].product[i], of_group, (int)warp);
         }
     here = me;

@@ -96,7 +96,7 @@ static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t 
 
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n)
 {
-    const char *said = getenv("KVREEL_NVML"), *name = said && said[0] ? said : "libnvidia-ml.so.1";
+    const char *env = getenv("KVREEL_NVML"), *name = env && env[0] ? env : "libnvidia-ml.so.1";
     struct kvr_gpu_states *g = calloc(1, sizeof *g);
     enum kvr_status st;
 
@@ -186,7 +186,7 @@ bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, 
     return *bytes > 0;
 }
 
-bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out)
+bool kvr_gpu_sample(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out)
 {
     struct utilization used;
     unsigned long long bits;

@@ -2,7 +2,7 @@
  * processes.
  *
  *     KVR_TRY(kvr_gpu_states_open(&g, why, sizeof why));             g NULL: see `why`
- *     if (kvr_gpu_look(g, uuid, &s)) ... s.mhz ...
+ *     if (kvr_gpu_sample(g, uuid, &s)) ... s.mhz ...
  *     kvr_gpu_states_close(&g);
  *
  * Loads NVIDIA's management library, libnvidia-ml.so.1 or the one named by KVREEL_NVML, if present.
@@ -51,7 +51,7 @@ enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 
 /* False: unavailable; `g` may be NULL. */
-bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
+bool kvr_gpu_sample(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
 
 /* Device memory of one process in *bytes. NVML may report process IDs of another namespace; then
  * the GPU's only process is taken. False: *bytes is 0 and why [n] gives the reason, for example

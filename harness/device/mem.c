@@ -39,7 +39,7 @@ void kvr_mem_fail_after(struct kvr_dev *dev, uint64_t n)
     dev->fail_after = n;
 }
 
-static void book(struct kvr_mem_stats *s, enum kvr_mem_tag tag, size_t n_bytes)
+static void account(struct kvr_mem_stats *s, enum kvr_mem_tag tag, size_t n_bytes)
 {
     s->live[tag] += n_bytes;
     s->live_total += n_bytes;
@@ -84,7 +84,7 @@ enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum k
     if (dev->kind->alloc(dev, &p, n_bytes) != KVR_OK)
         return kvr_fail_prefix(KVR_ENOMEM, "memory: %s (%zu in use)", kvr_mem_tag_name(tag), live);
     *b = (struct kvr_buf){ .p = p, .n_bytes = n_bytes, .dev = dev, .tag = tag };
-    book(&dev->stats, tag, n_bytes);
+    account(&dev->stats, tag, n_bytes);
     return KVR_OK;
 }
 

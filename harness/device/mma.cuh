@@ -285,7 +285,7 @@ static inline void load_matrices(unsigned *out, pointer<const uint4> row, bool t
 {
     struct matrices_lane mine = { row[0], {}, transposed };
 
-    together(matrices_of, &mine, file, line);
+    run_lanes_together(matrices_of, &mine, file, line);
     memcpy(out, mine.out, sizeof mine.out);
 }
 
@@ -343,7 +343,7 @@ static inline void kvr_mma(float *c, const unsigned *a, const unsigned *b, KVR_E
 {
     struct kvr_emu::mma_lane mine = { c, a, b };
 
-    kvr_emu::together(kvr_emu::mma_of, &mine, file, line);
+    kvr_emu::run_lanes_together(kvr_emu::mma_of, &mine, file, line);
 }
 #else
 /* ldmatrix.x4: four 8 x 8 matrices. Lane l supplies the address of row l % 8 of matrix l / 8, and

@@ -71,15 +71,15 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
 }
 
 /* The child's result, sent through a pipe. */
-struct answer {
+struct reply {
     enum kvr_status st;
     struct kvr_device_words words;
     char error[512];
 };
 
-static void answer(int to, const char *name)
+static void write_reply(int to, const char *name)
 {
-    struct answer a = { .st = KVR_OK };
+    struct reply a = { .st = KVR_OK };
     struct kvr_dev *dev;
     ssize_t n;
 
@@ -94,9 +94,9 @@ static void answer(int to, const char *name)
     _exit(n == (ssize_t)sizeof a ? 0 : 1);
 }
 
-enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out)
+enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
 {
-    struct answer a;
+    struct reply a;
     int fd[2], status;
     ssize_t n;
     pid_t child;
@@ -106,7 +106,7 @@ enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out)
         return kvr_fail(KVR_EIO, "device %s: pipe: %s", name, strerror(errno));
     child = fork();
     if (child == 0)
-        answer(fd[1], name);
+        write_reply(fd[1], name);
     close(fd[1]);
     do
         n = child > 0 ? read(fd[0], &a, sizeof a) : -1;

@@ -47,7 +47,7 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
 
 /* For a device by name, queried in a child process so that this process holds no device memory.
  * Must not be called after this process has opened a GPU, whose driver does not survive fork(). */
-enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out);
+enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out);
 
 #ifdef __cplusplus
 }

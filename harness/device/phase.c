@@ -78,7 +78,7 @@ static enum kvr_status settle(struct kvr_phases *p, int n)
         int64_t took = 0;
 
         if (p->failed == KVR_OK)
-            p->failed = kind->between(p->dev, i->begun, i->ended, &took);
+            p->failed = kind->elapsed(p->dev, i->begun, i->ended, &took);
         p->phase[i->phase].ns += took;
         kind->forget_instant(p->dev, i->begun);
         kind->forget_instant(p->dev, i->ended);
@@ -114,7 +114,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
     i.begun = p->phase[phase].begun;
     i.ended = p->dev->kind->instant(p->dev);
     p->phase[phase].open = false;
-    if (!p->dev->kind->between)
+    if (!p->dev->kind->elapsed)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);

@@ -85,11 +85,11 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* Records an event. Returns a ticket for kvr_stream_between(), or -1 and an error that the next
+/* Records an event. Returns a ticket for kvr_stream_elapsed(), or -1 and an error that the next
  * sync returns. Emulated: the host's clock, since kernels run synchronously. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
 /* Time from event a to event b; waits for b. KVR_EINVAL: invalid ticket. */
-enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
+enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
 /* Releases a ticket; its event is reused. Accepts -1. */
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);
 /* Releases all tickets. */

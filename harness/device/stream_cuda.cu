@@ -124,7 +124,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
 
     *out = NULL;
     gather(&facts, &prop);
-    KVR_TRY(kvr_device_judge(&facts));
+    KVR_TRY(kvr_device_check_facts(&facts));
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "device cuda: no memory");
@@ -182,7 +182,7 @@ static enum kvr_status explain(cudaError_t e)
         return kvr_fail(KVR_EINTERNAL, "device cuda: %s", cudaGetErrorString(e));
     gather(&facts, &prop);
     facts.no_image = true;
-    return kvr_device_judge(&facts);
+    return kvr_device_check_facts(&facts);
 }
 
 enum kvr_status kvr_stream_sync(struct kvr_stream *s)
@@ -463,24 +463,24 @@ static cudaError_t more_marks(struct kvr_stream *s, int64_t n)
 
 int64_t kvr_stream_mark(struct kvr_stream *s)
 {
-    int64_t ticket, place;
+    int64_t ticket, slot;
 
     if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->error != cudaSuccess)
         return -1;
-    ticket = kvr_ticket_take(&s->tickets);
-    place = kvr_ticket_place(&s->tickets, ticket);
-    if (place < 0)
+    ticket = kvr_ticket_acquire(&s->tickets);
+    slot = kvr_ticket_slot(&s->tickets, ticket);
+    if (slot < 0)
         s->error = cudaErrorMemoryAllocation;
-    else if (place >= s->max_marks)
+    else if (slot >= s->max_marks)
         s->error = more_marks(s, s->tickets.max);
     if (s->error == cudaSuccess)
-        s->error = cudaEventRecord(s->marks[place], s->stream);
+        s->error = cudaEventRecord(s->marks[slot], s->stream);
     return s->error == cudaSuccess ? ticket : -1;
 }
 
-enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
+enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
 {
-    const int64_t from = kvr_ticket_place(&s->tickets, a), to = kvr_ticket_place(&s->tickets, b);
+    const int64_t from = kvr_ticket_slot(&s->tickets, a), to = kvr_ticket_slot(&s->tickets, b);
     float ms = 0;
     cudaError_t e;
 
@@ -498,7 +498,7 @@ enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, i
 
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket)
 {
-    kvr_ticket_give(&s->tickets, ticket);
+    kvr_ticket_release(&s->tickets, ticket);
 }
 
 void kvr_stream_forget_marks(struct kvr_stream *s)

@@ -12,7 +12,7 @@
 #include "harness/device/traffic.h"
 
 /* Reads a size from an environment variable, at most `most`; *bytes is unchanged if it is unset. */
-static enum kvr_status told(const char *variable, size_t most, size_t *bytes)
+static enum kvr_status bytes_from_env(const char *variable, size_t most, size_t *bytes)
 {
     const char *text = getenv(variable);
     char *end;
@@ -51,8 +51,8 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     int sm;
 
     *out = NULL;
-    KVR_TRY(told("KVREEL_EMULATED_BYTES", SIZE_MAX, &total_bytes));
-    KVR_TRY(told("KVREEL_EMULATED_SHARED", MAX_SHARED, &block_shared));
+    KVR_TRY(bytes_from_env("KVREEL_EMULATED_BYTES", SIZE_MAX, &total_bytes));
+    KVR_TRY(bytes_from_env("KVREEL_EMULATED_SHARED", MAX_SHARED, &block_shared));
     KVR_TRY(capability(&sm));
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
@@ -217,29 +217,29 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most)
 
 int64_t kvr_stream_mark(struct kvr_stream *s)
 {
-    int64_t ticket, place;
+    int64_t ticket, slot;
 
     if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->failed)
         return -1;
-    ticket = kvr_ticket_take(&s->tickets);
+    ticket = kvr_ticket_acquire(&s->tickets);
     if (s->tickets.max > s->max_marks) {
         int64_t *grown = (int64_t *)realloc(s->marks, (size_t)s->tickets.max * sizeof *grown);
 
         s->marks = grown ? grown : s->marks;
         s->max_marks = grown ? s->tickets.max : s->max_marks;
     }
-    place = kvr_ticket_place(&s->tickets, ticket);
-    if (place < 0 || place >= s->max_marks) {
+    slot = kvr_ticket_slot(&s->tickets, ticket);
+    if (slot < 0 || slot >= s->max_marks) {
         record(s, "no memory for %lld marks", (long long)s->max_marks + 1);
         return -1;
     }
-    s->marks[place] = kvr_now_ns();
+    s->marks[slot] = kvr_now_ns();
     return ticket;
 }
 
-enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
+enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
 {
-    const int64_t from = kvr_ticket_place(&s->tickets, a), to = kvr_ticket_place(&s->tickets, b);
+    const int64_t from = kvr_ticket_slot(&s->tickets, a), to = kvr_ticket_slot(&s->tickets, b);
 
     if (from < 0 || to < 0)
         return kvr_fail(KVR_EINVAL, "stream: marks %lld and %lld, there are %lld", (long long)a,
@@ -250,7 +250,7 @@ enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, i
 
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket)
 {
-    kvr_ticket_give(&s->tickets, ticket);
+    kvr_ticket_release(&s->tickets, ticket);
 }
 
 void kvr_stream_forget_marks(struct kvr_stream *s)

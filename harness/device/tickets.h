@@ -1,9 +1,9 @@
 /* tickets.h - allocates and reuses the event numbers of a stream; common to both implementations,
  * which own the events.
  *
- *     int64_t t = kvr_ticket_take(&s->tickets);          -1: no memory
- *     ... marks[kvr_ticket_place(&s->tickets, t)] ...    -1: invalid
- *     kvr_ticket_give(&s->tickets, t);
+ *     int64_t t = kvr_ticket_acquire(&s->tickets);          -1: no memory
+ *     ... marks[kvr_ticket_slot(&s->tickets, t)] ...    -1: invalid
+ *     kvr_ticket_release(&s->tickets, t);
  *     kvr_tickets_forget(&s->tickets);                   invalidates all
  *     kvr_tickets_free(&s->tickets); */
 #ifndef KVR_DEVICE_TICKETS_H
@@ -18,7 +18,7 @@ struct kvr_tickets {
     int64_t forgotten;          /* generation, stored in a ticket above its index */
 };
 
-static inline int64_t kvr_ticket_take(struct kvr_tickets *t)
+static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)
 {
     if (!t->n_back && t->n_all == t->max) { /* make room for all, so that a release cannot fail */
         const int64_t n = t->max ? 2 * t->max : 64;
@@ -32,20 +32,20 @@ static inline int64_t kvr_ticket_take(struct kvr_tickets *t)
     return t->forgotten << 32 | (t->n_back ? t->back[--t->n_back] : t->n_all++);
 }
 
-static inline int64_t kvr_ticket_place(const struct kvr_tickets *t, int64_t ticket)
+static inline int64_t kvr_ticket_slot(const struct kvr_tickets *t, int64_t ticket)
 {
-    const int64_t place = ticket & 0xffffffff;
+    const int64_t slot = ticket & 0xffffffff;
 
-    return ticket >= 0 && ticket >> 32 == t->forgotten && place < t->n_all ? place : -1;
+    return ticket >= 0 && ticket >> 32 == t->forgotten && slot < t->n_all ? slot : -1;
 }
 
 /* Releases a ticket once; ignores an invalid one. */
-static inline void kvr_ticket_give(struct kvr_tickets *t, int64_t ticket)
+static inline void kvr_ticket_release(struct kvr_tickets *t, int64_t ticket)
 {
-    const int64_t place = kvr_ticket_place(t, ticket);
+    const int64_t slot = kvr_ticket_slot(t, ticket);
 
-    if (place >= 0 && t->n_back < t->n_all)
-        t->back[t->n_back++] = place;
+    if (slot >= 0 && t->n_back < t->n_all)
+        t->back[t->n_back++] = slot;
 }
 
 static inline void kvr_tickets_forget(struct kvr_tickets *t)

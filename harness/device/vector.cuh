@@ -7,7 +7,7 @@
 
 #include "harness/device/kernel.cuh"
 
-template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) kvr_few {
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) kvr_vec {
     T v[N];
 };
 

@@ -137,12 +137,13 @@ static enum kvr_status check_forward(struct kvr_checker *k)
 {
     static const char *const inputs[] = { "prompt_embeds", "a.x", "a.timestep", "b.timestep",
                                           "c.timestep",    "c.x", NULL };
-    const int64_t room = 2 * k->chunk_elems + 4 * k->chunk_kv;
+    const int64_t capacity = 2 * k->chunk_elems + 4 * k->chunk_kv;
     struct kvr_cache *cache = NULL;
     struct kvr_buf work = { 0 }, on_device = { 0 };
     enum kvr_status st;
 
-    KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)room * sizeof(float)));
+    KVR_TRY(
+        kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)capacity * sizeof(float)));
     st = kvr_buf_alloc(&on_device, k->dev, KVR_MEM_IO, 2 * (size_t)k->chunk_elems * sizeof(float));
     if (st == KVR_OK)
         st = kvr_checker_open_cache(k, k->scheme, &cache, 2 * k->c->frames_per_chunk, 0, 0);
@@ -264,7 +265,7 @@ static enum kvr_status check_loop(struct kvr_checker *k)
     struct kvr_buf work = { 0 };
     struct kvr_tensor noise;
     enum kvr_status st;
-    int64_t room;
+    int64_t capacity;
 
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     if (kvr_tensor_count(&noise) < k->chunk_elems || kvr_tensor_count(&noise) % k->chunk_elems)
@@ -277,8 +278,9 @@ static enum kvr_status check_loop(struct kvr_checker *k)
                               (int64_t)base.n_chunks * (k->c->n_steps - 1) * k->chunk_elems,
                               &base.renoise));
     KVR_TRY(set_prompt(k));
-    room = base.n_chunks * ((1 + k->c->n_steps) * k->chunk_elems + 2 * k->chunk_kv);
-    KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)room * sizeof(float)));
+    capacity = base.n_chunks * ((1 + k->c->n_steps) * k->chunk_elems + 2 * k->chunk_kv);
+    KVR_TRY(
+        kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)capacity * sizeof(float)));
     st = check_runs(k, &base, &work);
     kvr_buf_free(&work);
     return st == KVR_OK ? kvr_checker_note_rest(k, inputs) : st;
@@ -313,7 +315,7 @@ static const struct {
     { "unipc.safetensors", kvr_check_unipc },     { "lora_golden.safetensors", kvr_check_lora },
 };
 
-bool kvr_engine_check_there(const char *dir)
+bool kvr_engine_check_has_files(const char *dir)
 {
     bool there = false;
 

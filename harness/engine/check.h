@@ -77,7 +77,7 @@ void kvr_check_conclude(struct kvr_check_report *r);
 /* Appends the entries of `more` to r. */
 enum kvr_status kvr_check_append(struct kvr_check_report *r, const struct kvr_check_report *more);
 /* Whether the folder has any of the files that kvr_engine_check reads. */
-bool kvr_engine_check_there(const char *dir);
+bool kvr_engine_check_has_files(const char *dir);
 void kvr_check_report_free(struct kvr_check_report *r);
 const char *kvr_check_status_name(enum kvr_check_status s); /* "ok", "fail", "not built", ... */
 

@@ -74,12 +74,12 @@ static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_r
 /* Runs the first n rows of forward_rows. */
 static enum kvr_status run_forwards(struct kvr_checker *k, int first, int n)
 {
-    const int64_t room = k->chunk_elems + 2 * k->chunk_kv;
+    const int64_t capacity = k->chunk_elems + 2 * k->chunk_kv;
     struct kvr_cache *cache = NULL;
     struct kvr_buf work = { 0 }, on_device = { 0 };
     enum kvr_status st;
 
-    st = kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)room * sizeof(float));
+    st = kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO, (size_t)capacity * sizeof(float));
     if (st == KVR_OK)
         st = kvr_buf_alloc(&on_device, k->dev, KVR_MEM_IO,
                            2 * (size_t)k->chunk_elems * sizeof(float));
@@ -169,7 +169,7 @@ static enum kvr_status open_loop_cache(struct loop *l, struct kvr_scheme **schem
              c->window_frames ? c->window_frames : n_frames, c->sink_frames);
     KVR_TRY(kvr_scheme_open(scheme, l->k->how.compute == KVR_F32 ? "F32" : "BF16", &pins, 1));
     KVR_TRY(kvr_checker_open_cache(l->k, *scheme, &l->cache, n_frames, 0, 0));
-    kvr_cache_watch(l->cache, keep_newest, l);
+    kvr_cache_observe(l->cache, keep_newest, l);
     return KVR_OK;
 }
 

@@ -21,7 +21,7 @@ static void show(struct kvr_dit *d, const char *name, const void *data, int64_t 
     const size_t n_floats = (size_t)n * sizeof(float);
     enum kvr_status st = KVR_OK;
 
-    if (kvr_dit_apart(d)) {
+    if (kvr_dit_on_device(d)) {
         st = kvr_buf_reserve(&d->shown, kvr_dev_host(d->dev), KVR_MEM_IO, n_floats + n_bytes);
         if (st == KVR_OK)
             st = kvr_dev_sync(d->dev);
@@ -160,7 +160,7 @@ static enum kvr_status take_prompt(struct kvr_dit *d, const float *P)
     const struct kvr_rows rows = { .n = T, .d = d->c->dim, .tokens_per_frame = 1 };
 
     d->has_prompt = false;
-    if (kvr_dit_apart(d)) {
+    if (kvr_dit_on_device(d)) {
         KVR_TRY(kvr_dev_put(d->dev, d->prompt, P, (size_t)(T * d->c->text_dim) * sizeof *P));
         P = d->prompt;
     }
@@ -219,7 +219,7 @@ static enum kvr_status rope_move(struct kvr_dit *d, double frame0)
             memcpy(si + n * half, si, n_time * sizeof *si);
         }
     }
-    if (kvr_dit_apart(d)) {
+    if (kvr_dit_on_device(d)) {
         KVR_TRY(kvr_dev_put(d->dev, d->rope.cosines, d->host_rope.cosines, n_bytes));
         KVR_TRY(kvr_dev_put(d->dev, d->rope.sines, d->host_rope.sines, n_bytes));
     }
@@ -233,7 +233,7 @@ static enum kvr_status put_time(struct kvr_dit *d, const float *t, int n_frames)
 
     for (int f = 0; f < n_frames; f++)
         kvr_time_sinusoid(t[f], d->c->freq_dim, d->host_sinusoid + (int64_t)f * d->c->freq_dim);
-    if (kvr_dit_apart(d))
+    if (kvr_dit_on_device(d))
         KVR_TRY(kvr_dev_put(d->dev, d->sinusoid, d->host_sinusoid, (size_t)n * sizeof(float)));
     tap(d, "sinusoid", d->sinusoid, n);
     return KVR_OK;
@@ -259,9 +259,9 @@ static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
 {
     const int64_t n = r->n * r->d;
 
-    KVR_TRY(kvr_buf_reserve(&d->wide_room, d->dev, KVR_MEM_ACT, 3 * (size_t)n * sizeof(float)));
+    KVR_TRY(kvr_buf_reserve(&d->wide_scratch, d->dev, KVR_MEM_ACT, 3 * (size_t)n * sizeof(float)));
     for (int i = 0; i < 3; i++)
-        d->wide[i] = (float *)d->wide_room.p + i * n;
+        d->wide[i] = (float *)d->wide_scratch.p + i * n;
     d->cross_work.acc = d->wide[2];
     return KVR_OK;
 }
@@ -471,7 +471,7 @@ static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r
 /* x in F32, which reuse keeps and compares. */
 static enum kvr_status wide_x(struct kvr_dit *d, const struct kvr_rows *r, float **out)
 {
-    kvr_flow_settle(&d->flow, r);
+    kvr_flow_flush(&d->flow, r);
     *out = d->flow.x;
     if (!d->flow.narrow)
         return KVR_OK;
@@ -541,7 +541,7 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
         KVR_TRY(cross_attention(d, i, &r));
         KVR_TRY(feed_forward(d, i, &r));
         if (d->tap)
-            kvr_flow_settle(&d->flow, &r);
+            kvr_flow_flush(&d->flow, &r);
         tap_flow(d, i, "out", d->flow.x, r.n * r.d);
     }
     if (!skip && d->reuse.on) {

@@ -43,7 +43,7 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
 /* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step and launches the graph from
- * then on, with the same results. Applies to passes that store nothing, without tap, watcher or reuse; other
+ * then on, with the same results. Applies to passes that store nothing, without tap, observer or reuse; other
  * passes, and the CPU, run without graphs. A graph's time is not split by phase. Default: false. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 

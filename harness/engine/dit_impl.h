@@ -48,7 +48,7 @@ struct kvr_dit {
     void *q, *k, *v, *ctx;                  /* [N,d] */
     void *ffn;                              /* [N,f] */
     float *wide[3];                         /* [N,d]: F32 copies for a part that needs floats */
-    struct kvr_buf wide_room;               /* allocated at the first use */
+    struct kvr_buf wide_scratch;            /* allocated at the first use */
     float *patches;                         /* [N, C*ph*pw]: input, then the head's output */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
@@ -79,7 +79,7 @@ struct kvr_dit {
 };
 
 /* Whether the host computes and copies its inputs; false if only sizes are needed. */
-static inline bool kvr_dit_apart(const struct kvr_dit *d)
+static inline bool kvr_dit_on_device(const struct kvr_dit *d)
 {
     return d->dev && !kvr_dev_in_host(d->dev);
 }

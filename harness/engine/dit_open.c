@@ -69,7 +69,7 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         *words[i] = carve_floats(a, T * dim);
     lay_out_rope(d, a, &d->rope);
-    if (kvr_dit_apart(d))
+    if (kvr_dit_on_device(d))
         d->prompt = carve_floats(a, T * c->text_dim);
     if (d->ops->cross_works) {
         d->cross_work.max = carve_floats(a, N * c->n_heads);
@@ -137,7 +137,7 @@ static enum kvr_status open_memory(struct kvr_dit *d)
     lay_out(d, &a);
     d->host_rope = d->rope;
     d->host_sinusoid = d->sinusoid;
-    if (!kvr_dit_apart(d))
+    if (!kvr_dit_on_device(d))
         return KVR_OK;
     lay_out_host(d, &host);
     KVR_TRY(kvr_buf_alloc(&d->host, kvr_dev_host(d->dev), KVR_MEM_ACT, host.used));
@@ -222,9 +222,9 @@ void kvr_dit_close(struct kvr_dit **pd)
     kvr_dev_graph_close(d->dev, &d->recording.graph);
     kvr_reuse_close(&d->reuse);
     kvr_phases_close(&d->phases);
-    kvr_gemm_rest(d->m->gemm); /* frees the scratch of linear layers */
+    kvr_gemm_free_scratch(d->m->gemm); /* frees the scratch of linear layers */
     kvr_buf_free(&d->arena);
-    kvr_buf_free(&d->wide_room);
+    kvr_buf_free(&d->wide_scratch);
     kvr_buf_free(&d->host);
     kvr_buf_free(&d->shown);
     free(d->cross);

@@ -55,7 +55,7 @@ static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows 
     kvr_bf16 *y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
 
     if (f->left.y == y)
-        kvr_flow_settle(f, r); /* the kernel's arguments are __restrict__ */
+        kvr_flow_flush(f, r); /* the kernel's arguments are __restrict__ */
     if (how->stride)
         f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
                                    f->eps, y, columns);
@@ -80,7 +80,7 @@ struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const f
 {
     if (!f->narrow)
         return (struct kvr_flow_in){ .x = x, .columns = k };
-    kvr_gemm_leave(f->gemm, m, k, x);
+    kvr_gemm_store_input(f->gemm, m, k, x);
     return (struct kvr_flow_in){ .columns = kvr_gemm_columns(f->gemm, k) };
 }
 
@@ -163,7 +163,7 @@ enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struc
 
 /* ---- residuals ---------------------------------------------------------------------------- */
 
-void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r)
+void kvr_flow_flush(struct kvr_flow *f, const struct kvr_rows *r)
 {
     if (f->left.y)
         f->ops->add_bf16(f->dev, r, &f->left, f->x);
@@ -179,7 +179,7 @@ static enum kvr_status add_narrow(struct kvr_flow *f, const struct kvr_rows *r,
     kvr_bf16 *const x = f->x;
     bool left = true, done;
 
-    kvr_flow_settle(f, r); /* the earlier residual first */
+    kvr_flow_flush(f, r); /* the earlier residual first */
     if (!shown) {
         KVR_TRY(fused(f, r, in, 1, &l, KVR_LINEAR_ADDED, &by, &x, &done));
         if (done)

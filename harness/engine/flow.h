@@ -82,7 +82,7 @@ enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struc
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);
 /* Adds the pending term to x. */
-void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r);
+void kvr_flow_flush(struct kvr_flow *f, const struct kvr_rows *r);
 
 /* RMSNorm of x over all d, in place. kvr_flow_rms_rope also applies RoPE: queries x[0] to y[0] with
  * weights w[0], keys x[1] to y[1] with w[1]; x[1] NULL: queries only. In F32 y must be x. */

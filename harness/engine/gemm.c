@@ -93,8 +93,8 @@ enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int
     return g->kind->linear_open(out, g, n, k, w, b);
 }
 
-enum kvr_status kvr_linear_open_there(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
-                                      const float *w, const float *b)
+enum kvr_status kvr_linear_open_device(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                       const float *w, const float *b)
 {
     *out = NULL;
     KVR_TRY(check_layer(n, k));
@@ -119,9 +119,9 @@ int kvr_linear_k(const struct kvr_linear *l)
     return l->k;
 }
 
-void kvr_gemm_rest(struct kvr_gemm *g)
+void kvr_gemm_free_scratch(struct kvr_gemm *g)
 {
-    g->kind->rest(g);
+    g->kind->free_scratch(g);
 }
 
 static enum kvr_status check_rows(int64_t m)
@@ -164,7 +164,7 @@ kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k)
     return g->kind->input(g, m, k);
 }
 
-void kvr_gemm_leave(struct kvr_gemm *g, int64_t m, int k, const float *x)
+void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x)
 {
     assert(kvr_gemm_narrow(g));
     g->kind->leave(g, m, k, x);
@@ -178,8 +178,8 @@ enum kvr_status kvr_linear_prepare_end(const struct kvr_linear *l, int64_t m,
     return l->g->kind->prepare_end(l, m, end);
 }
 
-static bool takes(const struct kvr_gemm *g, const struct kvr_linear *l,
-                  const struct kvr_linear_in *in)
+static bool accepts_narrow(const struct kvr_gemm *g, const struct kvr_linear *l,
+                           const struct kvr_linear_in *in)
 {
     return kvr_gemm_narrow(g) && l->g == g &&
            (!in->x || in->columns == l->k || in->columns == kvr_gemm_columns(g, l->k));
@@ -191,7 +191,7 @@ enum kvr_status kvr_linear_run_narrow(struct kvr_gemm *g, int64_t m, struct kvr_
 {
     assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED && end != KVR_LINEAR_ADDED);
     for (int i = 0; i < n_layers; i++)
-        assert(l[i]->k == l[0]->k && takes(g, l[i], &in));
+        assert(l[i]->k == l[0]->k && accepts_narrow(g, l[i], &in));
     KVR_TRY(check_rows(m));
     return g->kind->run_narrow(g, m, in, n_layers, l, end, y);
 }
@@ -200,7 +200,7 @@ enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_l
                                      const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                      kvr_bf16 *sum, kvr_bf16 *y, bool *left)
 {
-    assert(takes(g, l, &in));
+    assert(accepts_narrow(g, l, &in));
     KVR_TRY(check_rows(m));
     return g->kind->run_added(g, m, in, l, gate, sum, y, left);
 }
@@ -223,7 +223,7 @@ enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,
     assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED);
     assert(how->end != KVR_LINEAR_ADDED || (n_layers == 1 && how->gate));
     for (int i = 0; i < n_layers; i++)
-        assert(l[i]->k == l[0]->k && takes(g, l[i], &how->in));
+        assert(l[i]->k == l[0]->k && accepts_narrow(g, l[i], &how->in));
     *done = false;
     KVR_TRY(check_rows(m));
     return kvr_gemm_fuses(g) ? g->kind->run_fused(g, m, how, n_layers, l, y, done) : KVR_OK;

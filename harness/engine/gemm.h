@@ -60,8 +60,8 @@ const char *kvr_gemm_library(const struct kvr_gemm *g);
 enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                 const float *w, const float *b);
 /* The same with w and b in the memory of the gemm's device. */
-enum kvr_status kvr_linear_open_there(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
-                                      const float *w, const float *b);
+enum kvr_status kvr_linear_open_device(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                       const float *w, const float *b);
 void kvr_linear_close(struct kvr_linear **l);
 int kvr_linear_n(const struct kvr_linear *l);
 int kvr_linear_k(const struct kvr_linear *l);
@@ -72,7 +72,7 @@ int kvr_linear_k(const struct kvr_linear *l);
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 
 /* Frees the scratch; the next run allocates it again. */
-void kvr_gemm_rest(struct kvr_gemm *g);
+void kvr_gemm_free_scratch(struct kvr_gemm *g);
 
 /* y[i] [m, n of l[i]] = layer l[i] of x [m,k], for n_layers layers with the same k. x NULL: the
  * input is in kvr_gemm_input. */
@@ -89,7 +89,7 @@ int kvr_gemm_columns(const struct kvr_gemm *g, int k);
  * with this k that is prepared for m rows. */
 kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k);
 /* Writes x [m,k], rounded to BF16, to kvr_gemm_input. */
-void kvr_gemm_leave(struct kvr_gemm *g, int64_t m, int k, const float *x);
+void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);
 
 /* Epilogue: round to BF16 [m,n]; GELU, padded like an input; or round, multiply by the gate and add
  * to the residual. */

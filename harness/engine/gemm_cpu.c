@@ -159,7 +159,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     return KVR_OK;
 }
 
-static void rest(struct kvr_gemm *g)
+static void free_scratch(struct kvr_gemm *g)
 {
     kvr_buf_free(&((struct gemm *)g)->rounded);
 }
@@ -196,7 +196,7 @@ static dnnl_data_type_t input_type(const struct gemm *g)
 }
 
 /* Reserves memory for an input of m rows of k. */
-static enum kvr_status rounded_room(struct gemm *g, int64_t m, int k)
+static enum kvr_status reserve_rounded(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
         return KVR_OK;
@@ -483,7 +483,7 @@ static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
     const struct split s = split_rows(m);
     struct layer_prims unused;
 
-    KVR_TRY(rounded_room(gemm_of(l), m, l->k));
+    KVR_TRY(reserve_rounded(gemm_of(l), m, l->k));
     return layer_prims(linear_of(l), &s, &unused);
 }
 
@@ -528,7 +528,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     const struct split s = split_rows(m);
     int n_threads, team, bad = 0; /* bits: 1 a tile failed, 2 out of memory */
 
-    KVR_TRY(rounded_room(g, m, l[0]->k));
+    KVR_TRY(reserve_rounded(g, m, l[0]->k));
     if (g->narrow)
         narrow_all(m * l[0]->k, x, g->rounded.p);
     else if (g->rounded.p)
@@ -575,6 +575,6 @@ const struct kvr_gemm_kind kvr_gemm_cpu = {
     .linear_close = linear_close,
     .prepare = prepare,
     .run = run,
-    .rest = rest,
+    .free_scratch = free_scratch,
     .library = library,
 };

@@ -86,7 +86,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     if (!g)
         return kvr_fail(KVR_ENOMEM, "gemm: no memory");
     g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
-    g->fuses = compute == KVR_BF16 && kvr_product_here(kvr_dev_stream(dev));
+    g->fuses = compute == KVR_BF16 && kvr_product_supported(kvr_dev_stream(dev));
     st = kvr_blaslt_open(&g->lt, kvr_dev_stream(dev));
     if (st == KVR_OK)
         st = kvr_blaslt_find(g->library, sizeof g->library);
@@ -124,7 +124,7 @@ static const char *tuned_words(const struct kvr_gemm *base)
     return g->tune ? kvr_tune_words(g->tune) : "";
 }
 
-static void rest(struct kvr_gemm *g)
+static void free_scratch(struct kvr_gemm *g)
 {
     kvr_buf_free(&((struct gemm *)g)->rounded);
     kvr_buf_free(&((struct gemm *)g)->floats);
@@ -361,7 +361,7 @@ static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
             KVR_TRY(run(t));
         to = kvr_stream_mark(s);
         KVR_TRY(kvr_dev_sync(t->g->base.dev));
-        KVR_TRY(kvr_stream_between(s, from, to, &ns));
+        KVR_TRY(kvr_stream_elapsed(s, from, to, &ns));
         kvr_stream_unmark(s, from);
         kvr_stream_unmark(s, to);
         *us = fmin(*us, 1e-3 * (double)ns / times);
@@ -545,7 +545,7 @@ static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int 
 }
 
 /* Reserves memory for an input of m rows. */
-static enum kvr_status input_room(struct gemm *g, int64_t m, int k)
+static enum kvr_status reserve_input(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
         return KVR_OK;
@@ -555,7 +555,7 @@ static enum kvr_status input_room(struct gemm *g, int64_t m, int k)
 
 static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
 {
-    KVR_TRY(input_room(gemm_of(l), m, l->k));
+    KVR_TRY(reserve_input(gemm_of(l), m, l->k));
     return prepare_shape(l, m, IN_FLOATS);
 }
 
@@ -619,7 +619,7 @@ static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum k
 {
     struct gemm *g = gemm_of(l);
 
-    KVR_TRY(input_room(g, m, l->k));
+    KVR_TRY(reserve_input(g, m, l->k));
     KVR_TRY(prepare_fused(l, m, end));
     KVR_TRY(prepare_shape(l, m, asked(end)));
     if (!g->lt || find(g, l, m, asked(end))->lt || find(g, l, m, asked(end))->own)
@@ -640,7 +640,7 @@ static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t
 }
 
 /* The input, padded to the columns that layers read. */
-static const kvr_bf16 *taken(struct gemm *g, int64_t m, struct kvr_linear_in in, int k)
+static const kvr_bf16 *input_rows(struct gemm *g, int64_t m, struct kvr_linear_in in, int k)
 {
     const int padded = kvr_linear_padded(k);
 
@@ -682,7 +682,7 @@ static enum kvr_status run_narrow(struct kvr_gemm *base, int64_t m, struct kvr_l
 
     for (int i = 0; i < n_layers; i++)
         KVR_TRY(prepare_end(l[i], m, end));
-    x = taken(g, m, in, l[0]->k);
+    x = input_rows(g, m, in, l[0]->k);
     for (int i = 0; i < n_layers; i++) {
         const struct linear *mine = (const struct linear *)l[i];
 
@@ -705,7 +705,7 @@ static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_li
     const kvr_bf16 *x;
 
     KVR_TRY(prepare_end(l, m, KVR_LINEAR_ADDED));
-    x = taken(g, m, in, l->k);
+    x = input_rows(g, m, in, l->k);
     *left = by_library(g, l, m, KVR_LINEAR_ROUNDED);
     if (*left)
         return run_library(g, m, x, l, KVR_LINEAR_ROUNDED, y);
@@ -760,7 +760,7 @@ static enum kvr_status run_fused(struct kvr_gemm *base, int64_t m,
             .squares = squares,
         };
     }
-    *done = kvr_product_can(&p) && kvr_product_cuda(kvr_dev_stream(base->dev), &p);
+    *done = kvr_product_accepts(&p) && kvr_product_cuda(kvr_dev_stream(base->dev), &p);
     return KVR_OK;
 }
 
@@ -773,7 +773,7 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .linear_close = linear_close,
     .prepare = prepare,
     .run = run,
-    .rest = rest,
+    .free_scratch = free_scratch,
     .input = input,
     .leave = leave,
     .prepare_end = prepare_end,

@@ -21,7 +21,7 @@ struct kvr_gemm_kind {
     enum kvr_status (*prepare)(const struct kvr_linear *l, int64_t m);
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
-    void (*rest)(struct kvr_gemm *g);
+    void (*free_scratch)(struct kvr_gemm *g);
     /* All NULL without BF16 activations. */
     kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k);
     void (*leave)(struct kvr_gemm *g, int64_t m, int k, const float *x);

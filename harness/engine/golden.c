@@ -60,7 +60,7 @@ static enum kvr_status read_tolerances(struct golden *g)
     return st;
 }
 
-static enum kvr_status wrong(const struct golden *g, const char *name, const char *want)
+static enum kvr_status fail_mismatch(const struct golden *g, const char *name, const char *want)
 {
     return kvr_fail(KVR_EFORMAT, "%s: '%s' must be %s", kvr_st_path(g->k.file), name, want);
 }
@@ -81,17 +81,18 @@ static enum kvr_status read_tensors(struct golden *g)
     KVR_TRY(kvr_st_get(g->k.file, "noise", &g->noise));
     KVR_TRY(kvr_st_get(g->k.file, "frames", &g->frames));
     if (g->tokens.dtype != KVR_I64 || g->tokens.n_dims != 2 || g->tokens.shape[1] != c->text_len)
-        return wrong(g, "prompt_tokens", "I64 [prompts, text_len]");
+        return fail_mismatch(g, "prompt_tokens", "I64 [prompts, text_len]");
     if (g->noise.dtype != KVR_F32 || g->noise.n_dims != 7 ||
         g->noise.shape[0] != g->tokens.shape[0] || g->noise.shape[2] != c->n_steps ||
         g->noise.shape[3] != F || g->noise.shape[4] != c->in_dim ||
         g->noise.shape[5] != c->latent_h || g->noise.shape[6] != c->latent_w)
-        return wrong(g, "noise", "F32 [prompts, chunks, steps, frames, C, H, W] of this model");
+        return fail_mismatch(g, "noise",
+                             "F32 [prompts, chunks, steps, frames, C, H, W] of this model");
     if (g->frames.dtype != KVR_F32 || g->frames.n_dims != 5 ||
         g->frames.shape[0] != g->tokens.shape[0] || g->frames.shape[1] != g->noise.shape[1] * F ||
         g->frames.shape[2] != c->in_dim || g->frames.shape[3] != c->latent_h ||
         g->frames.shape[4] != c->latent_w)
-        return wrong(g, "frames", "F32 [prompts, frames, C, H, W] of this model");
+        return fail_mismatch(g, "frames", "F32 [prompts, frames, C, H, W] of this model");
     g->n_prompts = (int)g->tokens.shape[0];
     g->n_chunks = (int)g->noise.shape[1];
     return KVR_OK;
@@ -137,7 +138,7 @@ static enum kvr_status run_prompt(struct golden *g)
 
     for (int i = 0; i < g->k.c->text_len; i++) {
         if (tokens[i] < 0 || tokens[i] >= g->k.c->n_vocabulary)
-            return wrong(g, "prompt_tokens", "ids of the vocabulary");
+            return fail_mismatch(g, "prompt_tokens", "ids of the vocabulary");
         ids[i] = (int)tokens[i];
     }
     KVR_TRY(kvr_model_embed(g->k.m, ids, g->k.c->text_len, g->prompt.p));

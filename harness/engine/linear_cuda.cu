@@ -47,8 +47,8 @@ static __global__ void __launch_bounds__(F32_THREADS)
 
         __syncthreads(); /* the previous tiles have been read */
 #pragma unroll
-        for (int turn = 0; turn < QUADS / QUADS_AT_ONCE; turn++) {
-            const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+        for (int iter = 0; iter < QUADS / QUADS_AT_ONCE; iter++) {
+            const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
 
             rows[c * LINE + q] = gather(x, rows_left, k, 4 * q, k0 + c);
             columns[c * LINE + q] = gather(w, columns_left, k, 4 * q, k0 + c);
@@ -108,8 +108,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
                   "every thread fetches the same number of pieces");
 
 #pragma unroll
-    for (int turn = 0; turn < TILE * PIECES / BF16_THREADS; turn++) {
-        const int i = (int)threadIdx.x + turn * BF16_THREADS;
+    for (int iter = 0; iter < TILE * PIECES / BF16_THREADS; iter++) {
+        const int i = (int)threadIdx.x + iter * BF16_THREADS;
         const int r = i / PIECES, c = i % PIECES * CHUNK;
         const bool there = first + r < rows;
 

@@ -267,8 +267,3 @@ enum kvr_status kvr_lm_times(struct kvr_lm *lm, struct kvr_lm_times *out)
     *out = (struct kvr_lm_times){ ns[LINEAR], ns[OTHER], ns[LOGITS] };
     return KVR_OK;
 }
-
-void kvr_lm_times_reset(struct kvr_lm *lm)
-{
-    kvr_phases_reset(lm->phases);
-}

@@ -50,7 +50,6 @@ struct kvr_lm_times {
     int64_t logits_ns;
 };
 enum kvr_status kvr_lm_times(struct kvr_lm *lm, struct kvr_lm_times *out);
-void kvr_lm_times_reset(struct kvr_lm *lm);
 
 #ifdef __cplusplus
 }

@@ -20,26 +20,26 @@ struct loader {
 
 /* --- metadata --------------------------------------------------------------------------- */
 
-static enum kvr_status same_int(const struct loader *l, const char *key, int64_t said)
+static enum kvr_status same_int(const struct loader *l, const char *key, int64_t want)
 {
     int64_t v = 0;
 
     KVR_TRY(kvr_gguf_int(kvr_weights_gguf(l->w->file), key, &v));
-    if (v != said)
+    if (v != want)
         return kvr_fail(KVR_EFORMAT, "%s: %s is %lld, config.json says %lld",
-                        kvr_weights_path(l->w->file), key, (long long)v, (long long)said);
+                        kvr_weights_path(l->w->file), key, (long long)v, (long long)want);
     return KVR_OK;
 }
 
 /* Compares a value that files store in F32. */
-static enum kvr_status same_real(const struct loader *l, const char *key, double said)
+static enum kvr_status same_real(const struct loader *l, const char *key, double want)
 {
     double v = 0;
 
     KVR_TRY(kvr_gguf_real(kvr_weights_gguf(l->w->file), key, &v));
-    if ((float)v != (float)said)
+    if ((float)v != (float)want)
         return kvr_fail(KVR_EFORMAT, "%s: %s is %g, config.json says %g",
-                        kvr_weights_path(l->w->file), key, v, said);
+                        kvr_weights_path(l->w->file), key, v, want);
     return KVR_OK;
 }
 

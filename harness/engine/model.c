@@ -117,8 +117,8 @@ static enum kvr_status load_linear_shaped(struct loader *l, struct kvr_linear **
     KVR_TRY(read_f32(l, name, 1, shape, &l->bias));
     if (l->look)
         return KVR_OK;
-    return (l->file ? kvr_linear_open : kvr_linear_open_there)(out, l->m->gemm, (int)shape[0],
-                                                               (int)k, l->weight.p, l->bias.p);
+    return (l->file ? kvr_linear_open : kvr_linear_open_device)(out, l->m->gemm, (int)shape[0],
+                                                                (int)k, l->weight.p, l->bias.p);
 }
 
 static enum kvr_status load_linear(struct loader *l, struct kvr_linear **out, const char *layer,

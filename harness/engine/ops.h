@@ -162,7 +162,8 @@ KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the selected CPU variant */
 extern const struct kvr_ops kvr_ops_cuda;
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 
-/* The sampler's arithmetic, on the host. */
+/* The sampler's arithmetic on n numbers, on the host: x0 = x - sigma flow; x = (1 - sigma) x0 + sigma eps;
+ * out = a weighted sum (struct kvr_blend). */
 void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0);
 void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 void kvr_blend(int64_t n, const struct kvr_blend *b, float *out);

@@ -15,7 +15,7 @@ template <int N> struct numbers {
 
 template <int N>
 static __device__ __forceinline__ struct numbers<N> load(kvr_global<const kvr_bf16> x, int64_t at) {
-    const kvr_few<unsigned, N / 2> u = kvr_as<const kvr_few<unsigned, N / 2>>(x + at)[0];
+    const kvr_vec<unsigned, N / 2> u = kvr_as<const kvr_vec<unsigned, N / 2>>(x + at)[0];
     struct numbers<N> n;
 
 #pragma unroll
@@ -30,7 +30,7 @@ static __device__ __forceinline__ struct numbers<N> load(kvr_global<const kvr_bf
 template <int N>
 static __device__ __forceinline__ struct numbers<N> store(kvr_global<kvr_bf16> x, int64_t at,
                                                           struct numbers<N> n) {
-    kvr_few<unsigned, N / 2> u;
+    kvr_vec<unsigned, N / 2> u;
 
 #pragma unroll
     for (int i = 0; i < N / 2; i++) {
@@ -38,14 +38,14 @@ static __device__ __forceinline__ struct numbers<N> store(kvr_global<kvr_bf16> x
         n.v[2 * i] = kvr_bf16_low(u.v[i]);
         n.v[2 * i + 1] = kvr_bf16_high(u.v[i]);
     }
-    kvr_as<kvr_few<unsigned, N / 2>>(x + at)[0] = u;
+    kvr_as<kvr_vec<unsigned, N / 2>>(x + at)[0] = u;
     return n;
 }
 
 template <int N, class T>
-static __device__ __forceinline__ kvr_few<T, N> side_by_side(kvr_global<const T> x, int64_t at)
+static __device__ __forceinline__ kvr_vec<T, N> side_by_side(kvr_global<const T> x, int64_t at)
 {
-    return kvr_as<const kvr_few<T, N>>(x + at)[0];
+    return kvr_as<const kvr_vec<T, N>>(x + at)[0];
 }
 
 /* Residual add: n + u, or n + u g with a gate. */
@@ -54,7 +54,7 @@ static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, st
                                                          bool gated, kvr_global<const float> gate,
                                                          int64_t at) {
     if (gated) {
-        const kvr_few<float, N> g = side_by_side<N, float>(gate, at);
+        const kvr_vec<float, N> g = side_by_side<N, float>(gate, at);
 
 #pragma unroll
         for (int k = 0; k < N; k++)
@@ -136,8 +136,8 @@ static __global__ void __launch_bounds__(THREADS)
     inv = 1.0f / sqrtf(block_sum(sum, warps) * how.share + how.eps);
 #pragma unroll 1
     for (int i = (int)threadIdx.x * N; i < r.d; i += (int)blockDim.x * N) {
-        const kvr_few<float, N> f = side_by_side<N, float>(factor, at + i);
-        const kvr_few<float, N> b = side_by_side<N, float>(add, at + i);
+        const kvr_vec<float, N> f = side_by_side<N, float>(factor, at + i);
+        const kvr_vec<float, N> b = side_by_side<N, float>(add, at + i);
         struct numbers<N> n = again<N>(x, row, i, mine);
 
 #pragma unroll
@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll 1
     for (int i = (int)threadIdx.x * N; i < r.d; i += (int)blockDim.x * N) {
-        const kvr_few<float, N> f = side_by_side<N, float>(w, i);
+        const kvr_vec<float, N> f = side_by_side<N, float>(w, i);
         struct numbers<N> n = again<N>(x, row, i, mine);
 
 #pragma unroll
@@ -224,9 +224,9 @@ static __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll 1
     for (int i = (int)threadIdx.x * N; i < r.d; i += (int)blockDim.x * N) {
         const int64_t angle = token * pairs_of_head + i / 2 % pairs_of_head;
-        const kvr_few<double, N / 2> co = side_by_side<N / 2, double>(cosines, angle);
-        const kvr_few<double, N / 2> si = side_by_side<N / 2, double>(sines, angle);
-        const kvr_few<float, N> f = side_by_side<N, float>(w, i);
+        const kvr_vec<double, N / 2> co = side_by_side<N / 2, double>(cosines, angle);
+        const kvr_vec<double, N / 2> si = side_by_side<N / 2, double>(sines, angle);
+        const kvr_vec<float, N> f = side_by_side<N, float>(w, i);
         struct numbers<N> n = again<N>(x, row, i, mine);
 
 #pragma unroll

@@ -140,9 +140,9 @@ static inline int score_stride(const struct kvr_cross *c)
 
 static inline int group_tokens(const struct kvr_cross *c)
 {
-    const int room = SCORES / (QUERIES * score_stride(c));
+    const int n_fit = SCORES / (QUERIES * score_stride(c));
 
-    return QUERIES * (room < GROUP ? room : GROUP);
+    return QUERIES * (n_fit < GROUP ? n_fit : GROUP);
 }
 
 /* Attention of m tokens in one head. */

@@ -156,9 +156,9 @@ static __global__ void __launch_bounds__(THREADS)
     const int c = BACK ? v % p.channels : v / (p.ph * p.pw);
     const int pq = BACK ? v / p.channels : v % (p.ph * p.pw);
     const int64_t frame = token / (gh * gw);
-    const int place = (int)(token % (gh * gw));
-    const int64_t line = (frame * p.channels + c) * p.height + place / gw * p.ph + pq / p.pw;
-    const int64_t pixel = line * p.width + place % gw * p.pw + pq % p.pw;
+    const int patch = (int)(token % (gh * gw));
+    const int64_t line = (frame * p.channels + c) * p.height + patch / gw * p.ph + pq / p.pw;
+    const int64_t pixel = line * p.width + patch % gw * p.pw + pq % p.pw;
 
     if (frame >= p.n_frames)
         return;

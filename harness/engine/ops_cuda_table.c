@@ -106,7 +106,7 @@ static bool on_tensor_cores(struct kvr_dev *dev, const struct kvr_cross *c,
                                          .v = { .raw = c->v, .dtype = KVR_BF16 },
                                          .n = c->n_keys };
     return c->compute == KVR_BF16 &&
-           kvr_attend_mma_can(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, out);
+           kvr_attend_mma_accepts(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, out);
 }
 
 static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v)
@@ -129,7 +129,7 @@ static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k,
 static void attend_prompt(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span)
 {
-    if (kvr_attend_list_here(s) && kvr_attend_list_can(shape, span))
+    if (kvr_attend_list_supported(s) && kvr_attend_list_accepts(shape, span))
         kvr_attend_list_cuda(s, shape, io, span, 1, NULL, 0);
     else
         kvr_attend_mma_cuda(s, shape, io, span);

@@ -165,7 +165,7 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> fu
 
 /* Exchanges words between lanes t and t + 1, t even, for 8-byte stores: the even lane gets both
  * words w, the odd lane both words v. */
-static __device__ __forceinline__ uint2 beside(unsigned w, unsigned v, bool odd)
+static __device__ __forceinline__ uint2 exchange_pair(unsigned w, unsigned v, bool odd)
 {
     const unsigned got = __shfl_xor_sync(~0u, odd ? w : v, 1);
 
@@ -191,7 +191,7 @@ static __device__ __forceinline__ float gelu(float u)
  * t + 1. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
-static __device__ __forceinline__ void leave_squares(const struct layer &l, const unsigned *pair,
+static __device__ __forceinline__ void store_squares(const struct layer &l, const unsigned *pair,
                                                      bool there, int64_t entry)
 {
     float sum = 0;
@@ -217,7 +217,7 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
 
 #pragma unroll
     for (int i = 0; i < PAIRS; i += 2) {
-        const uint2 x = beside(pair[i], pair[i + 1], odd);
+        const uint2 x = exchange_pair(pair[i], pair[i + 1], odd);
 
         if (WHOLE || (there && n0 + 8 * (i + odd) < columns))
             to[2 * i] = x;
@@ -281,7 +281,7 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             pair[i] = 0;
     }
     if (l.squares)
-        leave_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
+        store_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
         __syncwarp(); /* neighbouring lanes have read what is overwritten */
     store_row<WHOLE>(y, pair, t, there, n0, l.columns);
@@ -399,7 +399,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
-bool kvr_product_here(const struct kvr_stream *s)
+bool kvr_product_supported(const struct kvr_stream *s)
 {
     return kvr_hopper_has(s, linear_wgmma<KVR_PRODUCT_STORE>, THREADS);
 }
@@ -413,7 +413,7 @@ static bool can_layer(const struct kvr_product *p, const struct kvr_product_laye
            kvr_aligned(l->squares, 8);
 }
 
-bool kvr_product_can(const struct kvr_product *p)
+bool kvr_product_accepts(const struct kvr_product *p)
 {
     if (p->m < 0 || p->m >= INT32_MAX - ROWS || p->k <= 0 || p->k % 32 ||
         p->k >= INT32_MAX - DEPTH || p->tokens_per_frame <= 0 || !kvr_aligned(p->x, 16) ||

@@ -1,6 +1,6 @@
 /* product_cuda.h - linear layers by wgmma on sm_90 with fused epilogues: Y = A W^T + b.
  *
- *     if (kvr_product_here(s) && kvr_product_can(&p))
+ *     if (kvr_product_supported(s) && kvr_product_accepts(&p))
  *         done = kvr_product_cuda(s, &p);
  *
  * A and W are BF16, sums are F32, and the result is rounded to BF16 once:
@@ -59,12 +59,12 @@ struct kvr_product {
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
-bool kvr_product_here(const struct kvr_stream *s);
+bool kvr_product_supported(const struct kvr_stream *s);
 
 /* Whether the launcher supports these arguments: k a multiple of 32; n and columns multiples of 8,
  * columns >= n (equal for a residual); x, w and y 16-byte aligned; biases, gates and squares 8-byte
  * aligned; m * columns < 2^31. */
-bool kvr_product_can(const struct kvr_product *p);
+bool kvr_product_accepts(const struct kvr_product *p);
 
 /* False: the driver refuses a tensor map of x or w, and nothing was launched. */
 bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p);

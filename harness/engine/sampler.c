@@ -43,7 +43,7 @@ static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const
 }
 
 /* x0 in host memory; synchronises with a device. */
-static enum kvr_status look(const struct run *r, const float **x0)
+static enum kvr_status host_x0(const struct run *r, const float **x0)
 {
     *x0 = r->x0;
     if (!r->host)
@@ -94,7 +94,7 @@ static enum kvr_status check_finite(const struct run *r, const struct kvr_pass *
     KVR_TRY(kvr_dev_get(r->dev, &bad, r->flag, sizeof bad));
     if (!bad)
         return KVR_OK;
-    KVR_TRY(look(r, &x0));
+    KVR_TRY(host_x0(r, &x0));
     while (i + 1 < r->n && isfinite(x0[i]))
         i++;
     return kvr_fail(KVR_ENAN,
@@ -110,7 +110,7 @@ static enum kvr_status show_step(const struct run *r, const struct kvr_pass *pas
 
     if (!r->hooks || !r->hooks->step)
         return KVR_OK;
-    KVR_TRY(look(r, &x0));
+    KVR_TRY(host_x0(r, &x0));
     return r->hooks->step(r->hooks->ctx, pass->chunk, pass->index, x0, pass->n_frames);
 }
 
@@ -319,7 +319,7 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     }
     if (!r->hooks || !r->hooks->chunk_end)
         return KVR_OK;
-    KVR_TRY(look(r, &x0));
+    KVR_TRY(host_x0(r, &x0));
     return r->hooks->chunk_end(r->hooks->ctx, chunk, pass.frame0, pass.n_frames, x0);
 }
 

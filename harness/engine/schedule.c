@@ -57,11 +57,11 @@ void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
         return;
     }
     for (int i = 0; i < c->n_steps; i++) {
-        const int place = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends at 0 */
+        const int row = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends at 0 */
         int index;
 
         s->timestep[i] =
-            c->timesteps == KVR_TIMESTEPS_LISTED ? (float)c->steps[i] : s->table_timestep[place];
+            c->timesteps == KVR_TIMESTEPS_LISTED ? (float)c->steps[i] : s->table_timestep[row];
         index = kvr_schedule_index(s, s->timestep[i]);
         s->sigma[i] = s->renoise[i] = s->table_sigma[index];
         if (c->timesteps == KVR_TIMESTEPS_WHOLE && index + 1 < TABLE &&

@@ -82,7 +82,7 @@ static enum kvr_status read_file(struct kvr_tune *t, FILE *f)
     return KVR_OK;
 }
 
-static enum kvr_status look(struct kvr_tune *t)
+static enum kvr_status load(struct kvr_tune *t)
 {
     FILE *f = NULL;
     enum kvr_status st;
@@ -119,7 +119,7 @@ enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const cha
     if (st == KVR_OK) {
         snprintf(name, sizeof name, "autotune-%.16s.txt", hash);
         t->path = path ? strdup(path) : kvr_cache_file(name);
-        st = t->path ? look(t) : KVR_OK;
+        st = t->path ? load(t) : KVR_OK;
     }
     if (st != KVR_OK) {
         kvr_tune_close(&t);

@@ -179,19 +179,19 @@ static enum kvr_status find_file(const struct kvr_config *c, const struct kvr_ya
                                  char **out)
 {
     const char *text;
-    char *dir, *beside;
+    char *dir, *sibling;
 
     KVR_TRY(kvr_yaml_string(n, &text));
     dir = kvr_path_dir(c->path);
-    beside = dir ? kvr_path_join(dir, text) : NULL;
+    sibling = dir ? kvr_path_join(dir, text) : NULL;
     free(dir);
-    if (!beside)
+    if (!sibling)
         return no_memory();
-    if (!kvr_path_exists(text) && kvr_path_exists(beside)) {
-        *out = beside;
+    if (!kvr_path_exists(text) && kvr_path_exists(sibling)) {
+        *out = sibling;
         return KVR_OK;
     }
-    free(beside);
+    free(sibling);
     *out = strdup(text);
     return *out ? KVR_OK : no_memory();
 }
@@ -286,17 +286,17 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
 static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const char **out)
 {
-    char real[PATH_MAX], *found = NULL, *kept; /* realpath() allocates nothing */
+    char real[PATH_MAX], *found = NULL, *copy; /* realpath() allocates nothing */
     const char *whole;
 
     KVR_TRY(find_file(c, n, &found));
     whole = realpath(found, real);
-    kept = kvr_yaml_alloc(c->doc, strlen(whole ? whole : found) + 1);
-    if (kept)
-        strcpy(kept, whole ? whole : found);
+    copy = kvr_yaml_alloc(c->doc, strlen(whole ? whole : found) + 1);
+    if (copy)
+        strcpy(copy, whole ? whole : found);
     free(found);
-    *out = kept;
-    return kept ? KVR_OK : no_memory();
+    *out = copy;
+    return copy ? KVR_OK : no_memory();
 }
 
 /* {suite: NAME, file: TEXT, prompts: 10, embeddings: PACK} */
@@ -682,7 +682,7 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
     KVR_TRY(kvr_zip_read(&c->zip, c->values, root));
     for (int i = 0; i < KVR_N_SETTINGS; i++)
         kvr_setting_choose(&c->set, (enum kvr_setting_id)i, &c->values[i], 0);
-    if (!c->values[KVR_SET_warmup].said) /* a timed sweep warms up by default */
+    if (!c->values[KVR_SET_warmup].is_set) /* a timed sweep warms up by default */
         c->set.warmup = c->set.timing;
     if (c->set.abba > 0 && !c->set.timing)
         return kvr_yaml_fail(kvr_yaml_get(root, "abba"), "'abba' needs 'timing: true'");

@@ -89,9 +89,9 @@ static void write_setting(FILE *to, const struct kvr_config *c, enum kvr_setting
 {
     const struct kvr_setting_row *r = &kvr_setting_rows[id];
 
-    if (!c->values[id].said && id == KVR_SET_warmup)
+    if (!c->values[id].is_set && id == KVR_SET_warmup)
         fprintf(to, "warmup: %d   # default: 1 with timing\n", c->set.warmup);
-    else if (!c->values[id].said && !r->def)
+    else if (!c->values[id].is_set && !r->def)
         fprintf(to, "# %s: of each suite\n", r->name);
     else
         write_key(to, kvr_yaml_root(c->doc), r->name, r->def);

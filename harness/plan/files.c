@@ -15,8 +15,8 @@ struct lister {
     void *ctx;
 };
 
-static void tell(const struct lister *l, const char *what, const char *path, int64_t about,
-                 const char *without)
+static void emit_file(const struct lister *l, const char *what, const char *path, int64_t about,
+                      const char *without)
 {
     struct kvr_plan_file f = { what, path, about, false, without };
     struct stat s;
@@ -37,7 +37,7 @@ static enum kvr_status tell_or_name(const struct lister *l, const char *what, co
 
     if (!found && !path)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
-    tell(l, what, found ? found : path, about, without);
+    emit_file(l, what, found ? found : path, about, without);
     free(path);
     return KVR_OK;
 }
@@ -96,12 +96,12 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
     if (st == KVR_OK && !c.is_lm)
         st = kvr_geometry_find(dir, &geo);
     if (st == KVR_OK && p.weights)
-        tell(l, "network", p.weights, geo.n_params * (int64_t)sizeof(float), "");
+        emit_file(l, "network", p.weights, geo.n_params * (int64_t)sizeof(float), "");
     if (st == KVR_OK && p.table)
-        tell(l, "words", p.table, 0, "");
+        emit_file(l, "words", p.table, 0, "");
     if (st == KVR_OK && p.vae)
-        tell(l, "decoder", p.vae, n.decoder,
-             decoder == KVR_DECODER_VAE ? "cost alone, no pixels" : "");
+        emit_file(l, "decoder", p.vae, n.decoder,
+                  decoder == KVR_DECODER_VAE ? "cost alone, no pixels" : "");
     if (st == KVR_OK && (all ? kvr_plan_encodes(all, &c) : n.encoder > 0))
         st = encoder_files(l, dir, &c);
     kvr_model_paths_free(&p);
@@ -124,7 +124,7 @@ static void prompt_files(const struct lister *l, const struct kvr_config_suite *
     const char *last[KINDS] = { "", "", "", "" };
 
     if (s->list)
-        tell(l, "prompts", s->list, 0, "");
+        emit_file(l, "prompts", s->list, 0, "");
     for (int i = 0; i < s->n_prompts; i++) {
         const struct kvr_prompt_line *p = &s->prompt[i];
         const char *const path[KINDS] = { p->truth ? p->truth->path : "",
@@ -134,7 +134,7 @@ static void prompt_files(const struct lister *l, const struct kvr_config_suite *
 
         for (int k = 0; k < KINDS; k++) {
             if (path[k][0] && strcmp(path[k], last[k]) != 0)
-                tell(l, what[k], path[k], 0, "");
+                emit_file(l, what[k], path[k], 0, "");
             last[k] = path[k];
         }
     }
@@ -146,13 +146,13 @@ enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn,
 
     for (int i = 0; i < c->n_models; i++) {
         if (c->model[i].trace)
-            tell(&l, "trace", c->model[i].dir, 0, "");
+            emit_file(&l, "trace", c->model[i].dir, 0, "");
         else
             KVR_TRY(model_files(&l, c, c->model[i].dir));
     }
     for (int i = 0; i < c->n_suites; i++)
         prompt_files(&l, &c->suite[i]);
     for (int i = 0; i < c->n_plugins; i++)
-        tell(&l, "plug-in", c->plugin[i].path, 0, "");
+        emit_file(&l, "plug-in", c->plugin[i].path, 0, "");
     return KVR_OK;
 }

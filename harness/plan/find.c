@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness/core/opts.h"
+#include "harness/core/path.h"
 
 const struct kvr_find kvr_find_model = { "model", "models", "", "config.json" };
 const struct kvr_find kvr_find_suite = { "suite", "configs/suites", ".yaml", NULL };
@@ -76,13 +77,6 @@ static bool usable(const struct kvr_find *f, const char *path)
     return len > 0 && len < (int)sizeof inner && access(inner, R_OK) == 0;
 }
 
-static bool ends_with(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), m = strlen(suffix);
-
-    return m > 0 && n > m && strcmp(s + n - m, suffix) == 0;
-}
-
 static const char *without_dot(const char *path)
 {
     return strncmp(path, "./", 2) == 0 ? path + 2 : path;
@@ -144,7 +138,7 @@ enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const 
 
     if (strlen(name) >= PATH_MAX)
         return kvr_fail(KVR_EINVAL, "%s name of %zu characters", f->what, strlen(name));
-    if (strchr(name, '/') || ends_with(name, f->suffix)) {
+    if (strchr(name, '/') || kvr_path_has_suffix(name, f->suffix)) {
         if (try_path(f, name, out, n))
             return KVR_OK;
         if (config_path && name[0] != '/') {
@@ -187,7 +181,8 @@ static int scan(const struct kvr_find *f, const char *root, char (*names)[NAME_M
         size_t len = strlen(e->d_name), cut = strlen(f->suffix);
 
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (e->d_name[0] == '.' || (cut && !ends_with(e->d_name, f->suffix)) || !usable(f, path))
+        if (e->d_name[0] == '.' || (cut && !kvr_path_has_suffix(e->d_name, f->suffix)) ||
+            !usable(f, path))
             continue;
         memcpy(names[n], e->d_name, len - cut);
         names[n++][len - cut] = 0;

@@ -90,8 +90,8 @@ static bool is_known(struct kvr_key_options *g, const struct kvr_cell *cell)
     return false;
 }
 
-static enum kvr_status learn(struct kvr_key_options *g, const struct kvr_cell *cell,
-                             const json_t *parts)
+static enum kvr_status note_options(struct kvr_key_options *g, const struct kvr_cell *cell,
+                                    const json_t *parts)
 {
     struct kvr_counts *more = realloc(g->counts, ((size_t)g->n + 1) * sizeof *more);
     struct kvr_counts c = { .method = cell->method };
@@ -129,7 +129,7 @@ enum kvr_status kvr_key_options_json(struct kvr_key_options *g, const struct kvr
     *out = *all = NULL;
     if (cell->method && cell->method->n_settings > 0 && json_is_object(parts)) {
         if (!is_known(g, cell))
-            KVR_TRY(learn(g, cell, parts));
+            KVR_TRY(note_options(g, cell, parts));
         which = g->counts[g->at].which;
     }
     *out = options_json(cell, which);

@@ -170,18 +170,18 @@ enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep)
 {
     for (int i = 0; i < KVR_N_PREFS; i++) {
-        const struct kvr_yaml_node place = { .kind = KVR_YAML_SCALAR,
-                                             .file = s->v[i].from,
-                                             .line = s->v[i].line,
-                                             .column = s->v[i].column,
-                                             .text = s->v[i].text,
-                                             .quoted = known[i].kind == TEXT };
+        const struct kvr_yaml_node node = { .kind = KVR_YAML_SCALAR,
+                                            .file = s->v[i].from,
+                                            .line = s->v[i].line,
+                                            .column = s->v[i].column,
+                                            .text = s->v[i].text,
+                                            .quoted = known[i].kind == TEXT };
 
         if (s->v[i].rank != rank || known[i].def)
             continue;
         if (rank == KVR_RANK_FILE && kvr_yaml_get(kvr_yaml_root(sweep), known[i].key))
             continue;
-        KVR_TRY(kvr_yaml_put(sweep, known[i].key, &place));
+        KVR_TRY(kvr_yaml_put(sweep, known[i].key, &node));
     }
     return KVR_OK;
 }

@@ -45,6 +45,7 @@ struct kvr_resources_files {
 void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
                             struct kvr_resources_files *out);
 
+/* Predicted memory and arithmetic of a rollout on one device; p: of the cache alone. */
 void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
                       enum kvr_decoder_kind decoder, enum kvr_dtype decoder_compute,
                       struct kvr_resources *out);

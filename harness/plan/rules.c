@@ -25,18 +25,18 @@ static enum kvr_status read_rule(const struct kvr_yaml_node *n, bool include, st
 enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *root)
 {
     static const char *const keys[] = { "exclude", "include" };
-    int room = 0;
+    int capacity = 0;
 
     for (int k = 0; k < 2; k++) {
         const struct kvr_yaml_node *n = kvr_yaml_get(root, keys[k]);
 
         if (n && n->kind != KVR_YAML_LIST)
             return kvr_yaml_fail(n, "expected a list of {when, reason}");
-        room += n ? n->n : 0;
+        capacity += n ? n->n : 0;
     }
-    if (room > MAX_RULES)
+    if (capacity > MAX_RULES)
         return kvr_yaml_fail(root, "more than %d rules", MAX_RULES);
-    r->rule = calloc((size_t)room + 1, sizeof *r->rule);
+    r->rule = calloc((size_t)capacity + 1, sizeof *r->rule);
     if (!r->rule)
         return kvr_fail(KVR_ENOMEM, "config: no memory");
     for (int k = 0; k < 2; k++) {

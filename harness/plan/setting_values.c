@@ -133,7 +133,7 @@ static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_i
     const bool list = n && (r->flags & KVR_SET_AXIS);
     const int count = list ? kvr_yaml_count(n) : 1;
 
-    v->said = n != NULL;
+    v->is_set = n != NULL;
     if (!n && !r->def)
         return KVR_OK;
     if (count < 1 || count > MAX_LIST)

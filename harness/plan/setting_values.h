@@ -24,7 +24,7 @@ struct kvr_setting_values {
     int n; /* 0: neither given nor a default */
     long long *value;
     const struct kvr_yaml_node **at; /* the document's root if it is a default */
-    bool said;                       /* given by the sweep */
+    bool is_set;                     /* given by the sweep */
 };
 
 extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */

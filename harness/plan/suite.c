@@ -35,18 +35,18 @@ static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node 
                                const char **out)
 {
     const char *text;
-    char *dir, *path, *kept;
+    char *dir, *path, *copy;
 
     KVR_TRY(kvr_yaml_string(file, &text));
     dir = file->line ? kvr_path_dir(file->file) : strdup(".");
     path = dir ? kvr_path_join(dir, text) : NULL;
-    kept = path ? kvr_yaml_alloc(doc, strlen(path) + 1) : NULL;
-    if (kept)
-        strcpy(kept, path);
+    copy = path ? kvr_yaml_alloc(doc, strlen(path) + 1) : NULL;
+    if (copy)
+        strcpy(copy, path);
     free(dir);
     free(path);
-    *out = kept;
-    return kept ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: no memory");
+    *out = copy;
+    return copy ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: no memory");
 }
 
 /* Reads FILE or {file, tensor}. `what`: the key's name, for messages. */
@@ -207,7 +207,7 @@ static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr
                                           struct kvr_prompt_line *p)
 {
     const struct kvr_prompt_embedding **to = &p->embedding;
-    const size_t room = strlen(p->id) + 8;
+    const size_t size = strlen(p->id) + 8;
     int n = 0;
 
     for (int i = 0; i < shots->n; i++) {
@@ -217,10 +217,10 @@ static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr
 
         if (!own && !pack)
             continue;
-        id = kvr_yaml_alloc(doc, room);
+        id = kvr_yaml_alloc(doc, size);
         if (!id)
             return kvr_fail(KVR_ENOMEM, "suite: no memory");
-        snprintf(id, room, "%s.%d", p->id, i + 1);
+        snprintf(id, size, "%s.%d", p->id, i + 1);
         KVR_TRY(open_embedding(doc, id, own ? own : pack, &e));
         *to = e;
         to = &e->next;
@@ -278,7 +278,7 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
 static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                   const char **out)
 {
-    size_t room = 1, at = 0;
+    size_t size = 1, at = 0;
     char *line;
     int from = 0;
 
@@ -290,9 +290,9 @@ static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_no
         int n;
 
         KVR_TRY(read_shot(list->item[i], i == list->n - 1, &text, &n));
-        room += strlen(text) + 32;
+        size += strlen(text) + 32;
     }
-    line = kvr_yaml_alloc(doc, room);
+    line = kvr_yaml_alloc(doc, size);
     if (!line)
         return kvr_fail(KVR_ENOMEM, "suite: no memory for %d shots", list->n);
     for (int i = 0; i < list->n; i++) {
@@ -300,7 +300,7 @@ static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_no
         int n;
 
         KVR_TRY(read_shot(list->item[i], i == list->n - 1, &text, &n));
-        at += (size_t)snprintf(line + at, room - at, "%s@%d: %s", i ? "; " : "", from, text);
+        at += (size_t)snprintf(line + at, size - at, "%s@%d: %s", i ? "; " : "", from, text);
         from += n;
     }
     *out = line;

@@ -201,7 +201,7 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
     enum { MOST = 4, SHARE = 4 };
     int others = 0;
 
-    if (c->values[KVR_SET_jitter].said || strcmp(p->set.kind, "bench") != 0 ||
+    if (c->values[KVR_SET_jitter].is_set || strcmp(p->set.kind, "bench") != 0 ||
         strcmp(p->set.forcing, "none") != 0 || !kvr_point_has_frames(p->facts))
         return 0;
     if (c->set.control != KVR_CONTROL_AUTO)
@@ -352,6 +352,6 @@ void kvr_sweep_free(struct kvr_sweep *s)
     free(s->cell);
     free(s->unasked);
     kvr_fit_cache_free(&s->fits);
-    kvr_key_options_free(&s->given);
+    kvr_key_options_free(&s->key_options);
     memset(s, 0, sizeof *s);
 }

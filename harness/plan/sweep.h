@@ -33,9 +33,9 @@ struct kvr_model_facts {
 
 struct kvr_sweep {
     const struct kvr_config *config;
-    struct kvr_baselines *unasked; /* added baselines (baselines.h); owned */
-    struct kvr_fit_cache fits;     /* solved budgets */
-    struct kvr_key_options given;  /* method options that count for keys */
+    struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
+    struct kvr_fit_cache fits;          /* solved budgets */
+    struct kvr_key_options key_options; /* method options that count for keys */
     int n_cells;
     struct kvr_cell *cell; /* grouped; each group starts with its baseline */
 };

@@ -13,8 +13,8 @@ static enum kvr_status grow(struct kvr_sweep *s, struct kvr_cell **out)
     if (s->n_cells == MAX_CELLS)
         return kvr_fail(KVR_EINVAL, "%s: more than %d cells", s->config->path, MAX_CELLS);
     if ((s->n_cells & (s->n_cells - 1)) == 0) {
-        size_t room = s->n_cells ? 2 * (size_t)s->n_cells : 1;
-        struct kvr_cell *bigger = realloc(s->cell, room * sizeof *bigger);
+        size_t capacity = s->n_cells ? 2 * (size_t)s->n_cells : 1;
+        struct kvr_cell *bigger = realloc(s->cell, capacity * sizeof *bigger);
 
         if (!bigger)
             return kvr_sweep_no_memory();
@@ -184,7 +184,7 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
     }
     if (st == KVR_OK) {
         make_label(cell, m);
-        st = kvr_sweep_make_keys(cell, s->config, &s->given, p, scheme);
+        st = kvr_sweep_make_keys(cell, s->config, &s->key_options, p, scheme);
     }
     kvr_scheme_close(&scheme);
     if (st != KVR_OK) {

@@ -28,7 +28,7 @@ struct point {
 
 /* Computes a cell's keys from the group's part, the method's part, and the metrics and repeat. */
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
-                                    struct kvr_key_options *given, const struct point *p,
+                                    struct kvr_key_options *key_options, const struct point *p,
                                     const struct kvr_scheme *scheme);
 
 void kvr_sweep_free_cell(struct kvr_cell *c);

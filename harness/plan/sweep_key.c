@@ -80,13 +80,13 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
 
 /* Adds the method's part of a cell's spec. *former: the spec with all given options; NULL if all of
  * them are part of the key. */
-static enum kvr_status add_method(json_t *j, struct kvr_key_options *given,
+static enum kvr_status add_method(json_t *j, struct kvr_key_options *key_options,
                                   const struct kvr_cell *cell, const struct kvr_scheme *scheme,
                                   json_t **former)
 {
     json_t *parts = scheme ? kvr_parts_json(scheme) : json_null(), *options = NULL, *all = NULL;
-    enum kvr_status st =
-        parts ? kvr_key_options_json(given, cell, parts, &options, &all) : kvr_sweep_no_memory();
+    enum kvr_status st = parts ? kvr_key_options_json(key_options, cell, parts, &options, &all)
+                               : kvr_sweep_no_memory();
 
     if (st == KVR_OK &&
         (json_object_set_new(j, "method", json_string(cell->name)) ||
@@ -135,7 +135,7 @@ static enum kvr_status name_former(json_t *j, const struct kvr_config *config,
 }
 
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
-                                    struct kvr_key_options *given, const struct point *p,
+                                    struct kvr_key_options *key_options, const struct point *p,
                                     const struct kvr_scheme *scheme)
 {
     json_t *j = NULL, *former = NULL;
@@ -144,7 +144,7 @@ enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_conf
     if (st == KVR_OK)
         st = hash_json(j, cell->group);
     if (st == KVR_OK)
-        st = add_method(j, given, cell, scheme, &former);
+        st = add_method(j, key_options, cell, scheme, &former);
     if (st == KVR_OK)
         st = name_spec(j, config, p, cell->rollout, cell->key, &cell->spec);
     if (st == KVR_OK && former)

@@ -8,14 +8,14 @@
 #include "harness/plan/key_options.h"
 #include "harness/plan/sweep.h"
 
-struct place {
+struct keyed_cell {
     uint64_t root; /* key of the last baseline in the cell's chain */
     int index;
 };
 
 static int by_root(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct keyed_cell *x = a, *y = b;
 
     if (x->root != y->root)
         return (x->root > y->root) - (x->root < y->root);
@@ -31,7 +31,7 @@ static double weight(const struct kvr_cell *c)
  * shards of equal cost. A baseline whose cells fall into several shards runs in each. */
 static enum kvr_status keep_shard(struct kvr_sweep *s, int shard, int n_shards)
 {
-    struct place *row = malloc(((size_t)s->n_cells + 1) * sizeof *row);
+    struct keyed_cell *row = malloc(((size_t)s->n_cells + 1) * sizeof *row);
     double all = 0, before = 0;
 
     if (!row)
@@ -43,7 +43,7 @@ static enum kvr_status keep_shard(struct kvr_sweep *s, int shard, int n_shards)
         while (s->cell[root].baseline != root)
             root = s->cell[root].baseline;
         memcpy(head, s->cell[root].key, 16);
-        row[i] = (struct place){ strtoull(head, NULL, 16), i };
+        row[i] = (struct keyed_cell){ strtoull(head, NULL, 16), i };
         all += weight(&s->cell[i]);
     }
     qsort(row, (size_t)s->n_cells, sizeof *row, by_root);

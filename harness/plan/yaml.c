@@ -430,13 +430,13 @@ const char *kvr_yaml_text_of_file(const struct kvr_yaml *y)
 }
 
 /* Clears the positions of an override's nodes, which are in no file. */
-static void unplace(struct kvr_yaml_node *n)
+static void clear_location(struct kvr_yaml_node *n)
 {
     n->line = n->column = 0;
     for (int i = 0; n->kind != KVR_YAML_SCALAR && i < n->n; i++) {
         if (n->kind == KVR_YAML_MAP)
-            unplace(n->key[i]);
-        unplace(n->item[i]);
+            clear_location(n->key[i]);
+        clear_location(n->item[i]);
     }
 }
 
@@ -472,7 +472,7 @@ enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment)
         return no_memory();
     if (!value)
         return kvr_yaml_fail(key, "no value");
-    unplace(value);
+    clear_location(value);
     return set_entry(y, key, value);
 }
 

@@ -36,7 +36,7 @@ enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char 
     if (st == KVR_OK)
         st = kvr_ledger_judge(out, db, &with);
     for (int i = 0; st == KVR_OK && db && options->elsewhere && i < out->n_claims; i++)
-        st = kvr_claim_elsewhere(&out->claim[i], &values, db, model);
+        st = kvr_claim_other_conditions(&out->claim[i], &values, db, model);
     kvr_claim_values_free(&values);
     if (st != KVR_OK)
         kvr_ledger_free(out);

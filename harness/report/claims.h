@@ -165,17 +165,19 @@ enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
 /* Values of a database, read once per metric, kind, forcing and model. */
 struct kvr_claim_values;
 void kvr_claim_values_free(struct kvr_claim_values **v);
+/* Sets c->s to the sequence of the paired differences in `db`, and `tested` or why there are none. *v caches
+ * the values. db NULL: not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
 /* Fills `where`: results with other readings, forcings and models. */
-enum kvr_status kvr_claim_elsewhere(struct kvr_claim *c, struct kvr_claim_values **v,
-                                    const char *db, const char *model);
+enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
+                                           const char *db, const char *model);
 /* The other reading of a method, NAME@study for NAME and vice versa; the same name if there is
  * none. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
 bool kvr_claim_has_reading(const char *name); /* a method with that reading exists */
 /* Default equivalence margin of a metric; 0: unknown metric. */
-double kvr_usual_margin(const char *metric);
+double kvr_default_margin(const char *metric);
 /* 0: metric without a margin. */
 double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);
 

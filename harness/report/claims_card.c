@@ -86,13 +86,13 @@ void kvr_claim_judge_card(struct kvr_claim *c)
 {
     const double lo = c->card.lo / guard, hi = c->card.hi * guard;
     const enum kvr_claim_verdict before = c->verdict;
-    const enum kvr_claim_verdict told = c->card.n ? verdict_of(c, lo, hi) : KVR_CLAIM_OPEN;
+    const enum kvr_claim_verdict verdict = c->card.n ? verdict_of(c, lo, hi) : KVR_CLAIM_OPEN;
     size_t n;
 
     say_cpu(c);
-    if (!c->card.n || (before != KVR_CLAIM_OPEN && (!c->timed_on[0] || told == KVR_CLAIM_OPEN)))
+    if (!c->card.n || (before != KVR_CLAIM_OPEN && (!c->timed_on[0] || verdict == KVR_CLAIM_OPEN)))
         return;
-    c->verdict = told;
+    c->verdict = verdict;
     c->figure = exp(c->card.log_sum / c->card.n);
     c->lo = lo;
     c->hi = hi;

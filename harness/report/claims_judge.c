@@ -101,7 +101,7 @@ static void say_open(struct kvr_claim *c, int most)
         c->verdict = KVR_CLAIM_FUTILE;
 }
 
-static void judge(struct kvr_ledger *l, struct kvr_claim *c, bool told,
+static void judge(struct kvr_ledger *l, struct kvr_claim *c, bool rejected,
                   const struct kvr_table *costs, int most)
 {
     const double prompt = prompt_seconds(costs, c);
@@ -109,8 +109,8 @@ static void judge(struct kvr_ledger *l, struct kvr_claim *c, bool told,
 
     c->figure = c->s.mean;
     kvr_sequence_interval(&c->s, l->threshold, &c->lo, &c->hi);
-    kvr_sequence_tell(&c->s, c->margin, &region, &c->log_e);
-    if (told) {
+    kvr_sequence_region(&c->s, c->margin, &region, &c->log_e);
+    if (rejected) {
         c->verdict = verdict_of(c, region);
         c->n_needed = c->s.n;
         c->cost_s = 0;
@@ -126,8 +126,8 @@ static enum kvr_status judge_all(struct kvr_ledger *l, const struct kvr_table *f
                                  const struct kvr_table *costs, int most)
 {
     double *log_e = calloc((size_t)l->n_claims + 1, sizeof *log_e);
-    bool *told = calloc((size_t)l->n_claims + 1, sizeof *told);
-    enum kvr_status st = log_e && told ? KVR_OK : kvr_fail(KVR_ENOMEM, "claims: no memory");
+    bool *rejected = calloc((size_t)l->n_claims + 1, sizeof *rejected);
+    enum kvr_status st = log_e && rejected ? KVR_OK : kvr_fail(KVR_ENOMEM, "claims: no memory");
     enum kvr_region region;
 
     for (int i = 0; st == KVR_OK && i < l->n_claims; i++) {
@@ -138,16 +138,16 @@ static enum kvr_status judge_all(struct kvr_ledger *l, const struct kvr_table *f
             c->margin = fmax(c->margin, c->within);
         log_e[i] = NAN;
         if (c->tested)
-            kvr_sequence_tell(&c->s, c->margin, &region, &log_e[i]);
+            kvr_sequence_region(&c->s, c->margin, &region, &log_e[i]);
         l->n_tested += c->tested;
     }
     if (st == KVR_OK)
-        st = kvr_e_bh(log_e, l->n_claims, alpha, told, &l->threshold);
+        st = kvr_e_bh(log_e, l->n_claims, alpha, rejected, &l->threshold);
     for (int i = 0; st == KVR_OK && i < l->n_claims; i++) {
         struct kvr_claim *c = &l->claim[i];
 
         if (c->tested)
-            judge(l, c, told[i], costs, most);
+            judge(l, c, rejected[i], costs, most);
         kvr_claim_judge_card(c);
         l->n[c->verdict]++;
         if (c->tested && c->verdict == KVR_CLAIM_OPEN && isfinite(c->cost_s) &&
@@ -155,7 +155,7 @@ static enum kvr_status judge_all(struct kvr_ledger *l, const struct kvr_table *f
             l->cheapest = i;
     }
     free(log_e);
-    free(told);
+    free(rejected);
     return st;
 }
 

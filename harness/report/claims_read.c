@@ -45,7 +45,7 @@ static const struct {
     double margin;
 } usual[] = { { "ssim", 0.005 }, { "ssim_gauss", 0.005 }, { "psnr", 0.25 } };
 
-double kvr_usual_margin(const char *metric)
+double kvr_default_margin(const char *metric)
 {
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (strcmp(usual[i].metric, metric) == 0)
@@ -57,7 +57,7 @@ double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric)
 {
     const struct kvr_yaml_node *n = l->margins ? kvr_yaml_get(l->margins, metric) : NULL;
 
-    return n ? strtod(n->text, NULL) : kvr_usual_margin(metric); /* a number: read_margins() */
+    return n ? strtod(n->text, NULL) : kvr_default_margin(metric); /* a number: read_margins() */
 }
 
 static enum kvr_status read_margins(const struct kvr_yaml_node *map)

@@ -12,7 +12,7 @@
 KVR_STATEMENT(claims_values);
 
 /* Columns of cells_wide are selected by name, metrics through their cells. */
-static const char *value_of(const char *metric, char *room, size_t size)
+static const char *value_of(const char *metric, char *buf, size_t size)
 {
     static const char *const columns[] = { "compression", "resident_compression",
                                            "peak_bytes",  "resident_bytes",
@@ -22,8 +22,8 @@ static const char *value_of(const char *metric, char *room, size_t size)
     for (int i = 0; columns[i]; i++)
         if (strcmp(columns[i], metric) == 0)
             return metric;
-    snprintf(room, size, "{w.score:%.60s}", metric);
-    return room;
+    snprintf(buf, size, "{w.score:%.60s}", metric);
+    return buf;
 }
 
 /* --- values ----------------------------------------------------------------------------- */
@@ -107,19 +107,19 @@ struct at {
     const char *method;
 };
 
-static bool inside(const struct at *a)
+static bool in_method(const struct at *a)
 {
     return a->row < a->t->n_rows && strcmp(kvr_table_text(a->t, a->row, METHOD), a->method) == 0;
 }
 
 /* Advances b to the sample of a. False: b's method lacks it. */
-static bool beside(const struct at *a, struct at *b)
+static bool advance_to(const struct at *a, struct at *b)
 {
     const double sample = kvr_table_number(a->t, a->row, SAMPLE);
 
-    while (inside(b) && kvr_table_number(b->t, b->row, SAMPLE) < sample)
+    while (in_method(b) && kvr_table_number(b->t, b->row, SAMPLE) < sample)
         b->row++;
-    return inside(b) && kvr_table_number(b->t, b->row, SAMPLE) == sample;
+    return in_method(b) && kvr_table_number(b->t, b->row, SAMPLE) == sample;
 }
 
 /* --- samples ---------------------------------------------------------------------------- */
@@ -159,11 +159,11 @@ static enum kvr_status sample_pair(const struct kvr_claim *c, struct kvr_claim_v
         return kvr_fail(KVR_ENOMEM, "claims: no memory");
     a = (struct at){ t, first_of(t, v->of), v->of };
     b = (struct at){ t, first_of(t, v->than), v->than };
-    for (; inside(&a); a.row++) {
+    for (; in_method(&a); a.row++) {
         const double x = kvr_table_number(t, a.row, VALUE);
 
         if (strncmp(kvr_table_text(t, a.row, SUITE), c->suite, strlen(c->suite)) != 0 ||
-            (!alone && !beside(&a, &b)))
+            (!alone && !advance_to(&a, &b)))
             continue;
         sample[n] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, a.row, PLACE),
                                          .seed = (int)kvr_table_number(t, a.row, SAMPLE) };
@@ -287,7 +287,7 @@ static enum kvr_status add(struct kvr_claim *c, struct kvr_claim_values **values
     KVR_TRY(sample_pair(c, values, db, v, &p));
     if (p.s.n == 0)
         return KVR_OK;
-    kvr_sequence_tell(&p.s, margin, &region, &log_e);
+    kvr_sequence_region(&p.s, margin, &region, &log_e);
     if (log_e >= log(20))
         word = c->relation == KVR_CLAIM_ALIKE ? (region == KVR_WITHIN ? "holds" : "does not hold")
                : region == KVR_ABOVE          ? "holds"
@@ -302,8 +302,8 @@ static enum kvr_status add(struct kvr_claim *c, struct kvr_claim_values **values
     return KVR_OK;
 }
 
-enum kvr_status kvr_claim_elsewhere(struct kvr_claim *c, struct kvr_claim_values **values,
-                                    const char *db, const char *model)
+enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **values,
+                                           const char *db, const char *model)
 {
     struct variant v = { c->of, c->than, c->forcing, c->metric, model, 1 };
     char of[96], than[96];

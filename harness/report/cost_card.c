@@ -113,8 +113,8 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Value of a row of the same session whose name differs by method or suffix; NaN: none. */
-static double beside(const struct card *c, const struct rollout *r, const char *method,
-                     const char *suffix)
+static double same_session(const struct card *c, const struct rollout *r, const char *method,
+                           const char *suffix)
 {
     char name[160];
     int at;
@@ -164,17 +164,17 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     v[n++] = kvr_value_text(r->path);
     v[n++] = kvr_value_count(r->frames);
     v[n++] = kvr_value_count(r->window);
-    v[n++] = kvr_value_number(rint(GIB * beside(c, r, r->method, ":peak")));
+    v[n++] = kvr_value_number(rint(GIB * same_session(c, r, r->method, ":peak")));
     v[n++] = kvr_value_number(kvr_published_value(&c->peak, name, "moviegen"));
     v[n++] = kvr_value_number(noisy ? NAN : row->value);
     v[n++] = kvr_value_number(noisy ? row->value : NAN);
     v[n++] = kvr_value_text_or_none(noisy ? row->note + 5 + strspn(row->note + 5, " ") : "");
-    v[n++] = kvr_value_number(row->value / beside(c, r, "BF16", ""));
+    v[n++] = kvr_value_number(row->value / same_session(c, r, "BF16", ""));
     v[n++] = kvr_value_number(seconds);
     v[n++] = kvr_value_number(seconds / kvr_published_value(&c->runtime, "BF16", "runtime_s"));
-    v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_transformer"));
-    v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_vae"));
-    v[n++] = kvr_value_number(beside(c, r, r->method, ":fps_taehv"));
+    v[n++] = kvr_value_number(same_session(c, r, r->method, ":fps_transformer"));
+    v[n++] = kvr_value_number(same_session(c, r, r->method, ":fps_vae"));
+    v[n++] = kvr_value_number(same_session(c, r, r->method, ":fps_taehv"));
     v[n++] = kvr_value_count(row->n);
     v[n++] = kvr_value_text_or_none(mark_of(c, row->session, mark));
     v[n++] = kvr_value_text(s->commit);

@@ -222,7 +222,7 @@ static void say_sessions(struct figure *f, int most)
     put_line(f, most, "Measured: %s. BF16 of another session is another baseline.", all);
 }
 
-static void say(struct figure *f, const struct kvr_plot_style *style)
+static void write_captions(struct figure *f, const struct kvr_plot_style *style)
 {
     const int most = (int)(f->width / (0.56 * f->small * px_per_pt));
 
@@ -327,7 +327,7 @@ static double y_of(const struct panel *p, double g)
     return p->bottom + g / p->mem * (p->top - p->bottom);
 }
 
-static enum kvr_status place(struct figure *f, int panel)
+static enum kvr_status lay_out_panel(struct figure *f, int panel)
 {
     const struct panel *p = &f->p[panel];
     const int from = panel == CARD ? 0 : f->n_panel[CARD], n = f->n_panel[panel];
@@ -513,11 +513,11 @@ static enum kvr_status draw(struct figure *f, const char *out_dir, unsigned form
 
     if (st != KVR_OK || f->n == 0)
         return st;
-    say(f, style);
+    write_captions(f, style);
     lay_out(f);
-    st = place(f, CARD);
+    st = lay_out_panel(f, CARD);
     if (st == KVR_OK && f->n_panel[STUDY])
-        st = place(f, STUDY);
+        st = lay_out_panel(f, STUDY);
     if (st == KVR_OK)
         st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)

@@ -20,7 +20,7 @@ static const double px_per_pt = 96.0 / 72.0;
 
 /* Lengths in pixels of 1/96 inch, text sizes in points. Names are right of the plot, or below it in
  * a narrow picture. */
-struct place {
+struct layout {
     double width, height, left, right, bottom, top;
     double font, label, note, title, em; /* em: of axis text, in pixels */
     bool narrow;
@@ -54,7 +54,7 @@ static void describe(const struct kvr_curves_figure *f, char *out, size_t n)
         snprintf(out + at, n - at, "; thin: the %d other methods", f->n - named);
 }
 
-static void lay_out(const struct kvr_curves_figure *f, struct place *at)
+static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
 {
     const struct kvr_plot_style *s = f->style;
     const bool heat = f->spec->kind == KVR_CURVES_HEAT, stack = f->spec->kind == KVR_CURVES_STACK;
@@ -62,7 +62,7 @@ static void lay_out(const struct kvr_curves_figure *f, struct place *at)
     const char *const caption[] = { about, f->host, where };
     double label, plot, names, longest = 5;
 
-    *at = (struct place){ .width = 96.0 * (s->width_in > 0 ? s->width_in : 1000.0 / 96.0) };
+    *at = (struct layout){ .width = 96.0 * (s->width_in > 0 ? s->width_in : 1000.0 / 96.0) };
     at->font = s->font_pt > 0 ? s->font_pt : s->width_in > 0 ? 8.0 : 12.0;
     at->label = at->note = fmax(7.0, 0.75 * at->font);
     at->title = 1.25 * at->font;
@@ -205,7 +205,7 @@ static void range(const struct kvr_curves_figure *f, const char *column, double 
         *hi = *lo + 1.0;
 }
 
-static void put_head(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+static void put_head(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     char font[32];
 
@@ -214,7 +214,7 @@ static void put_head(const struct kvr_curves_figure *f, const struct place *at, 
 }
 
 /* Title and captions. */
-static void put_texts(const struct place *at, FILE *to)
+static void put_texts(const struct layout *at, FILE *to)
 {
     const double note = 1.36 * at->note * px_per_pt, title = 1.35 * at->title * px_per_pt;
 
@@ -234,18 +234,18 @@ static void put_texts(const struct place *at, FILE *to)
 
 /* Shortens a label that exceeds the axis: first its "against ..." is dropped, then the note about
  * stretching. */
-static void put_axis_labels(const struct kvr_curves_figure *f, const struct place *at,
+static void put_axis_labels(const struct kvr_curves_figure *f, const struct layout *at,
                             bool stretched, FILE *to)
 {
-    const double room = 1.1 * (at->top - at->bottom) / at->em;
+    const double available = 1.1 * (at->top - at->bottom) / at->em;
     const char *more = stretched ? ", stretched towards 1" : "";
     const char *against = strstr(f->spec->y_label, " against ");
     char y[128];
 
     snprintf(y, sizeof y, "%.100s%s", f->spec->y_label, more);
-    if (kvr_fig_ems(y) > room && against)
+    if (kvr_fig_ems(y) > available && against)
         snprintf(y, sizeof y, "%.*s%s", (int)(against - f->spec->y_label), f->spec->y_label, more);
-    if (kvr_fig_ems(y) > room && against)
+    if (kvr_fig_ems(y) > available && against)
         snprintf(y, sizeof y, "%.*s", (int)(against - f->spec->y_label), f->spec->y_label);
     fputs("set xlabel ", to);
     kvr_escape_gnuplot(to, f->spec->x_label);
@@ -287,7 +287,7 @@ static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
 }
 
 /* Writes a name and a sample of its line at screen position (x, y). */
-static void put_name(const struct kvr_curves_figure *f, const struct place *at, int i, double x,
+static void put_name(const struct kvr_curves_figure *f, const struct layout *at, int i, double x,
                      double y, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
@@ -309,7 +309,7 @@ static void put_name(const struct kvr_curves_figure *f, const struct place *at, 
 
 /* Puts names at the right ends of their curves, at least one line apart; in a list if the curves
  * end close together, and below a narrow picture. */
-static bool put_names(const struct kvr_curves_figure *f, const struct place *at,
+static bool put_names(const struct kvr_curves_figure *f, const struct layout *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {
     const double step = 1.25 * at->label * px_per_pt;
@@ -412,10 +412,10 @@ static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
     const bool bands = column_of(f, "lo") && !f->style->no_bars;
     double *v = calloc((size_t)n_rows + 1, sizeof *v),
            *ends = calloc(2 * (size_t)n_rows + 1, sizeof *v);
-    const bool room = v && ends;
+    const bool available = v && ends;
     int n = 0;
 
-    for (int i = 0; room && i < f->n; i++)
+    for (int i = 0; available && i < f->n; i++)
         for (int r = f->curve[i].from; r < f->curve[i].to; r++) {
             double y = number(f, r, "y");
 
@@ -429,10 +429,10 @@ static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
         kvr_fig_fit(a, v, ends, n);
     free(v);
     free(ends);
-    return room;
+    return available;
 }
 
-static bool put_line_figure(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+static bool put_line_figure(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     const struct kvr_plot_axis spec = { .lo = f->spec->lo, .hi = f->spec->hi };
     struct kvr_fig_axis a = { .spec = &spec };
@@ -460,7 +460,7 @@ static bool put_line_figure(const struct kvr_curves_figure *f, const struct plac
     return put_names(f, at, &a, to);
 }
 
-static void put_panel_legend(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+static void put_panel_legend(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     const double y = at->bottom - 1.2 * at->em, key = at->bottom - 2.6 * at->em;
     double x = at->em;
@@ -489,7 +489,7 @@ static void put_panel_legend(const struct kvr_curves_figure *f, const struct pla
 }
 
 /* Continues a name wider than its panel on a second line: names cut off could look alike. */
-static void put_panel_title(const struct kvr_curve *c, double width, const struct place *at,
+static void put_panel_title(const struct kvr_curve *c, double width, const struct layout *at,
                             FILE *to)
 {
     const int len = (int)strlen(c->method);
@@ -553,7 +553,7 @@ static void put_stack(const struct kvr_curves_figure *f, int i, FILE *to)
 }
 
 /* Panels share their axes, so that heights can be compared. */
-static void put_panels(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+static void put_panels(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     const double wide = (at->width - 1.4 * at->em) / at->columns;
     double x0 = 0.0, x1 = 1.0, y1 = 0.0;
@@ -594,7 +594,7 @@ static void put_panels(const struct kvr_curves_figure *f, const struct place *at
     fputs("unset multiplot\n", to);
 }
 
-static void put_heat(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+static void put_heat(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     double x0 = INFINITY, x1 = -INFINITY;
     char low[32], high[32], last[32], frame[4][32], font[32];
@@ -648,7 +648,7 @@ static const struct {
 
 static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
-    struct place at;
+    struct layout at;
 
     lay_out(f, &at);
     put_head(f, &at, to);

@@ -102,6 +102,7 @@ void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Ranges and ticks from the drawn points. */
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
+/* Position of value v between the axis's ends at lo_px and hi_px, and the inverse below. */
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
 /* A value and a position as gnuplot expressions; logarithmic on a stretched axis. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);

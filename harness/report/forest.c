@@ -31,7 +31,7 @@ struct forest {
     double reach;                                                /* half the axis's range */
 };
 
-static double place(double u)
+static double to_axis(double u)
 {
     return copysign(log10(1 + fabs(u)), u);
 }
@@ -102,7 +102,7 @@ static void lay_out(struct forest *f, const struct kvr_plot_style *style)
         figures = fmax(figures, kvr_fig_ems(text));
         far = fmax(far, fmin(1e4, 1.3 * fabs(f->claim[i]->figure / f->claim[i]->margin)));
     }
-    f->reach = place(far);
+    f->reach = to_axis(far);
     f->left = (names + 1) * f->label * 96 / 72;
     f->right = (figures + 2) * figure_font(f) * 96 / 72;
     f->top = 4.2 * f->font * 96 / 72;
@@ -135,7 +135,7 @@ static void put_data(const struct forest *f, FILE *to)
 static void put_ticks(const struct forest *f, FILE *to)
 {
     fputs("set xtics ('0' 0", to);
-    for (double u = 1; place(u) <= f->reach; u *= 10)
+    for (double u = 1; to_axis(u) <= f->reach; u *= 10)
         fprintf(to, ", '%g' s(%g), '-%g' s(-%g)", u, u, u, u);
     fputs(")\nset ytics (", to);
     for (int i = 0; i < f->n; i++) {

@@ -25,7 +25,7 @@ enum kvr_dominance kvr_dominance(const struct kvr_gain *g, int n_objectives)
     return never_worse && better ? KVR_DOMINATES : KVR_DOMINANCE_UNDECIDED;
 }
 
-static bool beats(const double *a, const double *b, const double *margin, int n)
+static bool dominates(const double *a, const double *b, const double *margin, int n)
 {
     bool better = false;
 
@@ -63,7 +63,8 @@ static void draw(const struct kvr_front *f, uint64_t seed, uint32_t resample, fl
 }
 
 /* value + deviation of the resampled mean. */
-static void stray(const struct kvr_front *f, const int *weight, const double *mean, double *v)
+static void bootstrap_values(const struct kvr_front *f, const int *weight, const double *mean,
+                             double *v)
 {
     for (int i = 0; i < f->n_methods * f->n_objectives; i++) {
         int n;
@@ -81,7 +82,7 @@ static bool dominated(const struct kvr_front *f, const double *v, int i)
     const int k = f->n_objectives;
 
     for (int j = 0; j < f->n_methods; j++)
-        if (j != i && beats(&v[j * k], &v[i * k], f->margin, k))
+        if (j != i && dominates(&v[j * k], &v[i * k], f->margin, k))
             return true;
     return false;
 }
@@ -107,7 +108,7 @@ enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, d
             probability[i] = 0;
         for (uint32_t r = 0; r < KVR_FRONT_RESAMPLES; r++) {
             draw(f, seed, r, u, weight);
-            stray(f, weight, mean, v);
+            bootstrap_values(f, weight, mean, v);
             for (int i = 0; i < f->n_methods; i++)
                 probability[i] += dominated(f, v, i) ? 0 : 1.0 / KVR_FRONT_RESAMPLES;
         }

@@ -66,7 +66,7 @@ static void try_folder(struct search *s, char *dir)
 static enum kvr_status out_option_of(const char *argv_json, char **out)
 {
     json_t *argv = json_loads(argv_json, 0, NULL), *word;
-    const char *said = NULL;
+    const char *option = NULL;
     size_t i;
 
     json_array_foreach(argv, i, word)
@@ -74,15 +74,15 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
         const char *w = json_string_value(word),
                    *next = json_string_value(json_array_get(argv, i + 1));
 
-        if (said || !w)
+        if (option || !w)
             continue;
         if (strncmp(w, "--out=", 6) == 0)
-            said = w + 6;
+            option = w + 6;
         else if (strcmp(w, "--out") == 0 || strcmp(w, "-o") == 0)
-            said = next;
+            option = next;
     }
-    *out = said ? strdup(said) : NULL;
-    i = said && !*out;
+    *out = option ? strdup(option) : NULL;
+    i = option && !*out;
     json_decref(argv);
     return i ? no_memory() : KVR_OK;
 }
@@ -96,11 +96,11 @@ static enum kvr_status look_in_sessions_out(struct search *s, const char *db_pat
     if (st != KVR_OK)
         return st == KVR_ENOMEM ? st : KVR_OK; /* old databases lack the column */
     for (int r = 0; r < t->n_rows && s->st == KVR_OK && !s->found; r++) {
-        char *said = NULL, *near;
+        char *option = NULL, *near;
         const char *dir;
 
-        s->st = out_option_of(kvr_table_text(t, r, 0), &said);
-        dir = said ? said : kvr_table_text(t, r, 1);
+        s->st = out_option_of(kvr_table_text(t, r, 0), &option);
+        dir = option ? option : kvr_table_text(t, r, 1);
         if (*dir)
             try_folder(s, strdup(dir));
         if (*dir && *dir != '/') {
@@ -108,7 +108,7 @@ static enum kvr_status look_in_sessions_out(struct search *s, const char *db_pat
             try_folder(s, near ? kvr_path_join(near, dir) : NULL);
             free(near);
         }
-        free(said);
+        free(option);
     }
     kvr_table_close(&t);
     return s->st;
@@ -123,14 +123,15 @@ static void look_by_its_name(struct search *s, const char *db_path)
         try_folder(s, strndup(db_path, n - 3));
 }
 
-enum kvr_status kvr_html_media(char **out, const char *db_path, const char *told, const char *path)
+enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_dir,
+                               const char *path)
 {
     static const char *const near[] = { "", "out", "run" };
     struct search s = { .path = path, .st = KVR_OK };
 
     *out = NULL;
-    if (told) {
-        try_folder(&s, strdup(told));
+    if (out_dir) {
+        try_folder(&s, strdup(out_dir));
     } else {
         char *dir = kvr_path_dir(db_path);
 
@@ -225,7 +226,7 @@ struct videos {
     const struct kvr_html_options *o;
     struct kvr_table *rows; /* rows of page_videos.sql */
     char *media;            /* base folder of their paths; NULL: not found */
-    int64_t room;           /* bytes left in a single file */
+    int64_t budget;         /* bytes left in a single file */
     struct kvr_html_result *result;
     FILE *to, *why; /* shown videos; reasons for the others */
 };
@@ -253,7 +254,7 @@ static enum kvr_status put_inline(struct videos *v, const char *key, const char 
     if (stat(from, &info) != 0)
         return kvr_fail(KVR_EIO, "%s: %s", from, strerror(errno));
     needs = ((int64_t)info.st_size + 2) / 3 * 4 + 100;
-    if (needs > v->room) {
+    if (needs > v->budget) {
         leave_out(v, &v->result->n_no_room, key, "omitted: the single file would exceed --cap");
         return KVR_OK;
     }
@@ -262,7 +263,7 @@ static enum kvr_status put_inline(struct videos *v, const char *key, const char 
         fprintf(v->to, "%s\"%s\":\"data:video/mp4;base64,", v->result->n_videos ? ",\n" : "", key);
         put_base64(v->to, (const unsigned char *)bytes, n);
         fputc('"', v->to);
-        v->room -= needs;
+        v->budget -= needs;
         v->result->n_videos++;
     }
     free(bytes);
@@ -432,7 +433,7 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
             int64_t cap = v->o->cap_bytes ? v->o->cap_bytes : DEFAULT_CAP;
 
             /* Reserves room for the script and the remaining markup. */
-            v->room = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
+            v->budget = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
             st = put_videos(v);
         }
         at = strstr(at, "}}");

@@ -35,10 +35,11 @@ struct kvr_html_result {
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
-/* Finds the sweep's out folder, which contains the artifact `path`: `told` if not NULL, else the
+/* Finds the sweep's out folder, which contains the artifact `path`: `out_dir` if not NULL, else the
  * sweep's own, else near the database. *out NULL: not found; otherwise free() it. The only failure
  * is KVR_ENOMEM. */
-enum kvr_status kvr_html_media(char **out, const char *db_path, const char *told, const char *path);
+enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_dir,
+                               const char *path);
 
 /* The page's data as one JSON object that is safe inside a script element: it contains no '<',
  * whatever the database holds. `media`, the folder of its files, may be NULL. */

@@ -44,7 +44,7 @@ struct entry {
 };
 
 /* Buffers for the cells of one settings group. */
-struct room {
+struct workspace {
     struct kvr_sample *a, *b, *d;
     double *x;
 };
@@ -77,10 +77,10 @@ static void cells(const struct kvr_table *t, const struct entry *e, int column,
 
 /* Spread of a metric over one video's draws. */
 static double jitter(const struct kvr_table *t, const struct entry *e, int column,
-                     struct room *room)
+                     struct workspace *workspace)
 {
-    cells(t, e, column, room->a);
-    return kvr_nest_within(room->a, e->to - e->from);
+    cells(t, e, column, workspace->a);
+    return kvr_nest_within(workspace->a, e->to - e->from);
 }
 
 /* One sample per seed: cells that share it are repeats or draws. */
@@ -91,27 +91,29 @@ static int seeds(const struct kvr_table *t, const struct entry *e, int column, s
 }
 
 /* x: one value per prompt. */
-static int prompts(const struct kvr_table *t, const struct entry *e, int column, struct room *room)
+static int prompts(const struct kvr_table *t, const struct entry *e, int column,
+                   struct workspace *workspace)
 {
-    int n = kvr_nest(room->a, seeds(t, e, column, room->a), KVR_PER_PROMPT);
+    int n = kvr_nest(workspace->a, seeds(t, e, column, workspace->a), KVR_PER_PROMPT);
 
-    kvr_nest_values(room->a, n, room->x);
+    kvr_nest_values(workspace->a, n, workspace->x);
     return n;
 }
 
 /* Writes three values: the mean over prompts or the median time, and its interval, which one value
  * does not have. */
 static enum kvr_status put_interval(const struct kvr_table *t, const struct entry *e, int column,
-                                    struct room *room, struct about *about, struct kvr_value *to)
+                                    struct workspace *workspace, struct about *about,
+                                    struct kvr_value *to)
 {
     const bool time = column == RUNTIME;
-    int n = time ? gather(t, e, column, room->x) : prompts(t, e, column, room);
+    int n = time ? gather(t, e, column, workspace->x) : prompts(t, e, column, workspace);
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };
 
-    to[0] = kvr_value_number(time ? kvr_median(room->x, n) : kvr_mean(room->x, n));
+    to[0] = kvr_value_number(time ? kvr_median(workspace->x, n) : kvr_mean(workspace->x, n));
     if (n > 1)
-        KVR_TRY(time ? kvr_median_interval(room->x, n, 0.95, &ci)
-                     : kvr_mean_interval(room->x, n, 0.95, &ci));
+        KVR_TRY(time ? kvr_median_interval(workspace->x, n, 0.95, &ci)
+                     : kvr_mean_interval(workspace->x, n, 0.95, &ci));
     if (n > 1 && !time) {
         const struct kvr_metric *m = kvr_metric_find(column == SSIM ? "ssim" : "psnr");
 
@@ -124,16 +126,18 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
 }
 
 /* Whether SSIM over common prompts fails to separate a and b, corrected for m comparisons. */
-static enum kvr_status tied(const struct kvr_table *t, const struct entry *a, const struct entry *b,
-                            int m, struct room *room, bool *out)
+static enum kvr_status paired_interval(const struct kvr_table *t, const struct entry *a,
+                                       const struct entry *b, int m, struct workspace *workspace,
+                                       bool *out)
 {
     struct kvr_comparison c;
-    int n = seeds(t, a, SSIM, room->a);
+    int n = seeds(t, a, SSIM, workspace->a);
 
-    n = kvr_nest_pairs(room->a, n, room->b, seeds(t, b, SSIM, room->b), room->d);
-    n = kvr_nest(room->d, n, KVR_PER_PROMPT);
-    kvr_nest_values(room->d, n, room->x);
-    KVR_TRY(kvr_compare(room->x, n, 0.95, &c));
+    n = kvr_nest_pairs(workspace->a, n, workspace->b, seeds(t, b, SSIM, workspace->b),
+                       workspace->d);
+    n = kvr_nest(workspace->d, n, KVR_PER_PROMPT);
+    kvr_nest_values(workspace->d, n, workspace->x);
+    KVR_TRY(kvr_compare(workspace->x, n, 0.95, &c));
     *out = !kvr_separable(&c, c.p * m);
     return KVR_OK;
 }
@@ -150,7 +154,7 @@ static int by_ssim(const void *pa, const void *pb)
 /* From the best down, a method that ties with no lettered method above it gets the next letter.
  * Letters compare every pair, so Bonferroni's factor is the number of pairs. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
-                                 struct room *room)
+                                 struct workspace *workspace)
 {
     int head[MAX_LETTERS], n_heads = 0;
 
@@ -162,7 +166,7 @@ static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int
         for (int h = 0; h < n_heads; h++) {
             bool tie;
 
-            KVR_TRY(tied(t, &e[head[h]], &e[i], n * (n - 1) / 2, room, &tie));
+            KVR_TRY(paired_interval(t, &e[head[h]], &e[i], n * (n - 1) / 2, workspace, &tie));
             if (tie)
                 e[i].tie[len++] = (char)('a' + h);
         }
@@ -180,7 +184,7 @@ static const struct kvr_column bits_column = {
 };
 
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
-                               const struct entry *e, struct room *x, bool bits,
+                               const struct entry *e, struct workspace *x, bool bits,
                                struct about *about)
 {
     struct kvr_value v[N_COLUMNS];
@@ -216,9 +220,11 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
 {
     const size_t size = (size_t)(to - from) + 1;
     struct entry *e = calloc(size, sizeof *e);
-    struct room room = { calloc(size, sizeof *room.a), calloc(size, sizeof *room.b),
-                         calloc(size, sizeof *room.d), calloc(size, sizeof *room.x) };
-    enum kvr_status st = e && room.a && room.b && room.d && room.x
+    struct workspace workspace = { calloc(size, sizeof *workspace.a),
+                                   calloc(size, sizeof *workspace.b),
+                                   calloc(size, sizeof *workspace.d),
+                                   calloc(size, sizeof *workspace.x) };
+    enum kvr_status st = e && workspace.a && workspace.b && workspace.d && workspace.x
                              ? KVR_OK
                              : kvr_fail(KVR_ENOMEM, "report: no memory");
     int n = 0;
@@ -230,19 +236,19 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
         e[n - 1].to = r + 1;
     }
     for (int i = 0; i < n; i++)
-        e[i].ssim = kvr_mean(room.x, prompts(t, &e[i], SSIM, &room));
+        e[i].ssim = kvr_mean(workspace.x, prompts(t, &e[i], SSIM, &workspace));
     if (st == KVR_OK && n) {
         qsort(e, (size_t)n, sizeof *e, by_ssim);
-        st = name_ties(t, e, n, &room);
+        st = name_ties(t, e, n, &workspace);
     }
     for (int i = 0; st == KVR_OK && i < n; i++)
-        st = add_row(out, t, &e[i], &room, bits, about);
+        st = add_row(out, t, &e[i], &workspace, bits, about);
     about->most = n > about->most ? n : about->most;
     free(e);
-    free(room.a);
-    free(room.b);
-    free(room.d);
-    free(room.x);
+    free(workspace.a);
+    free(workspace.b);
+    free(workspace.d);
+    free(workspace.x);
     return st;
 }
 

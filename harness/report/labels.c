@@ -55,7 +55,7 @@ static double inside(const struct kvr_line *s, const struct box *b)
 }
 
 /* Places a label so that the edge or corner facing the point is `gap` from the mark. */
-static void stand(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
+static void set_position(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
 {
     const struct direction *dir = &directions[d];
     double off = f->radius + gaps[g];
@@ -83,7 +83,8 @@ static double distance(const struct box *b, double x, double y)
 
 /* Number of other marks that a reader could take the label for. Without a leader line these are marks as near
  * as its own; with one, marks adjacent to the label. */
-static int misread(const struct kvr_label *l, const struct box *b, const struct kvr_label_field *f)
+static int n_misread(const struct kvr_label *l, const struct box *b,
+                     const struct kvr_label_field *f)
 {
     const double reach = l->leader ? f->radius + gaps[1] : distance(b, l->x, l->y) + 3.0;
     int n = 0;
@@ -129,7 +130,7 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
         if (l->leader && labels[i].leader && cross(&own, &other))
             c += 20.0;
     }
-    c += 30.0 * misread(l, &b, f);
+    c += 30.0 * n_misread(l, &b, f);
     for (int i = 0; i < f->n_points; i++) {
         struct box mark = { f->px[i] - f->radius, f->py[i] - f->radius, f->px[i] + f->radius,
                             f->py[i] + f->radius };
@@ -157,7 +158,7 @@ static void settle(struct kvr_label *labels, int n_placed, int self,
 
             if (c >= best)
                 continue;
-            stand(&labels[self], f, d, g);
+            set_position(&labels[self], f, d, g);
             c += cost(labels, n_placed, self, f);
             if (c < best) {
                 best = c;
@@ -165,7 +166,7 @@ static void settle(struct kvr_label *labels, int n_placed, int self,
                 best_g = g;
             }
         }
-    stand(&labels[self], f, best_d, best_g);
+    set_position(&labels[self], f, best_d, best_g);
 }
 
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f)
@@ -178,6 +179,6 @@ void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_fi
     for (int i = 0; i < n; i++) {
         struct box b = text_box(&labels[i], f->height);
 
-        labels[i].elsewhere = misread(&labels[i], &b, f) > 0;
+        labels[i].elsewhere = n_misread(&labels[i], &b, f) > 0;
     }
 }

@@ -34,6 +34,8 @@ struct kvr_label_field {
     const struct kvr_line *bars;
 };
 
+/* Chooses a position for each of n labels around its point, so that labels, marks, lines and bars overlap
+ * least; sets `left` and `bottom`, and `elsewhere` where another mark is nearer. */
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f);
 
 #endif

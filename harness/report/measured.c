@@ -16,7 +16,7 @@ struct csv {
     char path[4096];
     FILE *f;
     char *line;
-    size_t room;
+    size_t capacity;
     int number; /* number of the last line read */
     char head[FIELD * MAX_COLUMNS];
 };
@@ -56,7 +56,7 @@ static int column(const char *head, const char *name)
 
 static bool next_line(struct csv *c)
 {
-    while (getline(&c->line, &c->room, c->f) >= 0) {
+    while (getline(&c->line, &c->capacity, c->f) >= 0) {
         c->number++;
         if (c->line[strspn(c->line, "\r\n")])
             return true;

@@ -32,6 +32,7 @@ int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample 
  * The call sorts s [n]. NaN if no prompt and seed has two samples. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
+/* x [n] = the values of s [n], in its order. */
 void kvr_nest_values(const struct kvr_sample *s, int n, double *x);
 
 #endif

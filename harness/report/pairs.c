@@ -8,7 +8,7 @@
 /* All 2^n sums of +-d [n], ascending: each term shifts the sums down and up, and merges both lists.
  * E. Horowitz and S. Sahni, Computing partitions with applications to the knapsack problem, J. ACM
  * 21 (1974). `room` [2^n]. */
-static void signed_sums(const double *d, int n, double *sum, double *room)
+static void signed_sums(const double *d, int n, double *sum, double *scratch)
 {
     size_t len = 1;
 
@@ -17,10 +17,10 @@ static void signed_sums(const double *d, int n, double *sum, double *room)
         double x = fabs(d[k]);
         size_t down = 0, up = 0; /* up <= down: the shifted-down list is smaller */
 
-        memcpy(room, sum, len * sizeof *sum);
+        memcpy(scratch, sum, len * sizeof *sum);
         for (size_t i = 0; i < 2 * len; i++)
-            sum[i] =
-                down < len && room[down] - x <= room[up] + x ? room[down++] - x : room[up++] + x;
+            sum[i] = down < len && scratch[down] - x <= scratch[up] + x ? scratch[down++] - x
+                                                                        : scratch[up++] + x;
         len *= 2;
     }
 }
@@ -39,19 +39,19 @@ static double count_above(const double *a, size_t n_a, const double *b, size_t n
 }
 
 /* Shares of the 2^n signed sums of d that are >= near, and >= far. */
-static enum kvr_status shares(const double *d, int n, double near, double far, double *at_least,
-                              double *beyond)
+static enum kvr_status tail_shares(const double *d, int n, double near, double far,
+                                   double *at_least, double *beyond)
 {
     const int half = n / 2;
     const size_t n_a = (size_t)1 << half, n_b = (size_t)1 << (n - half);
     double *a = malloc(n_a * sizeof *a), *b = malloc(n_b * sizeof *b),
-           *room = malloc(n_b * sizeof *room);
+           *scratch = malloc(n_b * sizeof *scratch);
     enum kvr_status st = KVR_OK;
 
     *at_least = *beyond = NAN;
-    if (a && b && room) {
-        signed_sums(d, half, a, room);
-        signed_sums(d + half, n - half, b, room);
+    if (a && b && scratch) {
+        signed_sums(d, half, a, scratch);
+        signed_sums(d + half, n - half, b, scratch);
         *at_least = ldexp(count_above(a, n_a, b, n_b, near), -n);
         *beyond = ldexp(count_above(a, n_a, b, n_b, far), -n);
     } else {
@@ -59,11 +59,11 @@ static enum kvr_status shares(const double *d, int n, double near, double far, d
     }
     free(a);
     free(b);
-    free(room);
+    free(scratch);
     return st;
 }
 
-static enum kvr_status flip(const double *d, int n, struct kvr_comparison *c)
+static enum kvr_status sign_flip_test(const double *d, int n, struct kvr_comparison *c)
 {
     double sum = 0, size = 0, tolerance, reach, at_least, beyond;
 
@@ -78,7 +78,7 @@ static enum kvr_status flip(const double *d, int n, struct kvr_comparison *c)
         c->p_above = 0.5;
         return KVR_OK;
     }
-    KVR_TRY(shares(d, n, reach - tolerance, reach + tolerance, &at_least, &beyond));
+    KVR_TRY(tail_shares(d, n, reach - tolerance, reach + tolerance, &at_least, &beyond));
     c->p = 2 * at_least; /* the sums are symmetric about 0 */
     c->p_above = 0.5 * (at_least + beyond);
     if (sum > 0)
@@ -102,7 +102,7 @@ enum kvr_status kvr_compare(const double *d, int n, double level, struct kvr_com
         out->p = 2 * kvr_student_cdf(-fabs(t), n - 1);
         return KVR_OK;
     }
-    return n > 0 ? flip(d, n, out) : KVR_OK;
+    return n > 0 ? sign_flip_test(d, n, out) : KVR_OK;
 }
 
 struct ranked {

@@ -21,7 +21,7 @@ const struct kvr_colour kvr_palette_families[] = {
 
 #undef SPARE
 #define SPARE(rgb) rgb,
-static const char *const spare[] = {
+static const char *const fallback[] = {
 #include "harness/report/palette.def"
 };
 #undef SPARE
@@ -52,5 +52,5 @@ const char *kvr_family_colour(const char *family)
             return c->rgb;
     for (const char *s = family; *s; s++)
         hash = (hash ^ (unsigned char)*s) * 16777619u;
-    return spare[hash % (sizeof spare / sizeof spare[0])];
+    return fallback[hash % (sizeof fallback / sizeof fallback[0])];
 }

@@ -90,15 +90,15 @@ static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, i
 /* Reads a noisy objective of rows [from, to): keeps one sample per seed and the mean over
  * prompts. */
 static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
-                         struct kvr_sample *room)
+                         struct kvr_sample *scratch)
 {
     const int column = r->objective[k].column;
     struct kvr_sample *s = &r->samples[(size_t)column * (size_t)r->rows->n_rows + (size_t)c->from];
     int n = c->n_seeds[column] = read_seeds(r, c, FIRST_OBJECTIVE + column, s);
 
-    memcpy(room, s, (size_t)n * sizeof *s);
-    n = kvr_nest(room, n, KVR_PER_PROMPT);
-    kvr_nest_values(room, n, x);
+    memcpy(scratch, s, (size_t)n * sizeof *s);
+    n = kvr_nest(scratch, n, KVR_PER_PROMPT);
+    kvr_nest_values(scratch, n, x);
     if (r->objective[k].pool == KVR_GATHER_MEAN)
         c->v[k] = kvr_mean(x, n);
 }
@@ -113,20 +113,21 @@ static void judge_bounds(const struct kvr_race *r, struct kvr_contender *c)
 }
 
 static void take_bounds(const struct kvr_race *r, struct kvr_contender *c, double *x,
-                        struct kvr_sample *room)
+                        struct kvr_sample *scratch)
 {
     for (int i = 0; i < r->n_bounds; i++) {
-        int n = read_seeds(r, c, FIRST_OBJECTIVE + r->n_asked + i, room);
+        int n = read_seeds(r, c, FIRST_OBJECTIVE + r->n_asked + i, scratch);
 
-        n = kvr_nest(room, n, KVR_PER_PROMPT);
-        kvr_nest_values(room, n, x);
+        n = kvr_nest(scratch, n, KVR_PER_PROMPT);
+        kvr_nest_values(scratch, n, x);
         c->bound_v[i] = n ? kvr_mean(x, n) : NAN;
     }
     judge_bounds(r, c);
 }
 
 /* Adds the contender of rows [from, to). */
-static void add_contender(struct kvr_race *r, int from, int to, double *x, struct kvr_sample *room)
+static void add_contender(struct kvr_race *r, int from, int to, double *x,
+                          struct kvr_sample *scratch)
 {
     struct kvr_contender *c = &r->who[r->n++];
 
@@ -144,9 +145,9 @@ static void add_contender(struct kvr_race *r, int from, int to, double *x, struc
         }
         c->v[k] = pool(x, n, r->objective[k].pool);
         if (r->objective[k].noisy)
-            take_samples(r, c, k, x, room);
+            take_samples(r, c, k, x, scratch);
     }
-    take_bounds(r, c, x, room);
+    take_bounds(r, c, x, scratch);
     for (int i = from; i < to; i++) {
         int prompt = (int)kvr_table_number(r->rows, i, PROMPT);
 
@@ -156,7 +157,7 @@ static void add_contender(struct kvr_race *r, int from, int to, double *x, struc
 
 static enum kvr_status contenders_of_db(struct kvr_race *r)
 {
-    struct kvr_sample *room;
+    struct kvr_sample *scratch;
     size_t n;
     double *x;
     enum kvr_status st = KVR_OK;
@@ -164,20 +165,20 @@ static enum kvr_status contenders_of_db(struct kvr_race *r)
     KVR_TRY(query_cells(r));
     n = (size_t)r->rows->n_rows + 1;
     x = calloc(n, sizeof *x);
-    room = calloc(n, sizeof *room);
+    scratch = calloc(n, sizeof *scratch);
     r->who = calloc(n, sizeof *r->who);
     r->samples = calloc(n * KVR_OBJECTIVES_MAX, sizeof *r->samples);
-    if (!x || !room || !r->who || !r->samples)
+    if (!x || !scratch || !r->who || !r->samples)
         st = kvr_fail(KVR_ENOMEM, "pareto: no memory");
     for (int from = 0, to; st == KVR_OK && from < r->rows->n_rows; from = to) {
         for (to = from + 1; to < r->rows->n_rows; to++)
             if (strcmp(kvr_table_text(r->rows, from, 0), kvr_table_text(r->rows, to, 0)) != 0 ||
                 strcmp(kvr_table_text(r->rows, from, 2), kvr_table_text(r->rows, to, 2)) != 0)
                 break;
-        add_contender(r, from, to, x, room);
+        add_contender(r, from, to, x, scratch);
     }
     free(x);
-    free(room);
+    free(scratch);
     return st;
 }
 

@@ -121,7 +121,7 @@ static void name_one(struct kvr_race *r)
 /* Fills signed values per prompt. `f` has the methods of one setting; `who` [M]: their
  * contenders. */
 static void fill(const struct kvr_race *r, const struct kvr_front *f, const int *who, double *value,
-                 double *by_prompt, struct kvr_sample *room)
+                 double *by_prompt, struct kvr_sample *scratch)
 {
     const int n_k = f->n_objectives;
 
@@ -135,10 +135,10 @@ static void fill(const struct kvr_race *r, const struct kvr_front *f, const int 
             value[i * n_k + k] = c->v[k] * ob->better;
             for (int p = 0; p < f->n_prompts; p++)
                 x[p] = NAN;
-            memcpy(room, samples(r, c, k), (size_t)n * sizeof *room);
-            n = kvr_nest(room, n, KVR_PER_PROMPT);
+            memcpy(scratch, samples(r, c, k), (size_t)n * sizeof *scratch);
+            n = kvr_nest(scratch, n, KVR_PER_PROMPT);
             for (int s = 0; s < n; s++)
-                x[room[s].prompt - 1] = room[s].x * ob->better;
+                x[scratch[s].prompt - 1] = scratch[s].x * ob->better;
         }
 }
 
@@ -149,7 +149,7 @@ static enum kvr_status membership(struct kvr_race *r, int first)
     double margin[KVR_OBJECTIVES_MAX];
     double *value = calloc(n, sizeof *value), *p = calloc((size_t)r->n, sizeof *p);
     double *by_prompt = calloc(n * (size_t)r->n_prompts, sizeof *by_prompt);
-    struct kvr_sample *room = calloc((size_t)r->rows->n_rows, sizeof *room);
+    struct kvr_sample *scratch = calloc((size_t)r->rows->n_rows, sizeof *scratch);
     int *who = calloc((size_t)r->n, sizeof *who);
     struct kvr_front f = { .n_objectives = r->n_objectives,
                            .n_prompts = r->n_prompts,
@@ -158,13 +158,13 @@ static enum kvr_status membership(struct kvr_race *r, int first)
                            .margin = margin };
     enum kvr_status st = KVR_OK;
 
-    if (value && p && by_prompt && room && who) {
+    if (value && p && by_prompt && scratch && who) {
         for (int k = 0; k < r->n_objectives; k++)
             margin[k] = r->objective[k].margin;
         for (int i = 0; i < r->n; i++)
             if (r->who[i].complete && same_settings(&r->who[i], &r->who[first]))
                 who[f.n_methods++] = i;
-        fill(r, &f, who, value, by_prompt, room);
+        fill(r, &f, who, value, by_prompt, scratch);
         st = kvr_front_membership(&f, 0, p);
         for (int i = 0; st == KVR_OK && i < f.n_methods; i++)
             r->who[who[i]].p_front = p[i];
@@ -174,7 +174,7 @@ static enum kvr_status membership(struct kvr_race *r, int first)
     free(value);
     free(p);
     free(by_prompt);
-    free(room);
+    free(scratch);
     free(who);
     return st;
 }

@@ -46,7 +46,7 @@ static bool of_frontier(const char *name)
     return false;
 }
 
-static bool among(const char *name, const char *const *names, int n_names)
+static bool contains(const char *name, const char *const *names, int n_names)
 {
     for (int i = 0; i < n_names; i++)
         if (strcmp(names[i], name) == 0)
@@ -96,7 +96,7 @@ static enum kvr_status parse_one(struct kvr_objective *ob, const char *text, siz
         }
     ob->printed = strcmp(ob->name, "peak_bytes") == 0 ? "peak_vram_gb" : ob->name;
     if (!ob->is_column && !kvr_metric_find(ob->name) && !of_frontier(ob->name) &&
-        !among(ob->name, names, n_names))
+        !contains(ob->name, names, n_names))
         return unknown(ob->name, names, n_names);
     return KVR_OK;
 }

@@ -128,7 +128,7 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
     char note[1024];
     size_t n;
     int count[5] = { 0 };
-    bool said = false;
+    bool listed = false;
 
     for (int i = 0; i < r->n; i++)
         count[rank(&r->who[i])]++;
@@ -149,9 +149,9 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
     for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
         if (r->objective[k].margin > 0) {
             n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %.3g%s",
-                                  said ? "," : "; margins:", r->objective[k].name,
+                                  listed ? "," : "; margins:", r->objective[k].name,
                                   r->objective[k].margin, r->objective[k].chaos ? " (chaos)" : "");
-            said = true;
+            listed = true;
         }
     if (r->left_out[0] && n < sizeof note)
         snprintf(note + n, sizeof note - n, "; omitted, not measured: %s", r->left_out);

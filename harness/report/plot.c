@@ -240,7 +240,7 @@ static bool has_bar(const struct kvr_fig_point *p)
     return p->bar && (p->y_hi > p->y_lo || p->x_hi > p->x_lo);
 }
 
-static bool leaves(const struct kvr_fig_axis *a, double lo, double hi)
+static bool is_outside(const struct kvr_fig_axis *a, double lo, double hi)
 {
     return lo < a->lo || hi > a->hi; /* false without an interval */
 }
@@ -317,7 +317,7 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
             const struct kvr_fig_point *p = &f->point[i];
 
             bars = true;
-            cut = cut || leaves(&f->x, p->x_lo, p->x_hi) || leaves(&f->y, p->y_lo, p->y_hi);
+            cut = cut || is_outside(&f->x, p->x_lo, p->x_hi) || is_outside(&f->y, p->y_lo, p->y_hi);
         }
     if (asprintf(&f->caption[0], "%s; %s%s%s%s%s%s%s%s%s%s", count, settings, left_out, unnamed,
                  bars ? "; bars: 95 % intervals over prompts" : "",

@@ -9,8 +9,8 @@
 #include "harness/report/pareto.h"
 #include "harness/report/values.h"
 
-static bool better(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
-                   const struct kvr_fig_point *b)
+static bool is_better(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
+                      const struct kvr_fig_point *b)
 {
     double dx = s->x.better * (a->x - b->x), dy = s->y.better * (a->y - b->y);
 
@@ -33,7 +33,7 @@ void kvr_fig_front(struct kvr_figure *f)
 
         p->corner = wanted && p->drawn && !is_beyond(f, p, verdict);
         for (int j = 0; p->corner && j < f->n; j++)
-            p->corner = !(f->point[j].drawn && better(f->spec, &f->point[j], p) &&
+            p->corner = !(f->point[j].drawn && is_better(f->spec, &f->point[j], p) &&
                           !is_beyond(f, &f->point[j], verdict));
         p->front = p->corner;
         if (verdict >= 0 && p->drawn)

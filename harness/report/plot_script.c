@@ -127,8 +127,8 @@ static void put_ticks(const struct kvr_fig_axis *a, char which, FILE *to)
 static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis *a, char which,
                            FILE *to)
 {
-    const double room = which == 'x' ? f->at.right - f->at.left : f->at.top - f->at.bottom;
-    const int most = (int)(1.12 * room / (0.5 * f->at.font * 96.0 / 72.0));
+    const double available = which == 'x' ? f->at.right - f->at.left : f->at.top - f->at.bottom;
+    const int most = (int)(1.12 * available / (0.5 * f->at.font * 96.0 / 72.0));
     const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket, *against;
     const int of = a->spec->of ? kvr_table_find(f->rows, a->spec->of) : -1;
     char label[224], text[256]; /* the label and the note about stretching */
@@ -344,19 +344,19 @@ static void put_plot(const struct kvr_figure *f, int n_front, bool same, FILE *t
 static void put_head(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_fig_layout *at = &f->at;
-    char place[4][32], font[3][32], size[32];
+    char edge[4][32], font[3][32], size[32];
 
-    snprintf(place[0], sizeof place[0], "%.9g", at->left / at->width);
-    snprintf(place[1], sizeof place[1], "%.9g", at->right / at->width);
-    snprintf(place[2], sizeof place[2], "%.9g", at->bottom / at->height);
-    snprintf(place[3], sizeof place[3], "%.9g", at->top / at->height);
+    snprintf(edge[0], sizeof edge[0], "%.9g", at->left / at->width);
+    snprintf(edge[1], sizeof edge[1], "%.9g", at->right / at->width);
+    snprintf(edge[2], sizeof edge[2], "%.9g", at->bottom / at->height);
+    snprintf(edge[3], sizeof edge[3], "%.9g", at->top / at->height);
     snprintf(font[0], sizeof font[0], "%.3g", at->font);
     snprintf(font[1], sizeof font[1], "%.3g", at->label);
     snprintf(font[2], sizeof font[2], "%.3g", at->key);
     snprintf(size, sizeof size, "%.3g", 1.4 * at->font / 12.0);
     kvr_statement_put(to, kvr_script_points,
-                      KVR_WITH("stem", f->stem, "left", place[0], "right", place[1], "bottom",
-                               place[2], "top", place[3], "font", font[0], "label", font[1], "key",
+                      KVR_WITH("stem", f->stem, "left", edge[0], "right", edge[1], "bottom",
+                               edge[2], "top", edge[3], "font", font[0], "label", font[1], "key",
                                font[2], "size", size));
 }
 

@@ -76,7 +76,7 @@ void kvr_prefill_free(struct kvr_prefill *p)
     *p = (struct kvr_prefill){ 0 };
 }
 
-bool kvr_prefill_same_place(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b)
+bool kvr_prefill_same_condition(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b)
 {
     assert(a->settings && b->settings); /* set by describe() */
     return a->chunk == b->chunk && a->prefix == b->prefix && strcmp(a->settings, b->settings) == 0;
@@ -86,7 +86,7 @@ const struct kvr_prefill_run *kvr_prefill_find(const struct kvr_prefill *p,
                                                const struct kvr_prefill_run *at, const char *method)
 {
     for (int i = 0; i < p->n; i++)
-        if (kvr_prefill_same_place(&p->run[i], at) && strcmp(p->run[i].method, method) == 0)
+        if (kvr_prefill_same_condition(&p->run[i], at) && strcmp(p->run[i].method, method) == 0)
             return &p->run[i];
     return NULL;
 }
@@ -95,7 +95,7 @@ const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at)
 {
     for (int i = 0; i < p->n; i++)
-        if (kvr_prefill_same_place(&p->run[i], at) && p->run[i].baseline)
+        if (kvr_prefill_same_condition(&p->run[i], at) && p->run[i].baseline)
             return &p->run[i];
     return NULL;
 }
@@ -196,7 +196,7 @@ static void put(struct kvr_value to[3], const struct kvr_comparison *c)
     to[2] = kvr_value_number(c->n > 1 ? c->ci.hi : NAN);
 }
 
-static const char *verdict(const struct kvr_comparison *c, double holm, int tests, char *room,
+static const char *verdict(const struct kvr_comparison *c, double holm, int tests, char *buf,
                            size_t size)
 {
     const int missing = kvr_pairs_needed(tests, 0.95) - c->n;
@@ -205,8 +205,8 @@ static const char *verdict(const struct kvr_comparison *c, double holm, int test
         return "";
     if (kvr_separable(c, holm))
         return c->mean < 0 ? "better" : "worse";
-    snprintf(room, size, "needs %d more", missing);
-    return missing > 0 ? room : "not separable";
+    snprintf(buf, size, "needs %d more", missing);
+    return missing > 0 ? buf : "not separable";
 }
 
 static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *p,
@@ -216,7 +216,7 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
     const struct kvr_prefill_run *bf16 = kvr_prefill_baseline(p, r);
     struct kvr_comparison above = { 0 }, shift = { 0 };
     struct kvr_value v[N_COLUMNS];
-    char room[48];
+    char buf[48];
 
     if (bf16 && !r->baseline) {
         KVR_TRY(kvr_prefill_compare(p, r, bf16, KVR_PREFILL_NLL, &above));
@@ -229,7 +229,7 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
     v[4] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_NLL));
     put(&v[5], &above);
     put(&v[8], gain);
-    v[11] = kvr_value_text_or_none(verdict(gain, holm, tests, room, sizeof room));
+    v[11] = kvr_value_text_or_none(verdict(gain, holm, tests, buf, sizeof buf));
     v[12] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_KL));
     v[13] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_TOP1));
     v[14] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_MASS));
@@ -275,7 +275,7 @@ enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path)
     KVR_TRY(kvr_prefill_read(&p, db_path));
     st = kvr_table_open(out, N_COLUMNS, columns);
     for (int from = 0, to; st == KVR_OK && from < p.n; from = to) {
-        for (to = from + 1; to < p.n && kvr_prefill_same_place(&p.run[from], &p.run[to]); to++)
+        for (to = from + 1; to < p.n && kvr_prefill_same_condition(&p.run[from], &p.run[to]); to++)
             ;
         st = add_place(*out, &p, from, to);
     }

@@ -50,7 +50,7 @@ struct kvr_prefill {
 enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path);
 void kvr_prefill_free(struct kvr_prefill *p); /* accepts {0} */
 
-bool kvr_prefill_same_place(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
+bool kvr_prefill_same_condition(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
 /* Run at the same place of that method, of the BF16 cache, of a correction's carrier. NULL:
  * none. */
 const struct kvr_prefill_run *

@@ -68,13 +68,13 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
     static const struct kvr_find table = { "published table", "results/published", ".csv", NULL };
     enum kvr_status st = KVR_OK;
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *f;
 
     *out = (struct kvr_published){ 0 };
     KVR_TRY(kvr_find_path(&table, name, NULL, out->path, sizeof out->path));
     KVR_TRY(kvr_infile_open_text(&f, out->path));
-    for (int number = 1; st == KVR_OK && getline(&line, &room, f) >= 0; number++) {
+    for (int number = 1; st == KVR_OK && getline(&line, &capacity, f) >= 0; number++) {
         line[strcspn(line, "\r\n")] = '\0';
         if (line[0] == '#')
             add_source(out, line);

@@ -24,6 +24,8 @@ enum {
 #define KVR_RATIOS_BY_SETTINGS "settings || ', ' || machine"
 #define KVR_RATIOS_BY_UNIT "rollout || machine || code || method"
 
+/* Runtime ratios of a database's ABBA pairs, one row per method and group; by: SQL of the group, such as the
+ * two above. No rows: no pairs. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* -1: none */
 

@@ -23,16 +23,16 @@ struct claim {
 
 struct claims {
     struct kvr_prefill p;
-    struct kvr_published said;
+    struct kvr_published claims;
     struct claim *claim; /* [n] */
-    int n, room;
+    int n, capacity;
 };
 
 static const char *published(const struct claims *w, const char *quantity)
 {
-    const int row = kvr_published_find(&w->said, quantity);
+    const int row = kvr_published_find(&w->claims, quantity);
 
-    return row < 0 ? "" : kvr_published_cell(&w->said, row, "published");
+    return row < 0 ? "" : kvr_published_cell(&w->claims, row, "published");
 }
 
 /* Adds a claim about a run; NULL: no memory. */
@@ -40,16 +40,16 @@ static struct claim *add(struct claims *w, const struct kvr_prefill_run *run, co
 {
     struct claim *c;
 
-    if (w->n == w->room) {
-        const int room = 2 * w->room + 16;
-        struct claim *more = realloc(w->claim, (size_t)room * sizeof *more);
+    if (w->n == w->capacity) {
+        const int capacity = 2 * w->capacity + 16;
+        struct claim *more = realloc(w->claim, (size_t)capacity * sizeof *more);
 
         if (!more) {
             kvr_fail(KVR_ENOMEM, "reproduce: no memory");
             return NULL;
         }
         w->claim = more;
-        w->room = room;
+        w->capacity = capacity;
     }
     c = &w->claim[w->n++];
     *c = (struct claim){ .quantity = quantity,
@@ -161,7 +161,7 @@ static void best_two(const struct claims *w, const struct kvr_prefill_run *of, w
         const struct kvr_prefill_run *r = &w->p.run[i];
         double lost;
 
-        if (!kvr_prefill_same_place(r, of) || !wanted(r, of))
+        if (!kvr_prefill_same_condition(r, of) || !wanted(r, of))
             continue;
         lost = kvr_prefill_mean(&w->p, r, KVR_PREFILL_D_NLL);
         if (!best[0] || lost < kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_D_NLL)) {
@@ -223,7 +223,7 @@ static enum kvr_status claim_all(struct claims *w)
 
         if (taylor->prefix != 0 || !carrier || strcmp(taylor->correction, "taylor") != 0)
             continue;
-        if (last && !kvr_prefill_same_place(last, carrier))
+        if (last && !kvr_prefill_same_condition(last, carrier))
             KVR_TRY(say_best(w, last, "best_method", as_small));
         KVR_TRY(claim_carrier(w, carrier, taylor));
         last = carrier;
@@ -246,18 +246,18 @@ static enum kvr_status judge(struct claims *w)
     for (int i = 0; st == KVR_OK && i < w->n; i++) {
         struct claim *c = &w->claim[i];
         const int missing = kvr_pairs_needed(tests, 0.95) - c->c.n;
-        const size_t said = strlen(c->reason);
+        const size_t used = strlen(c->reason);
 
         if (c->c.n == 0)
             continue;
         if (kvr_separable(&c->c, p[w->n + i]))
             c->verdict = c->c.mean > 0 ? KVR_VERDICT_HOLDS : KVR_VERDICT_FAILS;
         else if (missing > 0)
-            snprintf(c->reason + said, sizeof c->reason - said,
-                     "%sneeds %d more texts with %d tests", said ? "; " : "", missing, tests);
+            snprintf(c->reason + used, sizeof c->reason - used,
+                     "%sneeds %d more texts with %d tests", used ? "; " : "", missing, tests);
         else
-            snprintf(c->reason + said, sizeof c->reason - said,
-                     "%snot separable from 0, p %.2g of %d tests", said ? "; " : "", p[w->n + i],
+            snprintf(c->reason + used, sizeof c->reason - used,
+                     "%snot separable from 0, p %.2g of %d tests", used ? "; " : "", p[w->n + i],
                      tests);
     }
     free(p);
@@ -288,12 +288,12 @@ static enum kvr_status write_rows(struct kvr_repro *r, const struct claims *w)
 /* Without runs, writes the claims only. */
 static enum kvr_status write_claims(struct kvr_repro *r, const struct claims *w)
 {
-    for (int i = 0; i < w->said.n_rows; i++) {
+    for (int i = 0; i < w->claims.n_rows; i++) {
         const struct kvr_repro_row row = {
             .suite = "",
-            .method = kvr_published_cell(&w->said, i, "of"),
-            .quantity = kvr_published_cell(&w->said, i, "quantity"),
-            .published = kvr_published_cell(&w->said, i, "published"),
+            .method = kvr_published_cell(&w->claims, i, "of"),
+            .quantity = kvr_published_cell(&w->claims, i, "quantity"),
+            .published = kvr_published_cell(&w->claims, i, "published"),
             .measured = NAN,
             .tolerance = NAN,
             .basis = "",
@@ -312,7 +312,7 @@ enum kvr_status kvr_reproduce_jensen_llm(struct kvr_repro *r)
     struct claims w = { 0 };
     enum kvr_status st;
 
-    KVR_TRY(kvr_published_read(&w.said, "jensen_llm_claims"));
+    KVR_TRY(kvr_published_read(&w.claims, "jensen_llm_claims"));
     st = r->db_path ? kvr_prefill_read(&w.p, r->db_path) : KVR_OK;
     if (st == KVR_OK)
         st = claim_all(&w);
@@ -322,6 +322,6 @@ enum kvr_status kvr_reproduce_jensen_llm(struct kvr_repro *r)
         st = w.n ? write_rows(r, &w) : write_claims(r, &w);
     free(w.claim);
     kvr_prefill_free(&w.p);
-    kvr_published_free(&w.said);
+    kvr_published_free(&w.claims);
     return st;
 }

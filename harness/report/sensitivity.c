@@ -89,7 +89,7 @@ static enum kvr_status compare(struct work *w, const struct method *a, const str
     return n ? kvr_compare(w->x, n, w->o->level, c) : KVR_OK;
 }
 
-static const char *survives(const struct kvr_comparison *c)
+static const char *verdict_of(const struct kvr_comparison *c)
 {
     if (c->n == 0)
         return "-";
@@ -102,8 +102,8 @@ static enum kvr_status add_verdict(struct work *w, struct kvr_table *out, const 
                                    const struct method *b, const struct kvr_comparison *all)
 {
     struct kvr_value v[8 + N_VARIANTS];
-    char kept[32];
-    int n = 0, told = 0, yes = 0;
+    char text[32];
+    int n = 0, n_decided = 0, yes = 0;
 
     v[n++] = kvr_value_text(a->name);
     v[n++] = kvr_value_text(b->name);
@@ -115,12 +115,12 @@ static enum kvr_status add_verdict(struct work *w, struct kvr_table *out, const 
         struct kvr_comparison c;
 
         KVR_TRY(compare(w, a, b, &variants[i], &c));
-        told += c.n > 0;
+        n_decided += c.n > 0;
         yes += c.n > 0 && c.mean > 0;
-        v[n++] = kvr_value_text(survives(&c));
+        v[n++] = kvr_value_text(verdict_of(&c));
     }
-    snprintf(kept, sizeof kept, "%d of %d", yes, told);
-    v[n++] = kvr_value_text(kept);
+    snprintf(text, sizeof text, "%d of %d", yes, n_decided);
+    v[n++] = kvr_value_text(text);
     return kvr_table_add(out, v);
 }
 

@@ -73,8 +73,8 @@ static double tell_at(const struct kvr_sequence *s, double margin, double n,
     return fmin(log_e_at(s, margin, n), log_e_at(s, -margin, n));
 }
 
-void kvr_sequence_tell(const struct kvr_sequence *s, double margin, enum kvr_region *region,
-                       double *log_e)
+void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_region *region,
+                         double *log_e)
 {
     *log_e = tell_at(s, margin, s->n, region);
 }
@@ -144,7 +144,8 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *told, double *threshold)
+enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
+                         double *threshold)
 {
     double *sorted = malloc(((size_t)m + 1) * sizeof *sorted);
     int n = 0, k = 0;
@@ -159,7 +160,7 @@ enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *told, d
         if (sorted[i - 1] >= log(n / (i * alpha)))
             k = i;
     for (int i = 0; i < m; i++)
-        told[i] = k > 0 && log_e[i] >= sorted[k - 1];
+        rejected[i] = k > 0 && log_e[i] >= sorted[k - 1];
     *threshold = log(fmax(n, 1) / (fmax(k, 1) * alpha));
     free(sorted);
     return KVR_OK;

@@ -2,8 +2,8 @@
  *
  *     struct kvr_sequence s = { 0 };
  *     for (...) kvr_sequence_add(&s, x);            paired differences, one per prompt
- *     kvr_sequence_tell(&s, margin, &region, &log_e);
- *     kvr_e_bh(log_e, m, 0.05, told, &threshold);   over all claims of a ledger
+ *     kvr_sequence_region(&s, margin, &region, &log_e);
+ *     kvr_e_bh(log_e, m, 0.05, rejected, &threshold);   over all claims of a ledger
  *     kvr_sequence_interval(&s, threshold, &lo, &hi);
  *
  * E(m), the evidence against mean m, is the Bayes factor of Student's t statistic under a normal
@@ -56,8 +56,8 @@ double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
 enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 
 /* Region of the sample mean, and the evidence that the true mean is in no other region. */
-void kvr_sequence_tell(const struct kvr_sequence *s, double margin, enum kvr_region *region,
-                       double *log_e);
+void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_region *region,
+                         double *log_e);
 
 /* Confidence sequence {m: log E(m) < log_e}; infinite if n is too small. */
 void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *lo, double *hi);
@@ -66,8 +66,9 @@ void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *l
  * region; INFINITY: none below 1e7. */
 double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double log_e);
 
-/* log_e [m] (NaN: no claim), told [m]: gets a verdict. *threshold: log E that the next claim needs;
- * every claim with a verdict has at least that. KVR_ENOMEM. */
-enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *told, double *threshold);
+/* e-BH (Wang and Ramdas 2022). log_e [m], NaN: no claim; rejected [m]: null hypotheses that fall at false
+ * discovery rate alpha. *threshold: log E that the next claim needs. KVR_ENOMEM. */
+enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
+                         double *threshold);
 
 #endif

@@ -15,7 +15,7 @@ enum { MAX_ROWS = 65, MAX_COLUMNS = 64, MAX_LABEL = 96 };
 
 struct sheet {
     const struct kvr_sheet_cells *c;
-    struct kvr_sheet_told *told;
+    struct kvr_sheet_origin *origin;
     char baseline[33];
     int n_rows;
     struct kvr_sheet_row row[MAX_ROWS];
@@ -47,8 +47,8 @@ static enum kvr_status no_memory(void)
 }
 
 /* Runs `sql`, then `text` as an SQL string, then `rest`. */
-static enum kvr_status ask(struct kvr_table **t, const struct sheet *s, const char *sql,
-                           const char *text, const char *rest)
+static enum kvr_status query(struct kvr_table **t, const struct sheet *s, const char *sql,
+                             const char *text, const char *rest)
 {
     char *word = quoted(text), *full = NULL;
     enum kvr_status st;
@@ -116,11 +116,11 @@ static enum kvr_status find_first(struct sheet *s)
     if (st == KVR_OK && t->n_rows == 0)
         st = fail_method(s, method);
     if (st == KVR_OK) {
-        snprintf(s->told->key, sizeof s->told->key, "%s", kvr_table_text(t, 0, 0));
+        snprintf(s->origin->key, sizeof s->origin->key, "%s", kvr_table_text(t, 0, 0));
         snprintf(s->baseline, sizeof s->baseline, "%s", kvr_table_text(t, 0, 1));
-        snprintf(s->told->suite, sizeof s->told->suite, "%s", kvr_table_text(t, 0, 2));
-        snprintf(s->told->prompt, sizeof s->told->prompt, "%s", kvr_table_text(t, 0, 3));
-        s->told->n_like = (int)kvr_table_number(t, 0, 4);
+        snprintf(s->origin->suite, sizeof s->origin->suite, "%s", kvr_table_text(t, 0, 2));
+        snprintf(s->origin->prompt, sizeof s->origin->prompt, "%s", kvr_table_text(t, 0, 3));
+        s->origin->n_like = (int)kvr_table_number(t, 0, 4);
     }
     kvr_table_close(&t);
     free(sql);
@@ -178,12 +178,12 @@ static enum kvr_status add_key(struct sheet *s, const char *key)
     struct kvr_table *t;
     enum kvr_status st;
 
-    KVR_TRY(ask(&t, s,
-                "SELECT c.method, a.path, a.sha256, m.value FROM cell c\n"
-                "JOIN artifact a ON a.cell = c.key AND a.kind = 'frames'\n"
-                "LEFT JOIN metric m ON m.cell = c.key AND m.name = 'ssim'\n"
-                "WHERE c.outcome = 'OK' AND c.key = ",
-                key, ""));
+    KVR_TRY(query(&t, s,
+                  "SELECT c.method, a.path, a.sha256, m.value FROM cell c\n"
+                  "JOIN artifact a ON a.cell = c.key AND a.kind = 'frames'\n"
+                  "LEFT JOIN metric m ON m.cell = c.key AND m.name = 'ssim'\n"
+                  "WHERE c.outcome = 'OK' AND c.key = ",
+                  key, ""));
     if (t->n_rows)
         st = add_row(s, t, kvr_table_text(t, 0, 0));
     else
@@ -203,7 +203,7 @@ static enum kvr_status add_beside(struct sheet *s, const char *method)
              " AND baseline = '%.32s' AND outcome = 'OK' AND run_kind = 'bench'\n"
              "ORDER BY key LIMIT 1",
              s->baseline);
-    KVR_TRY(ask(&t, s, "SELECT key FROM cell WHERE method = ", method, rest));
+    KVR_TRY(query(&t, s, "SELECT key FROM cell WHERE method = ", method, rest));
     st = t->n_rows ? add_key(s, kvr_table_text(t, 0, 0)) : fail_method(s, method);
     kvr_table_close(&t);
     return st;
@@ -222,16 +222,16 @@ static enum kvr_status pick_worst(struct sheet *s, int *columns)
 {
     struct kvr_table *t;
 
-    KVR_TRY(ask(&t, s,
-                "SELECT idx FROM series WHERE name = 'ssim' AND value IS NOT NULL AND cell = ",
-                s->told->key, "\nORDER BY value, idx"));
+    KVR_TRY(query(&t, s,
+                  "SELECT idx FROM series WHERE name = 'ssim' AND value IS NOT NULL AND cell = ",
+                  s->origin->key, "\nORDER BY value, idx"));
     if (*columns > t->n_rows)
         *columns = t->n_rows;
     for (int i = 0; i < *columns; i++)
         s->pick[i] = (int)kvr_table_number(t, i, 0);
     kvr_table_close(&t);
     if (*columns == 0)
-        return kvr_fail(KVR_ENOTFOUND, "sheet: cell %s has no SSIM per frame", s->told->key);
+        return kvr_fail(KVR_ENOTFOUND, "sheet: cell %s has no SSIM per frame", s->origin->key);
     qsort(s->pick, (size_t)*columns, sizeof s->pick[0], ascending);
     for (int r = 0; r < s->n_rows; r++) {
         s->row[r].pick = s->pick;
@@ -248,8 +248,8 @@ static enum kvr_status fill(struct sheet *s, const char *out)
 
     KVR_TRY(find_first(s));
     KVR_TRY(add_key(s, s->baseline));
-    if (strcmp(s->baseline, s->told->key) != 0)
-        KVR_TRY(add_key(s, s->told->key));
+    if (strcmp(s->baseline, s->origin->key) != 0)
+        KVR_TRY(add_key(s, s->origin->key));
     for (int i = 1; i < s->c->n_methods; i++)
         KVR_TRY(add_beside(s, s->c->methods[i]));
     for (int i = 0; i < s->n_rows; i++)
@@ -262,12 +262,12 @@ static enum kvr_status fill(struct sheet *s, const char *out)
 }
 
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
-                                   struct kvr_sheet_told *told)
+                                   struct kvr_sheet_origin *origin)
 {
     struct sheet *s;
     enum kvr_status st;
 
-    memset(told, 0, sizeof *told);
+    memset(origin, 0, sizeof *origin);
     if (c->n_methods < 1 || c->n_methods >= MAX_ROWS || c->columns > MAX_COLUMNS)
         return kvr_fail(KVR_EINVAL, "sheet: %d methods, %d columns; need 1..%d and at most %d",
                         c->n_methods, c->columns, MAX_ROWS - 1, MAX_COLUMNS);
@@ -275,7 +275,7 @@ enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *
     if (!s)
         return no_memory();
     s->c = c;
-    s->told = told;
+    s->origin = origin;
     st = fill(s, out);
     for (int i = 0; i < MAX_ROWS; i++)
         kvr_video_free(&s->video[i]);

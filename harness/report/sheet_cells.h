@@ -1,7 +1,7 @@
 /* sheet_cells.h - a contact sheet of cells of a database: the baseline and methods.
  *
  *     const struct kvr_sheet_cells c = { .db = "kvreel.db", .methods = (const char *[]){ "RTN_INT2"
- * }, .n_methods = 1, .worst = true, .columns = 8, .scale = 2 }; struct kvr_sheet_told told;
+ * }, .n_methods = 1, .worst = true, .columns = 8, .scale = 2 }; struct kvr_sheet_origin told;
  *     KVR_TRY(kvr_sheet_of_cells(&c, "sheet.png", &told)); */
 #ifndef KVR_REPORT_SHEET_CELLS_H
 #define KVR_REPORT_SHEET_CELLS_H
@@ -20,7 +20,7 @@ struct kvr_sheet_cells {
     int columns, scale;
 };
 
-struct kvr_sheet_told {
+struct kvr_sheet_origin {
     char key[33], suite[128], prompt[128]; /* of the first method's cell */
     int n_like;                            /* all cells of this method and prompt */
 };
@@ -28,6 +28,6 @@ struct kvr_sheet_told {
 /* Only finished cells count; all rows have the same baseline. KVR_ENOTFOUND: no such cell (with the
  * nearest method), or its frames are missing; KVR_EFORMAT: they differ from the measured ones. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
-                                   struct kvr_sheet_told *told);
+                                   struct kvr_sheet_origin *origin);
 
 #endif

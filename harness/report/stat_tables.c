@@ -76,7 +76,7 @@ static const char *const costs[] = { "runtime_s",       "peak_bytes",
                                      "runtime_ratio",   NULL };
 static const char *const gains[] = { "compression", "resident_compression", NULL };
 
-static bool among(const char *name, const char *const *list)
+static bool contains(const char *name, const char *const *list)
 {
     for (; *list; list++)
         if (strcmp(name, *list) == 0)
@@ -156,8 +156,8 @@ static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
     const char *metric = o->metric;
     const struct kvr_metric *m = metric_of(metric);
 
-    *out = m ? m->direction : among(metric, gains) ? 1 : -1;
-    if (is_score(metric) || among(metric, gains) || among(metric, costs))
+    *out = m ? m->direction : contains(metric, gains) ? 1 : -1;
+    if (is_score(metric) || contains(metric, gains) || contains(metric, costs))
         return KVR_OK;
     KVR_TRY(own_direction(o, out));
     if (*out)
@@ -181,7 +181,7 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
     if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") !=
         strlen(o->metric))
         return kvr_fail(KVR_EINVAL, "stats: '%s' is not a metric name", o->metric);
-    if (!among(o->metric, gains) && !among(o->metric, costs))
+    if (!contains(o->metric, gains) && !contains(o->metric, costs))
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
                      "outcome = 'OK' AND run_kind = 'bench' AND "
@@ -204,7 +204,7 @@ struct method {
     struct kvr_comparison c;  /* with `against` */
     struct kvr_sequence gain; /* gain over `against`, unit by unit */
     double log_e;
-    bool told;
+    bool rejected;
     double holm;   /* c.p, adjusted for all methods of the table */
     double p_next; /* for being better than the next one below */
     int group;
@@ -316,10 +316,10 @@ static enum kvr_status group(struct race *r)
  * methods. */
 static enum kvr_status judge(struct race *r, const struct method *base)
 {
-    const double margin = kvr_usual_margin(r->o->metric);
+    const double margin = kvr_default_margin(r->o->metric);
     double *log_e = calloc((size_t)r->n + 1, sizeof *log_e);
-    bool *told = calloc((size_t)r->n + 1, sizeof *told);
-    enum kvr_status st = log_e && told ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    bool *rejected = calloc((size_t)r->n + 1, sizeof *rejected);
+    enum kvr_status st = log_e && rejected ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
     enum kvr_region region;
 
     for (int i = 0; st == KVR_OK && i < r->n; i++) {
@@ -329,37 +329,37 @@ static enum kvr_status judge(struct race *r, const struct method *base)
         n = kvr_nest(r->d, n, r->o->unit);
         for (int k = 0; k < n; k++)
             kvr_sequence_add(&m->gain, r->sign * r->d[k].x);
-        kvr_sequence_tell(&m->gain, margin, &region, &log_e[i]);
+        kvr_sequence_region(&m->gain, margin, &region, &log_e[i]);
         log_e[i] = m == base ? NAN : log_e[i];
     }
     if (st == KVR_OK)
-        st = kvr_e_bh(log_e, r->n, 1 - r->o->level, told, &r->threshold);
+        st = kvr_e_bh(log_e, r->n, 1 - r->o->level, rejected, &r->threshold);
     for (int i = 0; st == KVR_OK && i < r->n; i++)
-        r->m[i].told = told[i];
+        r->m[i].rejected = rejected[i];
     free(log_e);
-    free(told);
+    free(rejected);
     return st;
 }
 
-static const char *verdict_of(const struct race *r, const struct method *m, char *room, size_t size)
+static const char *verdict_of(const struct race *r, const struct method *m, char *buf, size_t size)
 {
-    const double margin = kvr_usual_margin(r->o->metric);
+    const double margin = kvr_default_margin(r->o->metric);
     const double needed = kvr_sequence_needed(&m->gain, margin, r->threshold);
     enum kvr_region region;
     double log_e;
 
-    kvr_sequence_tell(&m->gain, margin, &region, &log_e);
-    if (m->told)
+    kvr_sequence_region(&m->gain, margin, &region, &log_e);
+    if (m->rejected)
         return kvr_claim_verdict_names[region == KVR_ABOVE   ? KVR_CLAIM_HOLDS
                                        : region == KVR_BELOW ? KVR_CLAIM_NOT
                                                              : KVR_CLAIM_EQUAL];
     if (m->gain.n < KVR_SEQUENCE_MIN)
-        snprintf(room, size, "needs %d more", KVR_SEQUENCE_MIN - m->gain.n);
+        snprintf(buf, size, "needs %d more", KVR_SEQUENCE_MIN - m->gain.n);
     else if (needed > KVR_CLAIMS_MOST && m->gain.n >= KVR_CLAIMS_FUTILE_AFTER)
         return kvr_claim_verdict_names[KVR_CLAIM_FUTILE];
     else
-        snprintf(room, size, "needs about %.0f more", needed - m->gain.n);
-    return room;
+        snprintf(buf, size, "needs about %.0f more", needed - m->gain.n);
+    return buf;
 }
 
 /* Adjusts p over all methods but `base`: for comparisons with the floor, or for the others. */
@@ -394,7 +394,7 @@ static enum kvr_status compare_with_floor(struct race *r)
 /* A distance is beyond chaos only if it is larger; a metric of the video alone, in either
  * direction.
  */
-static const char *beyond_chaos(const struct race *r, const struct method *m, char *room,
+static const char *beyond_chaos(const struct race *r, const struct method *m, char *buf,
                                 size_t size)
 {
     const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->chaos.n;
@@ -402,8 +402,8 @@ static const char *beyond_chaos(const struct race *r, const struct method *m, ch
     if (!r->control || strcmp(m->name, baseline_name) == 0)
         return "";
     if (missing > 0) {
-        snprintf(room, size, "needs %d more", missing);
-        return room;
+        snprintf(buf, size, "needs %d more", missing);
+        return buf;
     }
     return kvr_separable(&m->chaos, m->chaos_holm) && (!r->distance || m->chaos.mean * r->sign < 0)
                ? "yes"
@@ -414,7 +414,7 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
 {
     const bool self = strcmp(m->name, r->o->against) == 0;
     const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->c.n;
-    char verdict[64] = "", room[64], words[64];
+    char verdict[64] = "", buf[64], words[64];
 
     if (!self && missing > 0)
         snprintf(verdict, sizeof verdict, "needs %d more", missing);
@@ -437,7 +437,7 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
             kvr_value_text(verdict),
             kvr_value_count(m->group),
             kvr_value_number(m->jitter),
-            kvr_value_text(beyond_chaos(r, m, room, sizeof room)),
+            kvr_value_text(beyond_chaos(r, m, buf, sizeof buf)),
             self ? kvr_value_none() : kvr_value_text(verdict_of(r, m, words, sizeof words))
         };
 
@@ -515,7 +515,7 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         "than %g, by the always-valid test of `kvreel claims`",
         r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
         r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
-        kvr_pairs_needed(r->n - 1, r->o->level), kvr_usual_margin(r->o->metric));
+        kvr_pairs_needed(r->n - 1, r->o->level), kvr_default_margin(r->o->metric));
     KVR_TRY(kvr_table_note(*out, note));
     return is_score(r->o->metric) ? note_chaos(*out, r) : KVR_OK;
 }

@@ -58,7 +58,7 @@ double kvr_median(const double *x, int n)
 }
 
 /* P(B <= k) for B ~ Binomial(n, 1/2). */
-static double coins(int n, int k)
+static double fair_coin_cdf(int n, int k)
 {
     double sum = 0;
 
@@ -79,9 +79,11 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
         return kvr_fail(KVR_ENOMEM, "interval: no memory");
     /* [x_(k), x_(n-1-k)], counted from 0, covers the median unless k or fewer of n samples fall on
      * one side of it. */
-    while (2 * (k + 1) < n - 1 && 1 - 2 * coins(n, k + 1) >= level)
+    while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
         k++;
-    *out = (struct kvr_interval){ .lo = s[k], .hi = s[n - 1 - k], .level = 1 - 2 * coins(n, k) };
+    *out = (struct kvr_interval){ .lo = s[k],
+                                  .hi = s[n - 1 - k],
+                                  .level = 1 - 2 * fair_coin_cdf(n, k) };
     out->level = n == 1 ? 0 : out->level;
     out->min_max = out->level < level;
     free(s);

@@ -59,12 +59,12 @@ static enum kvr_status open_folder(struct kvr_submission *s)
 
 void kvr_submission_close(struct kvr_submission *s)
 {
-    static const char *const beside[] = { "", "-wal", "-shm", "-journal" };
+    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
 
-    for (size_t i = 0; s->db && i < sizeof beside / sizeof *beside; i++) {
+    for (size_t i = 0; s->db && i < sizeof suffixes / sizeof *suffixes; i++) {
         char *path = NULL;
 
-        if (asprintf(&path, "%s%s", s->db, beside[i]) >= 0) {
+        if (asprintf(&path, "%s%s", s->db, suffixes[i]) >= 0) {
             unlink(path);
             free(path);
         }

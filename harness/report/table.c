@@ -71,14 +71,14 @@ void kvr_table_close(struct kvr_table **pt)
 
 static enum kvr_status grow(struct kvr_table *t)
 {
-    int room = t->room ? 2 * t->room : 16;
+    int capacity = t->capacity ? 2 * t->capacity : 16;
     struct kvr_value *p =
-        realloc(t->cell, (size_t)room * (size_t)(t->n_columns + 1) * sizeof *t->cell);
+        realloc(t->cell, (size_t)capacity * (size_t)(t->n_columns + 1) * sizeof *t->cell);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "table: no memory for %d rows", room);
+        return kvr_fail(KVR_ENOMEM, "table: no memory for %d rows", capacity);
     t->cell = p;
-    t->room = room;
+    t->capacity = capacity;
     return KVR_OK;
 }
 
@@ -86,7 +86,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
 {
     struct kvr_value *to;
 
-    if (t->n_rows == t->room)
+    if (t->n_rows == t->capacity)
         KVR_TRY(grow(t));
     to = t->cell + (size_t)t->n_rows * (size_t)t->n_columns;
     for (int i = 0; i < t->n_columns; i++) {
@@ -334,7 +334,7 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
 {
     for (; *names && t->n_rows > 0; names++) {
         int c = kvr_table_find(t, *names);
-        const char *said = kvr_setting_sweep_name(*names);
+        const char *name = kvr_setting_sweep_name(*names);
         const struct kvr_value *v;
         char text[256];
         bool all = c >= 0;
@@ -348,12 +348,12 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
         }
         v = kvr_table_at(t, 0, c);
         if (v->type == KVR_VALUE_INT)
-            snprintf(text, sizeof text, "%s %lld", said, (long long)v->i);
+            snprintf(text, sizeof text, "%s %lld", name, (long long)v->i);
         else if (v->type == KVR_VALUE_REAL)
-            snprintf(text, sizeof text, "%s %.6g", said, v->r);
+            snprintf(text, sizeof text, "%s %.6g", name, v->r);
         else
-            snprintf(text, sizeof text, "%s %s", said, v->text ? v->text : "-");
-        if (v->type != KVR_VALUE_NULL && !kvr_setting_is_omitted(*names, text + strlen(said) + 1))
+            snprintf(text, sizeof text, "%s %s", name, v->text ? v->text : "-");
+        if (v->type != KVR_VALUE_NULL && !kvr_setting_is_omitted(*names, text + strlen(name) + 1))
             KVR_TRY(kvr_table_note(t, text));
         drop_column(t, c);
     }

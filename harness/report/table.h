@@ -43,7 +43,7 @@ struct kvr_table {
     int n_columns, n_rows;
     struct kvr_column *column; /* [n_columns], names and heads owned */
     struct kvr_value *cell;    /* [n_rows, n_columns], texts owned and terminated */
-    int room;                  /* allocated rows of `cell` */
+    int capacity;              /* allocated rows of `cell` */
 };
 
 enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,

@@ -14,7 +14,7 @@ static int span(const struct kvr_table *t, int c)
 }
 
 /* Whether two rows have the same settings. */
-static bool together(const struct kvr_table *t, int a, int b)
+static bool same_span(const struct kvr_table *t, int a, int b)
 {
     char x[KVR_SHOWN_MAX], y[KVR_SHOWN_MAX];
 
@@ -48,7 +48,7 @@ static bool is_best(const struct kvr_table *t, int row, int c)
     for (int r = 0; r < t->n_rows; r++) {
         const double y = better * kvr_table_number(t, r, c);
 
-        if (!isfinite(y) || !saves(t, r) || !together(t, r, row))
+        if (!isfinite(y) || !saves(t, r) || !same_span(t, r, row))
             continue;
         n++;
         kvr_table_shown(t, r, c, KVR_TABLE_LATEX, other);

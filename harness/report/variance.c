@@ -184,7 +184,7 @@ static void keep_one_video(struct samples *s)
     s->n = n;
 }
 
-static void saved(struct samples *s, double *ways)
+static void variance_ratios(struct samples *s, double *ways)
 {
     const double before = variance(s->d, s->n);
 
@@ -221,7 +221,7 @@ static enum kvr_status add_claim(struct kvr_table *out, const struct kvr_claim *
         close_samples(&s);
         return KVR_OK;
     }
-    saved(&s, ways);
+    variance_ratios(&s, ways);
     memcpy(all[(*n_all)++], ways, sizeof ways);
     close_samples(&s);
     return add(out, c->id, c->s.n, ways);

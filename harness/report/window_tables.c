@@ -61,7 +61,7 @@ static void close_reading(struct reading *r)
 }
 
 /* End of the rows from `from` on that share the first `columns` columns. */
-static int together(const struct kvr_table *t, int from, int columns)
+static int group_end(const struct kvr_table *t, int from, int columns)
 {
     int to = from + 1;
 
@@ -146,16 +146,16 @@ static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
     return interval(r, r->a, n, true, w->v, &w->n);
 }
 
-static const char *beyond(const struct reading *r, const struct window_row *w, int compared,
-                          char *room, size_t size)
+static const char *verdict_text(const struct reading *r, const struct window_row *w, int compared,
+                                char *buf, size_t size)
 {
     const int missing = kvr_pairs_needed(compared, r->o->level) - w->c.n;
 
     if (w->c.n == 0)
         return "";
     if (missing > 0) {
-        snprintf(room, size, "needs %d more", missing);
-        return room;
+        snprintf(buf, size, "needs %d more", missing);
+        return buf;
     }
     return kvr_separable(&w->c, w->holm) && (!r->distance || w->c.mean * r->sign < 0) ? "yes"
                                                                                       : "no";
@@ -200,14 +200,14 @@ static enum kvr_status window_table(struct kvr_table **out, struct reading *r, s
             to++;
         st = adjust_window(w + from, to - from, &compared);
         for (int i = from; st == KVR_OK && i < to; i++) {
-            char room[48];
+            char buf[48];
 
-            st = kvr_table_add(*out,
-                               (const struct kvr_value[]){
-                                   kvr_value_text(strchr(w[i].window, ' ') + 1),
-                                   kvr_value_text(w[i].method), kvr_value_count(w[i].n), w[i].v[0],
-                                   w[i].v[1], w[i].v[2], kvr_value_number(w[i].floor),
-                                   kvr_value_text(beyond(r, &w[i], compared, room, sizeof room)) });
+            st = kvr_table_add(
+                *out, (const struct kvr_value[]){
+                          kvr_value_text(strchr(w[i].window, ' ') + 1), kvr_value_text(w[i].method),
+                          kvr_value_count(w[i].n), w[i].v[0], w[i].v[1], w[i].v[2],
+                          kvr_value_number(w[i].floor),
+                          kvr_value_text(verdict_text(r, &w[i], compared, buf, sizeof buf)) });
         }
     }
     return st;
@@ -228,7 +228,7 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     }
     for (int from = 0; st == KVR_OK && from < r.t->n_rows; from = w[n++].to) {
         w[n] = (struct window_row){ .from = from,
-                                    .to = together(r.t, from, 2),
+                                    .to = group_end(r.t, from, 2),
                                     .window = kvr_table_text(r.t, from, W_WINDOW),
                                     .method = kvr_table_text(r.t, from, W_METHOD) };
         if (floor && strcmp(floor->window, w[n].window) != 0)
@@ -361,7 +361,7 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
     if (st == KVR_OK)
         st = kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns);
     for (int from = 0, to; st == KVR_OK && from < r.t->n_rows; from = to) {
-        to = together(r.t, from, 1);
+        to = group_end(r.t, from, 1);
         st = add_growth(*out, &r, from, to);
     }
     if (st == KVR_OK)

@@ -49,15 +49,15 @@ static bool is_ours(const char *link, const char *target)
 /* Created under a temporary name and renamed, so that readers see the old or the new link. */
 static enum kvr_status put_link(const char *link, const char *target)
 {
-    char made[ROOM + 32];
+    char temporary[ROOM + 32];
 
-    snprintf(made, sizeof made, "%s.%ld", link, (long)getpid());
-    unlink(made);
-    if (symlink(target, made) != 0)
+    snprintf(temporary, sizeof temporary, "%s.%ld", link, (long)getpid());
+    unlink(temporary);
+    if (symlink(target, temporary) != 0)
         return kvr_fail(KVR_EIO, "run: %s: %s", link, strerror(errno));
-    if (rename(made, link) == 0)
+    if (rename(temporary, link) == 0)
         return KVR_OK;
-    unlink(made);
+    unlink(temporary);
     return kvr_fail(KVR_EIO, "run: %s: %s", link, strerror(errno));
 }
 

@@ -98,8 +98,8 @@ static enum kvr_status frames_exist(const char *out_dir, const char *name, const
     return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
-static void keep(struct kvr_job *j, const struct kvr_known *known, const char *build,
-                 struct kvr_run_summary *s)
+static void keep_known(struct kvr_job *j, const struct kvr_known *known, const char *build,
+                       struct kvr_run_summary *s)
 {
     s->done_before++;
     if (known->outcome == KVR_OUT_OK) {
@@ -130,7 +130,7 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
         s->unsupported += !j->cell->excluded;
         s->excluded += j->cell->excluded;
     } else if (finished && !opts->force && !stale && !retry->only[known->outcome]) {
-        keep(j, known, build, s);
+        keep_known(j, known, build, s);
     } else {
         j->state = KVR_WAITING;
         s->to_run++;

@@ -45,7 +45,7 @@ char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_L
     for (int i = 0; to && i < n_gpus; i++) {
         struct kvr_gpu_state s;
 
-        if (!kvr_gpu_look(m->gpus, uuid[i], &s))
+        if (!kvr_gpu_sample(m->gpus, uuid[i], &s))
             continue;
         fprintf(to, "%s%s:", n++ ? "; " : "", uuid[i]);
         tell_number(to, " most ", s.most_mhz, "MHz,");
@@ -68,7 +68,7 @@ void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, con
     snprintf(b->uuid, sizeof b->uuid, "%s", uuid);
     b->gpu = (struct kvr_gpu_state){ NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0 };
     b->busy_before = b->others = NAN;
-    if (uuid[0] && kvr_gpu_look(m->gpus, uuid, &b->gpu)) {
+    if (uuid[0] && kvr_gpu_sample(m->gpus, uuid, &b->gpu)) {
         b->busy_before = b->gpu.busy;
         b->others = b->gpu.processes; /* our worker has not started */
     }
@@ -81,7 +81,7 @@ static void look_again(struct kvr_disturbance *b, const struct kvr_machine *m)
 {
     struct kvr_gpu_state s;
 
-    if (!b->uuid[0] || !kvr_gpu_look(m->gpus, b->uuid, &s))
+    if (!b->uuid[0] || !kvr_gpu_sample(m->gpus, b->uuid, &s))
         return;
     b->gpu.mhz = most(b->gpu.mhz, s.mhz);
     b->gpu.memory_mhz = most(b->gpu.memory_mhz, s.memory_mhz);
@@ -92,7 +92,7 @@ static void look_again(struct kvr_disturbance *b, const struct kvr_machine *m)
     b->others = most(b->others, s.processes > 0 ? s.processes - 1 : s.processes);
 }
 
-void kvr_disturbance_look(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns)
+void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns)
 {
     if (now_ns - b->looked_ns < LOOK_EVERY_NS)
         return;
@@ -100,7 +100,7 @@ void kvr_disturbance_look(struct kvr_disturbance *b, const struct kvr_machine *m
     look_again(b, m);
 }
 
-static void tell(struct kvr_disturbance *b, const char *name, double value)
+static void add_value(struct kvr_disturbance *b, const char *name, double value)
 {
     b->watch[b->n_watch++] = (struct kvr_row_watch){ name, value };
 }
@@ -113,13 +113,13 @@ static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
 
     look_again(b, m);
     b->others = others; /* the worker has ended and is no longer subtracted */
-    tell(b, "gpu_mhz", b->gpu.mhz);
-    tell(b, "gpu_memory_mhz", b->gpu.memory_mhz);
-    tell(b, "gpu_celsius", b->gpu.celsius);
-    tell(b, "gpu_watts", b->gpu.watts);
-    tell(b, "gpu_slowed_by", (double)b->gpu.reasons);
-    tell(b, "gpu_others", b->others);
-    tell(b, "gpu_busy_before", b->busy_before);
+    add_value(b, "gpu_mhz", b->gpu.mhz);
+    add_value(b, "gpu_memory_mhz", b->gpu.memory_mhz);
+    add_value(b, "gpu_celsius", b->gpu.celsius);
+    add_value(b, "gpu_watts", b->gpu.watts);
+    add_value(b, "gpu_slowed_by", (double)b->gpu.reasons);
+    add_value(b, "gpu_others", b->others);
+    add_value(b, "gpu_busy_before", b->busy_before);
 }
 
 /* The fastest clock seen for this GPU; NULL: more GPUs than supported. */
@@ -152,10 +152,10 @@ void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64
     const double stolen = (double)(kvr_host_stolen_ns() - b->stolen_ns) / wall;
     size_t n = 0;
 
-    tell(b, "others_share", b->busy_ns ? busy : NAN);
-    tell(b, "stolen_share", b->busy_ns ? stolen : NAN);
-    tell(b, "mhz", mhz > 0 ? mhz : NAN);
-    tell(b, "load", kvr_machine_load());
+    add_value(b, "others_share", b->busy_ns ? busy : NAN);
+    add_value(b, "stolen_share", b->busy_ns ? stolen : NAN);
+    add_value(b, "mhz", mhz > 0 ? mhz : NAN);
+    add_value(b, "load", kvr_machine_load());
     if (b->uuid[0] && m->gpus)
         end_gpu(b, m);
 

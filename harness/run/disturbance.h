@@ -2,7 +2,7 @@
  *
  *     KVR_TRY(kvr_machine_open(&m, n_cpus, jobs, asks_gpus));           once for a session
  *     kvr_disturbance_begin(&b, &m, uuid);                        when a cell's worker starts
- *     kvr_disturbance_look(&b, &m, now_ns);                       periodically while it runs
+ *     kvr_disturbance_sample(&b, &m, now_ns);                       periodically while it runs
  *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
@@ -52,8 +52,10 @@ void kvr_machine_close(struct kvr_machine *m);
  * malloc'd; NULL: no memory. */
 char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus);
 
+/* Before the worker starts: state of its GPU (uuid "": the CPU) and of the machine. */
 void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid);
-void kvr_disturbance_look(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
+/* While it runs, as often as the caller polls: now_ns limits the rate of NVML queries. */
+void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
 /* worker_cpu_ns: processor time of the worker and its children. */
 void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns);
 

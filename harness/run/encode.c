@@ -158,7 +158,7 @@ static enum kvr_status name_pack(const struct texts *t, const char *sha256, cons
     return st;
 }
 
-static void tell(void *ctx, int done, int n)
+static void write_progress(void *ctx, int done, int n)
 {
     if (ctx)
         fprintf(ctx, "text encoder: %d of %d prompts\n", done, n);
@@ -173,16 +173,16 @@ static enum kvr_status encode_there(const struct texts *t, const struct kvr_embe
     enum kvr_status st = KVR_OK;
 
     while (st == KVR_OK && !taken) {
-        st = kvr_gpu_take(t->gpus, &at, &taken);
+        st = kvr_gpu_acquire(t->gpus, &at, &taken);
         if (st == KVR_OK && !taken)
             poll(NULL, 0, LOOK_MS);
         if (st == KVR_OK && t->stopped && t->stopped())
             st = kvr_fail(KVR_EINTERRUPTED, "text encoder: interrupted");
     }
     if (st == KVR_OK) /* a single GPU is not masked, as for a cell */
-        st = kvr_encode_apart(job, pack, t->set->threads,
-                              t->gpus->n > 1 ? kvr_gpus_uuid(t->gpus, at) : "", t->stopped);
-    kvr_gpu_give(t->gpus, at);
+        st = kvr_encode_in_worker(job, pack, t->set->threads,
+                                  t->gpus->n > 1 ? kvr_gpus_uuid(t->gpus, at) : "", t->stopped);
+    kvr_gpu_release(t->gpus, at);
     if (st == KVR_OK)
         job->done(job->ctx, job->n, job->n);
     return st;
@@ -204,7 +204,7 @@ static enum kvr_status encode(const struct texts *t, const char *dir, const char
                                            .max_tokens = t->max_tokens,
                                            .n = t->n,
                                            .prompt = t->prompt,
-                                           .done = tell,
+                                           .done = write_progress,
                                            .ctx = say };
 
         kvr_device_backend(job.device, &backend);

@@ -34,7 +34,7 @@ static uint64_t first_hash(const char *text)
 
 /* Hash of what a prediction depends on, with all frames counted as cached: prompt, seed, window and
  * repeat do not matter. */
-static uint64_t alike(const struct kvr_cell *cell)
+static uint64_t cost_hash(const struct kvr_cell *cell)
 {
     char text[512];
 
@@ -47,7 +47,7 @@ static uint64_t alike(const struct kvr_cell *cell)
 /* A set of hashes. */
 struct seen {
     uint64_t *at;
-    size_t room; /* a power of two */
+    size_t capacity; /* a power of two */
 };
 
 static bool is_new(struct seen *s, uint64_t h)
@@ -55,9 +55,9 @@ static bool is_new(struct seen *s, uint64_t h)
     size_t i;
 
     h = h ? h : 1; /* 0 marks a free slot */
-    i = (size_t)(h ^ h >> 32) & (s->room - 1);
+    i = (size_t)(h ^ h >> 32) & (s->capacity - 1);
 
-    for (; s->at[i]; i = (i + 1) & (s->room - 1))
+    for (; s->at[i]; i = (i + 1) & (s->capacity - 1))
         if (s->at[i] == h)
             return false;
     s->at[i] = h;
@@ -237,7 +237,7 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
             KVR_TRY(look_at_part(&part, cell));
             add_phases(cell, &part.need, seen, out);
         }
-        if (is_new(seen, alike(cell)))
+        if (is_new(seen, cost_hash(cell)))
             KVR_TRY(most_memory(cell, sweep->config, part.need.activations, out));
     }
     return KVR_OK;
@@ -252,9 +252,10 @@ enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job
 
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
-    while (seen.room < 6 * (size_t)sweep->n_cells) /* three entries per cell, at most half full */
-        seen.room *= 2;
-    seen.at = calloc(seen.room, sizeof *seen.at);
+    while (seen.capacity <
+           6 * (size_t)sweep->n_cells) /* three entries per cell, at most half full */
+        seen.capacity *= 2;
+    seen.at = calloc(seen.capacity, sizeof *seen.at);
     if (!seen.at)
         return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
     st = add_all(sweep, jobs, &seen, &threads, out);

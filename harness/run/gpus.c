@@ -22,16 +22,16 @@ void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n)
 void kvr_gpus_close(struct kvr_gpus *g)
 {
     for (int i = 0; i < g->n; i++)
-        kvr_gpu_give(g, i);
+        kvr_gpu_release(g, i);
     g->n = 0;
 }
 
 static const char *folder(void)
 {
-    const char *said = getenv("KVREEL_LOCKS");
+    const char *env = getenv("KVREEL_LOCKS");
 
-    if (said && said[0])
-        return said;
+    if (env && env[0])
+        return env;
     return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
 }
 
@@ -67,7 +67,7 @@ static enum kvr_status try_one(struct kvr_gpus *g, int at, bool *taken)
     return KVR_OK;
 }
 
-enum kvr_status kvr_gpu_take(struct kvr_gpus *g, int *at, bool *taken)
+enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken)
 {
     *at = -1;
     *taken = g->n == 0;
@@ -81,7 +81,7 @@ enum kvr_status kvr_gpu_take(struct kvr_gpus *g, int *at, bool *taken)
     return KVR_OK;
 }
 
-void kvr_gpu_give(struct kvr_gpus *g, int at)
+void kvr_gpu_release(struct kvr_gpus *g, int at)
 {
     if (at < 0 || g->gpu[at].fd < 0)
         return;

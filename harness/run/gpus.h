@@ -1,8 +1,8 @@
 /* gpus.h - one cell per GPU across processes: a lock per GPU, held while a cell runs.
  *
  *     kvr_gpus_open(&g, uuid, n);                     without GPUs every take gives at = -1
- *     KVR_TRY(kvr_gpu_take(&g, &at, &taken));
- *     if (taken) ... kvr_gpus_uuid(&g, at) ... kvr_gpu_give(&g, at);
+ *     KVR_TRY(kvr_gpu_acquire(&g, &at, &taken));
+ *     if (taken) ... kvr_gpus_uuid(&g, at) ... kvr_gpu_release(&g, at);
  *     kvr_gpus_close(&g);
  *
  * The lock is a file kvreel-UUID.lock in $KVREEL_LOCKS, else /run/lock, else /tmp. The kernel
@@ -29,8 +29,8 @@ void kvr_gpus_close(struct kvr_gpus *g); /* releases all; accepts {0} */
 
 /* Takes the first free GPU. False: all are taken, by this or other processes, and *at is -1.
  * KVR_EIO: a lock cannot be created. */
-enum kvr_status kvr_gpu_take(struct kvr_gpus *g, int *at, bool *taken);
-void kvr_gpu_give(struct kvr_gpus *g, int at); /* accepts -1 */
+enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken);
+void kvr_gpu_release(struct kvr_gpus *g, int at); /* accepts -1 */
 
 /* "" for -1. */
 const char *kvr_gpus_uuid(const struct kvr_gpus *g, int at);

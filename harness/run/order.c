@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-struct place {
+struct sort_item {
     int index, round, rank; /* rank: length of its chain of baselines */
     uint64_t group, cell;
 };
@@ -16,7 +16,7 @@ static int compare(uint64_t a, uint64_t b)
 
 static int by_place(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct sort_item *x = a, *y = b;
 
     if (x->round != y->round)
         return x->round - y->round;
@@ -43,7 +43,7 @@ static uint64_t hash(uint64_t seed, int round, const char *text)
 
 enum kvr_status kvr_order(int **out, const struct kvr_sweep *sweep, uint64_t seed)
 {
-    struct place *p = malloc(((size_t)sweep->n_cells + 1) * sizeof *p);
+    struct sort_item *p = malloc(((size_t)sweep->n_cells + 1) * sizeof *p);
     int *order = malloc(((size_t)sweep->n_cells + 1) * sizeof *order);
 
     if (!p || !order) {
@@ -57,11 +57,11 @@ enum kvr_status kvr_order(int **out, const struct kvr_sweep *sweep, uint64_t see
 
         for (; sweep->cell[root].baseline != root; rank++)
             root = sweep->cell[root].baseline;
-        p[i] = (struct place){ .index = i,
-                               .round = c->repeat,
-                               .rank = rank,
-                               .group = hash(seed, c->repeat, sweep->cell[root].key),
-                               .cell = hash(seed, c->repeat, c->key) };
+        p[i] = (struct sort_item){ .index = i,
+                                   .round = c->repeat,
+                                   .rank = rank,
+                                   .group = hash(seed, c->repeat, sweep->cell[root].key),
+                                   .cell = hash(seed, c->repeat, c->key) };
     }
     qsort(p, (size_t)sweep->n_cells, sizeof *p, by_place);
     for (int i = 0; i < sweep->n_cells; i++)

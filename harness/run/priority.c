@@ -8,14 +8,14 @@
 
 enum { LEAST_REPEATS = 6, MOST_REPEATS = 1000 };
 
-struct place {
+struct ranked_cell {
     int index, at; /* at: index in the order so far */
     double worth;
 };
 
 static int by_worth(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct ranked_cell *x = a, *y = b;
 
     if (x->worth != y->worth)
         return (x->worth < y->worth) - (x->worth > y->worth);
@@ -41,12 +41,12 @@ struct count {
     int n;
 };
 
-static int *count_of(struct count *table, size_t room, uint64_t key)
+static int *count_of(struct count *table, size_t capacity, uint64_t key)
 {
-    size_t i = (size_t)(key ^ key >> 32) & (room - 1);
+    size_t i = (size_t)(key ^ key >> 32) & (capacity - 1);
 
     while (table[i].key && table[i].key != key)
-        i = (i + 1) & (room - 1);
+        i = (i + 1) & (capacity - 1);
     table[i].key = key;
     return &table[i].n;
 }
@@ -64,38 +64,38 @@ enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep
                                        const struct kvr_job *jobs)
 {
     const int n = sweep->n_cells;
-    struct place *place = calloc((size_t)n + 1, sizeof *place);
+    struct ranked_cell *ranked = calloc((size_t)n + 1, sizeof *ranked);
     double *worth = calloc((size_t)n + 1, sizeof *worth);
     struct count *table;
-    size_t room = 64;
+    size_t capacity = 64;
 
-    while (room < 2 * (size_t)n)
-        room *= 2;
-    table = calloc(room, sizeof *table);
-    if (!place || !worth || !table) {
-        free(place);
+    while (capacity < 2 * (size_t)n)
+        capacity *= 2;
+    table = calloc(capacity, sizeof *table);
+    if (!ranked || !worth || !table) {
+        free(ranked);
         free(worth);
         free(table);
         return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", n);
     }
     for (int i = 0; i < n; i++) /* finished cells count first */
         if (jobs[i].state == KVR_DONE)
-            (*count_of(table, room, mean_of(jobs[i].cell)))++;
+            (*count_of(table, capacity, mean_of(jobs[i].cell)))++;
     for (int i = 0; i < n; i++)
         if (jobs[order[i]].state == KVR_WAITING)
-            worth[order[i]] =
-                worth_of(jobs[order[i]].cell, count_of(table, room, mean_of(jobs[order[i]].cell)));
+            worth[order[i]] = worth_of(jobs[order[i]].cell,
+                                       count_of(table, capacity, mean_of(jobs[order[i]].cell)));
     for (int i = n - 1; i >= 0; i--) { /* a baseline is worth as much as its dependents */
         const int b = sweep->cell[i].baseline;
 
         worth[b] = worth[i] > worth[b] ? worth[i] : worth[b];
     }
     for (int i = 0; i < n; i++)
-        place[i] = (struct place){ order[i], i, worth[order[i]] };
-    qsort(place, (size_t)n, sizeof *place, by_worth);
+        ranked[i] = (struct ranked_cell){ order[i], i, worth[order[i]] };
+    qsort(ranked, (size_t)n, sizeof *ranked, by_worth);
     for (int i = 0; i < n; i++)
-        order[i] = place[i].index;
-    free(place);
+        order[i] = ranked[i].index;
+    free(ranked);
     free(worth);
     free(table);
     return KVR_OK;

@@ -31,7 +31,7 @@ struct work {
     struct kvr_rescore_summary *out;
     struct kvr_store *store;
     struct cell *cell;
-    int n_cells, room;
+    int n_cells, capacity;
     bool no_memory;
     struct kvr_video ref; /* frames of the last baseline that was read */
     char *ref_path;
@@ -67,16 +67,16 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
     (void)n_columns, (void)names;
     if (!row || !is_asked_for(w->o, row[0].text))
         return 0;
-    if (w->n_cells == w->room) {
-        int room = w->room ? 2 * w->room : 64;
-        struct cell *bigger = realloc(w->cell, (size_t)room * sizeof *bigger);
+    if (w->n_cells == w->capacity) {
+        int capacity = w->capacity ? 2 * w->capacity : 64;
+        struct cell *bigger = realloc(w->cell, (size_t)capacity * sizeof *bigger);
 
         if (!bigger) {
             w->no_memory = true;
             return 1;
         }
         w->cell = bigger;
-        w->room = room;
+        w->capacity = capacity;
     }
     c = &w->cell[w->n_cells++];
     *c = (struct cell){ .key = copy(w, &row[0]),
@@ -237,7 +237,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     const int n = shared->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
     struct kvr_score_input in = *shared; /* a copy: its prompt is local to this function */
     struct kvr_model_config config;
-    struct kvr_prompt_words said = { 0 };
+    struct kvr_prompt_words words = { 0 };
     char dir[1024];
     enum kvr_status st = KVR_OK;
     int chunk;
@@ -245,8 +245,8 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     KVR_TRY(look_up(c->model, dir, sizeof dir, &config));
     chunk = config.frames_per_chunk;
     if (chunk && c->prompt)
-        st = kvr_prompt_words_open(&said, dir, &config, c->prompt, c->n_latent / chunk);
-    in.prompt = said.prompt.n_chunks ? &said.prompt : NULL;
+        st = kvr_prompt_words_open(&words, dir, &config, c->prompt, c->n_latent / chunk);
+    in.prompt = words.prompt.n_chunks ? &words.prompt : NULL;
 
     in.given = c->given * stride;
     in.chunk = chunk * stride;
@@ -257,7 +257,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     in.reference = at->reference;
     if (st == KVR_OK)
         st = kvr_score(&in, list);
-    kvr_prompt_words_close(&said);
+    kvr_prompt_words_close(&words);
     kvr_model_config_free(&config);
     return st;
 }
@@ -295,7 +295,7 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
 }
 
 /* Paths come from the database, which is untrusted: a path outside of the out folder is ignored. */
-static enum kvr_status place(const struct work *w, const char *name, char **out)
+static enum kvr_status path_of(const struct work *w, const char *name, char **out)
 {
     *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
     if (name && !*out)
@@ -316,13 +316,13 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build has measured its baseline since; `kvreel run "
                                      "--stale` measures both again");
-    st = place(w, c->frames, &at.frames);
+    st = path_of(w, c->frames, &at.frames);
     if (st == KVR_OK)
-        st = place(w, c->reference, &at.reference);
+        st = path_of(w, c->reference, &at.reference);
     if (st == KVR_OK)
-        st = place(w, c->video, &at.video);
+        st = path_of(w, c->video, &at.video);
     if (st == KVR_OK)
-        st = place(w, c->truth, &at.truth);
+        st = path_of(w, c->truth, &at.truth);
     if (st == KVR_OK)
         st = score_frames(w, c, metrics, commands, &at);
     free(at.frames);
@@ -333,7 +333,7 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
 }
 
 /* An error of the machine stops the command; an error of one cell is counted and skips the cell. */
-static enum kvr_status one(struct work *w, const struct cell *c)
+static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;
     enum kvr_status st = still_wanted(w, c, &metrics, &commands);
@@ -395,7 +395,7 @@ enum kvr_status kvr_rescore(const struct kvr_rescore_options *o, struct kvr_resc
     for (int i = 0; st == KVR_OK && i < w.n_cells && !out->stopped; i++) {
         out->stopped = o->stopped && o->stopped();
         if (!out->stopped)
-            st = one(&w, &w.cell[i]);
+            st = rescore_cell(&w, &w.cell[i]);
     }
     work_free(&w);
     return st;

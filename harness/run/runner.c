@@ -112,7 +112,7 @@ static enum kvr_status choose_jobs(struct runner *r)
         KVR_TRY(kvr_most_telling_first(r->order, &r->sweep, r->jobs));
     if (r->driver[0])
         r->session.driver = r->driver;
-    KVR_TRY(kvr_runner_tell_gpus(r));
+    KVR_TRY(kvr_runner_record_gpus(r));
     KVR_TRY(kvr_session_identify(&r->session));
     KVR_TRY(kvr_runner_find_enough(r));
     kvr_runner_apply_most_prompts(r);
@@ -146,8 +146,8 @@ static enum kvr_status measure(struct runner *r)
     r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
     KVR_TRY(kvr_machine_open(&r->machine, r->session.n_cpus, r->n_workers, r->gpus.n > 0));
-    KVR_TRY(kvr_runner_tell_gpu_states(r));
-    KVR_TRY(kvr_runner_tell_session(r));
+    KVR_TRY(kvr_runner_record_gpu_states(r));
+    KVR_TRY(kvr_runner_record_session(r));
     KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
     KVR_TRY(kvr_runner_store_plan(r));

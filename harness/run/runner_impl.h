@@ -21,7 +21,7 @@ struct worker {
     bool timed_out, stopped, drift; /* drift: a repeated baseline, not a cell */
     int64_t oom_kills;              /* the host's counter at the start */
     int gpu;                        /* -1: none */
-    struct kvr_disturbance beside;
+    struct kvr_disturbance disturbance;
     char started[32];
 };
 
@@ -75,13 +75,13 @@ enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const str
 
 /* Stores facts that order runs of the same second, and this run's restrictions, so that tables can
  * tell that they are partial. */
-enum kvr_status kvr_runner_tell_session(struct runner *r);
+enum kvr_status kvr_runner_record_session(struct runner *r);
 
 /* UUIDs of the GPUs that cells may use: part of the machine's identity. */
-enum kvr_status kvr_runner_tell_gpus(struct runner *r);
+enum kvr_status kvr_runner_record_gpus(struct runner *r);
 
 /* NVML's version or why it is absent; clocks, power and ECC settings. */
-enum kvr_status kvr_runner_tell_gpu_states(struct runner *r);
+enum kvr_status kvr_runner_record_gpu_states(struct runner *r);
 
 /* Hash of all keys: identifies the plan on any machine. */
 enum kvr_status kvr_runner_identify_plan(struct runner *r);

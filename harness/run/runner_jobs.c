@@ -47,7 +47,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
         return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's request");
     memset(w, 0, sizeof *w);
     w->gpu = gpu;
-    kvr_disturbance_begin(&w->beside, &r->machine, kvr_gpus_uuid(&r->gpus, gpu));
+    kvr_disturbance_begin(&w->disturbance, &r->machine, kvr_gpus_uuid(&r->gpus, gpu));
     st = kvr_child_start(&w->child, request, strlen(request), j->cell->set.threads,
                          r->gpus.n > 1 ? kvr_gpus_uuid(&r->gpus, gpu) : "");
     free(request);
@@ -177,7 +177,7 @@ enum kvr_status kvr_runner_fill_workers(struct runner *r)
         drift = kvr_runner_drift_due(r, j != NULL);
         if (!drift && !j)
             return KVR_OK;
-        KVR_TRY(kvr_gpu_take(&r->gpus, &gpu, &taken));
+        KVR_TRY(kvr_gpu_acquire(&r->gpus, &gpu, &taken));
         if (!taken) {
             wait_for_gpu(r);
             return KVR_OK;
@@ -207,7 +207,7 @@ static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_ve
 enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_status)
 {
     struct kvr_job *j = w->job;
-    struct kvr_disturbance *beside = &w->beside;
+    struct kvr_disturbance *disturbance = &w->disturbance;
     struct kvr_attempt a = {
         .started = w->started,
         .answer = w->child.answer ? w->child.answer : "",
@@ -220,15 +220,15 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
         .answer_lost = w->child.no_room,
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
-        .disturbed = beside->codes,
-        .watch = beside->watch,
+        .disturbed = disturbance->codes,
+        .watch = disturbance->watch,
     };
     char same_frames[65];
     struct kvr_verdict v;
     enum kvr_status st = KVR_OK;
 
-    kvr_disturbance_end(beside, &r->machine, w->child.cpu_ns);
-    a.n_watch = beside->n_watch;
+    kvr_disturbance_end(disturbance, &r->machine, w->child.cpu_ns);
+    a.n_watch = disturbance->n_watch;
     if (w->drift) {
         st = kvr_runner_finish_drift(r, w);
     } else {
@@ -250,7 +250,7 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
             r->drift_job = j;
     }
     kvr_child_free(&w->child);
-    kvr_gpu_give(&r->gpus, w->gpu);
+    kvr_gpu_release(&r->gpus, w->gpu);
     w->job = NULL;
     r->n_running--;
     return st;

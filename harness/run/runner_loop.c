@@ -84,7 +84,7 @@ static void look_for_disturbance(struct runner *r)
 {
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
-            kvr_disturbance_look(&r->workers[i].beside, &r->machine, kvr_now_ns());
+            kvr_disturbance_sample(&r->workers[i].disturbance, &r->machine, kvr_now_ns());
 }
 
 static enum kvr_status wait_for_something(struct runner *r)

@@ -57,7 +57,7 @@ enum kvr_status kvr_runner_look_at_device(struct runner *r)
 
     if (strcmp(r->config.set.device, "cpu") == 0)
         return KVR_OK;
-    st = kvr_device_ask(r->config.set.device, &d);
+    st = kvr_device_query(r->config.set.device, &d);
     if (st == KVR_EUNSUPPORTED && r->opts->dry_run) {
         snprintf(r->summary->no_device, sizeof r->summary->no_device, "%s", kvr_error());
         r->summary->unidentified = true;
@@ -272,7 +272,7 @@ enum kvr_status kvr_runner_open_store(struct runner *r)
     if (r->opts->dry_run && !kvr_path_exists(r->summary->db_path))
         return KVR_OK;
     if (r->opts->dry_run)
-        return kvr_store_look(&r->store, r->summary->db_path);
+        return kvr_store_open_readonly(&r->store, r->summary->db_path);
     KVR_TRY(make_folders(r->summary));
     KVR_TRY(kvr_store_lock(&r->lock, r->summary->db_path));
     KVR_TRY(kvr_store_open(&r->store, r->summary->db_path));
@@ -301,7 +301,7 @@ enum kvr_status kvr_runner_cost_by_history(struct runner *r)
 
     if (!ns)
         return kvr_fail(KVR_ENOMEM, "run: no memory for costs");
-    st = kvr_store_look(&history, r->opts->costs);
+    st = kvr_store_open_readonly(&history, r->opts->costs);
     for (int i = 0; st == KVR_OK && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
         const struct kvr_like like = { c->rollout,  c->model_label, c->name,      c->set.kind,

@@ -124,7 +124,7 @@ static enum kvr_status name_config(const struct runner *r, char **out)
     return kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
-enum kvr_status kvr_runner_tell_session(struct runner *r)
+enum kvr_status kvr_runner_record_session(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
     struct kvr_session *s = &r->session;
@@ -133,29 +133,29 @@ enum kvr_status kvr_runner_tell_session(struct runner *r)
     enum kvr_status st = out_from_db(r->summary, &out);
 
     if (st == KVR_OK && out)
-        st = kvr_session_tell(s, "out", out);
+        st = kvr_session_set_fact(s, "out", out);
     free(out);
     KVR_TRY(st);
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(text, sizeof text, "%019lld", now.tv_sec * 1000000000LL + now.tv_nsec);
-    KVR_TRY(kvr_session_tell(s, "began_ns", text));
-    KVR_TRY(kvr_session_tell(s, "state", "running"));
-    KVR_TRY(kvr_session_tell(s, "sweep", r->plan_id));
+    KVR_TRY(kvr_session_set_fact(s, "began_ns", text));
+    KVR_TRY(kvr_session_set_fact(s, "state", "running"));
+    KVR_TRY(kvr_session_set_fact(s, "sweep", r->plan_id));
     if (o->filter)
-        KVR_TRY(kvr_session_tell(s, "filter", o->filter));
+        KVR_TRY(kvr_session_set_fact(s, "filter", o->filter));
     snprintf(text, sizeof text, "%d", o->limit);
     if (o->limit > 0)
-        KVR_TRY(kvr_session_tell(s, "limit", text));
+        KVR_TRY(kvr_session_set_fact(s, "limit", text));
     snprintf(text, sizeof text, "%d s", o->budget_s);
     if (o->budget_s > 0)
-        KVR_TRY(kvr_session_tell(s, "budget", text));
+        KVR_TRY(kvr_session_set_fact(s, "budget", text));
     snprintf(text, sizeof text, "%d/%d", o->shard, o->n_shards);
     if (o->n_shards > 1)
-        KVR_TRY(kvr_session_tell(s, "shard", text));
+        KVR_TRY(kvr_session_set_fact(s, "shard", text));
     return kvr_session_identify(s);
 }
 
-enum kvr_status kvr_runner_tell_gpus(struct runner *r)
+enum kvr_status kvr_runner_record_gpus(struct runner *r)
 {
     char text[KVR_MAX_DEVICES * KVR_UUID_LEN] = "";
     size_t n = 0;
@@ -163,10 +163,10 @@ enum kvr_status kvr_runner_tell_gpus(struct runner *r)
     for (int i = 0; i < r->gpus.n; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? " " : "",
                               kvr_gpus_uuid(&r->gpus, i));
-    return r->gpus.n ? kvr_session_tell(&r->session, "device_uuids", text) : KVR_OK;
+    return r->gpus.n ? kvr_session_set_fact(&r->session, "device_uuids", text) : KVR_OK;
 }
 
-enum kvr_status kvr_runner_tell_gpu_states(struct runner *r)
+enum kvr_status kvr_runner_record_gpu_states(struct runner *r)
 {
     char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN], *text;
     enum kvr_status st = KVR_OK;
@@ -179,10 +179,10 @@ enum kvr_status kvr_runner_tell_gpu_states(struct runner *r)
     if (!text)
         return kvr_fail(KVR_ENOMEM, "run: no memory");
     if (text[0])
-        st = kvr_session_tell(&r->session, "gpus", text);
+        st = kvr_session_set_fact(&r->session, "gpus", text);
     free(text);
     KVR_TRY(st);
-    return kvr_session_tell(&r->session, "nvml", r->machine.nvml);
+    return kvr_session_set_fact(&r->session, "nvml", r->machine.nvml);
 }
 
 enum kvr_status kvr_runner_identify_plan(struct runner *r)

@@ -245,13 +245,13 @@ static enum kvr_status add_held(json_t *list, const struct command *c, enum kvr_
 
 static enum kvr_status read_sandbox(const json_t *o, const char *where, enum kvr_sandbox_kind *out)
 {
-    const char *said = NULL;
+    const char *word = NULL;
 
-    KVR_TRY(kvr_json_string_opt(o, where, "sandbox", &said));
-    *out = said ? KVR_SANDBOX_NONE : KVR_SANDBOX_BEST;
-    if (!said || strcmp(said, "none") == 0)
+    KVR_TRY(kvr_json_string_opt(o, where, "sandbox", &word));
+    *out = word ? KVR_SANDBOX_NONE : KVR_SANDBOX_BEST;
+    if (!word || strcmp(word, "none") == 0)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s', expected none", where, said);
+    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s', expected none", where, word);
 }
 
 static enum kvr_status add_command(json_t *list, const json_t *o, const struct kvr_score_input *in)
@@ -302,7 +302,7 @@ enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
     return KVR_OK;
 }
 
-enum kvr_status kvr_score_nothing(const struct kvr_score_input *in, const char *why, json_t **out)
+enum kvr_status kvr_score_null(const struct kvr_score_input *in, const char *why, json_t **out)
 {
     json_t *list = json_array(), *version, *command;
     enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");

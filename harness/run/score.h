@@ -39,6 +39,6 @@ void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
 /* The same for a cell without frames: all values NULL, with this reason. `in` needs no frames. */
-enum kvr_status kvr_score_nothing(const struct kvr_score_input *in, const char *why, json_t **out);
+enum kvr_status kvr_score_null(const struct kvr_score_input *in, const char *why, json_t **out);
 
 #endif

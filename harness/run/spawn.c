@@ -58,7 +58,7 @@ static char **environment(int threads, const char *gpu)
 }
 
 /* On failure the worker would inherit a descriptor of ours. */
-static int give(posix_spawn_file_actions_t *files, const int fd[KVR_LIFE_FD + 1])
+static int pass_fds(posix_spawn_file_actions_t *files, const int fd[KVR_LIFE_FD + 1])
 {
     int rc = 0;
 
@@ -91,7 +91,7 @@ static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
     posix_spawnattr_setsigdefault(&attr, &defaults);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                         POSIX_SPAWN_SETSIGDEF);
-    rc = give(&files, fd);
+    rc = pass_fds(&files, fd);
     if (rc == 0)
         rc = posix_spawn(pid, self ? self : "/proc/self/exe", &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
@@ -179,16 +179,16 @@ static bool keep_answer(struct kvr_child *c, const char *p, size_t n)
 {
     if (c->n_answer + n + 1 > KVR_ANSWER_MAX)
         return false;
-    if (c->n_answer + n + 1 > c->room) {
-        size_t room = 2 * (c->n_answer + n + 1);
-        char *bigger = realloc(c->answer, room);
+    if (c->n_answer + n + 1 > c->capacity) {
+        size_t capacity = 2 * (c->n_answer + n + 1);
+        char *bigger = realloc(c->answer, capacity);
 
         if (!bigger) {
             c->no_room = true;
             return false;
         }
         c->answer = bigger;
-        c->room = room;
+        c->capacity = capacity;
     }
     memcpy(c->answer + c->n_answer, p, n);
     c->n_answer += n;
@@ -271,7 +271,7 @@ void kvr_child_free(struct kvr_child *c)
             ;
         c->pid = 0;
     }
-    if (c->room || c->answer)
+    if (c->capacity || c->answer)
         free(c->answer);
     if (c->out > 0)
         close(c->out);

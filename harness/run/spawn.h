@@ -28,7 +28,7 @@ struct kvr_child {
     int out, err; /* -1 if closed */
     int life;     /* open as long as the child may live */
     char *answer; /* its stdout, terminated */
-    size_t n_answer, room;
+    size_t n_answer, capacity;
     bool no_room;            /* out of memory for the whole answer */
     char tail[KVR_TAIL_MAX]; /* end of its stderr, terminated */
     size_t n_tail;

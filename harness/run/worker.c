@@ -346,15 +346,15 @@ static enum kvr_status warm_up(struct kvr_worker_job *j, struct kvr_dev *dev,
 }
 
 /* One rollout of the method or of BF16 in a block A B B A. */
-struct turn {
+struct abba_arm {
     struct kvr_dev *dev;
     const struct kvr_scheme *method, *reference;
     const struct kvr_rollout_request *req;
 };
 
-static enum kvr_status time_turn(void *ctx, bool method, int64_t *ns)
+static enum kvr_status time_arm(void *ctx, bool method, int64_t *ns)
 {
-    const struct turn *t = ctx;
+    const struct abba_arm *t = ctx;
     struct kvr_rollout_result r;
 
     KVR_TRY(kvr_rollout_run(t->dev, method ? t->method : t->reference, t->req, NULL, NULL, &r));
@@ -379,7 +379,7 @@ static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_
                                      const struct kvr_scheme *scheme, struct kvr_abba *t)
 {
     struct kvr_rollout_request plain = *req;
-    struct turn turn = { dev, scheme, NULL, &plain };
+    struct abba_arm arm = { dev, scheme, NULL, &plain };
     struct kvr_scheme *reference = NULL;
     int64_t warm;
     enum kvr_status st;
@@ -388,12 +388,12 @@ static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_
         return KVR_OK;
     plain.keep_latents = false;
     KVR_TRY(kvr_scheme_open(&reference, kvr_reference_plan, NULL, 0));
-    turn.reference = reference;
+    arm.reference = reference;
     st = kvr_abba_open(t, j->set.abba);
     if (st == KVR_OK)
-        st = time_turn(&turn, false, &warm); /* the method is warm */
+        st = time_arm(&arm, false, &warm); /* the method is warm */
     if (st == KVR_OK)
-        st = kvr_abba_run(t, req->seed, time_turn, &turn);
+        st = kvr_abba_run(t, req->seed, time_arm, &arm);
     kvr_scheme_close(&reference);
     return st;
 }
@@ -453,7 +453,7 @@ static enum kvr_status roll_and_decode(struct kvr_worker_job *j, struct kvr_dev 
     KVR_TRY(kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, NULL, req->latent_frames,
                              j->set.threads));
     both.keep_latents = false;
-    both.chunk = kvr_pixels_give;
+    both.chunk = kvr_pixels_push;
     both.chunk_ctx = p;
     st = kvr_rollout_run(dev, scheme, &both, NULL, NULL, r);
     st = kvr_pixels_finish(&p, st, r, &done);
@@ -475,8 +475,8 @@ static enum kvr_status measure_as(struct kvr_worker_job *j, struct kvr_dev *dev,
 
     KVR_TRY(warm_up(j, dev, scheme, req));
     if (probe) {
-        req->watch = kvr_probe_see;
-        req->watch_ctx = probe;
+        req->observer = kvr_probe_observe;
+        req->observer_ctx = probe;
         req->phases = true;
     }
     kvr_host_peak_reset();
@@ -507,7 +507,7 @@ static enum kvr_status measure_as(struct kvr_worker_job *j, struct kvr_dev *dev,
     if (st == KVR_OK)
         st = kvr_worker_pace_answer(&pace, j->answer);
     if (st == KVR_OK && probe)
-        st = kvr_probe_answer(probe, r.cache.watch_ns, j->answer);
+        st = kvr_probe_answer(probe, r.cache.observer_ns, j->answer);
     kvr_abba_free(&ratio);
     kvr_rollout_result_free(&r);
     return st;
@@ -615,8 +615,8 @@ static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev
 
     KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, req, j->set.warmup, j->answer));
     req->compare = !probe; /* a probe's comparison has more values with the same names */
-    req->watch = probe ? kvr_probe_see : NULL;
-    req->watch_ctx = probe;
+    req->observer = probe ? kvr_probe_observe : NULL;
+    req->observer_ctx = probe;
     req->phases = probe != NULL;
     kvr_host_peak_reset();
     KVR_TRY(kvr_replay_run(dev, scheme, req, NULL, NULL, &r));
@@ -626,7 +626,7 @@ static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev
     if (st == KVR_OK)
         st = kvr_worker_trace_answer(req, &r, j->answer);
     if (st == KVR_OK && probe)
-        st = kvr_probe_answer(probe, r.cost.cache.watch_ns, j->answer);
+        st = kvr_probe_answer(probe, r.cost.cache.observer_ns, j->answer);
     kvr_replay_result_free(&r);
     return st;
 }

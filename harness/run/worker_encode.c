@@ -69,8 +69,8 @@ static enum kvr_status read_answer(const struct kvr_child *c)
     return st;
 }
 
-enum kvr_status kvr_encode_apart(const struct kvr_embed_job *job, const char *pack, int threads,
-                                 const char *gpu, bool (*stopped)(void))
+enum kvr_status kvr_encode_in_worker(const struct kvr_embed_job *job, const char *pack, int threads,
+                                     const char *gpu, bool (*stopped)(void))
 {
     char *request = request_of(job, pack, threads);
     struct kvr_child c = { 0 };

@@ -11,8 +11,8 @@
 
 /* In the parent: starts a worker that sees the GPU of this UUID ("": all), and waits for it.
  * KVR_EINTERRUPTED: `stopped` (NULL: never) returned true, and the worker was killed. */
-enum kvr_status kvr_encode_apart(const struct kvr_embed_job *job, const char *pack, int threads,
-                                 const char *gpu, bool (*stopped)(void));
+enum kvr_status kvr_encode_in_worker(const struct kvr_embed_job *job, const char *pack, int threads,
+                                     const char *gpu, bool (*stopped)(void));
 
 /* In the worker: handles the request's `encode`. */
 enum kvr_status kvr_worker_encode(const json_t *encode);

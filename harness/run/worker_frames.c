@@ -136,21 +136,21 @@ static enum kvr_status compare(struct kvr_worker_job *j, const struct kvr_model_
         .frames = frames,
         .reference = j->reference ? j->reference : frames,
     };
-    struct kvr_prompt_words said = { 0 };
+    struct kvr_prompt_words words = { 0 };
     json_t *wanted, *list;
     enum kvr_status st = frames && (video || !j->video)
                              ? kvr_json_object(j->spec, where, "metrics", &wanted)
                              : kvr_fail(KVR_ENOMEM, "worker: no memory");
 
     if (st == KVR_OK)
-        st = kvr_prompt_words_open(&said, j->model_dir, c, j->prompt,
+        st = kvr_prompt_words_open(&words, j->model_dir, c, j->prompt,
                                    n_latent / c->frames_per_chunk);
     if (st == KVR_OK) {
-        in.prompt = said.prompt.n_chunks ? &said.prompt : NULL;
+        in.prompt = words.prompt.n_chunks ? &words.prompt : NULL;
         in.metrics = wanted;
         st = kvr_score(&in, &list);
     }
-    kvr_prompt_words_close(&said);
+    kvr_prompt_words_close(&words);
     if (st == KVR_OK)
         st = kvr_worker_add(j, "metrics", list);
     free(frames);
@@ -187,7 +187,7 @@ enum kvr_status kvr_worker_answer_no_frames(struct kvr_worker_job *j, const char
 
     KVR_TRY(kvr_json_object(j->spec, where, "metrics", &wanted));
     in.metrics = wanted;
-    KVR_TRY(kvr_score_nothing(&in, why, &list));
+    KVR_TRY(kvr_score_null(&in, why, &list));
     KVR_TRY(kvr_worker_add(j, "metrics", list));
     return kvr_worker_add(j, "no_frames", json_string(why));
 }

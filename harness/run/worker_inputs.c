@@ -16,16 +16,16 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
 {
     const struct kvr_frames *f = &j->truth.frames;
     const char *file, *tensor, *sha256;
-    json_t *place, *said;
+    json_t *source, *spec;
 
     if (!json_object_get(j->spec, "truth"))
         return KVR_OK;
-    KVR_TRY(kvr_json_object(j->spec, where, "truth", &said));
-    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
-    KVR_TRY(kvr_json_int(said, where, "given", &j->given));
-    KVR_TRY(kvr_json_object(j->request, where, "truth", &place));
-    KVR_TRY(kvr_json_string(place, where, "file", &file));
-    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_json_object(j->spec, where, "truth", &spec));
+    KVR_TRY(kvr_json_string(spec, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_int(spec, where, "given", &j->given));
+    KVR_TRY(kvr_json_object(j->request, where, "truth", &source));
+    KVR_TRY(kvr_json_string(source, where, "file", &file));
+    KVR_TRY(kvr_json_string(source, where, "tensor", &tensor));
     KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
     if (strcmp(j->truth.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
@@ -44,13 +44,13 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     const struct kvr_model_config *c = kvr_model_config(model);
     const char *file, *sha256;
     struct kvr_image image;
-    json_t *said;
+    json_t *spec;
     enum kvr_status st;
 
     if (!json_object_get(j->spec, "image"))
         return KVR_OK;
-    KVR_TRY(kvr_json_object(j->spec, where, "image", &said));
-    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_object(j->spec, where, "image", &spec));
+    KVR_TRY(kvr_json_string(spec, where, "sha256", &sha256));
     KVR_TRY(kvr_json_string(j->request, where, "image", &file));
     KVR_TRY(kvr_image_open(&image, file));
     j->first = malloc((size_t)kvr_model_frame_elems(model) * sizeof *j->first);
@@ -64,18 +64,18 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     return st;
 }
 
-/* Reads one embedding into P [text_len, text_dim]. said: the plan's hash; NULL: not from a suite. */
-static enum kvr_status read_embedding(const json_t *place, const char *said,
+/* Reads one embedding into P [text_len, text_dim]. want: the hash in the plan; NULL: not from a suite. */
+static enum kvr_status read_embedding(const json_t *source, const char *want,
                                       const struct kvr_model_config *c, float *P)
 {
     struct kvr_embedding e;
     const char *file, *tensor;
     enum kvr_status st;
 
-    KVR_TRY(kvr_json_string(place, where, "file", &file));
-    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_json_string(source, where, "file", &file));
+    KVR_TRY(kvr_json_string(source, where, "tensor", &tensor));
     KVR_TRY(kvr_embedding_open(&e, file, tensor));
-    if (said && strcmp(said, e.sha256) != 0)
+    if (want && strcmp(want, e.sha256) != 0)
         st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
                       tensor);
     else
@@ -87,10 +87,10 @@ static enum kvr_status read_embedding(const json_t *place, const char *said,
 enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
                                           const struct kvr_model_config *c)
 {
-    const json_t *said = json_object_get(j->spec, "embedding");
-    const json_t *place = json_object_get(j->request, "embedding");
+    const json_t *spec = json_object_get(j->spec, "embedding");
+    const json_t *source = json_object_get(j->request, "embedding");
     const size_t n_each = (size_t)c->text_len * (size_t)c->text_dim;
-    const size_t n = json_is_array(place) ? json_array_size(place) : json_is_object(place);
+    const size_t n = json_is_array(source) ? json_array_size(source) : json_is_object(source);
 
     if (!n || n > KVR_MAX_SHOTS)
         return n ? kvr_fail(KVR_EINVAL, "%s: %zu embeddings, at most %d", where, n, KVR_MAX_SHOTS)
@@ -99,9 +99,9 @@ enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
     if (!j->embedding)
         return kvr_fail(KVR_ENOMEM, "worker: no memory");
     for (size_t i = 0; i < n; i++) {
-        const json_t *own = json_is_array(said) ? json_array_get(said, i) : said;
+        const json_t *own = json_is_array(spec) ? json_array_get(spec, i) : spec;
 
-        KVR_TRY(read_embedding(json_is_array(place) ? json_array_get(place, i) : place,
+        KVR_TRY(read_embedding(json_is_array(source) ? json_array_get(source, i) : source,
                                json_string_value(json_object_get(own, "sha256")), c,
                                j->embedding + i * n_each));
     }

@@ -21,7 +21,7 @@ enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
 struct answer {
     struct kvr_row_probe *row;
-    int n, room;
+    int n, capacity;
     struct kvr_probe_row overall[N_METRICS]; /* name NULL: absent */
 };
 
@@ -38,14 +38,14 @@ static enum kvr_status add_row(void *ctx, const struct kvr_probe_row *r)
         for (int i = 0; i < N_METRICS; i++)
             if (strcmp(metrics[i], r->name) == 0)
                 a->overall[i] = *r;
-    if (a->n == a->room) {
-        const int room = a->room ? 2 * a->room : 256;
-        struct kvr_row_probe *more = realloc(a->row, (size_t)room * sizeof *more);
+    if (a->n == a->capacity) {
+        const int capacity = a->capacity ? 2 * a->capacity : 256;
+        struct kvr_row_probe *more = realloc(a->row, (size_t)capacity * sizeof *more);
 
         if (!more)
             return no_memory();
         a->row = more;
-        a->room = room;
+        a->capacity = capacity;
     }
     a->row[a->n++] = (struct kvr_row_probe){ r->name,  r->layer, r->head,  r->pass,
                                              r->chunk, r->age,   r->value, r->n };

@@ -66,21 +66,21 @@ static bool read_whole(const char *path, const struct extents *e, float *x0)
     struct kvr_tensor t;
     struct kvr_st *file = NULL;
     char hex[KVR_SHA256_HEX];
-    const char *said;
+    const char *want_hex;
     bool whole = false;
 
     if (!kvr_path_exists(path) || kvr_st_open(&file, path) != KVR_OK)
         return false;
-    said = kvr_st_metadata(file, "sha256");
-    if (said && kvr_st_get_shaped(file, "x0", 4, e->of, &t) == KVR_OK && t.dtype == KVR_F32) {
+    want_hex = kvr_st_metadata(file, "sha256");
+    if (want_hex && kvr_st_get_shaped(file, "x0", 4, e->of, &t) == KVR_OK && t.dtype == KVR_F32) {
         memcpy(x0, t.data, e->bytes);
-        whole = kvr_sha256_hex(x0, e->bytes, hex) == KVR_OK && strcmp(hex, said) == 0;
+        whole = kvr_sha256_hex(x0, e->bytes, hex) == KVR_OK && strcmp(hex, want_hex) == 0;
     }
     kvr_st_close(&file);
     return whole;
 }
 
-static enum kvr_status leave(const char *path, const struct extents *e, float *x0)
+static enum kvr_status save_latents(const char *path, const struct extents *e, float *x0)
 {
     struct kvr_st_item item = { "x0", { .data = x0, .dtype = KVR_F32, .n_dims = 4 } };
     char hex[KVR_SHA256_HEX], *dir = kvr_path_dir(path);
@@ -106,7 +106,7 @@ static enum kvr_status read_or_make(const char *path, struct kvr_dev *dev,
         return KVR_OK;
     free(*teacher);
     KVR_TRY(kvr_rollout_reference(dev, req, teacher));
-    return leave(path, &e, *teacher);
+    return save_latents(path, &e, *teacher);
 }
 
 enum kvr_status kvr_worker_reference(const json_t *request, const json_t *spec, const char *out_dir,

@@ -14,13 +14,13 @@ static const char where[] = "worker's request";
 static enum kvr_status open_tokens(struct kvr_worker_text *t)
 {
     const char *file, *tensor, *sha256;
-    json_t *place, *said;
+    json_t *source, *spec;
 
-    KVR_TRY(kvr_json_object(t->spec, where, "tokens", &said));
-    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
-    KVR_TRY(kvr_json_object(t->request, where, "tokens", &place));
-    KVR_TRY(kvr_json_string(place, where, "file", &file));
-    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_json_object(t->spec, where, "tokens", &spec));
+    KVR_TRY(kvr_json_string(spec, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_object(t->request, where, "tokens", &source));
+    KVR_TRY(kvr_json_string(source, where, "file", &file));
+    KVR_TRY(kvr_json_string(source, where, "tensor", &tensor));
     KVR_TRY(kvr_tokens_open(&t->tokens, file, tensor));
     if (strcmp(t->tokens.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,

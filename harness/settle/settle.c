@@ -533,7 +533,7 @@ static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
     return r.n_methods ? run_round(s, &r) : KVR_OK;
 }
 
-static bool stopped(const struct settle *s)
+static bool is_stopped(const struct settle *s)
 {
     return s->sum->interrupted || s->sum->out_of_budget;
 }
@@ -548,13 +548,13 @@ static enum kvr_status run_all(struct settle *s)
         if (!s->stuck)
             return kvr_fail(KVR_ENOMEM, "settle: no memory");
         KVR_TRY(choose_round(s, &r));
-        if (stopped(s) || r.n_claims == 0)
+        if (is_stopped(s) || r.n_claims == 0)
             break;
         KVR_TRY(run_round(s, &r));
     }
-    if (s->o->elsewhere > 0 && !stopped(s))
+    if (s->o->elsewhere > 0 && !is_stopped(s))
         KVR_TRY(run_elsewhere(s, false));
-    return s->o->elsewhere > 0 && !stopped(s) ? run_elsewhere(s, true) : KVR_OK;
+    return s->o->elsewhere > 0 && !is_stopped(s) ? run_elsewhere(s, true) : KVR_OK;
 }
 
 enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids)

@@ -25,9 +25,10 @@ static enum kvr_status no_memory(const struct check *c)
     return kvr_fail(KVR_ENOMEM, "store: %s: no memory to check it", c->path);
 }
 
-static void say(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void report_problem(struct check *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void say(struct check *c, const char *fmt, ...)
+static void report_problem(struct check *c, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -54,12 +55,12 @@ static void each_row(struct check *c, const char *sql, const char *about)
         if (!text)
             c->no_memory = true;
         else if (strcmp(text, "ok") != 0)
-            say(c, "%s: %s", about, text);
+            report_problem(c, "%s: %s", about, text);
     }
     if (rc == SQLITE_NOMEM)
         c->no_memory = true;
     else if (rc != SQLITE_DONE)
-        say(c, "%s: %s", about, sqlite3_errmsg(c->db));
+        report_problem(c, "%s: %s", about, sqlite3_errmsg(c->db));
     sqlite3_finalize(q);
 }
 
@@ -73,7 +74,7 @@ static void check_made(struct check *c)
     if (st == KVR_ENOMEM)
         c->no_memory = true;
     else if (st != KVR_OK)
-        say(c, "cells: %s", kvr_error());
+        report_problem(c, "cells: %s", kvr_error());
     if (st != KVR_OK)
         return;
     each_row(
@@ -115,7 +116,7 @@ static void check_common(struct check *c)
     else if (rc == SQLITE_NOMEM)
         c->no_memory = true;
     else
-        say(c, "cells: their columns cannot be read");
+        report_problem(c, "cells: their columns cannot be read");
     sqlite3_free(sql);
 }
 
@@ -184,7 +185,7 @@ static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_
                 st = fn(c, what, key, ctx);
         } else if (st != KVR_ENOMEM) {
             ++*lost[what];
-            say(c, "%s", kvr_error());
+            report_problem(c, "%s", kvr_error());
             st = KVR_OK;
         }
     }
@@ -210,7 +211,7 @@ static enum kvr_status open_to_check(struct check *c, bool *open)
     if (st == KVR_ENOTFOUND || st == KVR_ESCHEMA || st == KVR_ENOMEM)
         return st;
     if (st != KVR_OK)
-        say(c, "%s", kvr_error());
+        report_problem(c, "%s", kvr_error());
     else if (sqlite3_exec(c->db, "BEGIN", NULL, NULL, NULL) == SQLITE_NOMEM)
         c->no_memory = true; /* a read transaction, so that concurrent writers do not interfere */
     return KVR_OK;
@@ -233,7 +234,7 @@ static enum kvr_status check_open(struct check *c)
         check_common(c);
     c->out->checksummed = has_checksums(c);
     if (!c->out->checksummed && !c->no_memory && c->version >= KVR_STORE_CHECKSUMS)
-        say(c, "structure: the table of checksums cannot be read");
+        report_problem(c, "structure: the table of checksums cannot be read");
     for (int w = 0; st == KVR_OK && c->out->checksummed && w < KVR_N_CHECKSUMS; w++)
         st = walk(c, (enum kvr_checksum_what)w, NULL, NULL);
     return st == KVR_OK && c->no_memory ? no_memory(c) : st;

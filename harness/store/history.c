@@ -12,7 +12,7 @@
     "max(c.host_peak_bytes), avg((SELECT sum(bytes) FROM artifact a WHERE a.cell = c.key)), "      \
     "count(*) FROM cell c WHERE c.outcome = 'OK' AND c.run_kind = ? AND "
 
-static enum kvr_status ask(struct kvr_store *s, sqlite3_stmt *q, struct kvr_expected *out)
+static enum kvr_status query(struct kvr_store *s, sqlite3_stmt *q, struct kvr_expected *out)
 {
     if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_int64(q, 3) > 0 &&
         sqlite3_column_int64(q, 0) > 0)
@@ -30,7 +30,7 @@ enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *l,
     memset(out, 0, sizeof *out);
     KVR_TRY(kvr_sql_prepare(s, &q, TAKEN "c.rollout = ?"));
     kvr_sql_bind(q, "tt", l->kind, l->rollout);
-    KVR_TRY(ask(s, q, out));
+    KVR_TRY(query(s, q, out));
     if (out->cell_ns > 0)
         return KVR_OK;
     KVR_TRY(kvr_sql_prepare(s, &q,
@@ -38,12 +38,12 @@ enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *l,
                                   "AND c.path = ?"));
     kvr_sql_bind(q, "tttiit", l->kind, l->model, l->name, (int64_t)l->frames, (int64_t)l->window,
                  l->path);
-    KVR_TRY(ask(s, q, out));
+    KVR_TRY(query(s, q, out));
     if (out->cell_ns > 0)
         return KVR_OK;
     KVR_TRY(kvr_sql_prepare(s, &q, TAKEN "c.model = ? AND c.name = ? AND c.frames = ?"));
     kvr_sql_bind(q, "ttti", l->kind, l->model, l->name, (int64_t)l->frames);
-    return ask(s, q, out);
+    return query(s, q, out);
 }
 
 enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,

@@ -16,7 +16,7 @@
 
 static const char mark[] = "process ";
 
-static enum kvr_status busy(int fd, const char *db_path)
+static enum kvr_status fail_locked(int fd, const char *db_path)
 {
     char who[256] = "";
     ssize_t n = pread(fd, who, sizeof who - 1, 0);
@@ -97,7 +97,7 @@ enum kvr_status kvr_store_lock(int *fd, const char *db_path)
         int held = *fd;
 
         *fd = -1;
-        return busy(held, db_path);
+        return fail_locked(held, db_path);
     }
     gethostname(host, sizeof host - 1);
     n = snprintf(who, sizeof who, "%s%ld on %s", mark, (long)getpid(), host);

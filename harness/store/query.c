@@ -190,8 +190,8 @@ static enum kvr_status read_value(sqlite3_stmt *q, int i, struct kvr_value *v)
     return st;
 }
 
-static enum kvr_status walk(sqlite3 *db, const char *path, sqlite3_stmt *q, kvr_row_fn *fn,
-                            void *ctx)
+static enum kvr_status step_rows(sqlite3 *db, const char *path, sqlite3_stmt *q, kvr_row_fn *fn,
+                                 void *ctx)
 {
     int n = sqlite3_column_count(q), rc;
     struct kvr_value *row = calloc((size_t)n + 1, sizeof *row);
@@ -228,7 +228,7 @@ end:
 
 struct numbers {
     double *x; /* allocated by SQLite, so it counts in the statement's limit */
-    int n, room;
+    int n, capacity;
 };
 
 static void add_number(sqlite3_context *c, int n_args, sqlite3_value **arg)
@@ -236,16 +236,16 @@ static void add_number(sqlite3_context *c, int n_args, sqlite3_value **arg)
     struct numbers *a = sqlite3_aggregate_context(c, sizeof *a);
 
     (void)n_args;
-    if (a && a->n == a->room) {
-        const int room = a->room ? 2 * a->room : 16;
-        double *x = sqlite3_realloc64(a->x, (sqlite3_uint64)room * sizeof *x);
+    if (a && a->n == a->capacity) {
+        const int capacity = a->capacity ? 2 * a->capacity : 16;
+        double *x = sqlite3_realloc64(a->x, (sqlite3_uint64)capacity * sizeof *x);
 
         if (x) {
             a->x = x;
-            a->room = room;
+            a->capacity = capacity;
         }
     }
-    if (!a || a->n == a->room)
+    if (!a || a->n == a->capacity)
         sqlite3_result_error_nomem(c);
     else if (sqlite3_value_numeric_type(arg[0]) == SQLITE_INTEGER ||
              sqlite3_value_numeric_type(arg[0]) == SQLITE_FLOAT)
@@ -280,14 +280,14 @@ static enum kvr_status give_functions(sqlite3 *db, const char *path,
 
 /* --- limits ------------------------------------------------------------------------------ */
 
-struct watch {
+struct deadline {
     struct timespec end;
     bool late;
 };
 
 static int is_late(void *ctx)
 {
-    struct watch *w = ctx;
+    struct deadline *w = ctx;
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -296,7 +296,7 @@ static int is_late(void *ctx)
     return w->late;
 }
 
-static enum kvr_status explain(enum kvr_status st, const struct watch *w,
+static enum kvr_status explain(enum kvr_status st, const struct deadline *w,
                                const struct kvr_query_limits *limits)
 {
     if (st != KVR_OK && w->late)
@@ -312,7 +312,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        void *ctx)
 {
     enum { STEPS = 10000 }; /* virtual-machine steps between two checks of the clock */
-    struct watch w = { 0 };
+    struct deadline w = { 0 };
     sqlite3_int64 before = 0;
     sqlite3_stmt *q = NULL;
     sqlite3 *db;
@@ -334,7 +334,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
         st = prepare(db, path, sql, &q);
     }
     if (st == KVR_OK)
-        st = walk(db, path, q, fn, ctx);
+        st = step_rows(db, path, q, fn, ctx);
     st = explain(st, &w, limits);
     sqlite3_finalize(q);
     sqlite3_close(db);

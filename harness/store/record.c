@@ -177,7 +177,7 @@ enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t
 
 /* ------------------------------------------------------------- from JSON */
 
-static enum kvr_status wrong(const struct kvr_field *f, const char *where, const char *need)
+static enum kvr_status fail_type(const struct kvr_field *f, const char *where, const char *need)
 {
     return kvr_fail(KVR_EFORMAT, "%s: %s: expected %s", where, f->column, need);
 }
@@ -191,7 +191,7 @@ static enum kvr_status read_int(const struct kvr_field *f, const json_t *v, cons
     }
     if (!json_is_integer(v) || json_integer_value(v) < (f->kind == KVR_FIELD_PLACE ? 0 : INT_MIN) ||
         json_integer_value(v) > INT_MAX)
-        return wrong(f, where, "a whole number");
+        return fail_type(f, where, "a whole number");
     *to = (int)json_integer_value(v);
     return KVR_OK;
 }
@@ -205,7 +205,7 @@ static enum kvr_status from_json(const struct kvr_field *f, const json_t *v, con
     case KVR_FIELD_WORDS:
     case KVR_FIELD_TEXT:
         if (!json_is_string(v) && !(f->kind == KVR_FIELD_WORDS && json_is_null(v)))
-            return wrong(f, where, "a text");
+            return fail_type(f, where, "a text");
         *(const char **)to = json_string_value(v);
         return KVR_OK;
     case KVR_FIELD_INT:
@@ -213,23 +213,23 @@ static enum kvr_status from_json(const struct kvr_field *f, const json_t *v, con
         return read_int(f, v, where, to);
     case KVR_FIELD_FLAG:
         if (!json_is_boolean(v))
-            return wrong(f, where, "true or false");
+            return fail_type(f, where, "true or false");
         *(bool *)to = json_is_true(v);
         return KVR_OK;
     case KVR_FIELD_REAL:
         if (!json_is_number(v) && !json_is_null(v))
-            return wrong(f, where, "a number");
+            return fail_type(f, where, "a number");
         *(double *)to = json_is_number(v) ? json_number_value(v) : NAN;
         return KVR_OK;
     case KVR_FIELD_ID:
-        return wrong(f, where, "nothing");
+        return fail_type(f, where, "nothing");
     case KVR_FIELD_COUNTED:
     case KVR_FIELD_SOME:
     case KVR_FIELD_LONG:
         break;
     }
     if (!json_is_integer(v) && !(f->kind != KVR_FIELD_LONG && json_is_null(v)))
-        return wrong(f, where, "a whole number");
+        return fail_type(f, where, "a whole number");
     *(int64_t *)to = json_integer_value(v);
     if (f->kind == KVR_FIELD_COUNTED && json_is_integer(v))
         *flag_of(f->record, item) = true;

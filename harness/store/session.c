@@ -124,7 +124,7 @@ const char *kvr_session_fact(const struct kvr_session *s, const char *name)
     return f ? f->value : NULL;
 }
 
-enum kvr_status kvr_session_tell(struct kvr_session *s, const char *name, const char *value)
+enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value)
 {
     struct kvr_session_fact *f = find_fact(s, name), *more;
     struct kvr_session_fact now = { f ? f->name : strdup(name), strdup(value) };
@@ -156,7 +156,7 @@ static void tell_one(void *ctx, const char *name, const char *value)
     struct gather *g = ctx;
 
     if (g->st == KVR_OK)
-        g->st = kvr_session_tell(g->session, name, value);
+        g->st = kvr_session_set_fact(g->session, name, value);
 }
 
 /* Facts that affect times; microcode is excluded, since updates do not change the machine. */
@@ -182,7 +182,7 @@ enum kvr_status kvr_session_identify(struct kvr_session *s)
     free(text);
     KVR_TRY(st);
     hex[8] = 0;
-    return kvr_session_tell(s, "machine", hex);
+    return kvr_session_set_fact(s, "machine", hex);
 }
 
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,

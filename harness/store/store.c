@@ -46,15 +46,6 @@ bool kvr_outcome_is_failure(enum kvr_outcome o)
            !kvr_outcome_is_open(o);
 }
 
-const char *kvr_outcome_kind(enum kvr_outcome o)
-{
-    return o == KVR_OUT_OK            ? "ok"
-           : o == KVR_OUT_EXCLUDED    ? "excluded"
-           : o == KVR_OUT_UNSUPPORTED ? "unsupported"
-           : kvr_outcome_is_open(o)   ? "open"
-                                      : "failed";
-}
-
 /* On a network filesystem WAL fails: its index is shared memory and its locks are in one host's
  * page cache. */
 static bool on_network(const char *path)
@@ -246,7 +237,7 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
     return open_with(out, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, set_up);
 }
 
-enum kvr_status kvr_store_look(struct kvr_store **out, const char *path)
+enum kvr_status kvr_store_open_readonly(struct kvr_store **out, const char *path)
 {
     struct kvr_store *s = calloc(1, sizeof *s);
     enum kvr_status st;

@@ -49,8 +49,6 @@ const char *kvr_outcome_name(enum kvr_outcome o); /* "OK", "SKIPPED", ... */
 bool kvr_outcome_parse(const char *name, enum kvr_outcome *out);
 bool kvr_outcome_is_open(enum kvr_outcome o);
 bool kvr_outcome_is_failure(enum kvr_outcome o);
-/* "ok", "excluded", "unsupported", "open" or "failed". */
-const char *kvr_outcome_kind(enum kvr_outcome o);
 
 /* Provenance of a run. Every field is text or a number, never NULL; unknown ones are "unknown".
  * Owned strings: kvr_session_free. */
@@ -75,7 +73,7 @@ struct kvr_session_fact {
     char *name, *value;
 };
 /* Adds a fact, or replaces its value. */
-enum kvr_status kvr_session_tell(struct kvr_session *s, const char *name, const char *value);
+enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
 /* Value of a fact; NULL: none. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
 /* Sets the fact "machine" to 8 hex digits of the machine's identity. After all facts about it. */
@@ -189,7 +187,7 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
 typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
 void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx);
 /* Opens read-only: nothing is created or changed; an earlier version is read without migration. */
-enum kvr_status kvr_store_look(struct kvr_store **out, const char *path);
+enum kvr_status kvr_store_open_readonly(struct kvr_store **out, const char *path);
 /* Path of the backup made before migration; NULL: not migrated. */
 const char *kvr_store_copy_of(const struct kvr_store *s);
 void kvr_store_close(struct kvr_store **s);

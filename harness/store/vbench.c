@@ -124,16 +124,17 @@ static enum kvr_status spread_of(const struct import *im, const struct dimension
     return KVR_OK;
 }
 
-static bool agrees(double a, double b)
+static bool nearly_equal(double a, double b)
 {
     return fabs(a - b) <= AGREES * fmax(fabs(a), fabs(b)) + 1e-12;
 }
 
 /* Whether `x` times `factor` is a weighted average of the videos' scores for some weights. */
-static bool between(const struct spread *s, double x, double factor)
+static bool is_weighted_mean(const struct spread *s, double x, double factor)
 {
     x *= factor;
-    return (x >= s->least || agrees(x, s->least)) && (x <= s->most || agrees(x, s->most));
+    return (x >= s->least || nearly_equal(x, s->least)) &&
+           (x <= s->most || nearly_equal(x, s->most));
 }
 
 /* The scale at which videos and aggregate agree. In some dimensions VBench's aggregate is the mean
@@ -148,16 +149,16 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
     KVR_TRY(spread_of(im, d, &s));
     KVR_TRY(check_bound(im, d->name, "the aggregate", d->aggregate));
     d->scale = s.n && s.most > 1.0 ? 100.0 : 1.0;
-    if (s.n == 0 || isnan(d->aggregate) || agrees(s.mean, d->aggregate))
+    if (s.n == 0 || isnan(d->aggregate) || nearly_equal(s.mean, d->aggregate))
         return KVR_OK;
-    if (percent && agrees(s.mean, 100.0 * d->aggregate)) {
+    if (percent && nearly_equal(s.mean, 100.0 * d->aggregate)) {
         d->scale = 100.0;
         return KVR_OK;
     }
-    if (between(&s, d->aggregate, 1.0) ||
-        (percent && s.most <= 1.0 && between(&s, d->aggregate, 0.01)))
+    if (is_weighted_mean(&s, d->aggregate, 1.0) ||
+        (percent && s.most <= 1.0 && is_weighted_mean(&s, d->aggregate, 0.01)))
         return KVR_OK;
-    if (percent && between(&s, d->aggregate, 100.0)) {
+    if (percent && is_weighted_mean(&s, d->aggregate, 100.0)) {
         d->scale = 100.0;
         return KVR_OK;
     }

@@ -60,8 +60,8 @@ static size_t place_of(int layer, enum kvr_side side)
     return (size_t)(2 * layer + (side == KVR_V));
 }
 
-static enum kvr_status see(struct kvr_basis *p, const struct kvr_cache_view *view,
-                           enum kvr_side side)
+static enum kvr_status add_pass(struct kvr_basis *p, const struct kvr_cache_view *view,
+                                enum kvr_side side)
 {
     const size_t at = place_of(view->layer, side), d = (size_t)p->head_dim;
     const size_t heads = (size_t)p->n_heads;
@@ -84,19 +84,19 @@ static enum kvr_status see(struct kvr_basis *p, const struct kvr_cache_view *vie
     return KVR_OK;
 }
 
-enum kvr_status kvr_basis_watch(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view)
 {
     if (!view->pass->clean)
         return KVR_OK;
-    KVR_TRY(see(ctx, view, KVR_K));
-    return see(ctx, view, KVR_V);
+    KVR_TRY(add_pass(ctx, view, KVR_K));
+    return add_pass(ctx, view, KVR_V);
 }
 
 /* Fits one head: out [1 + D][D], share [D] or NULL; `room`: scratch of 2 D D. */
-static void fit_head(double n, const double *sum, const double *product, int d, double *room,
+static void fit_head(double n, const double *sum, const double *product, int d, double *scratch,
                      float *out, double *share)
 {
-    double *a = room, *v = room + d * d, all = 0;
+    double *a = scratch, *v = scratch + d * d, all = 0;
     double spread;
 
     for (int i = 0; i < d; i++) {
@@ -121,20 +121,20 @@ enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_sid
                               double *share)
 {
     const size_t at = place_of(layer, side), d = (size_t)p->head_dim, heads = (size_t)p->n_heads;
-    double *room;
+    double *scratch;
 
     if (!(p->n[at] > 0))
         return kvr_fail(KVR_EINVAL,
                         "basis: layer %d: the rollouts committed no keys or values; use at least "
                         "one whole chunk",
                         layer);
-    room = malloc(2 * d * d * sizeof *room);
-    if (!room)
+    scratch = malloc(2 * d * d * sizeof *scratch);
+    if (!scratch)
         return kvr_fail(KVR_ENOMEM, "basis: no memory for %zu x %zu", d, d);
     for (size_t h = 0; h < heads; h++)
         fit_head(p->n[at], p->sum + (at * heads + h) * d, p->product + (at * heads + h) * d * d,
-                 p->head_dim, room, out + h * (1 + d) * d, share ? share + h * d : NULL);
-    free(room);
+                 p->head_dim, scratch, out + h * (1 + d) * d, share ? share + h * d : NULL);
+    free(scratch);
     return KVR_OK;
 }
 

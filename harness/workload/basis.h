@@ -1,7 +1,7 @@
 /* basis.h - principal components of every head's keys and values, from a model's own rollouts.
  *
  *     KVR_TRY(kvr_basis_open(&p, n_layers, n_heads, head_dim));
- *     ... rollouts with .watch = kvr_basis_watch, .watch_ctx = p ...
+ *     ... rollouts with .observer = kvr_basis_observe, .observer_ctx = p ...
  *     KVR_TRY(kvr_basis_write(p, "basis.safetensors", metadata));
  *     kvr_basis_close(&p);
  *
@@ -19,8 +19,8 @@ struct kvr_basis;
 enum kvr_status kvr_basis_open(struct kvr_basis **out, int n_layers, int n_heads, int head_dim);
 void kvr_basis_close(struct kvr_basis **p);
 
-/* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_basis. */
-enum kvr_status kvr_basis_watch(void *ctx, const struct kvr_cache_view *view);
+/* A kvr_cache_observer_fn of a cache on the CPU; ctx is the struct kvr_basis. */
+enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* out [H][1 + D][D] for a layer's keys or values: the mean, then the components. share [H][D], or
  * NULL: each component's share of the variance. KVR_EINVAL: no data. KVR_ENOMEM. */

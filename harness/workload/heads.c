@@ -24,7 +24,7 @@ struct kvr_heads {
     int64_t n_seen;
     float *keys; /* keys of one view: past, then the chunk's [n,H,D] */
     double *weight;
-    size_t room, weights_room;
+    size_t capacity, weights_capacity;
 };
 
 enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads, int queries,
@@ -97,15 +97,15 @@ static enum kvr_status make_room(struct kvr_heads *p, const struct kvr_cache_vie
     const size_t width = (size_t)view->shape->n_heads * (size_t)view->shape->head_dim;
     const size_t values = (size_t)n * width, weights = (size_t)(n * p->n_heads);
 
-    if (values > p->room) {
+    if (values > p->capacity) {
         free(p->keys);
         p->keys = malloc(values * sizeof *p->keys);
-        p->room = p->keys ? values : 0;
+        p->capacity = p->keys ? values : 0;
     }
-    if (weights > p->weights_room) {
+    if (weights > p->weights_capacity) {
         free(p->weight);
         p->weight = malloc(weights * sizeof *p->weight);
-        p->weights_room = p->weight ? weights : 0;
+        p->weights_capacity = p->weight ? weights : 0;
     }
     return p->keys && p->weight
                ? KVR_OK
@@ -181,7 +181,7 @@ static void see_query(struct kvr_heads *p, const struct seen *s, int h, int64_t 
     }
 }
 
-enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view)
 {
     struct kvr_heads *p = ctx;
     const int64_t n = p->queries && p->queries < view->n_tok ? p->queries : view->n_tok;
@@ -204,7 +204,7 @@ enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view)
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-static void forcing(const struct sums *s, double alpha, char *class, double *measure)
+static void classify_forcing(const struct sums *s, double alpha, char *class, double *measure)
 {
     const double beyond = s->all - s->first;
 
@@ -212,7 +212,8 @@ static void forcing(const struct sums *s, double alpha, char *class, double *mea
     *class = *measure >= alpha ? 's' : 'd';
 }
 
-static enum kvr_status dummy(const struct kvr_heads *p, double share, char *class, double *measure)
+static enum kvr_status classify_dummy(const struct kvr_heads *p, double share, char *class,
+                                      double *measure)
 {
     const int n = p->n_layers * p->n_heads;
     const int64_t left_out = kvr_share(share * n, 0, n);
@@ -270,10 +271,10 @@ enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_h
             KVR_EINVAL,
             "heads: no cached past: all passes belong to the first chunk; raise --frames");
     if (o->rule == KVR_HEADS_DUMMY)
-        return dummy(p, o->dummy, class, measure);
+        return classify_dummy(p, o->dummy, class, measure);
     for (int i = 0; i < p->n_layers * p->n_heads; i++) {
         if (o->rule == KVR_HEADS_FORCING)
-            forcing(&p->sum[i], o->alpha, &class[i], &measure[i]);
+            classify_forcing(&p->sum[i], o->alpha, &class[i], &measure[i]);
         else
             pyramid(p, i, o->rate, &class[i], &measure[i]);
     }

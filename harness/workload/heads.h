@@ -1,7 +1,7 @@
 /* heads.h - classifies heads by the distribution of their attention.
  *
  *     KVR_TRY(kvr_heads_open(&p, n_layers, n_heads, 50, 42));
- *     ... a rollout with .watch = kvr_heads_watch, .watch_ctx = p ...
+ *     ... a rollout with .observer = kvr_heads_observe, .observer_ctx = p ...
  *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
  *     kvr_heads_close(&p);
  *
@@ -38,8 +38,8 @@ enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads
                                int max_frames);
 void kvr_heads_close(struct kvr_heads **p);
 
-/* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_heads. */
-enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view);
+/* A kvr_cache_observer_fn of a cache on the CPU; ctx is the struct kvr_heads. */
+enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* class [L][H]: letters. measure [L][H]: the deciding value, which is the share of A_near, the
  * larger of the two masses, or the share of sign changes. KVR_EINVAL: no pass had a past. */

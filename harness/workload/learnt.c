@@ -45,7 +45,7 @@ static enum kvr_status read(struct kvr_learnt *l, const struct kvr_model_config 
     for (int i = 0; st == KVR_OK && i < c->n_vocabulary; i++) /* <pad> and <none> are not words */
         l->word[i] = l->word[i] || c->vocabulary[i][0] == '<';
     json_decref(root);
-    l->told = st == KVR_OK;
+    l->known = st == KVR_OK;
     return st;
 }
 
@@ -70,7 +70,7 @@ enum kvr_status kvr_learnt_read(struct kvr_learnt *l, const struct kvr_model_con
 const char *kvr_learnt_lacks(const struct kvr_learnt *l, const struct kvr_model_config *c,
                              const struct kvr_prompt *p)
 {
-    for (int a = 0; l->told && a < p->n_acts; a++) {
+    for (int a = 0; l->known && a < p->n_acts; a++) {
         const int *ids = p->act[a].ids;
 
         for (int s = 0; s < KVR_PROMPT_SLOTS; s++)

@@ -2,7 +2,7 @@
  *
  *     struct kvr_learnt l;
  *     KVR_TRY(kvr_learnt_read(&l, cfg, "models/nano"));
- *     if (l.told && !l.word[id]) ...                 the word is in the vocabulary, not in the training data
+ *     if (l.known && !l.word[id]) ...                 the word is in the vocabulary, not in the training data
  *     kvr_learnt_free(&l);
  *
  * The list is in learnt.json {"words": [...], "objects": n}, not in config.json, which is part of
@@ -13,7 +13,7 @@
 #include "harness/workload/prompt.h"
 
 struct kvr_learnt {
-    bool told;     /* false: the folder has no learnt.json */
+    bool known;    /* false: the folder has no learnt.json */
     bool *word;    /* [cfg->n_vocabulary]; owned */
     int n_objects; /* objects per prompt in training: 1 or 2 */
 };

@@ -52,8 +52,8 @@ void kvr_levels_close(struct kvr_levels **p)
     *p = NULL;
 }
 
-static enum kvr_status see(struct kvr_levels *p, const struct kvr_cache_view *view,
-                           enum kvr_side side)
+static enum kvr_status add_pass(struct kvr_levels *p, const struct kvr_cache_view *view,
+                                enum kvr_side side)
 {
     struct nuq g = { .by_token = side == KVR_V,
                      .n_tok = view->n_tok,
@@ -69,12 +69,12 @@ static enum kvr_status see(struct kvr_levels *p, const struct kvr_cache_view *vi
     return KVR_OK;
 }
 
-enum kvr_status kvr_levels_watch(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_levels_observe(void *ctx, const struct kvr_cache_view *view)
 {
     if (!view->pass->clean)
         return KVR_OK;
-    KVR_TRY(see(ctx, view, KVR_K));
-    return see(ctx, view, KVR_V);
+    KVR_TRY(add_pass(ctx, view, KVR_K));
+    return add_pass(ctx, view, KVR_V);
 }
 
 enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_side side,

@@ -2,7 +2,7 @@
  * values.
  *
  *     KVR_TRY(kvr_levels_open(&p, n_layers, n_heads, head_dim, 3, 0.01));
- *     ... rollouts with .watch = kvr_levels_watch, .watch_ctx = p ...
+ *     ... rollouts with .observer = kvr_levels_observe, .observer_ctx = p ...
  *     KVR_TRY(kvr_levels_fit(p, layer, KVR_K, level));
  *     kvr_levels_close(&p);
  *
@@ -23,8 +23,8 @@ enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_hea
                                 int bits, double exact);
 void kvr_levels_close(struct kvr_levels **p);
 
-/* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_levels. */
-enum kvr_status kvr_levels_watch(void *ctx, const struct kvr_cache_view *view);
+/* A kvr_cache_observer_fn of a cache on the CPU; ctx is the struct kvr_levels. */
+enum kvr_status kvr_levels_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* level [2^bits], ascending. KVR_EINVAL: no data, or only constants. */
 enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_side side,

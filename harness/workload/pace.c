@@ -75,7 +75,7 @@ static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_sche
 
     KVR_TRY(
         kvr_pixels_start(&p, kvr_dev_backend(dev), req->model, file, req->latent_frames, threads));
-    own.chunk = kvr_pixels_give;
+    own.chunk = kvr_pixels_push;
     own.chunk_ctx = p;
     st = kvr_rollout_run(dev, scheme, &own, NULL, NULL, &r);
     st = kvr_pixels_finish(&p, st, &r, &done);

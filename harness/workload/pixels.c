@@ -189,7 +189,7 @@ static void destroy(struct kvr_pixels *p)
     free(p);
 }
 
-static enum kvr_status join(struct kvr_pixels *p)
+static enum kvr_status wait_finished(struct kvr_pixels *p)
 {
     pthread_join(p->thread, NULL);
     return p->st == KVR_OK ? KVR_OK : kvr_fail(p->st, "%s", p->message);
@@ -224,7 +224,7 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
     st = p->st;
     pthread_mutex_unlock(&p->lock);
     if (st != KVR_OK) {
-        st = join(p);
+        st = wait_finished(p);
         destroy(p);
         return st;
     }
@@ -232,7 +232,7 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
     return KVR_OK;
 }
 
-enum kvr_status kvr_pixels_give(void *ctx, int frame0, int n_frames, const float *latents)
+enum kvr_status kvr_pixels_push(void *ctx, int frame0, int n_frames, const float *latents)
 {
     struct kvr_pixels *p = ctx;
     const size_t n = (size_t)kvr_model_frame_elems(p->m);
@@ -258,7 +258,7 @@ enum kvr_status kvr_pixels_finish(struct kvr_pixels **pp, enum kvr_status rollou
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     if (rollout == KVR_OK) {
-        st = join(p);
+        st = wait_finished(p);
     } else {
         pthread_join(p->thread, NULL); /* keeps the rollout's message */
         st = rollout;

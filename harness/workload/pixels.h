@@ -6,7 +6,7 @@
  *     KVR_TRY(kvr_rollout_pixels(dev2, model, req.latent_frames, &r, &decode_ns));
  *
  *     KVR_TRY(kvr_pixels_start(&p, KVR_CUDA, model, NULL, req.latent_frames, n_threads));
- *     req.chunk = kvr_pixels_give;
+ *     req.chunk = kvr_pixels_push;
  *     req.chunk_ctx = p;
  *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
  *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
@@ -45,7 +45,7 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
                                  const struct kvr_model *m, const struct kvr_pixels_file *file,
                                  int latent_frames, int n_threads);
 /* A kvr_chunk_fn; ctx is a struct kvr_pixels *. Copies the latents. */
-enum kvr_status kvr_pixels_give(void *ctx, int frame0, int n_frames, const float *latents);
+enum kvr_status kvr_pixels_push(void *ctx, int frame0, int n_frames, const float *latents);
 /* Waits for the last frame. `rollout` is the rollout's status: if it failed, the decoder stops at
  * the next frame, and that status is returned. Otherwise r gets the frames as from
  * kvr_rollout_pixels, or the decoder's error is returned. */

@@ -13,13 +13,13 @@ static enum kvr_status make_room(struct kvr_pre_rope *rows, size_t n, int head_d
         rows->angles = calloc((size_t)head_dim + 2, sizeof *rows->angles);
     if (!rows->angles)
         return kvr_fail(KVR_ENOMEM, "profile: no memory for angles of %d channels", head_dim);
-    if (n <= rows->room)
+    if (n <= rows->capacity)
         return KVR_OK;
     x = realloc(rows->x, n * sizeof *x);
     if (!x)
         return kvr_fail(KVR_ENOMEM, "profile: no memory for %zu values", n);
     rows->x = x;
-    rows->room = n;
+    rows->capacity = n;
     return KVR_OK;
 }
 
@@ -33,12 +33,12 @@ static enum kvr_status rotate_back(struct kvr_pre_rope *rows, const struct kvr_c
 
     KVR_TRY(kvr_frame_row("profile", frame, 0, &row));
     for (int64_t t = 0; t < view->n_tok; t++) {
-        const int place = (int)(t % frame);
+        const int in_frame = (int)(t % frame);
 
-        kvr_rope_angles(d, view->pass->frame0 + (int)(t / frame) + view->pass->shift, place / row,
-                        place % row, cosines, sines);
+        kvr_rope_angles(d, view->pass->frame0 + (int)(t / frame) + view->pass->shift,
+                        in_frame / row, in_frame % row, cosines, sines);
         for (int h = 0; h < heads; h++, k += d)
-            kvr_rope_turn(k, d, cosines, sines, true, k);
+            kvr_rope_rotate(k, d, cosines, sines, true, k);
     }
     return KVR_OK;
 }

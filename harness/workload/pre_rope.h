@@ -1,4 +1,4 @@
-/* pre_rope.h - values and pre-RoPE keys of a watched chunk, the input of calibrations. */
+/* pre_rope.h - values and pre-RoPE keys of an observed chunk, the input of calibrations. */
 #ifndef KVR_WORKLOAD_PRE_ROPE_H
 #define KVR_WORKLOAD_PRE_ROPE_H
 
@@ -7,7 +7,7 @@
 struct kvr_pre_rope {
     double *angles; /* of one position: cosines [D/2], then sines */
     float *x;       /* [n_tok,H,D] */
-    size_t room;
+    size_t capacity;
 };
 
 /* Sets rows->x to the view's values, or to its keys with RoPE inverted at their positions.

@@ -298,7 +298,7 @@ static enum kvr_status look_at_heads(struct kvr_probe *p, struct kvr_probe_head 
     return KVR_OK;
 }
 
-static enum kvr_status look(struct kvr_probe *p, const struct kvr_cache_view *view)
+static enum kvr_status probe_call(struct kvr_probe *p, const struct kvr_cache_view *view)
 {
     struct kvr_probe_head x;
     struct work w = { 0 };
@@ -341,7 +341,7 @@ static enum kvr_status commit(struct kvr_probe *p, const struct kvr_cache_view *
     return st;
 }
 
-enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view)
 {
     struct kvr_probe *p = ctx;
 
@@ -353,7 +353,7 @@ enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view)
                         view->pass->index, view->pass->chunk, p->opts.n_passes, p->n_chunks);
     kvr_layer_evict(&p->shadow[view->layer], view->seen);
     if (view->q)
-        KVR_TRY(look(p, view));
+        KVR_TRY(probe_call(p, view));
     return view->pass->clean ? commit(p, view) : KVR_OK;
 }
 

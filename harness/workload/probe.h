@@ -2,7 +2,7 @@
  *
  *     struct kvr_probe_opts opts = { .n_passes = 5, .every = 1 };
  *     KVR_TRY(kvr_probe_open(&p, &opts));
- *     kvr_cache_watch(cache, kvr_probe_see, p);
+ *     kvr_cache_observe(cache, kvr_probe_observe, p);
  *     ... a rollout ...
  *     KVR_TRY(kvr_probe_rows(p, fn, ctx));
  *     kvr_probe_close(&p);
@@ -51,8 +51,8 @@ struct kvr_probe;
 enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
 void kvr_probe_close(struct kvr_probe **p);
 
-/* A kvr_cache_watch_fn; ctx is the probe. For one rollout. */
-enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view);
+/* A kvr_cache_observer_fn; ctx is the probe. For one rollout. */
+enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* A metric of one layer, head, pass, chunk and age; -1: over all. `age`: distance of the token's chunk in
  * chunks, from 1. `n`: number of queries or tokens. NaN: undefined. */

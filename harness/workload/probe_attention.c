@@ -100,7 +100,7 @@ static void correct_run(struct block *b, const struct kvr_correction *c,
             .stride = KVR_CORRECTION_MAX_KEYS,
         });
         for (int j = 0; j < n; j++) {
-            const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, t + j));
+            const int64_t at = kvr_probe_index_of(x->view->seen, kvr_segment_token(s, t + j));
 
             for (int i = 0; i < b->m; i++)
                 b->weight[METHOD][i * x->stride + at] += shift[i * KVR_CORRECTION_MAX_KEYS + j];
@@ -246,13 +246,13 @@ static void compare_weights(const struct kvr_probe_head *x, const double *method
 static void compare_outputs(const struct block *b, int i, struct kvr_probe_query *out)
 {
     const struct kvr_probe_head *x = b->x;
-    const float *given =
+    const float *actual =
         x->view->out + (b->list[i] * x->view->shape->n_heads + x->hq) * (int64_t)x->d;
     const int64_t at = (int64_t)i * x->wide;
 
     for (int c = 0; c < x->d; c++) {
         const double method = b->out[METHOD][METHOD][at + c], bf16 = b->out[BF16][BF16][at + c];
-        const double e = method - bf16, r = fabs(given[c] - method);
+        const double e = method - bf16, r = fabs(actual[c] - method);
         const double ek = b->out[METHOD][BF16][at + c] - bf16;
         const double ev = b->out[BF16][METHOD][at + c] - bf16;
 
@@ -309,14 +309,14 @@ enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_
 #pragma omp parallel reduction(&& : ok)
     {
         struct block b;
-        const bool room = block_alloc(&b, x);
+        const bool allocated = block_alloc(&b, x);
 
-        ok = ok && room;
+        ok = ok && allocated;
 #pragma omp for schedule(static)
         for (int k = 0; k < n_blocks; k++) {
             const int first = k * QUERIES;
 
-            if (!room)
+            if (!allocated)
                 continue;
             b.m = n - first < QUERIES ? n - first : QUERIES;
             b.list = list + first;

@@ -12,7 +12,7 @@ static int64_t padded(int64_t n)
     return (n + KVR_PROBE_PAD - 1) / KVR_PROBE_PAD * KVR_PROBE_PAD;
 }
 
-int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok)
+int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok)
 {
     int64_t at = 0;
 
@@ -70,7 +70,7 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
     if (s->kind == KVR_SEG_POOLED)
         decode(x, p, h, dense, 0, row);
     for (int64_t i = 0; i < s->n_tok; i++) {
-        const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, i));
+        const int64_t at = kvr_probe_index_of(x->view->seen, kvr_segment_token(s, i));
 
         if (at < 0)
             continue;
@@ -133,7 +133,7 @@ static void find_fates(struct kvr_probe_head *x)
         const struct kvr_segment *s = &x->layer[METHOD]->seg[i];
 
         for (int64_t t = 0; t < s->n_tok && kvr_segment_has_head(s, x->h); t++) {
-            const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, t));
+            const int64_t at = kvr_probe_index_of(x->view->seen, kvr_segment_token(s, t));
 
             if (at < 0)
                 continue;

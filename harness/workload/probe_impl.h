@@ -37,7 +37,7 @@ void kvr_probe_head_close(struct kvr_probe_head *x);
 void kvr_probe_head_read(struct kvr_probe_head *x, int h);
 
 /* Index of token `tok` among the visible ones; -1: not visible. */
-int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok);
+int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok);
 
 /* Results of one query. */
 struct kvr_probe_query {

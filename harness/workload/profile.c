@@ -18,7 +18,7 @@ struct layer {
 struct kvr_profile {
     int n_layers, n_heads, head_dim, tokens_per_frame, max_frames;
     struct layer *layer;
-    float *room;
+    float *scratch;
     float *values; /* a chunk's K and V in F32, 2 * n_values */
     size_t n_values;
 };
@@ -38,15 +38,15 @@ enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_h
         .tokens_per_frame = tokens_per_frame,
         .max_frames = max_frames,
         .layer = calloc((size_t)n_layers, sizeof *p->layer),
-        .room = calloc(2 * (size_t)n_layers * each, sizeof *p->room),
+        .scratch = calloc(2 * (size_t)n_layers * each, sizeof *p->scratch),
     };
-    if (!p->layer || !p->room) {
+    if (!p->layer || !p->scratch) {
         kvr_profile_close(&p);
         return kvr_fail(KVR_ENOMEM, "profile: no memory for %d layers of %d frames", n_layers,
                         max_frames);
     }
     for (int i = 0; i < n_layers; i++) {
-        p->layer[i].now = p->room + (size_t)(2 * i) * each;
+        p->layer[i].now = p->scratch + (size_t)(2 * i) * each;
         p->layer[i].before = p->layer[i].now + each;
     }
     *out = p;
@@ -58,7 +58,7 @@ void kvr_profile_close(struct kvr_profile **p)
     if (!*p)
         return;
     free((*p)->layer);
-    free((*p)->room);
+    free((*p)->scratch);
     free((*p)->values);
     free(*p);
     *p = NULL;
@@ -70,7 +70,7 @@ void kvr_profile_begin(struct kvr_profile *p)
         p->layer[i].n_before = 0;
 }
 
-enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
+enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v)
 {
     const int n = pass->frame0 + pass->n_frames, H = p->n_heads, S = p->tokens_per_frame;
@@ -98,23 +98,23 @@ enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pa
     return KVR_OK;
 }
 
-enum kvr_status kvr_profile_watch(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view)
 {
     struct kvr_profile *p = ctx;
     const size_t n = (size_t)view->n_tok * (size_t)p->n_heads * (size_t)p->head_dim;
 
     if (n > p->n_values) {
-        float *room = realloc(p->values, 2 * n * sizeof *room);
+        float *scratch = realloc(p->values, 2 * n * sizeof *scratch);
 
-        if (!room)
+        if (!scratch)
             return kvr_fail(KVR_ENOMEM, "profile: no memory for %lld tokens",
                             (long long)view->n_tok);
-        p->values = room;
+        p->values = scratch;
         p->n_values = n;
     }
     kvr_to_f32(p->values, view->k, view->shape->exact, n);
     kvr_to_f32(p->values + n, view->v, view->shape->exact, n);
-    return kvr_profile_see(p, view->pass, view->layer, p->values, p->values + n);
+    return kvr_profile_add(p, view->pass, view->layer, p->values, p->values + n);
 }
 
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,

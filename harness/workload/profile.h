@@ -4,7 +4,7 @@
  *     KVR_TRY(kvr_profile_open(&p, n_layers, n_heads, head_dim, tokens_per_frame, frames));
  *     for each prompt:
  *         kvr_profile_begin(p);
- *         ... a rollout with .watch = kvr_profile_watch, .watch_ctx = p ...
+ *         ... a rollout with .observer = kvr_profile_observe, .observer_ctx = p ...
  *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
  *     kvr_profile_close(&p);
  *
@@ -20,6 +20,7 @@
 
 struct kvr_profile;
 
+/* max_frames: the most that a forward sees. KVR_ENOMEM. */
 enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_heads, int head_dim,
                                  int tokens_per_frame, int max_frames);
 void kvr_profile_close(struct kvr_profile **p);
@@ -28,10 +29,10 @@ void kvr_profile_close(struct kvr_profile **p);
 void kvr_profile_begin(struct kvr_profile *p);
 
 /* Adds one forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
-enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
+enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
-/* The same as a kvr_cache_watch_fn; ctx is the profile. */
-enum kvr_status kvr_profile_watch(void *ctx, const struct kvr_cache_view *view);
+/* The same as a kvr_cache_observer_fn; ctx is the profile. */
+enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), or (lo + hi) / 2 if all scores
  * are equal. KVR_EINVAL: no forward was added. KVR_ENAN: a score is NaN. */

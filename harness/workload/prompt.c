@@ -47,11 +47,11 @@ struct reader {
     int n_chunks;
     /* the last word read */
     char word[WORD_MAX];
-    size_t place;
+    size_t column;
     /* the current act */
     enum part part;
     int ids[KVR_PROMPT_SLOTS];
-    bool said[KVR_PROMPT_SLOTS];
+    bool is_set[KVR_PROMPT_SLOTS];
     int n_words;
     bool pans; /* "pans" requires a direction next */
 };
@@ -133,9 +133,9 @@ static enum kvr_status fail_unknown(const struct reader *r)
         return kvr_fail(KVR_EINVAL,
                         "prompt: '%s' (character %zu) is not a word of this model; did you mean "
                         "'%s'?",
-                        r->word, r->place, near);
+                        r->word, r->column, near);
     return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) is not a word of this model", r->word,
-                    r->place);
+                    r->column);
 }
 
 /* Reports a known word in the wrong place. */
@@ -146,16 +146,16 @@ static enum kvr_status fail_misplaced(const struct reader *r)
             (k == MOTION && lookup_motion(r->cfg, r->word) >= 0))
             return kvr_fail(KVR_EINVAL,
                             "prompt: '%s' (character %zu) is %s, which %s does not have", r->word,
-                            r->place, kind_names[k], part_name(r->part));
+                            r->column, kind_names[k], part_name(r->part));
     return fail_unknown(r);
 }
 
 static enum kvr_status put(struct reader *r, int slot, int id)
 {
-    if (r->said[slot] && r->ids[slot] != id)
+    if (r->is_set[slot] && r->ids[slot] != id)
         return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) contradicts '%s' before it",
-                        r->word, r->place, strchr(r->cfg->vocabulary[r->ids[slot]], ':') + 1);
-    r->said[slot] = true;
+                        r->word, r->column, strchr(r->cfg->vocabulary[r->ids[slot]], ':') + 1);
+    r->is_set[slot] = true;
     r->ids[slot] = id;
     return KVR_OK;
 }
@@ -220,11 +220,11 @@ static enum kvr_status read_word(struct reader *r)
 {
     size_t n = 0;
 
-    r->place = (size_t)(r->at - r->text) + 1;
+    r->column = (size_t)(r->at - r->text) + 1;
     while (isalpha((unsigned char)*r->at) || *r->at == '-') {
         if (n == WORD_MAX - 1)
             return kvr_fail(KVR_EINVAL, "prompt: the word at character %zu is longer than %d",
-                            r->place, WORD_MAX - 1);
+                            r->column, WORD_MAX - 1);
         r->word[n++] = (char)tolower((unsigned char)*r->at++);
     }
     r->word[n] = '\0';
@@ -259,7 +259,7 @@ static enum kvr_status put_object(struct reader *r)
             return put(r, base + (int)plain[i], id);
     if ((id = lookup_motion(r->cfg, r->word)) >= 0) {
         KVR_TRY(put(r, base + MOTION, id));
-        if (!r->said[base + DIR])
+        if (!r->is_set[base + DIR])
             r->ids[base + DIR] = lookup(r->cfg, "dir:", "-");
         return KVR_OK;
     }
@@ -303,7 +303,7 @@ static enum kvr_status enter(struct reader *r, enum part part)
 {
     if (part < r->part || (part == r->part && part != LENS))
         return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) comes after %s", r->word,
-                        r->place, part_name(r->part));
+                        r->column, part_name(r->part));
     if (part == SECOND && r->ids[OBJECT] == lookup(r->cfg, "", "<none>"))
         default_object(r, OBJECT, "white");
     r->part = part;
@@ -316,7 +316,8 @@ static enum kvr_status take_word(struct reader *r)
     if (strcmp(r->word, "in") == 0) {
         if (!take_next(r, "front") || !take_next(r, "of"))
             return kvr_fail(KVR_EINVAL,
-                            "prompt: 'in' (character %zu) is not followed by 'front of'", r->place);
+                            "prompt: 'in' (character %zu) is not followed by 'front of'",
+                            r->column);
         return enter(r, SECOND);
     }
     if (r->part != LENS && (strcmp(r->word, "over") == 0 || strcmp(r->word, "on") == 0 ||
@@ -384,14 +385,14 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
         r->at++;
     if (*r->at != '@')
         return KVR_OK;
-    r->place = (size_t)(r->at - r->text) + 1;
+    r->column = (size_t)(r->at - r->text) + 1;
     v = isdigit((unsigned char)r->at[1]) ? strtol(r->at + 1, &end, 10) : -1;
     if (v < 0 || *end != ':')
         return kvr_fail(KVR_EINVAL, "prompt: '@' (character %zu) begins '@chunk:', as in '@4:'",
-                        r->place);
+                        r->column);
     if (v >= r->n_chunks)
         return kvr_fail(KVR_EINVAL, "prompt: '@%ld:' (character %zu): the video has chunks 0..%d",
-                        v, r->place, r->n_chunks - 1);
+                        v, r->column, r->n_chunks - 1);
     *chunk = (int)v;
     r->at = end + 1;
     return KVR_OK;
@@ -403,7 +404,7 @@ static enum kvr_status read_act(struct reader *r, int *chunk)
     r->part = FIRST;
     r->n_words = 0;
     r->pans = false;
-    memset(r->said, 0, sizeof r->said);
+    memset(r->is_set, 0, sizeof r->is_set);
     KVR_TRY(read_start(r, chunk));
     for (;;) {
         unsigned char ch = (unsigned char)*r->at;

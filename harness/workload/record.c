@@ -11,7 +11,7 @@ struct kvr_record {
     int grid_w;
     bool outputs;
     int32_t *position; /* [T,3] */
-    int64_t room;      /* capacity in tokens */
+    int64_t capacity;  /* capacity in tokens */
 };
 
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
@@ -23,11 +23,11 @@ enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
     if (!r)
         return kvr_fail(KVR_ENOMEM, "record: no memory");
     *r = (struct kvr_record){ .layout = info->layout, .grid_w = grid_w, .outputs = outputs };
-    r->room = (int64_t)info->layout.frames_per_chunk * info->layout.tokens_per_frame;
-    r->position = malloc((size_t)r->room * 3 * sizeof *r->position);
+    r->capacity = (int64_t)info->layout.frames_per_chunk * info->layout.tokens_per_frame;
+    r->position = malloc((size_t)r->capacity * 3 * sizeof *r->position);
     st = r->position
              ? kvr_trace_create(&r->w, dir, info)
-             : kvr_fail(KVR_ENOMEM, "record: no memory for %lld tokens", (long long)r->room);
+             : kvr_fail(KVR_ENOMEM, "record: no memory for %lld tokens", (long long)r->capacity);
     if (st != KVR_OK)
         kvr_record_close(&r);
     *out = r;
@@ -84,7 +84,7 @@ static void fill_positions(struct kvr_record *r, int frame0, int64_t n_tok)
     }
 }
 
-enum kvr_status kvr_record_see(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view)
 {
     struct kvr_record *r = ctx;
     const struct kvr_trace_layout *l = &r->layout;
@@ -180,7 +180,7 @@ enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struc
     if (st == KVR_OK)
         st = kvr_lm_open(&lm, dev, m, chunk);
     if (st == KVR_OK) {
-        kvr_cache_watch(cache, kvr_record_see, r);
+        kvr_cache_observe(cache, kvr_record_observe, r);
         st = read_through(lm, cache, ids, n, chunk, hidden);
     }
     kvr_lm_close(&lm);

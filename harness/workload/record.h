@@ -2,9 +2,9 @@
  * (harness/workload/trace).
  *
  *     KVR_TRY(kvr_record_open(&r, "red-disc.kvtrace", &info, grid_w, true));
- *     req.watch = kvr_record_see;
- *     req.watch_ctx = r;
- *     ... a rollout through a BF16 cache; or kvr_cache_watch() of any other cache ...
+ *     req.observer = kvr_record_observe;
+ *     req.observer_ctx = r;
+ *     ... a rollout through a BF16 cache; or kvr_cache_observe() of any other cache ...
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  accepts a finished one
  *
@@ -26,8 +26,8 @@ enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
 void kvr_record_close(struct kvr_record **r);
 enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 
-/* A kvr_cache_watch_fn; ctx is the record. */
-enum kvr_status kvr_record_see(void *ctx, const struct kvr_cache_view *view);
+/* A kvr_cache_observer_fn; ctx is the record. */
+enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Describes an open model's attention and RoPE in `info`, with chunks of `chunk` tokens for a
  * language model; other fields of `info` are unchanged. Returns the tokens per row of a frame. */

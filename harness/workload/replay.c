@@ -24,8 +24,8 @@ struct replay {
     struct kvr_replay_result *result;
     struct kvr_cache_times times; /* until the last pass */
     int64_t ns;                   /* append, attend, commit, and a pass's begin and end */
-    float *foretold;              /* input of a non-causal method; NULL: the method is causal */
-    int room, done;
+    float *oracle_scores;         /* input of a non-causal method; NULL: the method is causal */
+    int capacity, done;
     kvr_progress_fn *progress;
     void *progress_ctx;
 };
@@ -195,13 +195,13 @@ static enum kvr_status one_pass(struct replay *r, int pass)
     return record(r, p);
 }
 
-static enum kvr_status walk(struct replay *r)
+static enum kvr_status replay_passes(struct replay *r)
 {
     const int n_chunks = r->result->cost.n_chunks;
 
-    for (int i = 0; i < r->room; i++) {
+    for (int i = 0; i < r->capacity; i++) {
         KVR_TRY(one_pass(r, i));
-        if (i + 1 < r->room && r->info->pass[i + 1].chunk == r->info->pass[i].chunk)
+        if (i + 1 < r->capacity && r->info->pass[i + 1].chunk == r->info->pass[i].chunk)
             continue;
         r->done++;
         if (r->progress && r->progress(r->progress_ctx, r->done, n_chunks))
@@ -251,24 +251,24 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
 {
     struct kvr_rollout_result *cost = &r->result->cost;
 
-    while (r->room < r->info->n_passes && r->info->pass[r->room].frame0 < r->req->frames)
-        r->room++;
-    cost->n_chunks = r->info->pass[r->room - 1].chunk + 1;
-    cost->pass = calloc((size_t)r->room, sizeof *cost->pass);
+    while (r->capacity < r->info->n_passes && r->info->pass[r->capacity].frame0 < r->req->frames)
+        r->capacity++;
+    cost->n_chunks = r->info->pass[r->capacity - 1].chunk + 1;
+    cost->pass = calloc((size_t)r->capacity, sizeof *cost->pass);
     r->result->chunk = calloc((size_t)cost->n_chunks, sizeof *r->result->chunk);
     if (!cost->pass || !r->result->chunk)
-        return kvr_fail(KVR_ENOMEM, "replay: no memory for %d passes", r->room);
+        return kvr_fail(KVR_ENOMEM, "replay: no memory for %d passes", r->capacity);
     kvr_phases_forget(r->dev);
     KVR_TRY(open_buffers(r));
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &r->shape, r->req->path));
-    kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
-    kvr_cache_foretell(r->cache, r->foretold);
+    kvr_cache_observe(r->cache, r->req->observer, r->req->observer_ctx);
+    kvr_cache_set_salience(r->cache, r->oracle_scores);
     return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
 }
 
 /* A kvr_salience_run_fn: replays the request of a struct replay. */
 static enum kvr_status replay_bf16(void *ctx, const struct kvr_scheme *bf16,
-                                   kvr_cache_watch_fn *watch, void *watch_ctx)
+                                   kvr_cache_observer_fn *observer, void *observer_ctx)
 {
     const struct replay *r = ctx;
     struct kvr_replay_request bare = *r->req;
@@ -277,8 +277,8 @@ static enum kvr_status replay_bf16(void *ctx, const struct kvr_scheme *bf16,
     bare.compare = false;
     bare.phases = false;
     bare.attend = KVR_ATTEND_FLOAT;
-    bare.watch = watch;
-    bare.watch_ctx = watch_ctx;
+    bare.observer = observer;
+    bare.observer_ctx = observer_ctx;
     KVR_TRY(kvr_replay_run(r->dev, bf16, &bare, NULL, NULL, &result));
     kvr_replay_result_free(&result);
     return KVR_OK;
@@ -300,19 +300,19 @@ enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *sch
     memset(out, 0, sizeof *out);
     KVR_TRY(check(&r, scheme));
     r.shape = cache_shape(req);
-    KVR_TRY(kvr_salience_foretell(scheme, &r.shape, replay_bf16, &r, &r.foretold));
+    KVR_TRY(kvr_salience_measure(scheme, &r.shape, replay_bf16, &r, &r.oracle_scores));
     kvr_mem_reset_peak(dev);
     kvr_mem_stats(dev, &mem);
     out->cost.live_at_start = mem.live_total;
     out->cost.finite = true;
     st = open_all(&r, scheme);
     if (st == KVR_OK)
-        st = walk(&r);
+        st = replay_passes(&r);
     kvr_replay_errors_close(&r.errors);
     kvr_cache_close(&r.cache);
     kvr_buf_free(&r.on_dev);
     kvr_buf_free(&r.in_host);
-    free(r.foretold);
+    free(r.oracle_scores);
     kvr_mem_stats(dev, &mem);
     out->cost.live_at_end = mem.live_total;
     if (st != KVR_OK)

@@ -32,9 +32,9 @@ struct kvr_replay_request {
     bool evict;
     enum kvr_path path;
     enum kvr_attend_as attend;
-    int64_t staged_bytes;      /* see struct kvr_cache_shape */
-    kvr_cache_watch_fn *watch; /* sees every call; NULL in timed runs */
-    void *watch_ctx;
+    int64_t staged_bytes;            /* see struct kvr_cache_shape */
+    kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
+    void *observer_ctx;
     bool phases;  /* record each pass's time by phase; not in a timed run */
     bool compare; /* with a BF16 cache */
 };

@@ -30,17 +30,17 @@ struct rollout {
     kvr_progress_fn *progress;
     void *progress_ctx;
     int64_t t0_ns;
-    int n_chunks, room, act;
-    float *steps;    /* x0 of every step, for a teacher; NULL: not kept */
-    float *foretold; /* input of a non-causal method; NULL: the method is causal */
-    bool last_step;  /* only given chunks have a clean pass */
+    int n_chunks, capacity, act;
+    float *steps;         /* x0 of every step, for a teacher; NULL: not kept */
+    float *oracle_scores; /* input of a non-causal method; NULL: the method is causal */
+    bool last_step;       /* only given chunks have a clean pass */
     /* With a teacher: |x - r|^2 and |r|^2, of this chunk and of all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* until the last pass */
     struct kvr_dit_times dit_times;
 };
 
-/* Records the phases' times since the last pass, without the watcher's own time. */
+/* Records the phases' times since the last pass, without the observer's own time. */
 static enum kvr_status record_phases(struct rollout *r, struct kvr_pass_record *p)
 {
     const struct kvr_cache_times c = r->cache_times;
@@ -68,7 +68,7 @@ static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
     struct kvr_pass_record *p;
     struct kvr_mem_stats mem;
 
-    if (out->n_passes == r->room) /* the array has room for every pass */
+    if (out->n_passes == r->capacity) /* the array has room for every pass */
         return KVR_OK;
     p = &out->pass[out->n_passes++];
     kvr_mem_stats(r->dev, &mem);
@@ -344,8 +344,8 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *sc
     const struct kvr_cache_shape shape = cache_shape(r->req);
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &shape, r->req->path));
-    kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
-    kvr_cache_foretell(r->cache, r->foretold);
+    kvr_cache_observe(r->cache, r->req->observer, r->req->observer_ctx);
+    kvr_cache_set_salience(r->cache, r->oracle_scores);
     return KVR_OK;
 }
 
@@ -356,8 +356,8 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
 
     r->n_chunks = r->req->latent_frames / c->frames_per_chunk;
     KVR_TRY(find_shots(r));
-    r->room = r->n_chunks * (c->n_steps + 1);
-    out->pass = calloc((size_t)r->room, sizeof *out->pass);
+    r->capacity = r->n_chunks * (c->n_steps + 1);
+    out->pass = calloc((size_t)r->capacity, sizeof *out->pass);
     if (c->latent_is_rgb) {
         out->n = r->req->latent_frames;
         out->height = c->latent_h;
@@ -469,7 +469,7 @@ struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *re
     struct kvr_rollout_request bare = *req;
 
     bare.keep_latents = false;
-    bare.watch = NULL;
+    bare.observer = NULL;
     bare.chunk = NULL;
     bare.phases = false;
     return bare;
@@ -477,7 +477,7 @@ struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *re
 
 /* A kvr_salience_run_fn: runs the request of a struct rollout. */
 static enum kvr_status roll_bf16(void *ctx, const struct kvr_scheme *bf16,
-                                 kvr_cache_watch_fn *watch, void *watch_ctx)
+                                 kvr_cache_observer_fn *observer, void *observer_ctx)
 {
     const struct rollout *r = ctx;
     struct kvr_rollout_request bare = kvr_rollout_bare(r->req);
@@ -485,8 +485,8 @@ static enum kvr_status roll_bf16(void *ctx, const struct kvr_scheme *bf16,
 
     bare.forcing = KVR_FORCING_NONE;
     bare.teacher = NULL;
-    bare.watch = watch;
-    bare.watch_ctx = watch_ctx;
+    bare.observer = observer;
+    bare.observer_ctx = observer_ctx;
     KVR_TRY(kvr_rollout_run(r->dev, bf16, &bare, NULL, NULL, &result));
     kvr_rollout_result_free(&result);
     return KVR_OK;
@@ -505,9 +505,9 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *sc
     memset(out, 0, sizeof *out);
     KVR_TRY(check_request(req, kvr_model_config(req->model),
                           scheme->opts.commit == KVR_COMMIT_LAST_STEP));
-    KVR_TRY(kvr_salience_foretell(scheme, &shape, roll_bf16, &r, &r.foretold));
+    KVR_TRY(kvr_salience_measure(scheme, &shape, roll_bf16, &r, &r.oracle_scores));
     st = run(&r, scheme);
-    free(r.foretold);
+    free(r.oracle_scores);
     return st;
 }
 

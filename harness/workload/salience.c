@@ -82,7 +82,7 @@ void kvr_salience_close(struct kvr_salience **s)
     *s = NULL;
 }
 
-enum kvr_status kvr_salience_see(void *ctx, const struct kvr_cache_view *view)
+enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *view)
 {
     struct kvr_salience *s = ctx;
     const int64_t tok0 = (int64_t)view->pass->frame0 * view->shape->tokens_per_frame;
@@ -200,9 +200,9 @@ enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table)
     return KVR_OK;
 }
 
-enum kvr_status kvr_salience_foretell(const struct kvr_scheme *scheme,
-                                      const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
-                                      void *ctx, float **table)
+enum kvr_status kvr_salience_measure(const struct kvr_scheme *scheme,
+                                     const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
+                                     void *ctx, float **table)
 {
     struct kvr_scheme *bf16 = NULL;
     struct kvr_salience *s = NULL;
@@ -210,13 +210,13 @@ enum kvr_status kvr_salience_foretell(const struct kvr_scheme *scheme,
     enum kvr_status st;
 
     *table = NULL;
-    if (!kvr_retention_thins(&scheme->retention, &needs) || !needs.foretold)
+    if (!kvr_retention_thins(&scheme->retention, &needs) || !needs.oracle_scores)
         return KVR_OK;
     st = kvr_scheme_open(&bf16, "BF16", NULL, 0);
     if (st == KVR_OK)
         st = kvr_salience_open(&s, shape, needs.of_last, QUERIES);
     if (st == KVR_OK)
-        st = run(ctx, bf16, kvr_salience_see, s);
+        st = run(ctx, bf16, kvr_salience_observe, s);
     if (st == KVR_OK)
         st = kvr_salience_table(s, table);
     kvr_salience_close(&s);

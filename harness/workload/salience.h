@@ -1,7 +1,7 @@
 /* salience.h - attention that each token receives in the whole video, including from later chunks.
  *
- *     KVR_TRY(kvr_salience_foretell(scheme, &shape, run_request, req, &table));
- *     kvr_cache_foretell(cache, table);                        [L][capacity tokens]; free() it
+ *     KVR_TRY(kvr_salience_measure(scheme, &shape, run_request, req, &table));
+ *     kvr_cache_set_salience(cache, table);                        [L][capacity tokens]; free() it
  *
  * PaFu-KV's spatio-temporal salience (arXiv:2601.21896): with queries and keys of all chunks' clean
  * passes and P = softmax(Q K^T / sqrt(D)) over all tokens, chunks not masked,
@@ -25,20 +25,20 @@ enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_ca
                                   bool last_only, int queries);
 void kvr_salience_close(struct kvr_salience **s);
 
-/* A kvr_cache_watch_fn; ctx is the struct kvr_salience. */
-enum kvr_status kvr_salience_see(void *ctx, const struct kvr_cache_view *view);
+/* A kvr_cache_observer_fn; ctx is the struct kvr_salience. */
+enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Table of the salience of the tokens seen so far; 0 for the others. KVR_ENOMEM. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
-/* Runs a request through a cache of scheme `bf16` with this watcher. */
+/* Runs a request through a cache of scheme `bf16` with this observer. */
 typedef enum kvr_status kvr_salience_run_fn(void *ctx, const struct kvr_scheme *bf16,
-                                            kvr_cache_watch_fn *watch, void *watch_ctx);
+                                            kvr_cache_observer_fn *observer, void *observer_ctx);
 
-/* The table for kvr_cache_foretell(), measured by one call of `run`; *table is NULL, and nothing runs, if the
+/* The table for kvr_cache_set_salience(), measured by one call of `run`; *table is NULL, and nothing runs, if the
  * retention of `scheme` is causal. shape: dimensions of the cache of that run. */
-enum kvr_status kvr_salience_foretell(const struct kvr_scheme *scheme,
-                                      const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
-                                      void *ctx, float **table);
+enum kvr_status kvr_salience_measure(const struct kvr_scheme *scheme,
+                                     const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
+                                     void *ctx, float **table);
 
 #endif

@@ -50,25 +50,25 @@ static char *trimmed(const char *from, const char *to)
 static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char *from,
                            const char *to, int chunk, int n_chunks)
 {
-    const size_t place = (size_t)(from - line) + 1;
+    const size_t column = (size_t)(from - line) + 1;
 
     if (s->n == KVR_MAX_SHOTS)
         return kvr_fail(KVR_EINVAL, "prompt: more than %d shots", KVR_MAX_SHOTS);
     if (s->n == 0 ? chunk != 0 : chunk <= s->shot[s->n - 1].from_chunk)
         return kvr_fail(KVR_EINVAL, "prompt: shot %d begins at chunk %d (character %zu), %s %d",
-                        s->n + 1, chunk, place, s->n ? "must be behind" : "need",
+                        s->n + 1, chunk, column, s->n ? "must be behind" : "need",
                         s->n ? s->shot[s->n - 1].from_chunk : 0);
     if (n_chunks && chunk >= n_chunks)
         return kvr_fail(
             KVR_EINVAL,
             "prompt: shot %d begins at chunk %d (character %zu), the video has chunks 0..%d",
-            s->n + 1, chunk, place, n_chunks - 1);
+            s->n + 1, chunk, column, n_chunks - 1);
     s->shot[s->n].from_chunk = chunk;
     s->shot[s->n].text = trimmed(from, to);
     if (!s->shot[s->n].text)
         return kvr_fail(KVR_ENOMEM, "prompt: no memory");
     if (!s->shot[s->n++].text[0])
-        return kvr_fail(KVR_EINVAL, "prompt: shot %d has no text (character %zu)", s->n, place);
+        return kvr_fail(KVR_EINVAL, "prompt: shot %d has no text (character %zu)", s->n, column);
     return KVR_OK;
 }
 

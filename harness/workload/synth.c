@@ -189,7 +189,7 @@ static enum kvr_status put_pass(const struct draw *d, struct kvr_trace_writer *w
 /* Writes a chunk pass by pass, each through all layers. Every pass draws the chunk's z again from
  * the state before the chunk, which is kept until the last pass. */
 static enum kvr_status put_chunk(const struct draw *d, struct kvr_trace_writer *w, int chunk,
-                                 int n_frames, float *kept)
+                                 int n_frames, float *saved_state)
 {
     const int S = d->l->tokens_per_frame, frame0 = chunk * d->l->frames_per_chunk;
     const size_t layer_elems = state_of(d, 1, 0);
@@ -209,25 +209,25 @@ static enum kvr_status put_chunk(const struct draw *d, struct kvr_trace_writer *
         for (int l = 0; l < d->l->n_layers; l++) {
             float *state = d->state + (size_t)l * layer_elems;
 
-            memcpy(kept, state, layer_elems * sizeof *kept);
+            memcpy(saved_state, state, layer_elems * sizeof *saved_state);
             draw_chunk(d, l, frame0, n_frames);
             KVR_TRY(put_pass(d, w, l, &p));
             if (!p.clean)
-                memcpy(state, kept, layer_elems * sizeof *kept);
+                memcpy(state, saved_state, layer_elems * sizeof *saved_state);
         }
     }
     return KVR_OK;
 }
 
 static enum kvr_status put_chunks(const struct draw *d, struct kvr_trace_writer *w, int frames,
-                                  float *kept, kvr_trace_progress_fn *progress, void *ctx)
+                                  float *saved_state, kvr_trace_progress_fn *progress, void *ctx)
 {
     const int chunk = d->l->frames_per_chunk, n = (frames + chunk - 1) / chunk;
 
     for (int c = 0; c < n; c++) {
         const int here = frames - c * chunk < chunk ? frames - c * chunk : chunk;
 
-        KVR_TRY(put_chunk(d, w, c, here, kept));
+        KVR_TRY(put_chunk(d, w, c, here, saved_state));
         if (progress && progress(ctx, c + 1, n))
             return kvr_fail(KVR_EINTERRUPTED, "synth: stopped after chunk %d of %d", c + 1, n);
     }
@@ -240,9 +240,9 @@ enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trac
 {
     struct draw d = { .s = s, .l = &info->layout, .seed = info->seed, .passes = passes };
     struct kvr_trace_writer *w = NULL;
-    float *kept = NULL;
+    float *saved_state = NULL;
     size_t chunk;
-    bool room = true;
+    bool allocated = true;
     enum kvr_status st;
 
     if (frames < 1 || frames > KVR_TRACE_MAX_FRAMES || passes < 1 || passes > KVR_TRACE_MAX_PASSES)
@@ -251,16 +251,16 @@ enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trac
     KVR_TRY(kvr_trace_create(&w, dir, info));
     chunk = (size_t)d.l->frames_per_chunk;
     d.state = calloc(state_of(&d, d.l->n_layers, 0), sizeof *d.state);
-    kept = malloc(state_of(&d, 1, 0) * sizeof *kept);
+    saved_state = malloc(state_of(&d, 1, 0) * sizeof *saved_state);
     d.shown = malloc(chunk * frame_elems(&d, KVR_SYNTH_Q) * sizeof *d.shown);
     d.position = malloc(chunk * (size_t)d.l->tokens_per_frame * 3 * sizeof *d.position);
     for (int i = 0; i < KVR_SYNTH_SIDES; i++) {
         d.z[i] = malloc(chunk * frame_elems(&d, i) * sizeof *d.z[i]);
         d.out[i] = malloc(chunk * frame_elems(&d, i) * sizeof *d.out[i]);
-        room = room && d.z[i] && d.out[i];
+        allocated = allocated && d.z[i] && d.out[i];
     }
-    st = room && d.state && kept && d.shown && d.position
-             ? put_chunks(&d, w, frames, kept, progress, ctx)
+    st = allocated && d.state && saved_state && d.shown && d.position
+             ? put_chunks(&d, w, frames, saved_state, progress, ctx)
              : kvr_fail(KVR_ENOMEM, "synth: no memory for a frame of %d layers", d.l->n_layers);
     if (st == KVR_OK)
         st = kvr_trace_finish(&w, bytes);
@@ -270,7 +270,7 @@ enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trac
         free(d.out[i]);
     }
     free(d.state);
-    free(kept);
+    free(saved_state);
     free(d.shown);
     free(d.position);
     return st;

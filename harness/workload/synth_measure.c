@@ -214,7 +214,7 @@ static enum kvr_status open_look(struct look *k, struct kvr_synth *out)
     const size_t rows = (size_t)l->n_layers * KVR_SYNTH_SIDES * (size_t)l->n_heads;
     const size_t D = (size_t)l->head_dim, heads = (size_t)(l->n_layers * l->n_heads);
     const size_t tokens = (size_t)l->frames_per_chunk * (size_t)l->tokens_per_frame;
-    bool room = true;
+    bool allocated = true;
 
     *out = (struct kvr_synth){ .n_layers = l->n_layers,
                                .n_heads = l->n_heads,
@@ -230,9 +230,9 @@ static enum kvr_status open_look(struct look *k, struct kvr_synth *out)
     k->clean = malloc(tokens * (size_t)l->n_kv_heads * D * sizeof *k->clean);
     for (int i = 0; i < KVR_SYNTH_SIDES; i++) {
         k->value[i] = malloc(tokens * (size_t)heads_of(k, i) * D * sizeof *k->value[i]);
-        room = room && k->value[i];
+        allocated = allocated && k->value[i];
     }
-    if (!room || !out->mean || !out->dev || !out->rho || !out->toward || !k->sum || !k->qk ||
+    if (!allocated || !out->mean || !out->dev || !out->rho || !out->toward || !k->sum || !k->qk ||
         !k->shared || !k->clean)
         return kvr_fail(KVR_ENOMEM, "synth: no memory for the statistics of %zu heads", heads);
     k->qq = k->qk + heads;

@@ -258,7 +258,7 @@ static enum kvr_status open_all(struct walk *w, const struct kvr_scheme *scheme)
     w->past = w->hidden + hidden;
     KVR_TRY(kvr_lm_open(&w->lm, w->dev, r->model, r->chunk));
     KVR_TRY(kvr_cache_open(&w->cache, w->dev, scheme, &shape, r->path));
-    return kvr_cache_tell_past(w->cache, w->past);
+    return kvr_cache_collect_past_share(w->cache, w->past);
 }
 
 enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,

@@ -47,10 +47,10 @@ struct kvr_rollout_request {
     bool evict;
     enum kvr_path path;
     enum kvr_attend_as attend;
-    int64_t staged_bytes;      /* see struct kvr_cache_shape */
-    enum kvr_dtype exact;      /* KVR_BF16 */
-    kvr_cache_watch_fn *watch; /* sees every call; NULL in timed runs */
-    void *watch_ctx;
+    int64_t staged_bytes;            /* see struct kvr_cache_shape */
+    enum kvr_dtype exact;            /* KVR_BF16 */
+    kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
+    void *observer_ctx;
     /* Called with each finished chunk; its time is part of the rollout's. May be NULL. */
     kvr_chunk_fn *chunk;
     void *chunk_ctx;
@@ -112,12 +112,14 @@ struct kvr_rollout_result {
 /* Called after each chunk; non-zero stops the rollout with KVR_EINTERRUPTED. */
 typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
 
+/* Generates one video with a cache of `scheme`. progress may be NULL. *out is the caller's; on failure it is
+ * empty. KVR_EINVAL: an invalid request; KVR_ENOMEM, of the host or the device; KVR_EINTERRUPTED. */
 enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);
 
-/* A copy of the request without latents, watcher, chunk callback and phase times. */
+/* A copy of the request without latents, observer, chunk callback and phase times. */
 struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
 
 /* Runs the request through a BF16 cache without forcing and returns x0 of every step; free() it.

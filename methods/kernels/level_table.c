@@ -16,7 +16,7 @@ struct line {
 
 /* Parses "k 0 -0.8 0.8"; false for anything else or more than `room` levels. `text` ends before a
  * comment. */
-static bool read_line(const char *text, int room, struct line *out, double *level)
+static bool read_line(const char *text, int capacity, struct line *out, double *level)
 {
     char *end;
 
@@ -33,7 +33,7 @@ static bool read_line(const char *text, int room, struct line *out, double *leve
         if (!*text)
             return true;
         x = strtod(text, &end);
-        if (end == text || out->n == room || !(x >= -1 && x <= 1) ||
+        if (end == text || out->n == capacity || !(x >= -1 && x <= 1) ||
             (out->n && !(x >= level[out->n - 1])))
             return false;
         level[out->n] = x;

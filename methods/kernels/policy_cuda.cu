@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(THREADS)
     KVR_SHARED(struct kvr_ranked, tile, THREADS);
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     struct kvr_ranked mine = { 0, 0 };
-    int64_t place = 0;
+    int64_t rank = 0;
 
     if (i < n)
         mine = item[i];
@@ -147,11 +147,11 @@ static __global__ void __launch_bounds__(THREADS)
             tile[threadIdx.x] = item[first + threadIdx.x];
         __syncthreads();
         for (int j = 0; j < m; j++)
-            place += better(tile[j], mine);
+            rank += better(tile[j], mine);
         __syncthreads();
     }
     if (i < n)
-        sorted[place] = mine;
+        sorted[rank] = mine;
 }
 
 /* 32 channels per CTA. All warps load POOL tokens while one warp, one channel per lane, adds the

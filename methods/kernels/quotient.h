@@ -56,7 +56,7 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 /* 1 / s, rounded to nearest, from an approximation within 4 ulp, for s of at most 11 bits. e = 1 -
  * s near has 13 bits, so fmaf computes it exactly, and near + e near differs from 1 / s by e e / s.
  * test_quotient.c checks for every s that this does not change the rounding. */
-KVR_QUOTIENT kvr_inverse_near(float near, float s)
+KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 {
     return fmaf(near, fmaf(-s, near, 1), near);
 }
@@ -72,7 +72,7 @@ KVR_QUOTIENT kvr_inverse(float s)
 
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(s));
 #endif
-    return kvr_inverse_near(near, s);
+    return kvr_inverse_refine(near, s);
 }
 #endif
 

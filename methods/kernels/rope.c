@@ -19,8 +19,8 @@ void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosin
         }
 }
 
-void kvr_rope_turn(const float *from, int head_dim, const double *cosines, const double *sines,
-                   bool back, float *to)
+void kvr_rope_rotate(const float *from, int head_dim, const double *cosines, const double *sines,
+                     bool back, float *to)
 {
     for (int p = 0; p < head_dim / 2; p++) {
         const double a = from[2 * p], b = from[2 * p + 1];

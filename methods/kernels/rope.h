@@ -4,7 +4,7 @@
  * RoPE of their positions, combine, and apply the RoPE of the result's position.
  *
  *     kvr_rope_angles(D, frame, row, col, cosines, sines);
- *     kvr_rope_turn(k, D, cosines, sines, true, raw);
+ *     kvr_rope_rotate(k, D, cosines, sines, true, raw);
  *
  * Rotations along time are additive and do not affect the pairs of rows and columns. To move a key
  * by n frames, positive or negative, rotate it by the angles of (n, 0, 0). */
@@ -22,8 +22,8 @@ void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosin
 
 /* Rotates the pairs (2p, 2p + 1) of from [D] by the angles, or inversely if `back`, into to [D],
  * which may be `from`. */
-void kvr_rope_turn(const float *from, int head_dim, const double *cosines, const double *sines,
-                   bool back, float *to);
+void kvr_rope_rotate(const float *from, int head_dim, const double *cosines, const double *sines,
+                     bool back, float *to);
 
 /* Positions per row of a frame: `row`, or for 0: 52 for Wan's 1560 tokens, else the most square
  * factorisation. KVR_EUNSUPPORTED, with the part's name, if `row` does not divide a frame. */

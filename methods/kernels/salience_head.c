@@ -207,8 +207,8 @@ static void add_inputs(const struct kvr_salience_head *s, const float *x, int64_
             z[j] += x[i] * w[i * s->hidden + j];
 }
 
-static double answer(const struct kvr_salience_head *s, const float *q, const float *k,
-                     const float *v, float *z)
+static double head_score(const struct kvr_salience_head *s, const float *q, const float *k,
+                         const float *v, float *z)
 {
     double sum = s->b2;
 
@@ -221,12 +221,12 @@ static double answer(const struct kvr_salience_head *s, const float *q, const fl
     return sum;
 }
 
-void kvr_salience_head_ask(const struct kvr_salience_head *head, const float *q, const float *k,
-                           const float *v, int64_t n, float *score)
+void kvr_salience_head_score(const struct kvr_salience_head *head, const float *q, const float *k,
+                             const float *v, int64_t n, float *score)
 {
 #pragma omp parallel for schedule(static) num_threads(head->threads)
     for (int64_t t = 0; t < n; t++)
         score[t] =
-            (float)answer(head, q + t * head->q_width, k + t * head->width, v + t * head->width,
-                          head->z + omp_get_thread_num() * head->hidden);
+            (float)head_score(head, q + t * head->q_width, k + t * head->width, v + t * head->width,
+                              head->z + omp_get_thread_num() * head->hidden);
 }

@@ -2,7 +2,7 @@
  *
  *     struct kvr_salience_head *head;
  *     KVR_TRY(kvr_salience_head_open(&head, "auto", 3, 3, 64, 0));
- *     kvr_salience_head_ask(head, q, k, v, n, score);           score [n]
+ *     kvr_salience_head_score(head, q, k, v, n, score);           score [n]
  *     kvr_salience_head_close(&head);
  *
  * PaFu-KV's Salience Estimation Head (arXiv:2601.21896), applied to a token's query, key and value
@@ -35,8 +35,8 @@ enum kvr_status kvr_salience_head_open(struct kvr_salience_head **out, const cha
 void kvr_salience_head_close(struct kvr_salience_head **head);
 
 /* q [n,Hq,D], k, v [n,H,D] in host memory -> score [n]. Independent of the number of threads. */
-void kvr_salience_head_ask(const struct kvr_salience_head *head, const float *q, const float *k,
-                           const float *v, int64_t n, float *score);
+void kvr_salience_head_score(const struct kvr_salience_head *head, const float *q, const float *k,
+                             const float *v, int64_t n, float *score);
 
 /* Whether `which` gives random weights for such a model. */
 bool kvr_salience_head_drawn(const char *which, int n_query_heads, int n_heads, int head_dim);

@@ -287,7 +287,7 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
     return KVR_OK;
 }
 
-void kvr_saliency_leave(struct kvr_policy_state *state)
+void kvr_saliency_publish(struct kvr_policy_state *state)
 {
     struct memory *m = state->buf.p;
 

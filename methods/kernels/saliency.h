@@ -51,7 +51,7 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
 
 /* Makes the scores of the last kvr_saliency_score available to the retention of this call. */
-void kvr_saliency_leave(struct kvr_policy_state *state);
+void kvr_saliency_publish(struct kvr_policy_state *state);
 /* Takes those scores, once. False if there are none. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);

@@ -58,7 +58,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 /* ---- merging rule -------------------------------------------------------------------------- */
 
 struct entry {
-    int64_t centre, span, place; /* place: the time at which it is read */
+    int64_t centre, span, read_time; /* the time at which it is read */
 };
 
 struct memory {
@@ -67,7 +67,7 @@ struct memory {
     struct entry at[MAX_SLOTS + 1];
 };
 
-static double aged(const struct fade_opts *o, int64_t age)
+static double age_scale(const struct fade_opts *o, int64_t age)
 {
     return pow((double)age, o->fading);
 }
@@ -79,7 +79,8 @@ static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64
     int best = 0;
 
     for (int i = 0; i + 2 < m->n; i++) {
-        const double d = fabs(aged(o, now - m->at[i].centre) - aged(o, now - m->at[i + 1].centre));
+        const double d =
+            fabs(age_scale(o, now - m->at[i].centre) - age_scale(o, now - m->at[i + 1].centre));
 
         if (d < least) {
             least = d;
@@ -90,7 +91,7 @@ static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64
 }
 
 /* Merges entry i + 1 into entry i. */
-static void join(struct memory *m, int i)
+static void merge_entries(struct memory *m, int i)
 {
     struct entry *a = &m->at[i];
     const struct entry b = m->at[i + 1];
@@ -109,21 +110,21 @@ static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
     int64_t before = NOW;
 
     for (int i = 0; i < m->n; i++)
-        m->at[i].place = m->at[i].centre;
+        m->at[i].read_time = m->at[i].centre;
     if (now < NOW || m->n < o->slots)
         return;
-    m->at[0].place = now - NOW;
+    m->at[0].read_time = now - NOW;
     for (int i = 0; i < NEWEST; i++)
-        m->at[m->n - NEWEST + i].place = now - NEWEST + i;
+        m->at[m->n - NEWEST + i].read_time = now - NEWEST + i;
     for (int64_t i = 1; i < m->n - NEWEST; i++) {
         const int64_t left = m->n - NEWEST - 1 - i, age = now - m->at[i].centre;
-        const double own = aged(o, age < YOUNGEST ? YOUNGEST : age > OLDEST ? OLDEST : age);
+        const double own = age_scale(o, age < YOUNGEST ? YOUNGEST : age > OLDEST ? OLDEST : age);
         int64_t best = YOUNGEST + left;
 
         for (int64_t g = best; g < before; g++)
-            if (fabs(aged(o, g) - own) < fabs(aged(o, best) - own))
+            if (fabs(age_scale(o, g) - own) < fabs(age_scale(o, best) - own))
                 best = g;
-        m->at[i].place = now - best;
+        m->at[i].read_time = now - best;
         before = best;
     }
 }
@@ -138,14 +139,14 @@ struct work {
 };
 
 /* Rotates n keys by `frames` along time. */
-static void turn(const struct work *w, float *k, int64_t n, int64_t frames)
+static void rotate_keys(const struct work *w, float *k, int64_t n, int64_t frames)
 {
     const int d = w->ctx->head_dim;
     const bool back = frames < 0;
 
     kvr_rope_angles(d, (int)(back ? -frames : frames), 0, 0, w->cosines, w->sines);
     for (int64_t t = 0; t < n; t++)
-        kvr_rope_turn(k + t * d, d, w->cosines, w->sines, back, k + t * d);
+        kvr_rope_rotate(k + t * d, d, w->cosines, w->sines, back, k + t * d);
 }
 
 /* Loads the frame stored at frame `from`'s position into entry i, rotated back to time 0. */
@@ -161,7 +162,7 @@ static void load(const struct work *w, int h, int64_t from, int64_t time, int64_
         memcpy(k + s * d, ctx->all_keys + at, (size_t)d * sizeof *k);
         memcpy(v + s * d, ctx->all_values + at, (size_t)d * sizeof *v);
     }
-    turn(w, k, S, -time);
+    rotate_keys(w, k, S, -time);
 }
 
 /* Merges entry i + 1 into entry i and moves the later ones of n down. */
@@ -196,12 +197,12 @@ static void take_in(const struct fade_opts *o, const struct work *w, int h, int6
 
         if (w)
             mix(w, m, i);
-        join(m, i);
+        merge_entries(m, i);
     }
     m->end = frames;
 }
 
-static enum kvr_status hold(const struct work *w, int h, const struct memory *m)
+static enum kvr_status store_head_memory(const struct work *w, int h, const struct memory *m)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
     const int64_t S = ctx->tokens_per_frame, d = ctx->head_dim;
@@ -210,7 +211,7 @@ static enum kvr_status hold(const struct work *w, int h, const struct memory *m)
         float *k = w->k + i * S * d;
 
         if (!ctx->counts_only)
-            turn(w, k, S, m->at[i].place);
+            rotate_keys(w, k, S, m->at[i].read_time);
         for (int64_t s = 0; s < S; s++)
             KVR_TRY(kvr_summaries_add(ctx->summaries, h, i * S + s, 1, (int)d,
                                       ctx->counts_only ? NULL : k + s * d, w->v + (i * S + s) * d));
@@ -226,10 +227,10 @@ static enum kvr_status rewrite(const struct work *w, int h, const struct memory 
 
     if (!w->ctx->counts_only)
         for (int64_t i = 0; i < m.n; i++)
-            load(w, h, i, m.at[i].place, i);
+            load(w, h, i, m.at[i].read_time, i);
     take_in(w->o, w->ctx->counts_only ? NULL : w, h, frames, &m);
     set_places(w->o, &m, frames);
-    return hold(w, h, &m);
+    return store_head_memory(w, h, &m);
 }
 
 static enum kvr_status work_open(struct work *w)

@@ -118,7 +118,7 @@ static enum kvr_status check(const void *opts)
 
 static bool reads_data(const struct kvr_score *s)
 {
-    return s->columns || s->keys || s->all_keys || s->queries || s->foretold;
+    return s->columns || s->keys || s->all_keys || s->queries || s->oracle_scores;
 }
 
 static void needs(const void *opts, struct kvr_thin_needs *out)
@@ -135,7 +135,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
         .pick = (enum kvr_query_pick)o->query,
         .of_last = o->layers == LAST,
         .chunk_queries = s->head || s->queries,
-        .foretold = s->foretold,
+        .oracle_scores = s->oracle_scores,
         .keys = s->keys,
         .values = s->head,
         .all_keys = s->all_keys,
@@ -505,7 +505,7 @@ static const char *warning(const void *opts, int n_query_heads, int n_heads, int
 {
     const struct keep_opts *o = opts;
 
-    if (kvr_scores[o->score]->foretold)
+    if (kvr_scores[o->score]->oracle_scores)
         return "not causal: uses the attention of a whole BF16 rollout of the same prompt; an "
                "upper bound for other scores";
     return kvr_scores[o->score]->head && n_heads &&

@@ -96,9 +96,9 @@ static void set_place(const struct angles *a, int64_t frame, int row, int col)
     kvr_rope_angles(a->head_dim, (int)frame, row, col, a->cosines, a->sines);
 }
 
-static void turn(const struct angles *a, const float *from, bool back, float *to)
+static void rotate(const struct angles *a, const float *from, bool back, float *to)
 {
-    kvr_rope_turn(from, a->head_dim, a->cosines, a->sines, back, to);
+    kvr_rope_rotate(from, a->head_dim, a->cosines, a->sines, back, to);
 }
 
 /* ---- averages ------------------------------------------------------------------------------ */
@@ -130,20 +130,20 @@ static void load(const struct means *m, int64_t i, float *x)
     kvr_to_f32(x, vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, (size_t)m->d);
 }
 
-static void save(const struct means *m, int64_t i, const float *x)
+static void store_mean(const struct means *m, int64_t i, const float *x)
 {
     kvr_from_f32(vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, x, (size_t)m->d);
 }
 
 /* Vector i <- rate x + (1 - rate) vector i; work [D]. */
-static void fold(const struct means *m, int64_t i, const float *x, double rate, float *work)
+static void update_mean(const struct means *m, int64_t i, const float *x, double rate, float *work)
 {
     load(m, i, work);
     for (int c = 0; c < m->d; c++)
         work[c] = m->bf16
                       ? rounded((float)rate * rounded(x[c])) + rounded((float)(1 - rate) * work[c])
                       : (float)(rate * x[c] + (1 - rate) * work[c]);
-    save(m, i, work);
+    store_mean(m, i, work);
 }
 
 /* ---- one call ------------------------------------------------------------------------------ */
@@ -176,7 +176,7 @@ static const float *value(const struct work *w, int64_t token, int h)
 }
 
 /* Maximum number of stored frames once any was evicted. */
-static int64_t room_of(const struct memory_opts *o)
+static int64_t budget_frames_of(const struct memory_opts *o)
 {
     return o->sink + (o->rule == FRAMES ? 2 : 0) + o->recent;
 }
@@ -205,9 +205,9 @@ static void begin_sinks(const struct work *w)
     for (int64_t t = 0; t < n; t++) {
         set_place(&w->angles, t / w->ctx->tokens_per_frame, 0, 0);
         for (int h = 0; h < w->ctx->n_heads; h++) {
-            turn(&w->angles, key(w, t, h), true, w->raw);
-            save(&w->means, 2 * (h * n + t), w->raw);
-            save(&w->means, 2 * (h * n + t) + 1, value(w, t, h));
+            rotate(&w->angles, key(w, t, h), true, w->raw);
+            store_mean(&w->means, 2 * (h * n + t), w->raw);
+            store_mean(&w->means, 2 * (h * n + t) + 1, value(w, t, h));
         }
     }
 }
@@ -222,9 +222,9 @@ static void fold_frame(const struct work *w, int64_t frame)
         for (int h = 0; h < w->ctx->n_heads; h++) {
             const int64_t at = 2 * (h * n + slot * S + s), t = frame * S + s;
 
-            turn(&w->angles, key(w, t, h), true, w->raw);
-            fold(&w->means, at, w->raw, w->o->rate, w->raw + 2 * d);
-            fold(&w->means, at + 1, value(w, t, h), w->o->rate, w->raw + 2 * d);
+            rotate(&w->angles, key(w, t, h), true, w->raw);
+            update_mean(&w->means, at, w->raw, w->o->rate, w->raw + 2 * d);
+            update_mean(&w->means, at + 1, value(w, t, h), w->o->rate, w->raw + 2 * d);
         }
 }
 
@@ -249,7 +249,7 @@ static enum kvr_status hold_sinks(const struct work *w)
             if (!empty) {
                 load(&w->means, 2 * (h * n + t), w->raw);
                 load(&w->means, 2 * (h * n + t) + 1, w->raw + d);
-                turn(&w->angles, w->raw, false, w->raw);
+                rotate(&w->angles, w->raw, false, w->raw);
             }
             KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, empty ? NULL : w->raw,
                                       w->raw + d));
@@ -273,7 +273,7 @@ static void learn_frames(const struct work *w)
     for (int64_t t = begin * S; t < w->end * S; t++) {
         set_place(&w->angles, t / S, (int)(t % S) / row, (int)(t % S) % row);
         for (int h = 0; h < H; h++) {
-            turn(&w->angles, key(w, t, h), true, w->raw);
+            rotate(&w->angles, key(w, t, h), true, w->raw);
             for (int c = 0; c < d; c++) {
                 w->sums[2 * h * d + c] += w->raw[c];
                 w->sums[(2 * h + 1) * d + c] += value(w, t, h)[c];
@@ -286,30 +286,31 @@ static void learn_frames(const struct work *w)
         for (int c = 0; c < d; c++)
             w->raw[c] = (float)(w->sums[i * d + c] / (double)((w->end - begin) * S));
         if (!w->head->end) {
-            save(&w->means, at, w->raw);
-            save(&w->means, at + 2, w->raw);
+            store_mean(&w->means, at, w->raw);
+            store_mean(&w->means, at + 2, w->raw);
             continue;
         }
-        fold(&w->means, at, w->raw, w->o->slow, w->raw + 2 * d);
-        fold(&w->means, at + 2, w->raw, w->o->fast, w->raw + 2 * d);
+        update_mean(&w->means, at, w->raw, w->o->slow, w->raw + 2 * d);
+        update_mean(&w->means, at + 2, w->raw, w->o->fast, w->raw + 2 * d);
     }
 }
 
 /* Angles of every position of the two average frames, [2 S], common to all heads. */
-static struct angles place(const struct work *w, double *places, int64_t i)
+static struct angles angles_at(const struct work *w, double *positions, int64_t i)
 {
     const int64_t half = w->ctx->head_dim / 2;
 
-    return (struct angles){ w->ctx->head_dim, places + 2 * half * i, places + 2 * half * i + half };
+    return (struct angles){ w->ctx->head_dim, positions + 2 * half * i,
+                            positions + 2 * half * i + half };
 }
 
-static void set_places(const struct work *w, double *places)
+static void set_positions(const struct work *w, double *positions)
 {
     const int S = w->ctx->tokens_per_frame, row = w->row;
 
     assert(row > 0);
     for (int i = 0; i < 2 * S; i++) {
-        const struct angles a = place(w, places, i);
+        const struct angles a = angles_at(w, positions, i);
 
         set_place(&a, w->first + w->o->sink + i / S, i % S / row, i % S % row);
     }
@@ -317,28 +318,28 @@ static void set_places(const struct work *w, double *places)
 
 /* Stores the sink at its position, and both averages at every position of their frames. places
  * NULL: no data. */
-static enum kvr_status hold_head(const struct work *w, int h, double *places)
+static enum kvr_status hold_head(const struct work *w, int h, double *positions)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;
     const int64_t n_sink = (int64_t)w->o->sink * S;
 
-    if (places)
+    if (positions)
         set_place(&w->angles, w->first - w->before, 0, 0);
     for (int64_t t = 0; t < n_sink; t++) {
-        if (places)
-            turn(&w->angles, key(w, t, h), false, w->raw);
-        KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, places ? w->raw : NULL,
-                                  places ? value(w, t, h) : NULL));
+        if (positions)
+            rotate(&w->angles, key(w, t, h), false, w->raw);
+        KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, positions ? w->raw : NULL,
+                                  positions ? value(w, t, h) : NULL));
     }
     for (int64_t i = 0; i < 2L * S; i++) {
-        if (places) {
-            const struct angles a = place(w, places, i);
+        if (positions) {
+            const struct angles a = angles_at(w, positions, i);
 
             load(&w->means, 4 * h + 2 * (i / S), w->raw);
             load(&w->means, 4 * h + 2 * (i / S) + 1, w->raw + d);
-            turn(&a, w->raw, false, w->raw);
+            rotate(&a, w->raw, false, w->raw);
         }
-        KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, n_sink + i, 1, d, places ? w->raw : NULL,
+        KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, n_sink + i, 1, d, positions ? w->raw : NULL,
                                   w->raw + d));
     }
     return KVR_OK;
@@ -347,34 +348,35 @@ static enum kvr_status hold_head(const struct work *w, int h, double *places)
 static enum kvr_status hold_frames(const struct work *w)
 {
     const size_t n = 2 * (size_t)w->ctx->tokens_per_frame * 2 * (size_t)(w->ctx->head_dim / 2);
-    double *places = NULL;
+    double *positions = NULL;
     enum kvr_status st = KVR_OK;
 
     if (!w->ctx->counts_only) {
-        places = malloc((n + 1) * sizeof *places);
-        if (!places)
+        positions = malloc((n + 1) * sizeof *positions);
+        if (!positions)
             return kvr_fail(KVR_ENOMEM, "memory: no memory for angles of %d channels",
                             w->ctx->head_dim);
-        set_places(w, places);
+        set_positions(w, positions);
     }
     for (int h = 0; h < w->ctx->n_heads && st == KVR_OK; h++)
-        st = hold_head(w, h, places);
-    free(places);
+        st = hold_head(w, h, positions);
+    free(positions);
     return st;
 }
 
 static enum kvr_status work_open(struct work *w, const struct kvr_policy_state *state)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
-    const int64_t frames = ctx->n_active / ctx->tokens_per_frame, room = room_of(w->o);
+    const int64_t frames = ctx->n_active / ctx->tokens_per_frame,
+                  budget_frames = budget_frames_of(w->o);
     const int64_t stored = ctx->n_stored / ctx->tokens_per_frame;
     const size_t d = (size_t)ctx->head_dim;
 
     w->head = state->buf.p;
     w->means = (struct means){ w->head + 1, w->o->state == BF16, ctx->head_dim };
     w->end = frames - w->o->recent;
-    w->first = frames - room;
-    w->before = stored > room ? stored - room : 0;
+    w->first = frames - budget_frames;
+    w->before = stored > budget_frames ? stored - budget_frames : 0;
     w->raw = malloc(3 * d * sizeof *w->raw);
     w->sums = malloc(2 * (size_t)ctx->n_heads * d * sizeof *w->sums);
     if (!w->raw || !w->sums)
@@ -391,7 +393,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
     if (o->rule == FRAMES)
         KVR_TRY(kvr_frame_row("memory", ctx->tokens_per_frame, o->row, &w.row));
-    if (ctx->n_active / ctx->tokens_per_frame <= room_of(o))
+    if (ctx->n_active / ctx->tokens_per_frame <= budget_frames_of(o))
         return KVR_OK;
     if (!state->n)
         KVR_TRY(open_state(o, ctx, dev, state));

@@ -105,15 +105,15 @@ static int64_t at(const struct work *w, int64_t token, int h)
 }
 
 /* Cosine of the new key and an older one, at the relative position `turn`. */
-static double likeness(const struct work *w, int64_t token, int64_t older, int h, int turn)
+static double similarity(const struct work *w, int64_t token, int64_t older, int h, int rotation)
 {
     const int d = w->ctx->head_dim;
-    const double *cosines = w->rotations + (size_t)turn * 2 * (size_t)(d / 2);
+    const double *cosines = w->rotations + (size_t)rotation * 2 * (size_t)(d / 2);
     const float *k = w->ctx->all_keys + at(w, token, h);
     double ab = 0, aa = 0, bb = 0;
 
-    kvr_rope_turn(w->ctx->all_keys + at(w, older, h), d, cosines, cosines + d / 2, false,
-                  w->rotated);
+    kvr_rope_rotate(w->ctx->all_keys + at(w, older, h), d, cosines, cosines + d / 2, false,
+                    w->rotated);
     for (int c = 0; c < d; c++) {
         ab += (double)k[c] * w->rotated[c];
         aa += (double)k[c] * k[c];
@@ -153,7 +153,7 @@ static int64_t find(const struct work *w, int64_t token, int h)
                         (uint64_t)token);
             return u < 0.5f ? older : -1;
         }
-        like = likeness(w, token, older, h, i);
+        like = similarity(w, token, older, h, i);
         if (like >= most && (best < 0 || like > most)) {
             most = like;
             best = older;
@@ -162,7 +162,7 @@ static int64_t find(const struct work *w, int64_t token, int h)
     return best;
 }
 
-static void join(const struct work *w, int64_t token, int64_t older, int h)
+static void merge_tokens(const struct work *w, int64_t token, int64_t older, int h)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
     const bool fresh = older >= ctx->new0;
@@ -211,7 +211,7 @@ static enum kvr_status thin_head(const struct work *w, int h)
         if (older < 0)
             continue;
         w->taken[older % ctx->tokens_per_frame] = 1;
-        join(w, t, older, h);
+        merge_tokens(w, t, older, h);
     }
     for (int64_t i = 0; i < n; i++)
         if (w->gone[i] || w->weight[i] > 1)

@@ -248,7 +248,7 @@ static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
 }
 
 /* Whether frame f is kept; frames before `end` are middle frames. */
-static bool stays(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
+static bool is_kept(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
 {
     if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))
         return true;
@@ -309,7 +309,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
             continue;
         }
         for (int64_t t = 0; t < ctx->n_active; t++)
-            if (!stays(o, class[h], t / S, end))
+            if (!is_kept(o, class[h], t / S, end))
                 keep[t * H + h] = 0;
     }
     free(class);

@@ -79,7 +79,7 @@ static void remember(const struct work *w, int64_t f, int64_t end)
     for (; f < end; f++) {
         set_time(w, f);
         for (int64_t i = f * S * H; i < (f + 1) * S * H; i++) {
-            kvr_rope_turn(ctx->all_keys + i * d, (int)d, w->cosines, w->sines, true, w->raw);
+            kvr_rope_rotate(ctx->all_keys + i * d, (int)d, w->cosines, w->sines, true, w->raw);
             kvr_from_f32(w->k + i * d, KVR_BF16, w->raw, (size_t)d);
             kvr_from_f32(w->v + i * d, KVR_BF16, ctx->all_values + i * d, (size_t)d);
         }
@@ -95,7 +95,7 @@ static int64_t stand_in(const struct work *w, int64_t from, int64_t f)
     return at < 0 ? 0 : at < w->past ? at : w->past - 1;
 }
 
-static enum kvr_status hold(const struct work *w, int h, int64_t from)
+static enum kvr_status store_head(const struct work *w, int h, int64_t from)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
     const int64_t S = ctx->tokens_per_frame, d = ctx->head_dim;
@@ -111,7 +111,7 @@ static enum kvr_status hold(const struct work *w, int h, int64_t from)
             if (!ctx->counts_only) {
                 kvr_to_f32(w->raw, w->k + at, KVR_BF16, (size_t)d);
                 kvr_to_f32(w->raw + d, w->v + at, KVR_BF16, (size_t)d);
-                kvr_rope_turn(w->raw, (int)d, w->cosines, w->sines, false, w->raw);
+                kvr_rope_rotate(w->raw, (int)d, w->cosines, w->sines, false, w->raw);
             }
             KVR_TRY(kvr_summaries_add(ctx->summaries, h, f * S + s, 1, (int)d,
                                       ctx->counts_only ? NULL : w->raw, w->raw + d));
@@ -149,7 +149,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     if (st == KVR_OK && begin >= o->frames) {
         memset(keep + (begin - chunk) * S * ctx->n_heads, 0, (size_t)(chunk * S * ctx->n_heads));
         for (int h = 0; h < ctx->n_heads && st == KVR_OK; h++)
-            st = hold(&w, h, begin - chunk);
+            st = store_head(&w, h, begin - chunk);
     }
     free(w.cosines);
     free(w.raw);

@@ -42,7 +42,7 @@ static uint8_t fill_byte(const struct saliency_opts *o, bool study)
 }
 
 /* Whether the whole frame is in tier 0. */
-static bool coarse(const struct kvr_policy_ctx *ctx, int64_t f, const uint8_t *map)
+static bool is_coarse(const struct kvr_policy_ctx *ctx, int64_t f, const uint8_t *map)
 {
     const uint8_t *token = map + f * ctx->tokens_per_frame;
 
@@ -60,14 +60,14 @@ static void give_up(const struct kvr_policy_ctx *ctx, const struct kvr_saliency 
         s->level[f] = KVR_FRAME_GONE;
 }
 
-static void prune(const struct saliency_opts *o, const struct kvr_policy_ctx *ctx,
-                  const struct kvr_saliency *s, uint8_t *map)
+static void prune_frames(const struct saliency_opts *o, const struct kvr_policy_ctx *ctx,
+                         const struct kvr_saliency *s, uint8_t *map)
 {
     const uint8_t fill = fill_byte(o, ctx->study);
     int64_t rem = 0, m = 0, k;
 
     for (int64_t f = 0; f < s->n; f++) {
-        if (!coarse(ctx, f, map))
+        if (!is_coarse(ctx, f, map))
             continue;
         rem++;
         if (!ctx->study && s->level[f] == KVR_FRAME_GONE)
@@ -92,7 +92,7 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
         return KVR_OK;
     if (!kvr_saliency_take(ctx, state, &s))
         KVR_TRY(kvr_saliency_score(&rule, ctx, dev, state, &s));
-    prune(opts, ctx, &s, map);
+    prune_frames(opts, ctx, &s, map);
     return KVR_OK;
 }
 

@@ -6,12 +6,12 @@
 static void rate(const struct kvr_score_job *job)
 {
     for (int64_t i = 0; i < job->n; i++)
-        job->score[i] = job->ctx->foretold ? job->ctx->foretold[job->token[i]] : 0;
+        job->score[i] = job->ctx->oracle_scores ? job->ctx->oracle_scores[job->token[i]] : 0;
 }
 
 const struct kvr_score kvr_score_foretold = {
     .name = "foretold",
     .title = "not causal: most salient in the whole video",
-    .foretold = true,
+    .oracle_scores = true,
     .rate = rate,
 };

@@ -9,8 +9,8 @@ static void rate(const struct kvr_score_job *job)
 
     /* The new chunk's tokens come last and are complete. Without queries there is no prediction. */
     if (job->head && ctx->q && job->n > job->first_new)
-        kvr_salience_head_ask(job->head, ctx->q, ctx->k, ctx->v, job->n - job->first_new,
-                              job->memory + job->first_new);
+        kvr_salience_head_score(job->head, ctx->q, ctx->k, ctx->v, job->n - job->first_new,
+                                job->memory + job->first_new);
     for (int64_t i = 0; i < job->n; i++)
         job->score[i] = job->memory[i];
 }

@@ -55,7 +55,7 @@ struct kvr_score {
     bool undoes_rope;    /* undoes the queries' RoPE; needs a video model */
     bool queries;        /* reads ctx->q */
     bool head;           /* uses a salience head on ctx->q, ctx->k, ctx->v */
-    bool foretold;       /* reads ctx->foretold: not causal */
+    bool oracle_scores;  /* reads ctx->oracle_scores: not causal */
     void (*rate)(const struct kvr_score_job *job);
 };
 

@@ -53,11 +53,12 @@ static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct 
 }
 
 /* Adds e^(i w position) of pairs [first, end) at one position to the means over n positions. */
-static void add_place(int d, const int place[3], int first, int end, int n, double *re, double *im)
+static void add_position(int d, const int position[3], int first, int end, int n, double *re,
+                         double *im)
 {
     double cosines[MAX_PAIRS], sines[MAX_PAIRS];
 
-    kvr_rope_angles(d, place[0], place[1], place[2], cosines, sines);
+    kvr_rope_angles(d, position[0], position[1], position[2], cosines, sines);
     for (int p = first; p < end; p++) {
         re[p] += cosines[p] / n;
         im[p] += sines[p] / n;
@@ -76,11 +77,11 @@ static void take_places(const struct kvr_policy_ctx *ctx, int row, double *re, d
     for (int f = 1; f <= FURTHEST; f *= 2)
         n_times++;
     for (int f = 1; f <= FURTHEST; f *= 2)
-        add_place(d, (const int[]){ newest + f, 0, 0 }, 0, half - 2 * side, n_times, re, im);
+        add_position(d, (const int[]){ newest + f, 0, 0 }, 0, half - 2 * side, n_times, re, im);
     for (int y = 0; y < S / row; y++)
-        add_place(d, (const int[]){ 0, y, 0 }, half - 2 * side, half - side, S / row, re, im);
+        add_position(d, (const int[]){ 0, y, 0 }, half - 2 * side, half - side, S / row, re, im);
     for (int x = 0; x < row; x++)
-        add_place(d, (const int[]){ 0, 0, x }, half - side, half, row, re, im);
+        add_position(d, (const int[]){ 0, 0, x }, half - side, half, row, re, im);
 }
 
 /* Q_p <- Q_p T_p; size <- L_p - |Q_p|. */
@@ -95,7 +96,7 @@ static void look_ahead(struct query *q, int pairs, const double *re, const doubl
     }
 }
 
-static double worth(const struct query *q, int pairs, const float *k)
+static double expected_score(const struct query *q, int pairs, const float *k)
 {
     double sum = 0;
 
@@ -125,7 +126,7 @@ static void rate(const struct kvr_score_job *job)
         take_means(ctx, h, row, &q);
         look_ahead(&q, d / 2, re, im);
         for (int64_t i = 0; i < job->n; i++)
-            job->score[i] += (float)worth(
+            job->score[i] += (float)expected_score(
                 &q, d / 2, ctx->all_keys + (job->token[i] * (int64_t)ctx->n_heads + h) * d);
     }
 }

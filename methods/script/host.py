@@ -14,7 +14,7 @@ import traceback
 
 HEAD = struct.Struct("<7q")
 OK, WRONG, MEMORY = 0, 1, 2
-LONGEST = 4000  # characters of what is told of a failure
+LONGEST = 4000  # characters of a failure message
 
 role, path = sys.argv[1:3]
 ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: not to outlive who asks
@@ -145,34 +145,34 @@ def text(s):
     return number(len(s)) + s
 
 
-def describe_value(what, x, told, data):
+def describe_value(what, x, out, data):
     if x is None:
-        told.append(b"0")
+        out.append(b"0")
     elif isinstance(x, bool):
-        told.append(b"+" if x else b"-")
+        out.append(b"+" if x else b"-")
     elif isinstance(x, int):
-        told += [b"i", number(2 * x if x >= 0 else -2 * x - 1)]
+        out += [b"i", number(2 * x if x >= 0 else -2 * x - 1)]
     elif isinstance(x, float):
-        told += [b"f", struct.pack("<d", x)]
+        out += [b"f", struct.pack("<d", x)]
     elif isinstance(x, str):
-        told += [b"s", text(x)]
+        out += [b"s", text(x)]
     elif isinstance(x, (bytes, bytearray, memoryview)):
-        told += [b"b", number(len(bytes(x)))]
+        out += [b"b", number(len(bytes(x)))]
         data.append(bytes(x))
     elif isinstance(x, dict):
-        told += [b"d", number(len(x))]
+        out += [b"d", number(len(x))]
         for key, value in x.items():
             if not isinstance(key, str):
                 raise TypeError("%s: a key of type %s; need str" % (what, type(key).__name__))
-            told.append(text(key))
-            describe_value("%s[%r]" % (what, key), value, told, data)
+            out.append(text(key))
+            describe_value("%s[%r]" % (what, key), value, out, data)
     elif isinstance(x, (tuple, list)):
-        told += [b"(" if isinstance(x, tuple) else b"[", number(len(x))]
+        out += [b"(" if isinstance(x, tuple) else b"[", number(len(x))]
         for i, value in enumerate(x):
-            describe_value("%s[%d]" % (what, i), value, told, data)
+            describe_value("%s[%d]" % (what, i), value, out, data)
     elif is_array(x):
         kind, name, shape, held = raw(what, x)
-        told += [kind, text(name), number(len(shape)), *map(number, shape)]
+        out += [kind, text(name), number(len(shape)), *map(number, shape)]
         data.append(held)
     else:
         raise TypeError("encode returned %s of type %s; need bytes, an array or tensor, a number, a text, "
@@ -190,10 +190,10 @@ def stored(what, x):
     if not isinstance(x, (tuple, list, dict)):
         raise TypeError("encode returned %s of type %s; need bytes, an array or tensor, None, or tuples, lists "
                         "and dicts of them" % (what, type(x).__name__))
-    told, data = [], []
-    describe_value(what, x, told, data)
-    told = b"".join(told)
-    return True, number(len(told)) + told + b"".join(data)
+    out, data = [], []
+    describe_value(what, x, out, data)
+    out = b"".join(out)
+    return True, number(len(out)) + out + b"".join(data)
 
 
 class Reader:
@@ -272,12 +272,12 @@ def restored(structured, held):
 class Context:
     """Where a block's tokens come from: the third argument of encode(k, v, ctx), the fourth of decode."""
 
-    def __init__(self, shape, told):
+    def __init__(self, shape, job):
         n, heads, _ = shape
-        self.layer, self.n_layers = told["layer"], told["n_layers"]
-        self.heads = range(told["head0"], told["head0"] + heads)
-        self.tokens_per_frame, self.frames_per_chunk = told["tokens_per_frame"], told["frames_per_chunk"]
-        self._n, self._tok0, self._row, self._list = n, told["tok0"], told["row"], told.get("list")
+        self.layer, self.n_layers = job["layer"], job["n_layers"]
+        self.heads = range(job["head0"], job["head0"] + heads)
+        self.tokens_per_frame, self.frames_per_chunk = job["tokens_per_frame"], job["frames_per_chunk"]
+        self._n, self._tok0, self._row, self._list = n, job["tok0"], job["row"], job.get("list")
         first = self._list[0] if self._list else self._tok0
         self.frame = first // self.tokens_per_frame if self.tokens_per_frame else 0
         self.chunk = self.frame // self.frames_per_chunk if self.frames_per_chunk else 0
@@ -308,21 +308,21 @@ def takes_context(module, name, n_usual):
     return len(places) > n_usual
 
 
-def coded(module, shape, told, form, k, v):
+def coded(module, shape, job, form, k, v):
     import numpy
     k, v = (numpy.frombuffer(x, numpy.float32).reshape(shape) for x in (k, v))
-    context = [Context(shape, told)] if takes_context(module, "encode", 2) else []
-    got = module.encode(k, v, *context, **told["options"])
+    context = [Context(shape, job)] if takes_context(module, "encode", 2) else []
+    got = module.encode(k, v, *context, **job["options"])
     if not isinstance(got, (tuple, list)) or len(got) != 2:
         raise TypeError("encode returned %s; need (bytes, state)" % type(got).__name__)
     (data_form, data), (state_form, state) = stored("bytes", got[0]), stored("a state", got[1])
     return data_form | state_form << 1, data, state
 
 
-def decoded(module, shape, told, form, data, state):
+def decoded(module, shape, job, form, data, state):
     import numpy
-    context = [Context(shape, told)] if takes_context(module, "decode", 3) else []
-    got = module.decode(restored(form & 1, bytes(data)), restored(form & 2, bytes(state)), shape, *context, **told["options"])
+    context = [Context(shape, job)] if takes_context(module, "decode", 3) else []
+    got = module.decode(restored(form & 1, bytes(data)), restored(form & 2, bytes(state)), shape, *context, **job["options"])
     if is_array(got) and len(got) == 2:
         got = got[0], got[1]
     if not isinstance(got, (tuple, list)) or len(got) != 2:
@@ -339,9 +339,9 @@ def decoded(module, shape, told, form, data, state):
 def serve(module):
     while True:
         head = HEAD.unpack(receive(HEAD.size))
-        form, shape, (told, a, b) = head[0], tuple(head[1:4]), [receive(n) for n in head[4:]]
+        form, shape, (job, a, b) = head[0], tuple(head[1:4]), [receive(n) for n in head[4:]]
         try:
-            form, *parts = (coded if role == "encode" else decoded)(module, shape, json.loads(bytes(told)), form, a, b)
+            form, *parts = (coded if role == "encode" else decoded)(module, shape, json.loads(bytes(job)), form, a, b)
             answer(OK, (form, 0, 0), *parts)
         except Exception as e:
             fail(e)

@@ -81,7 +81,7 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 }
 
 /* Place and options of a block as JSON; the caller frees it. */
-static char *told_text(const struct script *s, const struct kvr_stage_job *job)
+static char *context_text(const struct script *s, const struct kvr_stage_job *job)
 {
     json_t *doc = place_json(&job->place, job->shape.n_tok), *o = json_object();
     const void *opts = job->opts;
@@ -121,15 +121,15 @@ static enum kvr_status held_read(struct kvr_joint *j)
 {
     struct held *h = (struct held *)j;
     const size_t n = block_bytes(&h->coded.shape);
-    struct kvr_told told = { 0 };
+    struct kvr_reply reply = { 0 };
     char none;
     enum kvr_status st;
 
     st = kvr_buf_alloc_raw(&j->values, h->dev, KVR_MEM_SCRATCH, 2 * n);
     if (st == KVR_OK) {
-        told = (struct kvr_told){ .exactly = { j->values.p, (char *)j->values.p + n, &none },
-                                  .n_exactly = { n, n, 0 } };
-        st = kvr_talk_ask(&h->script->reader, h->dev, &h->coded, &told);
+        reply = (struct kvr_reply){ .exactly = { j->values.p, (char *)j->values.p + n, &none },
+                                    .n_exactly = { n, n, 0 } };
+        st = kvr_talk_request(&h->script->reader, h->dev, &h->coded, &reply);
     }
     if (st == KVR_OK)
         st = check_finite(h);
@@ -157,17 +157,17 @@ static enum kvr_status start(const struct kvr_stage_job *job)
 }
 
 /* Copies the answer into the two blocks: codes to the keys', side information to the values'. */
-static enum kvr_status keep(const struct kvr_told *told, struct kvr_dev *dev,
-                            struct kvr_stage_data *out_k, struct kvr_stage_data *out_v)
+static enum kvr_status store_reply(const struct kvr_reply *reply, struct kvr_dev *dev,
+                                   struct kvr_stage_data *out_k, struct kvr_stage_data *out_v)
 {
-    KVR_TRY(kvr_buf_alloc_raw(&out_k->codes, dev, KVR_MEM_KV, told->n[0]));
-    KVR_TRY(kvr_buf_alloc_raw(&out_v->meta, dev, KVR_MEM_META, told->n[1]));
-    if (told->n[0])
-        memcpy(out_k->codes.p, told->own.p, told->n[0]);
-    if (told->n[1])
-        memcpy(out_v->meta.p, (const char *)told->own.p + told->n[0], told->n[1]);
-    out_k->n_entries = (int64_t)told->n[0];
-    out_v->n_entries = (int64_t)told->n[1];
+    KVR_TRY(kvr_buf_alloc_raw(&out_k->codes, dev, KVR_MEM_KV, reply->n[0]));
+    KVR_TRY(kvr_buf_alloc_raw(&out_v->meta, dev, KVR_MEM_META, reply->n[1]));
+    if (reply->n[0])
+        memcpy(out_k->codes.p, reply->own.p, reply->n[0]);
+    if (reply->n[1])
+        memcpy(out_v->meta.p, (const char *)reply->own.p + reply->n[0], reply->n[1]);
+    out_k->n_entries = (int64_t)reply->n[0];
+    out_v->n_entries = (int64_t)reply->n[1];
     return KVR_OK;
 }
 
@@ -177,8 +177,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
     struct script *s = script_of(job);
     const size_t n = block_bytes(&job->shape);
     struct held *h = calloc(1, sizeof *h);
-    char *options = told_text(s, job);
-    struct kvr_told told = { .most = 2 * n + DESCRIPTION };
+    char *options = context_text(s, job);
+    struct kvr_reply reply = { .most = 2 * n + DESCRIPTION };
     enum kvr_status st = KVR_OK;
 
     if (!h || !options) {
@@ -186,19 +186,19 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
         free(options);
         return kvr_fail(KVR_ENOMEM, "%s: no memory", s->name);
     }
-    st = kvr_talk_ask(
+    st = kvr_talk_request(
         &s->coder, job->dev,
         &(struct kvr_message){ 0, job->shape, { options, k, v }, { strlen(options), n, n } },
-        &told);
+        &reply);
     if (st == KVR_OK)
-        st = keep(&told, job->dev, out_k, out_v);
-    kvr_buf_free(&told.own);
+        st = store_reply(&reply, job->dev, out_k, out_v);
+    kvr_buf_free(&reply.own);
     *h = (struct held){
         .joint = { .n_owners = 2, .read = held_read, .close = held_close },
         .script = s,
         .dev = job->dev,
         .options = options,
-        .coded = { told.form,
+        .coded = { reply.form,
                    job->shape,
                    { options, out_k->codes.p, out_v->meta.p },
                    { strlen(options), out_k->codes.n_bytes, out_v->meta.n_bytes } },
@@ -291,7 +291,7 @@ static enum kvr_status take_option(struct script *s, int i, const json_t *o)
     return KVR_OK;
 }
 
-static enum kvr_status take(struct script *s, const json_t *doc)
+static enum kvr_status take_description(struct script *s, const json_t *doc)
 {
     const json_t *options = json_object_get(doc, "options");
 
@@ -335,7 +335,7 @@ static void fill(struct script *s, size_t n_options)
                                      .methods = s->methods };
 }
 
-static enum kvr_status ask(struct script *s)
+static enum kvr_status query(struct script *s)
 {
     struct kvr_talk t = { 0 };
     char *text = NULL;
@@ -346,7 +346,7 @@ static enum kvr_status ask(struct script *s)
     kvr_talk_end(&t);
     doc = json_loads(text, 0, NULL);
     free(text);
-    st = doc ? take(s, doc) : kvr_fail(KVR_EFORMAT, "printed nothing readable");
+    st = doc ? take_description(s, doc) : kvr_fail(KVR_EFORMAT, "printed nothing readable");
     if (st == KVR_OK)
         fill(s, json_array_size(json_object_get(doc, "options")));
     json_decref(doc);
@@ -361,7 +361,7 @@ enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out)
     if (!s)
         return kvr_fail(KVR_ENOMEM, "plug-in %s: no memory", path);
     strcpy(s->path, path); /* a path of realpath() fits */
-    st = ask(s);
+    st = query(s);
     if (st != KVR_OK) {
         free(s);
         return kvr_fail_prefix(st, "plug-in %s", path);

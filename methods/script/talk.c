@@ -64,7 +64,7 @@ void kvr_talk_end(struct kvr_talk *t)
 
 /* Handles a closed connection: waits up to 2 s for the process to exit, so that its exit status can
  * be reported. */
-static enum kvr_status died(struct kvr_talk *t)
+static enum kvr_status fail_exited(struct kvr_talk *t)
 {
     enum { ROUNDS = 200, ROUND_US = 10000 };
     int status = 0;
@@ -89,7 +89,7 @@ static enum kvr_status died(struct kvr_talk *t)
     return kvr_fail(KVR_EIO, "its process closed the pipe");
 }
 
-static enum kvr_status say(struct kvr_talk *t, const void *p, size_t n)
+static enum kvr_status send_all(struct kvr_talk *t, const void *p, size_t n)
 {
     for (size_t at = 0; at < n;) {
         const ssize_t k = send(t->fd, (const char *)p + at, n - at, MSG_NOSIGNAL);
@@ -97,13 +97,13 @@ static enum kvr_status say(struct kvr_talk *t, const void *p, size_t n)
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return died(t);
+            return fail_exited(t);
         at += (size_t)k;
     }
     return KVR_OK;
 }
 
-static enum kvr_status hear(struct kvr_talk *t, void *p, size_t n)
+static enum kvr_status receive(struct kvr_talk *t, void *p, size_t n)
 {
     for (size_t at = 0; at < n;) {
         const ssize_t k = recv(t->fd, (char *)p + at, n - at, 0);
@@ -111,23 +111,23 @@ static enum kvr_status hear(struct kvr_talk *t, void *p, size_t n)
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return died(t);
+            return fail_exited(t);
         at += (size_t)k;
     }
     return KVR_OK;
 }
 
 /* Reads a failure: its first part is the message; `wrong` is the status for an exception. */
-static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t n,
-                                    enum kvr_status wrong)
+static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64_t n,
+                                       enum kvr_status wrong)
 {
     char text[KVR_OPT_STRING_MAX * 2];
-    const size_t kept = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
+    const size_t length = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
     if (n < 0 || n > LONGEST)
         return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
-    KVR_TRY(hear(t, text, kept));
-    text[kept] = 0;
+    KVR_TRY(receive(t, text, length));
+    text[length] = 0;
     for (char *c = text; *c; c++) /* joined to one line */
         if (*c == '\n' || *c == '\r')
             *c = ' ';
@@ -136,61 +136,61 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
 }
 
 /* Drains an answer that is too long, so that the next request gets its own answer. */
-static enum kvr_status let_speak(struct kvr_talk *t, const struct kvr_told *told)
+static enum kvr_status drain_reply(struct kvr_talk *t, const struct kvr_reply *reply)
 {
     char piece[4096];
 
     for (int i = 0; i < KVR_TALK_PARTS; i++)
-        for (size_t at = 0; at < told->n[i]; at += sizeof piece) {
-            const size_t left = told->n[i] - at;
+        for (size_t at = 0; at < reply->n[i]; at += sizeof piece) {
+            const size_t left = reply->n[i] - at;
 
-            KVR_TRY(hear(t, piece, left < sizeof piece ? left : sizeof piece));
+            KVR_TRY(receive(t, piece, left < sizeof piece ? left : sizeof piece));
         }
     return KVR_OK;
 }
 
-static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const int64_t *n,
-                                  struct kvr_told *told)
+static enum kvr_status receive_parts(struct kvr_talk *t, struct kvr_dev *dev, const int64_t *n,
+                                     struct kvr_reply *reply)
 {
     size_t all = 0;
 
     for (int i = 0; i < KVR_TALK_PARTS; i++) {
-        const bool fits = told->exactly[i] ? n[i] == (int64_t)told->n_exactly[i]
-                                           : n[i] >= 0 && (size_t)n[i] <= told->most - all;
+        const bool fits = reply->exactly[i] ? n[i] == (int64_t)reply->n_exactly[i]
+                                            : n[i] >= 0 && (size_t)n[i] <= reply->most - all;
 
-        if (!fits && told->exactly[i])
+        if (!fits && reply->exactly[i])
             return kvr_fail(KVR_EFORMAT, "returned %lld bytes, need exactly %zu", (long long)n[i],
-                            told->n_exactly[i]);
+                            reply->n_exactly[i]);
         if (!fits)
             return kvr_fail(KVR_EFORMAT,
                             "returned %lld bytes and a state of %lld; at most %zu are taken "
                             "together, keys and values in F32 and 1 KiB of structure",
-                            (long long)n[0], (long long)n[1], told->most);
-        told->n[i] = (size_t)n[i];
-        all += told->exactly[i] ? 0 : told->n[i];
+                            (long long)n[0], (long long)n[1], reply->most);
+        reply->n[i] = (size_t)n[i];
+        all += reply->exactly[i] ? 0 : reply->n[i];
     }
     if (all) {
-        const enum kvr_status st = kvr_buf_alloc_raw(&told->own, dev, KVR_MEM_SCRATCH, all);
+        const enum kvr_status st = kvr_buf_alloc_raw(&reply->own, dev, KVR_MEM_SCRATCH, all);
 
         if (st != KVR_OK) {
             char why[256];
 
             snprintf(why, sizeof why, "%s", kvr_error());
-            KVR_TRY(let_speak(t, told));
+            KVR_TRY(drain_reply(t, reply));
             return kvr_fail(st, "%s", why);
         }
     }
     for (size_t i = 0, at = 0; i < KVR_TALK_PARTS; i++) {
-        void *to = told->exactly[i] ? told->exactly[i] : (char *)told->own.p + at;
+        void *to = reply->exactly[i] ? reply->exactly[i] : (char *)reply->own.p + at;
 
-        KVR_TRY(hear(t, to, told->n[i]));
-        at += told->exactly[i] ? 0 : told->n[i];
+        KVR_TRY(receive(t, to, reply->n[i]));
+        at += reply->exactly[i] ? 0 : reply->n[i];
     }
     return KVR_OK;
 }
 
-enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const struct kvr_message *m,
-                             struct kvr_told *told)
+enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
+                                 const struct kvr_message *m, struct kvr_reply *reply)
 {
     const int64_t head[WORDS] = { m->form,           m->shape.n_tok,   m->shape.n_heads,
                                   m->shape.head_dim, (int64_t)m->n[0], (int64_t)m->n[1],
@@ -200,16 +200,16 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
 
     if (!t->pid)
         return kvr_fail(KVR_EIO, "its process failed at an earlier call");
-    KVR_TRY(say(t, head, sizeof head));
+    KVR_TRY(send_all(t, head, sizeof head));
     for (int i = 0; i < KVR_TALK_PARTS; i++)
-        KVR_TRY(say(t, m->part[i], m->n[i]));
-    KVR_TRY(hear(t, back, sizeof back));
+        KVR_TRY(send_all(t, m->part[i], m->n[i]));
+    KVR_TRY(receive(t, back, sizeof back));
     if (back[0] != SAID_OK)
-        return hear_failure(t, back[0], back[4], KVR_EIO);
-    told->form = back[1];
-    st = hear_parts(t, dev, back + 4, told);
+        return receive_failure(t, back[0], back[4], KVR_EIO);
+    reply->form = back[1];
+    st = receive_parts(t, dev, back + 4, reply);
     if (st != KVR_OK)
-        kvr_buf_free(&told->own);
+        kvr_buf_free(&reply->own);
     if (st != KVR_OK && st != KVR_ENOMEM) /* after KVR_ENOMEM the answer has been drained */
         kvr_talk_end(t);
     return st;
@@ -229,15 +229,15 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
     while (rc < 0 && errno == EINTR);
     if (rc == 0)
         return kvr_fail(KVR_EFORMAT, "not loaded within %d s", START_MS / 1000);
-    KVR_TRY(hear(t, head, sizeof head));
+    KVR_TRY(receive(t, head, sizeof head));
     if (head[0] != SAID_OK)
-        return hear_failure(t, head[0], head[4], KVR_EFORMAT);
+        return receive_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
         return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
         return kvr_fail(KVR_ENOMEM, "no memory for its answer");
-    st = hear(t, text, (size_t)head[4]);
+    st = receive(t, text, (size_t)head[4]);
     if (st == KVR_OK && described)
         *described = text;
     else

@@ -2,7 +2,7 @@
  *
  *     struct kvr_talk t = { 0 };
  *     KVR_TRY(kvr_talk_start(&t, "/home/me/mine.py", "encode", &described));
- *     KVR_TRY(kvr_talk_ask(&t, &message, &told));
+ *     KVR_TRY(kvr_talk_request(&t, dev, &message, &reply));
  *     kvr_talk_end(&t);
  *
  * The interpreter is python3 or $KVREEL_PYTHON; it runs host.py, which is embedded in the program,
@@ -34,7 +34,7 @@ struct kvr_message {
 };
 
 /* Receives the parts of an answer: into `own`, or into `exactly` if its pointers are not NULL. */
-struct kvr_told {
+struct kvr_reply {
     int64_t form;                     /* of the coded data */
     size_t most;                      /* limit of all parts, bytes */
     size_t n[KVR_TALK_PARTS];         /* received bytes of each part */
@@ -47,9 +47,9 @@ struct kvr_told {
  * s for it. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
-/* Answers of other sizes than told->n_exactly, or beyond told->most, are KVR_EFORMAT. */
-enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const struct kvr_message *m,
-                             struct kvr_told *told);
+/* Answers of other sizes than reply->n_exactly, or beyond reply->most, are KVR_EFORMAT. */
+enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
+                                 const struct kvr_message *m, struct kvr_reply *reply);
 void kvr_talk_end(struct kvr_talk *t); /* accepts {0} */
 
 #endif

@@ -78,7 +78,7 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     }
     KVR_TRY(kvr_saliency_score(&rule, ctx, dev, state, &s));
     plan(ctx, &s, n, n_recent, kvr_share(o->important * ctx->beta * (double)n_old, 1, n_old), map);
-    kvr_saliency_leave(state);
+    kvr_saliency_publish(state);
     return KVR_OK;
 }
 

@@ -83,7 +83,7 @@ START_TEST(rows_go_round)
     int x[] = { 1, 2, 3, 4, 5, 6 };
     static const int want[] = { 3, 4, 5, 6, 1, 2 };
 
-    kvr_bench_turn(x, sizeof x, 2 * sizeof *x);
+    kvr_bench_rotate_rows(x, sizeof x, 2 * sizeof *x);
     ck_assert_mem_eq(x, want, sizeof x);
 }
 END_TEST

@@ -255,31 +255,31 @@ END_TEST
 struct diary {
     int n;
     char what[64];
-    int turn[64];
+    int iter[64];
 };
 
-static enum kvr_status note(struct diary *d, char what, int turn)
+static enum kvr_status note(struct diary *d, char what, int iter)
 {
     ck_assert_int_lt(d->n, 64);
     d->what[d->n] = what;
-    d->turn[d->n++] = turn;
-    return turn == 13 ? kvr_fail(KVR_EINTERNAL, "unlucky") : KVR_OK;
+    d->iter[d->n++] = iter;
+    return iter == 13 ? kvr_fail(KVR_EINTERNAL, "unlucky") : KVR_OK;
 }
 
-static enum kvr_status work(void *ctx, int turn)
+static enum kvr_status work(void *ctx, int iter)
 {
-    return note(ctx, 'w', turn);
+    return note(ctx, 'w', iter);
 }
 
-static enum kvr_status reference(void *ctx, int turn)
+static enum kvr_status reference(void *ctx, int iter)
 {
-    return note(ctx, 'r', turn);
+    return note(ctx, 'r', iter);
 }
 
-static enum kvr_status clocked(void *ctx, int turn)
+static enum kvr_status clocked(void *ctx, int iter)
 {
     setenv("KVR_TEST_GPU", "1755 83 0 100 1", 1);
-    return note(ctx, 'w', turn);
+    return note(ctx, 'w', iter);
 }
 
 /* Two warm-up rounds, one round on a single buffer, then the measured rounds; work and reference use the same
@@ -302,7 +302,7 @@ START_TEST(turns_alternate)
         const bool same = i >= WARM && i < WARM + SAME;
 
         ck_assert_int_eq(d.what[i], !same && k % 4 < 2 ? 'r' : 'w');
-        ck_assert_int_eq(d.turn[i], same ? 0 : k / 4 * 2 + k % 2);
+        ck_assert_int_eq(d.iter[i], same ? 0 : k / 4 * 2 + k % 2);
     }
     ck_assert_int_eq(times->n, 3);
     ck_assert_int_eq(times->n_warm, 1);

@@ -50,12 +50,12 @@ static inline bool keeps_by_head(const char *spec)
 }
 
 /* Input of a non-causal method: a random score per token. */
-static inline void foretell(struct kvr_cache *c)
+static inline void set_random_salience(struct kvr_cache *c)
 {
     static float table[1 << 14];
 
     kvr_uniform(table, sizeof table / sizeof *table, 1, KVR_RNG_TEST, 99, 0, 0);
-    kvr_cache_foretell(c, table);
+    kvr_cache_set_salience(c, table);
 }
 
 static inline int n_methods(void)

@@ -61,7 +61,7 @@ static void rollout(struct kit *k, const char *spec, const struct kvr_setting *s
     ck_assert_int_eq(kvr_dev_open(&k->dev, backend), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&k->scheme, spec, set, n_set) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_cache_open(&k->cache, k->dev, k->scheme, &shape, KVR_PATH_STAGED), KVR_OK);
-    kvr_cache_watch(k->cache, look, k);
+    kvr_cache_observe(k->cache, look, k);
     struct kvr_buf buf = { 0 };
     ck_assert_int_eq(kvr_buf_alloc(&buf, k->dev, KVR_MEM_ACT, 4 * sizeof x[0]), KVR_OK);
     for (int i = 0; i < 4; i++)
@@ -235,7 +235,7 @@ START_TEST(a_probe_reads_what_attention_reads)
     ck_assert_int_eq(kvr_dev_open(&a.dev, KVR_CPU), KVR_OK);
     ck_assert_int_eq(kvr_scheme_open(&a.scheme, "NVFP4_4OVER6@longlive", NULL, 0), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&a.cache, a.dev, a.scheme, &shape, KVR_PATH_STAGED), KVR_OK);
-    kvr_cache_watch(a.cache, kvr_probe_see, probe);
+    kvr_cache_observe(a.cache, kvr_probe_observe, probe);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < PASSES; p++) {
             const struct kvr_pass pass = { .chunk = c,

@@ -150,7 +150,7 @@ static void pass_on(struct kvr_cache *c, struct kvr_dev *dev, struct kvr_buf *b,
 }
 
 static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path path,
-                    enum kvr_dtype exact, int window, kvr_cache_watch_fn *watch, void *ctx,
+                    enum kvr_dtype exact, int window, kvr_cache_observer_fn *observer, void *ctx,
                     struct result *r)
 {
     const struct kvr_cache_shape shape = shape_of(exact, window);
@@ -166,9 +166,9 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
     ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s: %s", spec,
                   kvr_error());
-    foretell(cache);
+    set_random_salience(cache);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof(float)), KVR_OK);
-    kvr_cache_watch(cache, watch, ctx);
+    kvr_cache_observe(cache, observer, ctx);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
             const struct kvr_pass pass = {

@@ -86,7 +86,7 @@ START_TEST(every_method_goes_on_from_what_is_stored_again)
     ck_assert_msg(kvr_scheme_open(&scheme, m->name, NULL, 0) == KVR_OK, "%s", kvr_error());
     c = open_cache(scheme, &st);
     if (st == KVR_OK) {
-        kvr_cache_foretell(c, table);
+        kvr_cache_set_salience(c, table);
         for (int i = 0; i < 7 && st == KVR_OK; i++)
             st = pass(c, i);
         if (st == KVR_OK)

@@ -28,7 +28,7 @@ static void make(void)
             float *v = values + i * W + h * D;
 
             kvr_rope_angles(D, i / S, i % S / 2, i % 2, co, si);
-            kvr_rope_turn(raw, D, co, si, false, keys + i * W + h * D);
+            kvr_rope_rotate(raw, D, co, si, false, keys + i * W + h * D);
             memset(v, 0, D * sizeof *v);
             v[0] = (float)(i / S);
             v[1] = (float)(i % S);

@@ -116,7 +116,7 @@ static void run(struct kit *k, const float *q, const float *key, const float *v,
         const size_t from = (size_t)i * CHUNK;
 
         if (past)
-            ck_assert_int_eq(kvr_cache_tell_past(k->cache, past + from * H), KVR_OK);
+            ck_assert_int_eq(kvr_cache_collect_past_share(k->cache, past + from * H), KVR_OK);
         ck_assert_int_eq(kvr_cache_begin_pass(k->cache, &pass), KVR_OK);
         ck_assert_int_eq(kvr_cache_append(k->cache, 0, key + from * (size_t)(kv_heads * D),
                                           v + from * (size_t)(kv_heads * D)),
@@ -276,7 +276,7 @@ START_TEST(refuses)
     ck_assert_str_eq(kvr_error(), "cache: 6 query heads must be a multiple of 4 KV heads");
     s.n_kv_heads = KV;
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &s, KVR_PATH_STAGED), KVR_OK);
-    ck_assert_int_eq(kvr_cache_tell_past(cache, &x), KVR_EUNSUPPORTED);
+    ck_assert_int_eq(kvr_cache_collect_past_share(cache, &x), KVR_EUNSUPPORTED);
     kvr_cache_close(&cache);
     kvr_dev_close(&dev);
     if (kvr_dev_open_named(&dev, "emulated") == KVR_OK) {

@@ -63,8 +63,8 @@ static void rollout(const char *spec, const struct kvr_setting *set, int n_set, 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&scheme, spec, set, n_set) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
-    foretell(cache);
-    kvr_cache_watch(cache, count_held, r);
+    set_random_salience(cache);
+    kvr_cache_observe(cache, count_held, r);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
             const struct kvr_pass pass = {

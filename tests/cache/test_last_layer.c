@@ -56,8 +56,8 @@ static void run(struct kit *t, const char *spec, const struct kvr_setting *set, 
     ck_assert_msg(kvr_scheme_open(&t->scheme, spec, set, n) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&t->cache, t->dev, t->scheme, &shape, KVR_PATH_STAGED) == KVR_OK,
                   "%s", kvr_error());
-    foretell(t->cache);
-    kvr_cache_watch(t->cache, see, t);
+    set_random_salience(t->cache);
+    kvr_cache_observe(t->cache, see, t);
     ck_assert_int_eq(kvr_buf_alloc(&b, t->dev, KVR_MEM_ACT, 4 * N * sizeof *x), KVR_OK);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {

@@ -460,7 +460,7 @@ START_TEST(eviction)
     ck_assert(!memcmp(x + from, y + from, (end - from) * sizeof *x));
     ck_assert(!memcmp(x + end + from, y + end + from, (end - from) * sizeof *x));
     ck_assert(!memcmp(held + from / WIDTH, held_after + from / WIDTH, (end - from) / WIDTH));
-    if (kvr_tiers_together(&t.scheme->tiers) > 1 ||
+    if (kvr_tiers_max_chunks(&t.scheme->tiers) > 1 ||
         kvr_scheme_origin_tokens(t.scheme) > CHUNK) { /* a segment is seen in part */
         ck_assert_int_gt(t.layer.seg[0].tok0 + t.layer.seg[0].n_tok, seen.run[0][0]);
         from = (size_t)t.layer.seg[0].tok0 * WIDTH;

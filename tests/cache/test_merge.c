@@ -88,7 +88,7 @@ static void rollout(const char *spec, const char *near, const char *radius, enum
     ck_assert_int_eq(kvr_buf_alloc(&buf, dev, KVR_MEM_ACT, 4 * N * sizeof *x), KVR_OK);
     x = buf.p;
     if (n)
-        kvr_cache_watch(cache, count, n);
+        kvr_cache_observe(cache, count, n);
     for (int c = 0; c < CHUNKS; c++) {
         const struct kvr_pass pass = {
             .chunk = c, .frame0 = c * F, .n_frames = F, .index = 0, .clean = true
@@ -176,7 +176,7 @@ START_TEST(rotated_positions)
 
                     kvr_normal(raw, D, 5, KVR_RNG_TEST, 7, (uint32_t)(from * H + h), 0);
                     kvr_rope_angles(D, f, row, col, co, si);
-                    kvr_rope_turn(raw, D, co, si, false, keys + (f * S + s) * W + h * D);
+                    kvr_rope_rotate(raw, D, co, si, false, keys + (f * S + s) * W + h * D);
                 }
         rollout("TEMPCACHE_LIKE", "0.999", "0", KVR_PATH_STAGED, KVR_CPU, KVR_ATTEND_FLOAT, got,
                 &n);

@@ -41,7 +41,7 @@ static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exac
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s", kvr_error());
-    foretell(cache);
+    set_random_salience(cache);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
             const struct kvr_pass pass = {

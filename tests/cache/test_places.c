@@ -76,7 +76,7 @@ static void draw(float *x, int layer, int chunk)
 
             for (int i = 0; i < D; i++)
                 k[i] = 4 * base[h * D + i] + 0.1f * noise[h * D + i];
-            kvr_rope_turn(k, D, cosines, sines, false, k);
+            kvr_rope_rotate(k, D, cosines, sines, false, k);
         }
     }
 }
@@ -126,7 +126,7 @@ START_TEST(stages_are_told_where)
                   kvr_error());
     ck_assert_int_eq(kvr_buf_alloc(&buf, dev, KVR_MEM_ACT, sizeof host), KVR_OK);
     x = buf.p;
-    kvr_cache_watch(cache, look, &seen);
+    kvr_cache_observe(cache, look, &seen);
     for (int c = 0; c < CHUNKS; c++) {
         const struct kvr_pass pass = {
             .chunk = c, .frame0 = c * FRAMES, .n_frames = FRAMES, .index = 0, .clean = true

@@ -357,7 +357,7 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
     ck_assert_msg(kvr_predict(scheme, &small, &run, &p) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&c, dev, scheme, &shape, path), KVR_OK);
-    foretell(c);
+    set_random_salience(c);
     kvr_mem_stats(dev, &mem);
     ck_assert_msg(mem.live_total == p.scratch, "%s %s: scratch %zu, predicted %zu", scheme->name,
                   kvr_path_names[path], mem.live_total, p.scratch);

@@ -99,7 +99,7 @@ static void follow(const struct kind *k, const char *codec)
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&scheme, codec, &set, 1) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
-    kvr_cache_watch(cache, look, &seen);
+    kvr_cache_observe(cache, look, &seen);
     kvr_normal(x, (size_t)n, 1, KVR_RNG_TEST, 0, 0, 0);
     for (int c = 0; c < CHUNKS; c++) {
         enter(&b, k, c * k->chunk);

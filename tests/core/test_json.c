@@ -75,7 +75,7 @@ START_TEST(wrong_types_say_what_was_found)
     says("expected string, found array");
     ck_assert_int_eq(kvr_json_array(o, "f", "o", &x), KVR_EFORMAT);
     says("expected array, found object");
-    ck_assert_int_eq(kvr_json_object_opt(o, "f", "b", &x), KVR_EFORMAT);
+    ck_assert_int_eq(kvr_json_object(o, "f", "b", &x), KVR_EFORMAT);
     says("expected object, found boolean");
     ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 8, 9, &n), KVR_EFORMAT);
     says("i: 7 is out of bounds, need 8..9");

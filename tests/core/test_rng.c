@@ -180,7 +180,7 @@ START_TEST(logarithm_and_turn_are_exact_to_a_unit)
 
         off = ulps(kvr_pair_ln(2 * (uint64_t)u + 1), logl(((long double)u + 0.5L) * 0x1p-32L));
         ln = off <= ln ? ln : off;
-        kvr_pair_turn(angle, &c, &s);
+        kvr_pair_rotate(angle, &c, &s);
         off = fmax(ulps(c, cosl((long double)angle)), ulps(s, sinl((long double)angle)));
         turn = off <= turn ? turn : off;
     }

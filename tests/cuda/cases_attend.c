@@ -168,8 +168,30 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* Keys and values as a method packs them, decoded on the device into scratch. Rotated ones are
- * attended to with rotated queries, in a separate state that is rotated back and merged. */
+/* Encodes the i-th segment's K and V of this shape; k, v [n_tok,H,D] receive what the CPU decodes. */
+static void encode_segment(struct kvr_codec *c, struct kvr_dev *dev,
+                           const struct kvr_block_shape *shape, uint32_t i, float *x, float *work,
+                           struct kvr_segment *seg, float *k, float *v)
+{
+    fill_block(x, shape, FILL_NORMAL, 10 + i);
+    ck_assert_int_eq(kvr_codec_encode(c, dev, x, shape, work, &seg->k), KVR_OK);
+    kvr_codec_decode(&seg->k, 0, shape->n_tok, 0, shape->n_heads, k);
+    fill_block(x, shape, FILL_OFFSET, 20 + i);
+    ck_assert_int_eq(kvr_codec_encode(c, dev, x, shape, work, &seg->v), KVR_OK);
+    kvr_codec_decode(&seg->v, 0, shape->n_tok, 0, shape->n_heads, v);
+}
+
+/* Decodes all of a grid on the device, without the rotation before it. */
+static void decode_grid(const struct kvr_grid *g, const struct kvr_stage_job *job,
+                        const struct kvr_stage_data *d, float *d_out)
+{
+    kvr_grid_decode_cuda(both_stream, g, job, both_in(d->codes.p, d->codes.n_bytes),
+                         both_in(d->meta.p, d->meta.n_bytes), 0, job->shape.n_tok, 0,
+                         job->shape.n_heads, KVR_DECODE_SET, d_out);
+}
+
+/* Keys and values as a method packs them: decoded on the device into scratch, then attended to;
+ * rotated ones with rotated queries, in a state of their own, rotated back, merged. */
 START_TEST(packed_and_rotated)
 {
     enum { T = 19, H = 2, D = 32, N = 48, W = H * D };
@@ -192,16 +214,9 @@ START_TEST(packed_and_rotated)
     const struct kvr_attend_piece piece = { .k = d_k, .v = d_v, .n = N };
     const struct kvr_attend_piece rotated_piece = { .k = d_k, .v = d_v, .n = N, .log_m = 0.5f };
 
-    for (int i = 0; i < 2; i++) {
-        struct kvr_codec *c = i ? rotated : plain;
-
-        fill_block(x, &shape, FILL_NORMAL, 10 + (uint32_t)i);
-        ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &seg[i].k), KVR_OK);
-        kvr_codec_decode(&seg[i].k, 0, N, 0, H, decoded + i * N * W);
-        fill_block(x, &shape, FILL_OFFSET, 20 + (uint32_t)i);
-        ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &seg[i].v), KVR_OK);
-        kvr_codec_decode(&seg[i].v, 0, N, 0, H, values + i * N * W);
-    }
+    for (int i = 0; i < 2; i++)
+        encode_segment(i ? rotated : plain, dev, &shape, (uint32_t)i, x, work, &seg[i],
+                       decoded + i * N * W, values + i * N * W);
     kvr_normal(q, T * W, 3, KVR_RNG_TEST, 4, 0, 0);
     on_the_cpu(&a, q, spans, 2, want);
     d_q = both_in(q, sizeof q);
@@ -209,17 +224,9 @@ START_TEST(packed_and_rotated)
     kvr_fwht_cuda(both_stream, d_rotated, T * H, D, KVR_COMPUTE_F32);
     kvr_attend_begin_cuda(both_stream, &a, &st);
     kvr_attend_begin_cuda(both_stream, &a, &st_rotated);
-    for (int i = 0; i < 2; i++) {
-        const int grid = i; /* index of the grid stage */
-
-        for (int values_too = 0; values_too < 2; values_too++) {
-            const struct kvr_stage_data *d =
-                values_too ? &seg[i].v.stage[grid] : &seg[i].k.stage[grid];
-
-            kvr_grid_decode_cuda(both_stream, &g, &job, both_in(d->codes.p, d->codes.n_bytes),
-                                 both_in(d->meta.p, d->meta.n_bytes), 0, N, 0, H, KVR_DECODE_SET,
-                                 values_too ? d_v : d_k);
-        }
+    for (int i = 0; i < 2; i++) { /* stage i is the grid: a rotation precedes the second one */
+        decode_grid(&g, &job, &seg[i].k.stage[i], d_k);
+        decode_grid(&g, &job, &seg[i].v.stage[i], d_v);
         kvr_attend_piece_cuda(both_stream, &a, i ? d_rotated : d_q, i ? &rotated_piece : &piece,
                               i ? &st_rotated : &st);
     }

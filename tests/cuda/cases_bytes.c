@@ -184,10 +184,62 @@ static int64_t tokens_of(const struct byte_case *c)
     return n;
 }
 
-/* Position of token t within a tile of values. */
-static int place_of(int t)
+/* Byte of token t within a tile's row of values. */
+static int value_slot(int t)
 {
     return t / 16 * 16 + t % 8 / 2 * 4 + t % 16 / 8 * 2 + t % 2;
+}
+
+/* Codes and scales of a tile's keys of head h. */
+static void check_keys(const struct kvr_byte_rows *at, const struct coded *z, int H, int tile,
+                       int h, const char *what)
+{
+    const float *of_keys = at->key_steps + (tile * KVR_BYTE_KEY_STEPS * H + h) * LINE;
+    const float *of_tile = of_keys + (KVR_BYTE_KEY_STEPS - 1) * H * LINE;
+    bool has_nan = false;
+
+    for (int t = 0; t < TILE; t++) {
+        const int row = (tile * TILE + t) * H + h;
+        const float *step = of_keys + t / 16 * H * LINE + t % 16 * 2;
+        const float want = t < z->left[tile] ? z->a[row] : 0;
+
+        has_nan |= isnan(want);
+        if (t >= z->left[tile]) {
+            ck_assert(step[1] == -INFINITY);
+            continue;
+        }
+        for (int i = 0; i < D && !isnan(want); i++)
+            ck_assert_msg((int8_t)at->keys[row * D + i] == z->k[row * D + i], "%s: key [%d,%d,%d]",
+                          what, t, h, i);
+        /* Scales below 2^-140 of the tile's are denormal and have fewer bits. */
+        ck_assert_msg(isnan(want) ? step[0] == 0 && step[1] == 0
+                                  : fabs((double)step[0] * 0x1p-127 * (double)of_tile[0] -
+                                         (double)want) <= 0x1p-140 * (double)of_tile[0],
+                      "%s: scale of key [%d,%d]: %g of %g, not %g", what, t, h, (double)step[0],
+                      (double)of_tile[0], (double)want);
+        ck_assert(fabs((double)step[1] + KVR_BYTE_BIAS * 0x1p-149 * (double)step[0]) <=
+                  4 * u * fabs((double)step[1]));
+        ck_assert(isfinite(step[0]) && step[0] < 0x1p127f);
+    }
+    ck_assert(has_nan ? isnan(of_tile[1]) : of_tile[1] == 0);
+}
+
+/* Codes and scales of a tile's values of head h. */
+static void check_values(const struct kvr_byte_rows *at, const struct coded *z, int H, int tile,
+                         int h, const char *what)
+{
+    for (int i = 0; i < D; i++) {
+        const uint8_t *code = at->values + ((tile * D + i) * H + h) * TILE;
+        const float b = z->b[(tile * H + h) * D + i];
+        const float step =
+            at->value_steps[((tile * KVR_BYTE_VALUE_STEPS + i / LINE) * H + h) * LINE + i % LINE];
+
+        ck_assert(isnan(b) ? isnan(step)
+                           : fabs((double)step * 255 * 0x1p-22 - (double)b) <= 4 * u * (double)b);
+        for (int t = 0; t < z->left[tile] && !isnan(b); t++)
+            ck_assert_msg(code[value_slot(t)] == z->v[((tile * TILE + t) * H + h) * D + i] + 128,
+                          "%s: value [%d,%d,%d]", what, t, h, i);
+    }
 }
 
 START_TEST(codes)
@@ -214,49 +266,8 @@ START_TEST(codes)
                       fill_names[fill], i);
     for (int tile = 0; tile < tiles; tile++)
         for (int h = 0; h < H; h++) {
-            const float *of_keys = at.key_steps + (tile * KVR_BYTE_KEY_STEPS * H + h) * LINE;
-            const float *of_tile = of_keys + (KVR_BYTE_KEY_STEPS - 1) * H * LINE;
-            bool odd = false;
-
-            for (int t = 0; t < TILE; t++) {
-                const int row = (tile * TILE + t) * H + h;
-                const float *step = of_keys + t / 16 * H * LINE + t % 16 * 2;
-                const float want = t < z.left[tile] ? z.a[row] : 0;
-
-                odd |= isnan(want);
-                if (t >= z.left[tile]) {
-                    ck_assert(step[1] == -INFINITY);
-                    continue;
-                }
-                for (int i = 0; i < D && !isnan(want); i++)
-                    ck_assert_msg((int8_t)at.keys[row * D + i] == z.k[row * D + i],
-                                  "%s: key [%d,%d,%d]", fill_names[fill], t, h, i);
-                /* Scales below 2^-140 of the tile's are denormal and lose precision. */
-                ck_assert_msg(isnan(want) ? step[0] == 0 && step[1] == 0
-                                          : fabs((double)step[0] * 0x1p-127 * (double)of_tile[0] -
-                                                 (double)want) <= 0x1p-140 * (double)of_tile[0],
-                              "%s: step of key [%d,%d]: %g of %g, not %g", fill_names[fill], t, h,
-                              (double)step[0], (double)of_tile[0], (double)want);
-                ck_assert(fabs((double)step[1] + KVR_BYTE_BIAS * 0x1p-149 * (double)step[0]) <=
-                          4 * u * fabs((double)step[1]));
-                ck_assert(isfinite(step[0]) && step[0] < 0x1p127f);
-            }
-            ck_assert(odd ? isnan(of_tile[1]) : of_tile[1] == 0);
-            for (int i = 0; i < D; i++) {
-                const uint8_t *code = at.values + ((tile * D + i) * H + h) * TILE;
-                const float b = z.b[(tile * H + h) * D + i];
-                const float step =
-                    at.value_steps[((tile * KVR_BYTE_VALUE_STEPS + i / LINE) * H + h) * LINE +
-                                   i % LINE];
-
-                ck_assert(isnan(b) ? isnan(step)
-                                   : fabs((double)step * 255 * 0x1p-22 - (double)b) <=
-                                         4 * u * (double)b);
-                for (int t = 0; t < z.left[tile] && !isnan(b); t++)
-                    ck_assert_msg(code[place_of(t)] ==
-                                      z.v[((tile * TILE + t) * H + h) * D + i] + 128,
-                                  "%s: value [%d,%d,%d]", fill_names[fill], t, h, i);
-            }
+            check_keys(&at, &z, H, tile, h, fill_names[fill]);
+            check_values(&at, &z, H, tile, h, fill_names[fill]);
         }
     both_free();
     coded_free(&z);
@@ -268,86 +279,118 @@ END_TEST
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
-/* Result of one query of head h in double, and its error bound. */
+/* Attention of one query in F64 over the coded rows, and its error bounds. */
 struct answer {
     double out[D], off[D], lse, lse_off;
 };
 
+/* The query's scale and mean term, and its scores over one tile. */
+struct query_scores {
+    float x[D], most; /* scaled query; largest magnitude */
+    double g, mean, mean_size;
+    double s[TILE], m, e; /* scores of a tile, their maximum, their error bound */
+    bool bad_row;         /* a scale is not finite */
+};
+
+/* Running softmax: maximum, denominator and its error, sum of magnitudes per channel. */
+struct running {
+    double M, den, den_off, size[D];
+};
+
+static struct query_scores scores_begin(const struct coded *z, const float *q, int h)
+{
+    struct query_scores s = { .mean = 0 };
+
+    for (int i = 0; i < D; i++) {
+        s.x[i] = q[i] * (1.0f / sqrtf((float)D));
+        s.mean += (double)s.x[i] * (double)z->mu[h * D + i];
+        s.mean_size += fabs((double)s.x[i] * (double)z->mu[h * D + i]);
+    }
+    s.most = most_of(s.x, NULL, 1, D);
+    s.g = step_of(s.most);
+    s.bad_row = !isfinite(s.g) || !isfinite(s.mean);
+    return s;
+}
+
+static void scores_of_tile(const struct byte_case *c, const struct coded *z, int tile, int h,
+                           struct query_scores *s)
+{
+    s->m = -INFINITY;
+    s->e = 0;
+    for (int t = 0; t < z->left[tile]; t++) {
+        const int row = (tile * TILE + t) * c->heads + h;
+        const double unit = s->g * (double)z->a[row];
+        int dot = 0;
+
+        for (int i = 0; i < D; i++)
+            dot += code_of(s->x[i], inverse(s->most)) * z->k[row * D + i];
+        s->bad_row |= isnan(z->a[row]);
+        s->s[t] = unit * dot + s->mean + (double)c->log_m[z->span[tile]];
+        /* The bias is rounded: a quarter of a unit, once in C and once with the sum. */
+        s->e = fmax(s->e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(s->mean) + 2));
+        s->m = fmax(s->m, s->s[t]);
+    }
+    s->e += 2 * D * u * s->mean_size; /* common to all tiles; it counts in lse */
+}
+
+/* Online softmax: rescales the sums and adds the tile's weights and values. */
+static void add_tile(const struct byte_case *c, const struct coded *z, int tile, int h,
+                     const struct query_scores *s, struct running *sum, struct answer *r)
+{
+    const int H = c->heads;
+    const double change = exp(sum->M - fmax(sum->M, s->m)), keep = isfinite(change) ? change : 0;
+    double weight_scale;
+
+    sum->M = fmax(sum->M, s->m);
+    weight_scale = exp(s->m - sum->M) / 255;
+    sum->den *= keep;
+    sum->den_off *= keep;
+    for (int i = 0; i < D; i++) {
+        r->out[i] *= keep;
+        r->off[i] *= keep;
+        sum->size[i] *= keep;
+    }
+    for (int t = 0; t < z->left[tile]; t++) {
+        const int row = (tile * TILE + t) * H + h;
+        const double p = 255 * exp(s->s[t] - s->m), near = p * (2 * s->e + 0x1p-11 + 32 * u);
+        const double one = fabs(p - floor(p) - 0.5) <= near ? 1 : near > 0.5 ? near + 1 : 0;
+
+        sum->den += weight_scale * rint(p);
+        sum->den_off += weight_scale * one;
+        for (int i = 0; i < D; i++) {
+            const double b = z->b[(tile * H + h) * D + i], v = b * z->v[row * D + i];
+
+            r->out[i] += weight_scale * rint(p) * v;
+            r->off[i] += weight_scale * (one * fabs(v) + rint(p) * 256 * u * b);
+            sum->size[i] += weight_scale * rint(p) * fabs(v);
+        }
+    }
+    r->lse_off = fmax(r->lse_off, 2 * s->e);
+}
+
 static void answer_of(const struct byte_case *c, const struct coded *z, const float *q, int h,
                       struct answer *r)
 {
-    const float scale = 1.0f / sqrtf((float)D);
-    float x[D], most;
-    double g, mean = 0, mean_size = 0, M = -INFINITY, den = 0, den_off = 0, *num = r->out;
-    double size[D] = { 0 };
-    bool bad_row;
+    struct query_scores s = scores_begin(z, q, h);
+    struct running sum = { .M = -INFINITY };
 
-    for (int i = 0; i < D; i++) {
-        x[i] = q[i] * scale;
-        mean += (double)x[i] * (double)z->mu[h * D + i];
-        mean_size += fabs((double)x[i] * (double)z->mu[h * D + i]);
-    }
-    most = most_of(x, NULL, 1, D);
-    g = step_of(most);
-    bad_row = !isfinite(g) || !isfinite(mean);
     memset(r, 0, sizeof *r);
     for (int tile = 0; tile < z->n_tiles; tile++) {
-        const int n = z->left[tile], H = c->heads;
-        double s[TILE], m = -INFINITY, e = 0, rescale, weight_scale;
-
-        for (int t = 0; t < n; t++) {
-            const int row = (tile * TILE + t) * H + h;
-            const double unit = g * (double)z->a[row];
-            int dot = 0;
-
-            for (int i = 0; i < D; i++)
-                dot += code_of(x[i], inverse(most)) * z->k[row * D + i];
-            bad_row |= isnan(z->a[row]);
-            s[t] = unit * dot + mean + (double)c->log_m[z->span[tile]];
-            /* The bias is rounded: a quarter of a unit, once in C and once with the sum. */
-            e = fmax(e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(mean) + 2));
-            m = fmax(m, s[t]);
-        }
-        e += 2 * D * u * mean_size; /* cancels between tiles, but not in lse */
-        rescale = exp(M - fmax(M, m));
-        M = fmax(M, m);
-        weight_scale = exp(m - M) / 255;
-        den = den * (isfinite(rescale) ? rescale : 0);
-        den_off *= isfinite(rescale) ? rescale : 0;
-        for (int i = 0; i < D; i++) {
-            num[i] *= isfinite(rescale) ? rescale : 0;
-            r->off[i] *= isfinite(rescale) ? rescale : 0;
-            size[i] *= isfinite(rescale) ? rescale : 0;
-        }
-        for (int t = 0; t < n; t++) {
-            const int row = (tile * TILE + t) * H + h;
-            const double p = 255 * exp(s[t] - m), near = p * (2 * e + 0x1p-11 + 32 * u);
-            const double one = fabs(p - floor(p) - 0.5) <= near ? 1 : near > 0.5 ? near + 1 : 0;
-
-            den += weight_scale * rint(p);
-            den_off += weight_scale * one;
-            for (int i = 0; i < D; i++) {
-                const double b = z->b[(tile * H + h) * D + i], v = b * z->v[row * D + i];
-
-                num[i] += weight_scale * rint(p) * v;
-                r->off[i] += weight_scale * (one * fabs(v) + rint(p) * 256 * u * b);
-                size[i] += weight_scale * rint(p) * fabs(v);
-            }
-        }
-        r->lse_off = fmax(r->lse_off, 2 * e);
+        scores_of_tile(c, z, tile, h, &s);
+        add_tile(c, z, tile, h, &s, &sum, r);
     }
-    den_off +=
-        den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8)); /* weight_scale of tiles */
+    sum.den_off +=
+        sum.den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8)); /* weight_scale of tiles */
     for (int i = 0; i < D; i++) {
-        const double all = r->off[i] + size[i] * (2 * r->lse_off + 8 * u * (z->n_tiles + 8));
+        const double all = r->off[i] + sum.size[i] * (2 * r->lse_off + 8 * u * (z->n_tiles + 8));
 
-        num[i] /= den;
-        r->off[i] = (all + fabs(num[i]) * den_off) / (den - den_off) + 1e-38;
-        if (bad_row)
-            num[i] = NAN;
+        r->out[i] /= sum.den;
+        r->off[i] = (all + fabs(r->out[i]) * sum.den_off) / (sum.den - sum.den_off) + 1e-38;
+        if (s.bad_row)
+            r->out[i] = NAN;
     }
-    r->lse = bad_row ? NAN : M + log(den);
-    r->lse_off += den_off / (den - den_off) + 8 * u * fabs(M);
+    r->lse = s.bad_row ? NAN : sum.M + log(sum.den);
+    r->lse_off += sum.den_off / (sum.den - sum.den_off) + 8 * u * fabs(sum.M);
 }
 
 /* Largest ratio of an error to its bound. */
@@ -381,7 +424,16 @@ static double hold_to(const struct byte_case *c, const struct coded *z, const fl
 
 static bool bytes_here(void)
 {
-    return kvr_stream_emulated() || kvr_attend_bytes_here(both_stream);
+    return kvr_stream_emulated() || kvr_attend_bytes_supported(both_stream);
+}
+
+static int spans_of(const struct byte_case *c, struct kvr_byte_span *out)
+{
+    int n = 0;
+
+    for (; n < MOST_SPANS && c->n[n]; n++)
+        out[n] = (struct kvr_byte_span){ c->n[n], c->log_m[n] };
+    return n;
 }
 
 START_TEST(attention)
@@ -397,15 +449,13 @@ START_TEST(attention)
     const float *d_q;
     struct kvr_attend_state st;
     struct kvr_byte_span spans[MOST_SPANS];
+    const int n_spans = spans_of(c, spans);
     struct kvr_byte_rows at;
     struct coded z;
     void *scratch;
-    int n_spans = 0;
 
     if (!bytes_here())
         goto end;
-    for (; n_spans < MOST_SPANS && c->n[n_spans]; n_spans++)
-        spans[n_spans] = (struct kvr_byte_span){ c->n[n_spans], c->log_m[n_spans] };
     fill_rows(k, tokens_of(c), H, fill, 3);
     fill_rows(v, tokens_of(c), H, fill, 4);
     fill_rows(q, c->n_query, H, fill == FILL_HUGE || fill == FILL_BEYOND_FP16 ? FILL_TINY : fill,

@@ -97,7 +97,7 @@ static void compute(struct job *j)
 
     for (int t = 0; t < j->s.taps; t++)
         f[t] = (struct kvr_conv_frame){ j->frame[t] ? both_in(j->frame[t], in) : NULL, j->stride };
-    ck_assert(kvr_conv_mma_takes(&j->s, f));
+    ck_assert(kvr_conv_mma_accepts(&j->s, f));
     kvr_conv_mma_run(both_stream, &j->s, f, both_in(j->w, (size_t)j->n_w * sizeof *j->w),
                      both_in(j->bias, (size_t)j->s.out * sizeof *j->bias), d_y);
     both_get(j->y, d_y, size, "convolution");
@@ -242,20 +242,20 @@ START_TEST(refused)
     _Alignas(16) kvr_bf16 memory[16];
     struct kvr_conv_frame f[3] = { { NULL, 0 }, { memory, 96 }, { memory, 96 } };
 
-    ck_assert(kvr_conv_mma_takes(&c, f));
+    ck_assert(kvr_conv_mma_accepts(&c, f));
     c.in = 16;
-    ck_assert(!kvr_conv_mma_takes(&c, f));
+    ck_assert(!kvr_conv_mma_accepts(&c, f));
     c = fits;
     c.height = c.width = 16384; /* 2^28 pixels of 96 channels */
-    ck_assert(!kvr_conv_mma_takes(&c, f));
+    ck_assert(!kvr_conv_mma_accepts(&c, f));
     f[1].stride = 100;
-    ck_assert(!kvr_conv_mma_takes(&fits, f));
+    ck_assert(!kvr_conv_mma_accepts(&fits, f));
     f[1] = (struct kvr_conv_frame){ memory + 4, 96 };
-    ck_assert(!kvr_conv_mma_takes(&fits, f));
+    ck_assert(!kvr_conv_mma_accepts(&fits, f));
     f[1] = (struct kvr_conv_frame){ memory, 192 };
-    ck_assert(!kvr_conv_mma_takes(&fits, f));
+    ck_assert(!kvr_conv_mma_accepts(&fits, f));
     f[1] = (struct kvr_conv_frame){ memory + 8, 96 };
-    ck_assert(kvr_conv_mma_takes(&fits, f));
+    ck_assert(kvr_conv_mma_accepts(&fits, f));
 }
 END_TEST
 

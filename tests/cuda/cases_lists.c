@@ -211,35 +211,36 @@ static void norm_by_pass(const struct norm_inputs *x, const struct kvr_attend_sh
         kvr_rms_norm_bf16_cuda(both_stream, &rows, x->weight, 1e-6, to);
 }
 
+static const struct norm_case {
+    struct kvr_attend_shape a;
+    int how;
+    bool cut;
+    const char *codec; /* of K and V; RAW: BF16 rows */
+} norm_cases[] = {
+    { { 150, 2, 128 }, BY_LIST, false, RAW },
+    { { 150, 2, 128 }, BY_LIST, true, RAW },
+    { { 70, 2, 64 }, BY_LIST, false, RAW },
+    { { 150, 2, 128 }, BY_ROWS, false, RAW },
+    { { 150, 2, 128 }, BY_ROWS, true, RAW },
+    { { 131, 3, 48 }, BY_ROWS, false, RAW },
+    { { 131, 2, 16 }, BY_SPAN, false, RAW },
+    { { 20, 2, 64 }, BY_SPAN, false, "sym(bits=4)" },
+    { { 20, 2, 128 }, BY_LIST, false, "sym(bits=4)" },
+};
+
 /* Queries normalized, and optionally rotated, while they are loaded are bit-identical to the output of rms_norm or
  * rms_rope. Queries are small integers, so sums of their squares do not depend on the order. They may lie in the
  * kernel's own output buffer. */
 START_TEST(normed_queries)
 {
-    static const struct {
-        struct kvr_attend_shape a;
-        int how;
-        bool cut;
-        const char *codec; /* of K and V; RAW: BF16 rows */
-    } t[] = {
-        { { 150, 2, 128 }, BY_LIST, false, RAW },
-        { { 150, 2, 128 }, BY_LIST, true, RAW },
-        { { 70, 2, 64 }, BY_LIST, false, RAW },
-        { { 150, 2, 128 }, BY_ROWS, false, RAW },
-        { { 150, 2, 128 }, BY_ROWS, true, RAW },
-        { { 131, 3, 48 }, BY_ROWS, false, RAW },
-        { { 131, 2, 16 }, BY_SPAN, false, RAW },
-        { { 20, 2, 64 }, BY_SPAN, false, "sym(bits=4)" },
-        { { 20, 2, 128 }, BY_LIST, false, "sym(bits=4)" },
-    };
     enum { SLOTS = 12, TOKENS = 200 };
-    const int how = t[_i / 2].how;
-    const struct kvr_attend_shape a = t[_i / 2].a;
-    const bool rotates = _i % 2, coded = t[_i / 2].codec;
-    const struct mma_case of = { t[_i / 2].codec, t[_i / 2].codec, KVR_BF16, a, TOKENS, 0,
-                                 TOKENS,          .log_m = 0 };
+    const struct norm_case *t = &norm_cases[_i / 2];
+    const int how = t->how;
+    const struct kvr_attend_shape a = t->a;
+    const bool rotates = _i % 2, coded = t->codec;
+    const struct mma_case of = { t->codec, t->codec, KVR_BF16, a, TOKENS, 0, TOKENS, .log_m = 0 };
     const size_t n_parts = (size_t)SLOTS * KVR_ATTEND_SPLIT_QUERIES * (size_t)(a.head_dim + 2);
-    float *const parts = t[_i / 2].cut ? both_out(n_parts * sizeof *parts) : NULL;
+    float *const parts = t->cut ? both_out(n_parts * sizeof *parts) : NULL;
     const int64_t passes = kvr_stream_launches(both_stream, "attend_norm");
 
     if (how == BY_LIST && !mma_lists_here())
@@ -366,7 +367,7 @@ static void run_coded_list(const struct coded_list *c, enum fill fill,
         coded[i].k = k.source;
         coded[i].v = v.source;
     }
-    ck_assert_msg(kvr_attend_list_can(&of.a, &coded[0]) == c->taken, "%s", what);
+    ck_assert_msg(kvr_attend_list_accepts(&of.a, &coded[0]) == c->taken, "%s", what);
     for (int i = 0; i < 4 && c->taken && mma_lists_here(); i++) {
         const bool cut = i > 1;
         const struct kvr_attend_io io = mma_between(d_q, &st);

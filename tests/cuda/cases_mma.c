@@ -329,12 +329,13 @@ static void run_case(const struct mma_case *c, enum fill fill)
     span.v = v.source;
     span.row_bias = c->bias ? both_in(t.bias, (size_t)rows * sizeof *t.bias) : NULL;
     span.taylor = c->taylor;
-    ck_assert_msg(kvr_attend_mma_can(kvr_stream_block_shared(both_stream), &a, &span), "%s", what);
+    ck_assert_msg(kvr_attend_mma_accepts(kvr_stream_block_shared(both_stream), &a, &span), "%s",
+                  what);
     if (fill == FILL_NORMAL) /* the bound is tight enough to fail */
         ck_assert_msg(tol < 0.05 * t.z.top, "%s: %g of %g", what, tol, t.z.top);
     const struct kvr_attend_io io = mma_between(both_in(t.q, (size_t)n * sizeof *t.q), &st);
 
-    for (int list = kvr_attend_list_can(&a, &span) && mma_lists_here(); list >= 0; list--) {
+    for (int list = kvr_attend_list_accepts(&a, &span) && mma_lists_here(); list >= 0; list--) {
         kvr_attend_begin_cuda(both_stream, &a, &st);
         mma_by_kernel(&a, list ? BY_LIST : BY_SPAN, &io, &span, 1, NULL, 0);
         kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
@@ -504,7 +505,7 @@ START_TEST(far_apart)
 }
 END_TEST
 
-/* kvr_attend_mma_can() names the codecs and head sizes that the launcher supports. */
+/* kvr_attend_mma_accepts() names the codecs and head sizes that the launcher supports. */
 START_TEST(what_it_takes)
 {
     static const struct {
@@ -534,7 +535,7 @@ START_TEST(what_it_takes)
             .n = 30,
         };
 
-        ck_assert_msg(kvr_attend_mma_can(SIZE_MAX, &a, &span) == t[i].can, "%s",
+        ck_assert_msg(kvr_attend_mma_accepts(SIZE_MAX, &a, &span) == t[i].can, "%s",
                       t[i].k ? t[i].k : "raw");
         if (t[i].can)
             ck_assert_uint_le(kvr_attend_mma_shared_bytes(SIZE_MAX, &a, &span), 160 * 1024);
@@ -559,7 +560,8 @@ START_TEST(shared_memory_limits)
     ck_assert(all > 101376 && less > 0 && less <= 101376);
     ck_assert_uint_eq(kvr_attend_mma_shared_bytes(all, &a, &span), all);
     ck_assert_uint_eq(kvr_attend_mma_shared_bytes(all - 1, &a, &span), less);
-    ck_assert(kvr_attend_mma_can(less, &a, &span) && !kvr_attend_mma_can(less - 1, &a, &span));
+    ck_assert(kvr_attend_mma_accepts(less, &a, &span) &&
+              !kvr_attend_mma_accepts(less - 1, &a, &span));
     ck_assert_uint_eq(kvr_attend_mma_shared_bytes(less - 1, &a, &span), 0);
     if (kvr_stream_block_shared(both_stream) >= 160 * 1024)
         ck_assert_int_ge(kvr_attend_mma_blocks(both_stream, &a, &span), 2);

@@ -204,86 +204,134 @@ static void near_rounded(float want, kvr_bf16 got, double bound, const char *wha
             what, at);
 }
 
-/* BF16 passes, eight and two elements at a time: the CPU's results from the same values, rounded;
- * one BF16 ulp apart where a value lies between two numbers. */
-START_TEST(passes_in_bf16)
+/* Rows of BF16 on the host and the device, and vectors for norms and modulation. */
+enum { BF16_ROWS = 7, BF16_HEADS = 3, BF16_MOST = BF16_HEADS * 24, BF16_COLUMNS = 96 };
+struct bf16_rows {
+    struct kvr_rows r;
+    int head_dim, width, columns;
+    float *x; /* the values of `narrow` */
+    kvr_bf16 *narrow, *d_narrow;
+    float mod[8 * BF16_MOST], *d_mod;
+    size_t dense;
+};
+
+static void bf16_rows_open(struct bf16_rows *t, int head_dim, enum fill fill)
 {
-    static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, a multiple of eight */
-    enum { N = 7, HEADS = 3, MOST = HEADS * 24 };
-    const int D = head_dims[_i / N_FILLS], WIDTH = HEADS * D, COLUMNS = kvr_linear_padded(WIDTH);
-    const struct kvr_rows r = { N, WIDTH, 2 };
+    t->head_dim = head_dim;
+    t->width = BF16_HEADS * head_dim;
+    t->columns = kvr_linear_padded(t->width);
+    t->r = (struct kvr_rows){ BF16_ROWS, t->width, 2 };
+    t->dense = (size_t)(BF16_ROWS * t->width) * sizeof(kvr_bf16);
+    t->x = filled(&t->r, fill, 11);
+    t->narrow = narrow_of(t->x, BF16_ROWS * t->width);
+    t->d_narrow = both_inout(t->narrow, t->dense);
+    for (int i = 0; i < BF16_ROWS * t->width; i++)
+        t->x[i] = kvr_bf16_to_f32(t->narrow[i]);
+    kvr_normal(t->mod, 8 * BF16_MOST, 5, KVR_RNG_TEST, 12, 0, 0);
+    t->d_mod = both_in(t->mod, sizeof t->mod);
+    ck_assert(t->columns <= BF16_COLUMNS);
+}
+
+static void bf16_rows_close(struct bf16_rows *t)
+{
+    both_free();
+    free(t->narrow);
+    free(t->x);
+}
+
+/* LayerNorm with one vector for all rows (affine), or modulated by a vector per frame. */
+static void check_norm_bf16(struct bf16_rows *t, bool affine)
+{
     const struct kvr_residual none = { NULL, NULL, 0 };
-    const size_t dense = (size_t)(N * WIDTH) * sizeof(kvr_bf16);
-    const size_t padded = (size_t)(N * COLUMNS) * sizeof(kvr_bf16);
-    double co[N * 12], si[N * 12];
-    float *x = filled(&r, (enum fill)(_i % N_FILLS), 11), want[N * MOST], mod[8 * MOST], *d_mod;
-    kvr_bf16 *narrow = narrow_of(x, N * WIDTH), got[N * 96], keys[N * MOST];
-    kvr_bf16 *d_narrow = both_inout(narrow, dense), *d_got = both_out(padded);
-    kvr_bf16 *d_rotated[2] = { both_out(dense), both_out(dense) };
+    const int64_t stride = affine ? 0 : 2 * t->width;
+    const size_t padded = (size_t)(BF16_ROWS * t->columns) * sizeof(kvr_bf16);
+    float want[BF16_ROWS * BF16_MOST];
+    kvr_bf16 got[BF16_ROWS * BF16_COLUMNS], *d_got = both_out(padded);
 
-    ck_assert(COLUMNS <= 96);
-    kvr_normal(mod, 8 * MOST, 5, KVR_RNG_TEST, 12, 0, 0);
-    for (int i = 0; i < N; i++)
-        kvr_rope_angles(D, i, 2 * i, 3 * i, co + i * (D / 2), si + i * (D / 2));
-    for (int i = 0; i < N * WIDTH; i++)
-        x[i] = kvr_bf16_to_f32(narrow[i]);
-    d_mod = both_in(mod, sizeof mod);
-    for (int affine = 0; affine < 2; affine++) {
-        const int64_t stride = affine ? 0 : 2 * WIDTH;
-
-        if (affine) {
-            kvr_ops_cpu()->norm_affine(NULL, &r, x, mod, mod + WIDTH, 1e-6, want);
-            kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod, d_mod + WIDTH, 1e-6,
-                                      d_got, COLUMNS);
-        } else {
-            kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod + WIDTH, mod, stride, 1e-6, want);
-            kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod + WIDTH, d_mod,
-                                        stride, 1e-6, d_got, COLUMNS);
-        }
-        both_get(got, d_got, padded, "norm");
-        for (int64_t i = 0; i < N * COLUMNS; i++) {
-            const int64_t n = i / COLUMNS, c = i % COLUMNS;
-            const double f = c < WIDTH ? 1 + fabs((double)mod[n / 2 * stride + c]) : 0;
-
-            if (c >= WIDTH)
-                ck_assert_int_eq(got[i], 0);
-            else
-                near_rounded(want[n * WIDTH + c], got[i], norm_bound(x + n * WIDTH, WIDTH, true, f),
-                             affine ? "affine" : "modulated", i);
-        }
+    if (affine) {
+        kvr_ops_cpu()->norm_affine(NULL, &t->r, t->x, t->mod, t->mod + t->width, 1e-6, want);
+        kvr_norm_affine_bf16_cuda(both_stream, &t->r, &none, t->d_narrow, t->d_mod,
+                                  t->d_mod + t->width, 1e-6, d_got, t->columns);
+    } else {
+        kvr_ops_cpu()->norm_modulate(NULL, &t->r, t->x, t->mod + t->width, t->mod, stride, 1e-6,
+                                     want);
+        kvr_norm_modulate_bf16_cuda(both_stream, &t->r, &none, t->d_narrow, t->d_mod + t->width,
+                                    t->d_mod, stride, 1e-6, d_got, t->columns);
     }
-    /* Queries and keys of the same rows, with different weights. */
-    kvr_rms_rope_bf16_cuda(both_stream, &r, D, (const float *const[]){ d_mod, d_mod + WIDTH }, 1e-6,
-                           both_in(co, sizeof co), both_in(si, sizeof si),
-                           (const kvr_bf16 *const[]){ d_narrow, d_narrow }, d_rotated);
-    both_get(got, d_rotated[0], dense, "queries");
-    both_get(keys, d_rotated[1], dense, "keys");
+    both_get(got, d_got, padded, "norm");
+    for (int64_t i = 0; i < BF16_ROWS * t->columns; i++) {
+        const int64_t n = i / t->columns, c = i % t->columns;
+        const double f = c < t->width ? 1 + fabs((double)t->mod[n / 2 * stride + c]) : 0;
+
+        if (c >= t->width)
+            ck_assert_int_eq(got[i], 0);
+        else
+            near_rounded(want[n * t->width + c], got[i],
+                         norm_bound(t->x + n * t->width, t->width, true, f),
+                         affine ? "affine" : "modulated", i);
+    }
+}
+
+/* RMS norm and RoPE of the same rows twice: queries with one weight vector, keys with another. */
+static void check_rms_rope_bf16(struct bf16_rows *t)
+{
+    const int D = t->head_dim, W = t->width;
+    kvr_bf16 *d_rotated[2] = { both_out(t->dense), both_out(t->dense) };
+    kvr_bf16 got[2][BF16_ROWS * BF16_MOST];
+    float want[BF16_ROWS * BF16_MOST];
+    double co[BF16_ROWS * 12], si[BF16_ROWS * 12];
+
+    for (int i = 0; i < BF16_ROWS; i++)
+        kvr_rope_angles(D, i, 2 * i, 3 * i, co + i * (D / 2), si + i * (D / 2));
+    kvr_rms_rope_bf16_cuda(both_stream, &t->r, D, (const float *const[]){ t->d_mod, t->d_mod + W },
+                           1e-6, both_in(co, sizeof co), both_in(si, sizeof si),
+                           (const kvr_bf16 *const[]){ t->d_narrow, t->d_narrow }, d_rotated);
+    both_get(got[0], d_rotated[0], t->dense, "queries");
+    both_get(got[1], d_rotated[1], t->dense, "keys");
     for (int k = 0; k < 2; k++) {
-        const float *w = mod + k * WIDTH;
+        const float *w = t->mod + k * W;
 
-        memcpy(want, x, (size_t)(N * WIDTH) * sizeof *x);
-        kvr_ops_cpu()->rms_norm(NULL, &r, w, 1e-6, want);
-        kvr_ops_cpu()->rope(NULL, &r, D, co, si, want);
-        for (int64_t i = 0; i < N * WIDTH; i++) {
-            const float *row = x + i / WIDTH * WIDTH;
-            const double f = 2 + fabs((double)w[i % WIDTH]) + fabs((double)w[(i ^ 1) % WIDTH]);
+        memcpy(want, t->x, (size_t)(BF16_ROWS * W) * sizeof *want);
+        kvr_ops_cpu()->rms_norm(NULL, &t->r, w, 1e-6, want);
+        kvr_ops_cpu()->rope(NULL, &t->r, D, co, si, want);
+        for (int64_t i = 0; i < BF16_ROWS * W; i++) {
+            const double f = 2 + fabs((double)w[i % W]) + fabs((double)w[(i ^ 1) % W]);
 
-            near_rounded(want[i], k ? keys[i] : got[i], norm_bound(row, WIDTH, false, f),
+            near_rounded(want[i], got[k][i], norm_bound(t->x + i / W * W, W, false, f),
                          k ? "keys" : "queries", i);
         }
     }
-    memcpy(want, x, (size_t)(N * WIDTH) * sizeof *x);
-    kvr_ops_cpu()->rms_norm(NULL, &r, mod, 1e-6, want);
-    kvr_rms_norm_bf16_cuda(both_stream, &r, d_mod, 1e-6, d_narrow);
-    both_get(got, d_narrow, dense, "RMS norm");
-    for (int64_t i = 0; i < N * WIDTH; i++)
-        near_rounded(
-            want[i], got[i],
-            norm_bound(x + i / WIDTH * WIDTH, WIDTH, false, 1 + fabs((double)mod[i % WIDTH])),
-            "RMS norm", i);
-    both_free();
-    free(narrow);
-    free(x);
+}
+
+static void check_rms_bf16(struct bf16_rows *t)
+{
+    const int W = t->width;
+    float want[BF16_ROWS * BF16_MOST];
+    kvr_bf16 got[BF16_ROWS * BF16_MOST];
+
+    memcpy(want, t->x, (size_t)(BF16_ROWS * W) * sizeof *want);
+    kvr_ops_cpu()->rms_norm(NULL, &t->r, t->mod, 1e-6, want);
+    kvr_rms_norm_bf16_cuda(both_stream, &t->r, t->d_mod, 1e-6, t->d_narrow);
+    both_get(got, t->d_narrow, t->dense, "RMS norm");
+    for (int64_t i = 0; i < BF16_ROWS * W; i++)
+        near_rounded(want[i], got[i],
+                     norm_bound(t->x + i / W * W, W, false, 1 + fabs((double)t->mod[i % W])),
+                     "RMS norm", i);
+}
+
+/* Passes between layers in BF16, eight numbers at a time and two: the CPU's results for the same values,
+ * rounded to BF16; one unit apart where a value lies near the middle of two. */
+START_TEST(passes_in_bf16)
+{
+    static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, a multiple of eight */
+    struct bf16_rows t;
+
+    bf16_rows_open(&t, head_dims[_i / N_FILLS], (enum fill)(_i % N_FILLS));
+    check_norm_bf16(&t, false);
+    check_norm_bf16(&t, true);
+    check_rms_rope_bf16(&t);
+    check_rms_bf16(&t);
+    bf16_rows_close(&t);
 }
 END_TEST
 

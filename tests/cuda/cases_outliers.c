@@ -61,6 +61,19 @@ static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job 
     free(got);
 }
 
+/* The stored values and indices have the CPU's bytes. */
+static void check_entries(const struct kvr_stage_data *cpu, const void *values, const void *indices,
+                          const char *what)
+{
+    void *host = malloc(cpu->meta.n_bytes);
+
+    both_get(host, values, cpu->codes.n_bytes, what);
+    ck_assert_msg(!memcmp(host, cpu->codes.p, cpu->codes.n_bytes), "%s: values", what);
+    both_get(host, indices, cpu->meta.n_bytes, what);
+    ck_assert_msg(!memcmp(host, cpu->meta.p, cpu->meta.n_bytes), "%s: indices", what);
+    free(host);
+}
+
 /* With `loud` the spans that the bound is guessed from have eight times the others' spread. */
 static void check_outliers(int which, enum fill fill, bool loud)
 {
@@ -121,15 +134,8 @@ static void check_outliers(int which, enum fill fill, bool loud)
     for (int64_t i = 0; i < n; i++)
         ck_assert_msg(same(x[i], y[i]), "%s: the grid sees %a, on CUDA %a at %lld", what,
                       (double)x[i], (double)y[i], (long long)i);
-    if (n_exact) {
-        void *host = malloc(cpu.meta.n_bytes);
-
-        both_get(host, values, cpu.codes.n_bytes, what);
-        ck_assert_msg(!memcmp(host, cpu.codes.p, cpu.codes.n_bytes), "%s: values", what);
-        both_get(host, indices, cpu.meta.n_bytes, what);
-        ck_assert_msg(!memcmp(host, cpu.meta.p, cpu.meta.n_bytes), "%s: indices", what);
-        free(host);
-    }
+    if (n_exact)
+        check_entries(&cpu, values, indices, what);
     check_put(codec->stage[0].stage, &job, &cpu, 0, shape.n_tok, 0, shape.n_heads, what);
     check_put(codec->stage[0].stage, &job, &cpu, shape.n_tok / 2, 1, shape.n_heads - 1, 1, what);
     both_free();

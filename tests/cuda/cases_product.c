@@ -186,7 +186,7 @@ static struct kvr_product_layer layer_of(const struct job *j, int n, int columns
 
 static void run(const struct kvr_product *p)
 {
-    ck_assert(kvr_product_can(p));
+    ck_assert(kvr_product_accepts(p));
     ck_assert(kvr_product_cuda(both_stream, p));
 }
 
@@ -351,11 +351,11 @@ START_TEST(what_is_taken)
     };
     struct kvr_product p = good;
 
-    ck_assert(kvr_product_can(&p));
+    ck_assert(kvr_product_accepts(&p));
 #define REFUSED(field, value)                                                                      \
     p = good;                                                                                      \
     p.field = value;                                                                               \
-    ck_assert_msg(!kvr_product_can(&p), #field " = " #value)
+    ck_assert_msg(!kvr_product_accepts(&p), #field " = " #value)
     REFUSED(m, -1);
     REFUSED(m, (int64_t)1 << 31);
     REFUSED(m, ((int64_t)1 << 31) / 16);
@@ -378,7 +378,7 @@ START_TEST(what_is_taken)
     REFUSED(gate_stride, 1);
     REFUSED(end, KVR_PRODUCT_RESIDUAL); /* 16 columns, 8 of the layer */
     p.layer[0].n = 16;
-    ck_assert(kvr_product_can(&p));
+    ck_assert(kvr_product_accepts(&p));
 }
 END_TEST
 
@@ -393,7 +393,7 @@ START_TEST(where_it_is)
         setenv("KVREEL_EMULATED_CAPABILITY", capability[i], 1);
         ck_assert_int_eq(kvr_stream_open(&s), KVR_OK);
         unsetenv("KVREEL_EMULATED_CAPABILITY");
-        ck_assert_int_eq(kvr_product_here(s), i == 1);
+        ck_assert_int_eq(kvr_product_supported(s), i == 1);
         kvr_stream_close(&s);
     }
 }
@@ -406,7 +406,7 @@ TCase *cases_product(void)
     tcase_set_timeout(tc, 600);
     tcase_add_test(tc, what_is_taken);
     tcase_add_test(tc, where_it_is);
-    if (!kvr_stream_emulated() && !kvr_product_here(both_stream))
+    if (!kvr_stream_emulated() && !kvr_product_supported(both_stream))
         return tc;
     tcase_add_loop_test(tc, plain_rows, 0, N_CASES);
     tcase_add_test(tc, order_does_not_show);

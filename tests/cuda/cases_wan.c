@@ -414,11 +414,11 @@ START_TEST(how_far_apart)
 {
     enum { N = 40000 };
     const int places[] = { 0, 255, 256, 16384, N - 1 };
-    float *x = floats(N), *other = floats(N), pair[KVR_FURTHEST][2];
+    float *x = floats(N), *other = floats(N), pair[KVR_MAX_DIFFERENCE_PARTS][2];
     float *d_x = both_out(N * sizeof *x), *d_pair = both_out(sizeof pair);
     double sum = 0;
 
-    kvr_any_numbers_cuda(both_stream, KVR_F32, N, d_x);
+    kvr_fill_random_cuda(both_stream, KVR_F32, N, d_x);
     both_get(x, d_x, N * sizeof *x, "numbers");
     for (int i = 0; i < N; i++) {
         ck_assert(x[i] >= -1 && x[i] <= 1);
@@ -431,9 +431,10 @@ START_TEST(how_far_apart)
 
         memcpy(other, x, N * sizeof *x);
         other[at] = k % 2 ? NAN : x[at] + 3;
-        kvr_furthest_cuda(both_stream, KVR_F32, N, both_in(other, N * sizeof *x), d_x, d_pair);
+        kvr_max_difference_cuda(both_stream, KVR_F32, N, both_in(other, N * sizeof *x), d_x,
+                                d_pair);
         both_get(pair, d_pair, sizeof pair, "furthest");
-        for (int i = 0; i < KVR_FURTHEST; i++) {
+        for (int i = 0; i < KVR_MAX_DIFFERENCE_PARTS; i++) {
             d = pair[i][0] > d || isnan(pair[i][0]) ? pair[i][0] : d;
             most = fmaxf(most, pair[i][1]);
         }

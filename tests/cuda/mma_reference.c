@@ -151,7 +151,7 @@ void mma_same_bits(const float *want, const float *got, int64_t n, const char *w
 
 bool mma_lists_here(void)
 {
-    return kvr_stream_emulated() || kvr_attend_list_here(both_stream);
+    return kvr_stream_emulated() || kvr_attend_list_supported(both_stream);
 }
 
 void mma_by_kernel(const struct kvr_attend_shape *a, int how, const struct kvr_attend_io *io,

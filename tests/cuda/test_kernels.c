@@ -39,9 +39,9 @@ static bool of_other_devices(const char *name)
 {
     if (kvr_stream_emulated())
         return false;
-    return (!strcmp(name, "attend_list") && !kvr_attend_list_here(both_stream)) ||
-           (!strcmp(name, "attend_bytes") && !kvr_attend_bytes_here(both_stream)) ||
-           (!strcmp(name, "linear_wgmma") && !kvr_product_here(both_stream));
+    return (!strcmp(name, "attend_list") && !kvr_attend_list_supported(both_stream)) ||
+           (!strcmp(name, "attend_bytes") && !kvr_attend_bytes_supported(both_stream)) ||
+           (!strcmp(name, "linear_wgmma") && !kvr_product_supported(both_stream));
 }
 
 static bool needs_device(const char *name)

@@ -48,16 +48,16 @@ START_TEST(a_child_asks)
     struct kvr_device_words words, here;
     struct kvr_dev *dev;
 
-    ck_assert_msg(kvr_device_ask("cpu", &words) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_device_query("cpu", &words) == KVR_OK, "%s", kvr_error());
     ck_assert_str_eq(words.name, "none");
     ck_assert_str_eq(words.driver, "none");
-    ck_assert_msg(kvr_device_ask(mine(), &words) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_device_query(mine(), &words) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_open_named(&dev, mine()), KVR_OK);
     ck_assert_int_eq(kvr_dev_describe(dev, &here), KVR_OK);
     ck_assert_str_eq(words.name, here.name);
     ck_assert_str_eq(words.driver, here.driver);
     kvr_dev_close(&dev);
-    ck_assert_int_eq(kvr_device_ask("gpu", &words), KVR_EINVAL);
+    ck_assert_int_eq(kvr_device_query("gpu", &words), KVR_EINVAL);
 }
 END_TEST
 
@@ -67,7 +67,7 @@ START_TEST(a_child_fails)
     struct kvr_device_words words;
 
     setenv("KVREEL_EMULATED_BYTES", "many", 1);
-    ck_assert_int_eq(kvr_device_ask("emulated", &words), KVR_EINVAL);
+    ck_assert_int_eq(kvr_device_query("emulated", &words), KVR_EINVAL);
     unsetenv("KVREEL_EMULATED_BYTES");
     ck_assert_ptr_nonnull(strstr(kvr_error(), "KVREEL_EMULATED_BYTES='many'"));
 }

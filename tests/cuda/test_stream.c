@@ -48,7 +48,7 @@ static const struct {
 
 START_TEST(devices_are_judged)
 {
-    const enum kvr_status st = kvr_device_judge(&judged[_i].facts);
+    const enum kvr_status st = kvr_device_check_facts(&judged[_i].facts);
 
     ck_assert_msg((st == KVR_OK) == !judged[_i].says[0], "%s: %s", judged[_i].what, kvr_error());
     for (int i = 0; judged[_i].says[i]; i++)
@@ -240,14 +240,14 @@ START_TEST(marks_are_in_order)
             b = kvr_stream_mark(s);
         ck_assert_int_eq(b - a, 200);
         ck_assert_int_eq(kvr_stream_sync(s), KVR_OK);
-        ck_assert_int_eq(kvr_stream_between(s, a, b, &ns), KVR_OK);
-        ck_assert_int_eq(kvr_stream_between(s, b, a, &back), KVR_OK);
+        ck_assert_int_eq(kvr_stream_elapsed(s, a, b, &ns), KVR_OK);
+        ck_assert_int_eq(kvr_stream_elapsed(s, b, a, &back), KVR_OK);
         ck_assert_int_gt(ns, 0);
         ck_assert_int_eq(back, -ns);
-        expect(kvr_stream_between(s, a, b + 1, &ns), KVR_EINVAL, "there are 201");
-        expect(kvr_stream_between(s, -1, b, &ns), KVR_EINVAL, "marks -1 and");
+        expect(kvr_stream_elapsed(s, a, b + 1, &ns), KVR_EINVAL, "there are 201");
+        expect(kvr_stream_elapsed(s, -1, b, &ns), KVR_EINVAL, "marks -1 and");
         kvr_stream_forget_marks(s);
-        expect(kvr_stream_between(s, a, b, &ns), KVR_EINVAL, "there are 0");
+        expect(kvr_stream_elapsed(s, a, b, &ns), KVR_EINVAL, "there are 0");
     }
     a = kvr_stream_mark(s); /* a released ticket is reused */
     kvr_stream_unmark(s, a);

@@ -29,7 +29,7 @@ START_TEST(what_the_library_says)
     ck_assert_msg(g != NULL, "%s", why);
     ck_assert_str_eq(why, "NVML of driver 999.1");
     setenv("KVR_TEST_GPU", "1755 83 44 37 3", 1);
-    ck_assert(kvr_gpu_look(g, "emulated-0", &s));
+    ck_assert(kvr_gpu_sample(g, "emulated-0", &s));
     ck_assert(s.mhz == 1755 && s.memory_mhz == 3201 && s.celsius == 83 && s.watts == 123.456);
     ck_assert(s.busy == 0.37 && s.processes == 3 && s.ecc == 1);
     ck_assert_int_eq(s.reasons, KVR_GPU_POWER_CAP | KVR_GPU_HW_THERMAL);
@@ -38,9 +38,9 @@ START_TEST(what_the_library_says)
     /* What this library has no function for is not known, and not 0. */
     ck_assert(isnan(s.most_mhz) && isnan(s.limit_watts));
     setenv("KVR_TEST_GPU", "1980 40 0 0 0", 1);
-    ck_assert(kvr_gpu_look(g, "emulated-0", &s));
+    ck_assert(kvr_gpu_sample(g, "emulated-0", &s));
     ck_assert(s.processes == 0 && s.reasons == 0 && s.mhz == 1980);
-    ck_assert(!kvr_gpu_look(g, "GPU-of-another-machine", &s));
+    ck_assert(!kvr_gpu_sample(g, "GPU-of-another-machine", &s));
     kvr_gpu_states_close(&g);
     ck_assert_ptr_null(g);
     kvr_gpu_states_close(&g);
@@ -61,7 +61,7 @@ START_TEST(why_nothing_can_be_asked)
     ck_assert_ptr_null(open_library("tests/plugins/fake_nvml.so"));
     ck_assert_str_eq(why, "no NVML: nvmlInit_v2: Driver Not Loaded (9)");
     unsetenv("KVR_TEST_GPU");
-    ck_assert(!kvr_gpu_look(NULL, "emulated-0", &s));
+    ck_assert(!kvr_gpu_sample(NULL, "emulated-0", &s));
 }
 END_TEST
 

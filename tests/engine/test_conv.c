@@ -103,7 +103,7 @@ START_TEST(sums)
         f[t] = (struct kvr_conv_frame){ frame[t], s->in };
     }
     for (int i = 0; i < 2; i++) {
-        struct kvr_conv_room *room;
+        struct kvr_conv_context *context;
         struct kvr_mem_stats mem;
         struct kvr_conv *c;
         struct kvr_dev *dev;
@@ -111,11 +111,11 @@ START_TEST(sums)
         omp_set_num_threads(i ? 3 : 1);
         y[i] = malloc(n_y(s) * sizeof **y);
         ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-        ck_assert_msg(kvr_conv_room_open(&room, dev, KVR_F32) == KVR_OK, "%s", kvr_error());
-        ck_assert_msg(kvr_conv_open(&c, room, s, w, bias) == KVR_OK, "%s", kvr_error());
+        ck_assert_msg(kvr_conv_context_open(&context, dev, KVR_F32) == KVR_OK, "%s", kvr_error());
+        ck_assert_msg(kvr_conv_open(&c, context, s, w, bias) == KVR_OK, "%s", kvr_error());
         ck_assert_msg(kvr_conv_run(c, f, y[i]) == KVR_OK, "%s", kvr_error());
         kvr_conv_close(&c);
-        kvr_conv_room_close(&room);
+        kvr_conv_context_close(&context);
         kvr_mem_stats(dev, &mem);
         ck_assert_uint_eq(mem.live_total, 0);
         kvr_dev_close(&dev);

@@ -26,7 +26,7 @@ static void use_fake(void)
 struct rig {
     enum kvr_dtype type;
     struct kvr_dev *dev;
-    struct kvr_conv_room *room;
+    struct kvr_conv_context *context;
     struct kvr_conv *conv;
     struct kvr_buf x[3], y;
 };
@@ -74,9 +74,9 @@ static enum kvr_status rig_open_as(struct rig *r, enum kvr_backend backend, enum
 
     *r = (struct rig){ .type = type };
     ck_assert_int_eq(kvr_dev_open(&r->dev, backend), KVR_OK);
-    st = kvr_conv_room_open(&r->room, r->dev, type);
+    st = kvr_conv_context_open(&r->context, r->dev, type);
     if (st == KVR_OK)
-        st = kvr_conv_open(&r->conv, r->room, s, w, bias);
+        st = kvr_conv_open(&r->conv, r->context, s, w, bias);
     free(w);
     free(bias);
     return st;
@@ -92,7 +92,7 @@ static void rig_close(struct rig *r)
     struct kvr_mem_stats mem;
 
     kvr_conv_close(&r->conv);
-    kvr_conv_room_close(&r->room);
+    kvr_conv_context_close(&r->context);
     for (int i = 0; i < 3; i++)
         kvr_buf_free(&r->x[i]);
     kvr_buf_free(&r->y);
@@ -178,10 +178,10 @@ START_TEST(as_on_the_cpu)
 
     use_fake();
     ck_assert_msg(rig_open(&host, KVR_CPU, j) == KVR_OK, "%s", kvr_error());
-    ck_assert_ptr_nonnull(strstr(kvr_conv_room_library(host.room), "oneDNN "));
+    ck_assert_ptr_nonnull(strstr(kvr_conv_context_library(host.context), "oneDNN "));
     ck_assert_int_eq(convolve(&host, j, &want), KVR_OK);
     ck_assert_msg(rig_open(&there, KVR_CUDA, j) == KVR_OK, "%s", kvr_error());
-    ck_assert_str_eq(kvr_conv_room_library(there.room), "cuDNN 9.10");
+    ck_assert_str_eq(kvr_conv_context_library(there.context), "cuDNN 9.10");
     before = convolutions();
     ck_assert_msg(convolve(&there, j, &got) == KVR_OK, "%s", kvr_error());
     /* once for each frame that there is; of a doubled one for each band */
@@ -234,11 +234,11 @@ START_TEST(in_bf16)
     ck_assert_int_eq(convolve(&r, j, &exact), KVR_OK);
     rig_close(&r);
     ck_assert_msg(rig_open_as(&r, KVR_CPU, KVR_BF16, j) == KVR_OK, "%s", kvr_error());
-    ck_assert_ptr_nonnull(strstr(kvr_conv_room_library(r.room), "BF16"));
+    ck_assert_ptr_nonnull(strstr(kvr_conv_context_library(r.context), "BF16"));
     ck_assert_int_eq(convolve(&r, j, &want), KVR_OK);
     rig_close(&r);
     ck_assert_msg(rig_open_as(&r, KVR_CUDA, KVR_BF16, j) == KVR_OK, "%s", kvr_error());
-    ck_assert_str_eq(kvr_conv_room_library(r.room), "cuDNN 9.10, BF16");
+    ck_assert_str_eq(kvr_conv_context_library(r.context), "cuDNN 9.10, BF16");
     kvr_mem_stats(r.dev, &mem);
     ck_assert_int_eq(mem.live[KVR_MEM_SCRATCH] == 4096, in_place);
     before = convolutions();
@@ -247,7 +247,8 @@ START_TEST(in_bf16)
     rig_close(&r);
     setenv("KVREEL_CUDNN", "none", 1);
     ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, KVR_BF16, j), KVR_OK);
-    ck_assert_ptr_nonnull(strstr(kvr_conv_room_library(r.room), "kvreel, BF16 (cuDNN: disabled"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_conv_context_library(r.context), "kvreel, BF16 (cuDNN: disabled"));
     ck_assert_int_eq(convolve(&r, j, &got[1]), KVR_OK);
     rig_close(&r);
     as_rounded(j, want, got[0], 1e-6);
@@ -262,7 +263,7 @@ START_TEST(in_bf16)
 }
 END_TEST
 
-/* kvr_conv_mma_takes() the first three. */
+/* kvr_conv_mma_accepts() the first three. */
 static const struct job own_jobs[] = {
     { { .in = 32, .out = 34, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 32 },
     { { .in = 64, .out = 40, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 3, 64 },
@@ -318,7 +319,7 @@ START_TEST(wrong_in_bf16)
     setenv("KVR_TEST_CUDNN", "wrong", 1);
     ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, KVR_BF16, j), KVR_OK);
     ck_assert_ptr_nonnull(
-        strstr(kvr_conv_room_library(r.room),
+        strstr(kvr_conv_context_library(r.context),
                "cuDNN 9.10, BF16, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 "
                "channels, 3 x 3, differs "));
     rig_close(&r);
@@ -369,8 +370,8 @@ START_TEST(by_the_own_kernel)
     if (without[_i].does)
         setenv("KVR_TEST_CUDNN", without[_i].does, 1);
     ck_assert_msg(rig_open(&there, KVR_CUDA, j) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(strstr(kvr_conv_room_library(there.room), without[_i].said) != NULL, "%s",
-                  kvr_conv_room_library(there.room));
+    ck_assert_msg(strstr(kvr_conv_context_library(there.context), without[_i].said) != NULL, "%s",
+                  kvr_conv_context_library(there.context));
     ck_assert_int_eq(convolve(&there, j, &got), KVR_OK);
     ck_assert(memcmp(want, got, (size_t)(3 * 4 * 7) * sizeof *got) == 0);
     free(want);

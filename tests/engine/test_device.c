@@ -373,8 +373,8 @@ START_TEST(who_looks_is_not_passed_by)
     roll("F32", &req, &result, KVR_CPU, KVR_F32);
     ck_assert_int_eq(result.graphs.captured, 0);
     kvr_rollout_result_free(&result);
-    req.watch = just_look;
-    req.watch_ctx = &seen;
+    req.observer = just_look;
+    req.observer_ctx = &seen;
     roll("F32", &req, &result, KVR_CUDA, KVR_F32);
     ck_assert_int_eq(result.graphs.captured, 0);
     ck_assert_int_eq(seen, 2 * CHUNKS * 5); /* layers, chunks, passes */

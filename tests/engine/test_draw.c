@@ -166,7 +166,7 @@ struct moments {        /* mean squares */
     double stream;      /* the highest behind a layer */
 };
 
-static void watch(void *ctx, const char *name, const float *x, int64_t n)
+static void on_tap(void *ctx, const char *name, const float *x, int64_t n)
 {
     struct moments *m = ctx;
     const char *what = strchr(name, '.');
@@ -207,7 +207,7 @@ START_TEST(activations_stay_sane)
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
     ck_assert_int_eq(kvr_dit_open(&dit, dev, model), KVR_OK);
     ck_assert_int_eq(kvr_dit_set_prompt(dit, P), KVR_OK);
-    kvr_dit_tap(dit, watch, &m);
+    kvr_dit_tap(dit, on_tap, &m);
     kvr_cache_reset(cache);
     ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
     ck_assert_msg(kvr_dit_forward(dit, cache, x, t, &pass, out) == KVR_OK, "%s", kvr_error());

@@ -576,12 +576,12 @@ START_TEST(the_last_step_stays)
     ck_assert(s.timestep[1] == (float)kvr_model_config(r.m)->context_timestep);
     in.renoise = s.renoise[1];
     in.chunk = r.chunk;
-    kvr_cache_watch(r.cache, count_pass, passes);
+    kvr_cache_observe(r.cache, count_pass, passes);
     ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &alone, a) == KVR_OK,
                   "%s", kvr_error());
     ck_assert_int_eq(passes[0], 2 * CHUNKS);
     ck_assert_int_eq(passes[1], CHUNKS);
-    kvr_cache_watch(r.cache, NULL, NULL);
+    kvr_cache_observe(r.cache, NULL, NULL);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, usual),
                      KVR_OK);
     ck_assert(memcmp(a, usual, (size_t)r.chunk * sizeof *a) == 0); /* the first has no past */

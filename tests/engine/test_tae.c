@@ -190,7 +190,7 @@ START_TEST(by_its_names)
     struct kvr_weights *w;
 
     ck_assert_int_eq(kvr_weights_open(&w, FOLDER "taew2_1_tiny.pth"), KVR_OK);
-    ck_assert_int_eq(kvr_kind_look(&report, w, 0), KVR_OK);
+    ck_assert_int_eq(kvr_kind_detect(&report, w, 0), KVR_OK);
     ck_assert_str_eq(report.kind, "taehv");
     ck_assert_int_eq(report.n_missing, 0);
     kvr_kind_free(&report);

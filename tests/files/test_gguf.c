@@ -251,7 +251,7 @@ static void one(struct maker *m, const char *name, uint64_t width, uint64_t rows
     put(m, 0, 8);
 }
 
-START_TEST(lies_are_refused)
+START_TEST(invalid_metadata_is_refused)
 {
     struct maker m;
 
@@ -295,6 +295,12 @@ START_TEST(lies_are_refused)
     put_key(&m, "\xff\xfe", 7);
     put(&m, 1, 1);
     refused(&m, "UTF-8");
+}
+END_TEST
+
+START_TEST(invalid_tensors_are_refused)
+{
+    struct maker m;
 
     one(&m, "a", 4, 1, 0, 0);
     ck_assert_int_eq(m.n % 32, 16);
@@ -320,6 +326,12 @@ START_TEST(lies_are_refused)
     refused(&m, "unknown type 77");
     one(&m, "echo kvreel-payload \033[31m", 4, 1, 77, 0);
     refused(&m, "'echo?kvreel?payload???31m'");
+}
+END_TEST
+
+START_TEST(colliding_tensors_are_refused)
+{
+    struct maker m;
 
     begin(&m, 3, 2, 0);
     put_tensor(&m, "a", 4, 1, 0, 0);
@@ -391,7 +403,9 @@ int main(void)
     tcase_add_test(tc, metadata_is_typed);
     tcase_add_test(tc, tensors_are_rows);
     tcase_add_test(tc, blocks_decode_as_ggml_does);
-    tcase_add_test(tc, lies_are_refused);
+    tcase_add_test(tc, invalid_metadata_is_refused);
+    tcase_add_test(tc, invalid_tensors_are_refused);
+    tcase_add_test(tc, colliding_tensors_are_refused);
     tcase_add_test(tc, a_good_one_tensor_file_loads);
     tcase_add_test(tc, cut_or_flipped_anywhere);
     suite_add_tcase(s, tc);

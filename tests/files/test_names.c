@@ -76,7 +76,7 @@ START_TEST(styles)
 
     while (n < 16 && c->pairs[n].theirs)
         n++;
-    kvr_names_look(&s, theirs, c->pairs, n);
+    kvr_names_find(&s, theirs, c->pairs, n);
     for (int i = 0; i < n; i++) {
         ck_assert(kvr_names_map(&s, c->pairs[i].theirs, &mapped));
         if (c->pairs[i].ours)
@@ -207,14 +207,14 @@ START_TEST(the_bundled_model_is_whole)
     struct kvr_weights *w;
 
     ck_assert_int_eq(kvr_weights_open(&w, "models/nano/dit.safetensors"), KVR_OK);
-    ck_assert_int_eq(kvr_kind_look(&r, w, 0), KVR_OK);
+    ck_assert_int_eq(kvr_kind_detect(&r, w, 0), KVR_OK);
     ck_assert_str_eq(r.kind, "wan dit");
     ck_assert_int_eq(r.n_layers, 6);
     ck_assert_int_eq(r.n_missing, 0);
     ck_assert_int_eq(kvr_weights_collisions(w), 0);
     kvr_kind_free(&r);
     /* A configuration of more layers than the file has: 27 tensors lack for each. */
-    ck_assert_int_eq(kvr_kind_look(&r, w, 7), KVR_OK);
+    ck_assert_int_eq(kvr_kind_detect(&r, w, 7), KVR_OK);
     ck_assert_int_eq(r.n_missing, 27);
     kvr_kind_free(&r);
     kvr_weights_close(&w);

@@ -76,15 +76,24 @@ static const struct {
     { 7, 16, 4, { 1, 2, 4 }, { 0 }, false },        { 17, 16, 4, { 64, 64, 64 }, { 0 }, false },
 };
 
+/* The cube of token i: its frame, row and column, each over the cube's size; without cubes, runs of tokens. */
+static int64_t cube_index_of(int64_t i, int which)
+{
+    const int *most = blocks[which].most, *size = blocks[which].size;
+    const int64_t frame = blocks[which].frame, row = blocks[which].row;
+
+    if (!size[0])
+        return i / ((int64_t)most[0] * most[1] * most[2]);
+    return (i / frame / size[0] * 1000 + i % frame / row / size[1]) * 1000 + i % row / size[2];
+}
+
 /* Each token is in one cube, the one that says so; what is kept is the mean of its tokens, rounded
  * to the nearest of E4M3's, whose steps near x are |x| / 8 at the most. */
 START_TEST(every_token_has_its_cube)
 {
     const struct kvr_block_shape s = { blocks[_i].n_tok, 2, 8 };
     const struct kvr_place place = { .frame_tokens = blocks[_i].frame, .whole = !blocks[_i].lost };
-    const int *most = blocks[_i].most, *size = blocks[_i].size;
-    const int64_t frame = blocks[_i].frame, row = blocks[_i].row;
-    const int64_t tokens = (int64_t)most[0] * most[1] * most[2];
+    const int *most = blocks[_i].most;
     double sum[512][16] = { { 0 } };
     int count[512] = { 0 }, label[64], names = 0;
     int64_t key[512];
@@ -94,14 +103,10 @@ START_TEST(every_token_has_its_cube)
     char text[128];
 
     fill_block(x, &s, FILL_OFFSET, 7);
-    /* Cubes by what they are: frame, row and column, each over the cube's; else so many tokens. */
     for (int64_t i = 0; i < s.n_tok; i++) {
-        int64_t of = i / tokens;
+        const int64_t of = cube_index_of(i, _i);
         int n = 0;
 
-        if (size[0])
-            of =
-                (i / frame / size[0] * 1000 + i % frame / row / size[1]) * 1000 + i % row / size[2];
         while (n < names && key[n] != of)
             n++;
         key[n] = of;

@@ -13,10 +13,10 @@ static const struct {
     double level[4]; /* the lowest, the one below the middle, the one above, the highest */
     const char *method;
     uint64_t bytes_21; /* of 21 latent frames of Wan 1.3B, keys and values of 30 layers */
-} books[] = {
+} codebooks[] = {
     { "nf4(group=32)", 16, { -1, 0, 0.07958029955625534, 1 }, "NF4_G64", 1603929600 },
 };
-enum { N_BOOKS = sizeof books / sizeof *books };
+enum { N_BOOKS = sizeof codebooks / sizeof *codebooks };
 
 static struct kvr_layout layout_of(const struct kvr_codec *c, const struct kvr_block_shape *s)
 {
@@ -28,18 +28,18 @@ static struct kvr_layout layout_of(const struct kvr_codec *c, const struct kvr_b
 
 START_TEST(tables_ascend)
 {
-    struct kvr_codec *c = open_codec(books[_i].text, KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *c = open_codec(codebooks[_i].text, KVR_K, false, KVR_COMPUTE_F32);
     const struct kvr_layout l = layout_of(c, &(struct kvr_block_shape){ 1, 1, 32 });
-    const int n = books[_i].n;
+    const int n = codebooks[_i].n;
 
     ck_assert_int_eq(l.form, KVR_FORM_LEVELS);
     ck_assert_int_eq(1 << l.bits, n);
     for (int i = 1; i < n; i++)
         ck_assert(l.level[i] > l.level[i - 1]);
-    ck_assert(l.level[0] == (float)books[_i].level[0]);
-    ck_assert(l.level[n / 2 - 1] == (float)books[_i].level[1]);
-    ck_assert(l.level[n / 2] == (float)books[_i].level[2]);
-    ck_assert(l.level[n - 1] == (float)books[_i].level[3]);
+    ck_assert(l.level[0] == (float)codebooks[_i].level[0]);
+    ck_assert(l.level[n / 2 - 1] == (float)codebooks[_i].level[1]);
+    ck_assert(l.level[n / 2] == (float)codebooks[_i].level[2]);
+    ck_assert(l.level[n - 1] == (float)codebooks[_i].level[3]);
     kvr_codec_close(&c);
 }
 END_TEST
@@ -51,7 +51,7 @@ START_TEST(codes_are_nearest)
 {
     const struct kvr_block_shape s = { 37, 2, 64 };
     const int64_t channels = (int64_t)s.n_heads * s.head_dim;
-    struct kvr_codec *c = open_codec(books[_i].text, KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *c = open_codec(codebooks[_i].text, KVR_K, false, KVR_COMPUTE_F32);
     const struct kvr_layout l = layout_of(c, &s);
     const size_t n = elements(&s);
     struct kvr_dev *dev = open_dev();
@@ -74,7 +74,7 @@ START_TEST(codes_are_nearest)
 
             kvr_unpack_token(p.stage[0].codes.p, s.n_tok, channels, l.bits, (int64_t)i / channels,
                              (int64_t)i % channels, 1, &q);
-            for (int j = 1; j < books[_i].n; j++)
+            for (int j = 1; j < codebooks[_i].n; j++)
                 if (fabs(v - (double)l.level[j]) < fabs(v - (double)l.level[best]))
                     best = j;
             if (q != best)
@@ -97,18 +97,18 @@ END_TEST
 /* Levels times a power of two are read back as they were. */
 START_TEST(levels_are_themselves)
 {
-    struct kvr_codec *c = open_codec(books[_i].text, KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *c = open_codec(codebooks[_i].text, KVR_K, false, KVR_COMPUTE_F32);
     const struct kvr_block_shape s = { 8, 1, 256 };
     const struct kvr_layout l = layout_of(c, &s);
     struct kvr_dev *dev = open_dev();
     float *x = floats(8 * 256), *y = floats(8 * 256), *work = floats(8 * 256);
-    const float top = fmaxf(fabsf(l.level[0]), l.level[books[_i].n - 1]);
+    const float top = fmaxf(fabsf(l.level[0]), l.level[codebooks[_i].n - 1]);
     struct kvr_packed p;
 
     for (int i = 0; i < 8 * 256; i++) {
         const int g = i / l.group;
 
-        x[i] = ldexpf(l.level[i % books[_i].n], g % 9 - 4);
+        x[i] = ldexpf(l.level[i % codebooks[_i].n], g % 9 - 4);
         if (i % l.group == 0)
             x[i] = ldexpf(l.level[0] == -top ? -top : top, g % 9 - 4);
     }
@@ -129,9 +129,9 @@ START_TEST(sizes_are_the_published)
     const struct kvr_block_shape s = { 21 * 1560, 12, 128 };
     struct kvr_scheme *p;
 
-    ck_assert_int_eq(kvr_scheme_open(&p, books[_i].method, NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&p, codebooks[_i].method, NULL, 0), KVR_OK);
     ck_assert_uint_eq(30 * (kvr_codec_bytes(p->k[0], &s) + kvr_codec_bytes(p->v[0], &s)),
-                      books[_i].bytes_21);
+                      codebooks[_i].bytes_21);
     kvr_scheme_close(&p);
 }
 END_TEST

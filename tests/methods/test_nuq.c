@@ -78,17 +78,17 @@ START_TEST(levels_are_means)
     meta = p.stage[0].meta.p;
     for (int i = 0; i < T * W; i++) {
         const int64_t v = by_token ? i / W : i % W;
-        const double middle = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, v), 2));
-        const double half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, v) + 2, 2));
+        const double middle = kvr_f16_to_f32((kvr_f16)cells_get(meta, nuq_middle_at(&g, v), 2));
+        const double half = kvr_f16_to_f32((kvr_f16)cells_get(meta, nuq_middle_at(&g, v) + 2, 2));
         int q = 0;
 
-        ck_assert_msg(x[i] < 29 || y[i] == 30 || g.kept == 0, "%s: 30 reads %g", text,
+        ck_assert_msg(x[i] < 29 || y[i] == 30 || g.n_outliers == 0, "%s: 30 reads %g", text,
                       (double)y[i]);
         if (x[i] > 29 || y[i] == x[i])
             continue;
         for (int l = 1; l < 1 << bits; l++) {
-            const double a = cells_float(nuq_get(meta, 4 * l, 4)),
-                         b = cells_float(nuq_get(meta, 4 * q, 4));
+            const double a = cells_float(cells_get(meta, 4 * l, 4)),
+                         b = cells_float(cells_get(meta, 4 * q, 4));
 
             q = fabs(a * half + middle - (double)y[i]) < fabs(b * half + middle - (double)y[i]) ? l
                                                                                                 : q;
@@ -99,7 +99,7 @@ START_TEST(levels_are_means)
     }
     for (int q = 0; q < 1 << bits; q++)
         if (weight[q] > 0) { /* means of bins of 2 / 1024 */
-            const double level = cells_float(nuq_get(meta, 4 * q, 4));
+            const double level = cells_float(cells_get(meta, 4 * q, 4));
 
             ck_assert_msg(fabs(sum[q] / weight[q] - level) <= 4e-3, "%s: level %d is %g, mean %g",
                           text, q, level, sum[q] / weight[q]);
@@ -239,10 +239,11 @@ START_TEST(a_layer_has_its_own)
     kvr_codec_decode(&p, 0, T, 0, H, y);
     meta = p.stage[0].meta.p;
     for (int q = 0; q < 4; q++)
-        ck_assert(cells_float(nuq_get(meta, 4 * q, 4)) == (float)level[q]);
+        ck_assert(cells_float(cells_get(meta, 4 * q, 4)) == (float)level[q]);
     for (int i = 0; i < T * W; i++) {
-        const float middle = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, i % W), 2));
-        const float half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, i % W) + 2, 2));
+        const float middle = kvr_f16_to_f32((kvr_f16)cells_get(meta, nuq_middle_at(&g, i % W), 2));
+        const float half =
+            kvr_f16_to_f32((kvr_f16)cells_get(meta, nuq_middle_at(&g, i % W) + 2, 2));
         double best = INFINITY;
 
         for (int q = 0; q < 4; q++)

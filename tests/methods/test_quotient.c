@@ -55,7 +55,7 @@ START_TEST(inverses)
             for (int by = -4; by <= 4; by++) {
                 const float s = (float)sign * (float)m, want = 1 / s;
                 const float near = kvr_bits_f32(kvr_f32_bits(want) + (unsigned)by);
-                const float got = kvr_inverse_near(near, s);
+                const float got = kvr_inverse_refine(near, s);
 
                 ck_assert_msg(got == want, "1 / %u from %d: %a, not %a", m, by, (double)got,
                               (double)want);

@@ -37,9 +37,9 @@ START_TEST(worked_example)
     }
     p = code(dev, c, x, &s, y);
     for (int i = 13; i <= 18; i++)
-        ck_assert_uint_eq(ranged_get(p.stage[0].meta.p, ranged_f_at(&g, 0, i), 2), f[i - 13]);
-    ck_assert_uint_eq(ranged_get(p.stage[0].meta.p, ranged_f_at(&g, 0, 32), 2), 65535);
-    n = ranged_get(p.stage[0].meta.p, 0, 4);
+        ck_assert_uint_eq(cells_get(p.stage[0].meta.p, ranged_f_at(&g, 0, i), 2), f[i - 13]);
+    ck_assert_uint_eq(cells_get(p.stage[0].meta.p, ranged_f_at(&g, 0, 32), 2), 65535);
+    n = cells_get(p.stage[0].meta.p, 0, 4);
     ck_assert_uint_eq(n, _i ? sizeof four : sizeof one);
     ck_assert_mem_eq(p.stage[0].codes.p, _i ? four : one, n);
     for (int i = 0; i < 8 * s.n_tok; i++)

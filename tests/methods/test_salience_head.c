@@ -97,14 +97,14 @@ START_TEST(it_is_its_formula)
 
     make_file(IN, HIDDEN);
     ck_assert_msg(kvr_salience_head_open(&head, path, HQ, H, D, 0) == KVR_OK, "%s", kvr_error());
-    kvr_salience_head_ask(head, q, k, v, N, got);
+    kvr_salience_head_score(head, q, k, v, N, got);
     for (int t = 0; t < N; t++)
         ck_assert_msg(fabs(got[t] - slow(t)) <= 3e-5, "%d: %g, %g", t, (double)got[t], slow(t));
     ck_assert(!(fabs(got[0] - slow(1)) <= 3e-5));
     kvr_salience_head_close(&head);
     omp_set_num_threads(1);
     ck_assert_int_eq(kvr_salience_head_open(&head, path, HQ, H, D, 0), KVR_OK);
-    kvr_salience_head_ask(head, q, k, v, N, alone);
+    kvr_salience_head_score(head, q, k, v, N, alone);
     ck_assert(!memcmp(got, alone, sizeof got));
     kvr_salience_head_close(&head);
 }
@@ -151,13 +151,13 @@ START_TEST(whose_weights)
     for (int seed = 0; seed < 2; seed++) {
         ck_assert_msg(kvr_salience_head_open(&head, "auto", 3, 3, 64, seed) == KVR_OK, "%s",
                       kvr_error());
-        kvr_salience_head_ask(head, big, big, big, 2, seed ? b : a);
+        kvr_salience_head_score(head, big, big, big, 2, seed ? b : a);
         kvr_salience_head_close(&head);
     }
     ck_assert(a[0] != a[1] && !memcmp(a, b, sizeof a));
     for (int seed = 0; seed < 2; seed++) {
         ck_assert_int_eq(kvr_salience_head_open(&head, "auto", 2, 2, 16, seed), KVR_OK);
-        kvr_salience_head_ask(head, big, big, big, 2, seed ? b : a);
+        kvr_salience_head_score(head, big, big, big, 2, seed ? b : a);
         kvr_salience_head_close(&head);
     }
     ck_assert(isfinite(a[0]) && a[0] != a[1] && a[0] != b[0]);

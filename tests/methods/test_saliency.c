@@ -552,6 +552,59 @@ static int rank_of_byte(uint8_t b)
     return b == RECENT || b == IMPORTANT ? 2 : b == OLD ? 1 : 0;
 }
 
+/* delta [F_] of the frames k, v: relative L1 change of the pooled keys and values. */
+static void slow_deltas(const float *k, const float *v, double *delta)
+{
+    for (int f = 0; f < F_; f++) {
+        double change = 0, size = 0;
+
+        for (int h = 0; h < H_ && f > 0; h++) {
+            const double before = slow_mean(k, f - 1, h) + slow_mean(v, f - 1, h);
+
+            change += fabs(slow_mean(k, f, h) + slow_mean(v, f, h) - before);
+            size += before;
+        }
+        delta[f] = f ? change / size : 1;
+    }
+}
+
+/* Expected tiers of n frames, and how many each tier gets. */
+struct expected {
+    uint8_t tier[F_]; /* or KVR_TOKEN_DROPPED */
+    int n_recent, n_important, n_rest, n_retained;
+};
+
+/* level [F_]: rank of the tier that a frame has had so far; it cannot rise again. */
+static struct expected expect_tiers(int n, double beta, double important, double retained,
+                                    const double *delta, const uint8_t *level)
+{
+    enum { FINE = 77, COARSE = 78, STAYS = 79 };
+    struct expected e = { .n_recent = slow_round(fmin(0.25 * beta, 1) * n) };
+    uint8_t *plan = e.tier;
+    double score[F_];
+
+    e.n_recent = e.n_recent < 1 ? 1 : e.n_recent;
+    e.n_important = slow_round(important * beta * (n - e.n_recent));
+    e.n_important = e.n_important < 1 ? 1 : e.n_important;
+    e.n_important = e.n_important > n - e.n_recent ? n - e.n_recent : e.n_important;
+    for (int f = 0; f < n; f++) {
+        score[f] = 0.7 * delta[f] + 0.3 * f / (n - 1);
+        plan[f] = f >= n - e.n_recent ? RECENT : level[f] == 2 ? FINE : level[f] ? COARSE : OLD;
+    }
+    slow_pick(plan, n, score, FINE, IMPORTANT, e.n_important);
+    for (int f = 0; f < n; f++) {
+        plan[f] = plan[f] == FINE ? COARSE : plan[f];
+        e.n_rest += plan[f] != RECENT && plan[f] != IMPORTANT;
+    }
+    e.n_retained = slow_round(retained * beta * e.n_rest);
+    e.n_retained = e.n_retained < 1 ? 1 : e.n_retained;
+    slow_pick(plan, n, score, COARSE, STAYS, e.n_retained);
+    for (int f = 0; f < n; f++)
+        if (plan[f] != RECENT && plan[f] != IMPORTANT)
+            plan[f] = plan[f] == STAYS ? OLD : KVR_TOKEN_DROPPED;
+    return e;
+}
+
 /* As intended, block by block: counts follow the budget, nothing comes back, the choice is by
  * the deltas of the exact frames. */
 static void run_intended(double beta, double important, double retained)
@@ -566,66 +619,32 @@ static void run_intended(double beta, double important, double retained)
     struct parts p = open_parts(tiers, retention);
     draw(k, 0, F_, 1);
     draw(v, 0, F_, 2);
-    for (int f = 0; f < F_; f++) {
-        double change = 0, size = 0;
-
-        for (int h = 0; h < H_ && f > 0; h++) {
-            const double before = slow_mean(k, f - 1, h) + slow_mean(v, f - 1, h);
-
-            change += fabs(slow_mean(k, f, h) + slow_mean(v, f, h) - before);
-            size += before;
-        }
-        delta[f] = f ? change / size : 1;
-        level[f] = 2;
-    }
+    slow_deltas(k, v, delta);
+    memset(level, 2, sizeof level);
     for (int n = 3; n <= F_; n += 3) {
         struct kvr_policy_ctx ctx = small(false, beta, n);
-        enum { FINE = 77, COARSE = 78, STAYS = 79 };
-        uint8_t plan[F_];
-        double score[F_];
-        int n_rec = slow_round(fmin(0.25 * beta, 1) * n), n_imp, rem = 0, n_ret;
+        const struct expected e = expect_tiers(n, beta, important, retained, delta, level);
+        int got[3] = { 0 };
 
         ctx.new0 = (n - 3) * s_;
         ctx.k = k + ctx.new0 * W_;
         ctx.v = v + ctx.new0 * W_;
         assign(&p, &ctx, map);
-
-        n_rec = n_rec < 1 ? 1 : n_rec;
-        n_imp = slow_round(important * beta * (n - n_rec));
-        n_imp = n_imp < 1 ? 1 : n_imp;
-        n_imp = n_imp > n - n_rec ? n - n_rec : n_imp;
         for (int f = 0; f < n; f++) {
-            score[f] = 0.7 * delta[f] + 0.3 * f / (n - 1);
-            plan[f] = f >= n - n_rec ? RECENT : level[f] == 2 ? FINE : level[f] ? COARSE : OLD;
-        }
-        slow_pick(plan, n, score, FINE, IMPORTANT, n_imp);
-        for (int f = 0; f < n; f++) {
-            plan[f] = plan[f] == FINE ? COARSE : plan[f];
-            rem += plan[f] != RECENT && plan[f] != IMPORTANT;
-        }
-        n_ret = slow_round(retained * beta * rem);
-        n_ret = n_ret < 1 ? 1 : n_ret;
-        slow_pick(plan, n, score, COARSE, STAYS, n_ret);
-        int got[3] = { 0 };
-        for (int f = 0; f < n; f++) {
-            const uint8_t want = plan[f] == RECENT || plan[f] == IMPORTANT ? plan[f]
-                                 : plan[f] == STAYS                        ? OLD
-                                                                           : KVR_TOKEN_DROPPED;
-
             for (int t = f * s_; t < (f + 1) * s_; t++)
-                if (map[t] != want)
+                if (map[t] != e.tier[f])
                     ck_abort_msg("beta %g: %d frames, frame %d: %d, expected %d", beta, n, f,
-                                 map[t], want);
+                                 map[t], e.tier[f]);
             ck_assert_int_le(rank_of_byte(map[f * s_]), level[f]);
             level[f] = (uint8_t)rank_of_byte(map[f * s_]);
             if (map[f * s_] < 3)
                 got[map[f * s_]]++;
         }
-        ck_assert_int_eq(got[RECENT], n_rec);
-        ck_assert_int_eq(got[IMPORTANT], n_imp);
-        /* Rounding may ask for one more than was kept before; what is gone cannot fill it. */
-        ck_assert_int_le(got[OLD], n_ret < rem ? n_ret : rem);
-        ck_assert_int_ge(got[OLD], n_ret < rem ? n_ret - 1 : rem);
+        ck_assert_int_eq(got[RECENT], e.n_recent);
+        ck_assert_int_eq(got[IMPORTANT], e.n_important);
+        /* Rounding may ask for one more than was kept before; dropped frames cannot fill it. */
+        ck_assert_int_le(got[OLD], e.n_retained < e.n_rest ? e.n_retained : e.n_rest);
+        ck_assert_int_ge(got[OLD], e.n_retained < e.n_rest ? e.n_retained - 1 : e.n_rest);
     }
     close_parts(&p);
 }

@@ -27,7 +27,7 @@ static void rotate(float *x, int head_dim, const struct kvr_place *place)
 
         kvr_rope_angles(head_dim, (int)(token / S), in_frame / ROW, in_frame % ROW, cosines, sines);
         for (int h = 0; h < H; h++, x += head_dim)
-            kvr_rope_turn(x, head_dim, cosines, sines, false, x);
+            kvr_rope_rotate(x, head_dim, cosines, sines, false, x);
     }
 }
 

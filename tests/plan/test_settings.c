@@ -192,12 +192,12 @@ START_TEST(defaults_are_values)
     const struct kvr_setting_row *r = &kvr_setting_rows[_i];
     struct kvr_config c, c2;
     struct kvr_sweep s, s2;
-    char said[64];
+    char text[64];
 
     if (!r->def)
         return;
-    snprintf(said, sizeof said, "%s=%s", r->name, r->def);
-    ck_assert_msg(make(&c, &s, said, NULL) == KVR_OK, "%s", kvr_error());
+    snprintf(text, sizeof text, "%s=%s", r->name, r->def);
+    ck_assert_msg(make(&c, &s, text, NULL) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(make(&c2, &s2, NULL, NULL) == KVR_OK, "%s", kvr_error());
     ck_assert_str_eq(s.cell[0].key, s2.cell[0].key);
     drop(&c, &s);

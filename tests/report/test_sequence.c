@@ -65,9 +65,9 @@ START_TEST(by_hand)
      * h = z + g z^2 / 3 + g^2 z^3 / 27 + g / 144 = 0.832553, t^2 = 16.6355;
      * log E = -log(25) / 2 + 12 (log(1 + t^2 / 23) - log(1 + t^2 / 575)) = 4.5791. */
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, 2), 4.5791, 1e-4);
-    kvr_sequence_tell(&s, 0.5, &region, &log_e);
+    kvr_sequence_region(&s, 0.5, &region, &log_e);
     ck_assert(region == KVR_ABOVE && log_e == kvr_sequence_log_e(&s, 0.5));
-    kvr_sequence_tell(&s, 20, &region, &log_e);
+    kvr_sequence_region(&s, 20, &region, &log_e);
     ck_assert(region == KVR_WITHIN && log_e == kvr_sequence_log_e(&s, 20));
     kvr_sequence_interval(&s, log(20), &lo, &hi);
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, lo), log(20), 1e-9);
@@ -97,14 +97,14 @@ START_TEST(needed)
     for (int i = 0; i < 24; i++)
         x[i] = x[i] * 0.05 + 0.02;
     s = of(x, 24);
-    kvr_sequence_tell(&s, 0.005, &region, &log_e);
+    kvr_sequence_region(&s, 0.005, &region, &log_e);
     n = kvr_sequence_needed(&s, 0.005, log(200));
     ck_assert(log_e < log(200) && n > 24 && isfinite(n));
     /* The same values again and again: their mean and skewness stay, sd nearly. */
     more = (struct kvr_sequence){ 0 };
     for (int i = 0; i < n; i++)
         kvr_sequence_add(&more, x[i % 24]);
-    kvr_sequence_tell(&more, 0.005, &region, &log_e);
+    kvr_sequence_region(&more, 0.005, &region, &log_e);
     ck_assert_double_eq_tol(log_e, log(200), 1.0);
     ck_assert(isinf(kvr_sequence_needed(&s, fabs(s.mean), log(200)))); /* on the margin itself */
 }
@@ -240,7 +240,7 @@ static void run_ledgers(struct ledger_result *r)
                 if (done[i])
                     continue;
                 kvr_sequence_add(&s[i], x[i][n] + true_mean(i));
-                kvr_sequence_tell(&s[i], margin, &region[i], &log_e[i]);
+                kvr_sequence_region(&s[i], margin, &region[i], &log_e[i]);
             }
             ck_assert_int_eq(kvr_e_bh(log_e, CLAIMS, alpha, told, &threshold), KVR_OK);
             for (int i = 0; i < CLAIMS; i++) {

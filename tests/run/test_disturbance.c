@@ -38,7 +38,7 @@ static struct kvr_disturbance cell_on(const char *uuid, const char *before, cons
     setenv("KVR_TEST_GPU", before, 1);
     kvr_disturbance_begin(&b, &machine, uuid);
     setenv("KVR_TEST_GPU", during, 1);
-    kvr_disturbance_look(&b, &machine, b.start_ns + 1000000000);
+    kvr_disturbance_sample(&b, &machine, b.start_ns + 1000000000);
     setenv("KVR_TEST_GPU", after, 1);
     kvr_disturbance_end(&b, &machine, 0);
     return b;
@@ -161,7 +161,7 @@ START_TEST(nobody_to_ask)
     ck_assert_int_eq(kvr_machine_open(&none, 2, 1, true), KVR_OK);
     ck_assert_msg(strstr(none.nvml, "no NVML: ") == none.nvml, "%s", none.nvml);
     kvr_disturbance_begin(&b, &none, "emulated-0");
-    kvr_disturbance_look(&b, &none, b.start_ns + 1000000000);
+    kvr_disturbance_sample(&b, &none, b.start_ns + 1000000000);
     kvr_disturbance_end(&b, &none, 0);
     ck_assert_int_eq(b.n_watch, 4);
     ck_assert_msg(!has(&b, "GPU"), "%s", b.codes);

@@ -545,25 +545,25 @@ START_TEST(a_lock_per_gpu)
 
     kvr_gpus_open(&a, uuids, 2);
     kvr_gpus_open(&b, uuids, 2);
-    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_OK);
     ck_assert(taken && at == 0);
-    ck_assert_int_eq(kvr_gpu_take(&b, &at, &taken), KVR_OK);
+    ck_assert_int_eq(kvr_gpu_acquire(&b, &at, &taken), KVR_OK);
     ck_assert(taken && at == 1);
     ck_assert_str_eq(kvr_gpus_uuid(&b, at), "emulated-1");
-    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_OK);
     ck_assert(!taken && at == -1);
     kvr_gpus_close(&b);
-    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_OK);
     ck_assert(taken && at == 1);
-    kvr_gpu_give(&a, 0);
-    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    kvr_gpu_release(&a, 0);
+    ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_OK);
     ck_assert(taken && at == 0);
     kvr_gpus_close(&a);
-    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_OK);
     ck_assert(taken && at == -1); /* without GPUs there is nothing to wait for */
     setenv("KVREEL_LOCKS", "/nowhere", 1);
     kvr_gpus_open(&a, uuids, 2);
-    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_EIO);
+    ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_EIO);
 }
 END_TEST
 
@@ -582,8 +582,8 @@ static pid_t neighbour(int ms)
         int at;
 
         kvr_gpus_open(&g, uuids, 2);
-        kvr_gpu_take(&g, &at, &taken);
-        kvr_gpu_take(&g, &at, &taken);
+        kvr_gpu_acquire(&g, &at, &taken);
+        kvr_gpu_acquire(&g, &at, &taken);
         if (!taken || write(ready[1], "x", 1) != 1)
             _exit(1);
         usleep((useconds_t)ms * 1000);
@@ -624,7 +624,7 @@ START_TEST(one_cell_per_gpu)
     change("CREATE TRIGGER one BEFORE INSERT ON running WHEN new.device <> 'emulated-1' OR (SELECT "
            "count(*) FROM running) > 0 BEGIN SELECT raise(ABORT, 'two, or the wrong one'); END");
     kvr_gpus_open(&mine, uuids, 2);
-    ck_assert_int_eq(kvr_gpu_take(&mine, &at, &taken), KVR_OK);
+    ck_assert_int_eq(kvr_gpu_acquire(&mine, &at, &taken), KVR_OK);
     ck_assert_int_eq(at, 0);
     o.filter = NULL;
     o.limit = 0;
@@ -1319,6 +1319,17 @@ static int sweep(char **argv)
     return s.interrupted ? 75 : 0;
 }
 
+static void add_gpu_case(Suite *suite)
+{
+    TCase *tc = tcase_create("gpus");
+
+    tcase_add_checked_fixture(tc, two_gpus, no_gpus);
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, a_lock_per_gpu);
+    tcase_add_test(tc, one_cell_per_gpu);
+    suite_add_tcase(suite, tc);
+}
+
 int main(int argc, char **argv)
 {
     Suite *suite;
@@ -1368,14 +1379,8 @@ int main(int argc, char **argv)
     tcase_add_test(tc, budget);
     tcase_add_test(tc, most_telling_first);
     suite_add_tcase(suite, tc);
-    if (kvr_device_build()->emulated) {
-        tc = tcase_create("gpus");
-        tcase_add_checked_fixture(tc, two_gpus, no_gpus);
-        tcase_set_timeout(tc, 300);
-        tcase_add_test(tc, a_lock_per_gpu);
-        tcase_add_test(tc, one_cell_per_gpu);
-        suite_add_tcase(suite, tc);
-    }
+    if (kvr_device_build()->emulated)
+        add_gpu_case(suite);
     sr = srunner_create(suite);
     srunner_set_fork_status(sr, CK_NOFORK); /* the engine's threads do not survive a fork */
     srunner_run_all(sr, CK_NORMAL);

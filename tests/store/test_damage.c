@@ -284,6 +284,34 @@ static void damage(unsigned *seed)
     fclose(f);
 }
 
+/* Cells that the rescued database has together with their session; each must have its old content. */
+static int count_saved(const char (*before)[KVR_SHA256_HEX], const char (*after)[KVR_SHA256_HEX],
+                       int damage_at)
+{
+    int n = 0;
+
+    for (int i = 0; i < N_CELLS; i++) {
+        sqlite3 *db;
+        sqlite3_stmt *q;
+        char key[40];
+
+        snprintf(key, sizeof key, "%032x", 7919 * (i + 1));
+        ck_assert_int_eq(sqlite3_open(saved, &db), SQLITE_OK);
+        ck_assert_int_eq(
+            sqlite3_prepare_v2(db, "SELECT 1 FROM cell, session WHERE key = ?", -1, &q, NULL),
+            SQLITE_OK);
+        sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
+        if (sqlite3_step(q) == SQLITE_ROW) {
+            ck_assert_msg(strcmp(before[i], after[i]) == 0,
+                          "damage %d: cell %d was saved as another", damage_at, i);
+            n++;
+        }
+        sqlite3_finalize(q);
+        sqlite3_close(db);
+    }
+    return n;
+}
+
 START_TEST(nothing_changes_unseen)
 {
     const char *wanted = getenv("KVR_DAMAGES");
@@ -322,27 +350,8 @@ START_TEST(nothing_changes_unseen)
         if (kvr_store_rescue(bad, saved, NULL, NULL, &r) != KVR_OK || r.cells == 0)
             continue;
         hash_all(saved, after, NULL);
-        for (int i = 0; i < N_CELLS; i++) {
-            sqlite3 *db;
-            sqlite3_stmt *q;
-            char key[40];
-
-            snprintf(key, sizeof key, "%032x", 7919 * (i + 1));
-            ck_assert_int_eq(sqlite3_open(saved, &db), SQLITE_OK);
-            ck_assert_int_eq(
-                sqlite3_prepare_v2(db, "SELECT 1 FROM cell, session WHERE key = ?", -1, &q, NULL),
-                SQLITE_OK);
-            sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
-            if (sqlite3_step(q) == SQLITE_ROW) { /* it was saved, and its session was */
-                ck_assert_msg(strcmp(before[i], after[i]) == 0,
-                              "damage %d: cell %d was saved as "
-                              "another",
-                              k, i);
-                cells_saved++;
-            }
-            sqlite3_finalize(q);
-            sqlite3_close(db);
-        }
+        cells_saved += count_saved((const char(*)[KVR_SHA256_HEX])before,
+                                   (const char(*)[KVR_SHA256_HEX])after, k);
     }
     printf(
         "damaged databases: %d; found %d, harmless %d, changed content unseen 0, unsound merged 0 "

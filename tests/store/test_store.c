@@ -594,7 +594,7 @@ START_TEST(schema_3_is_read)
     ck_assert_int_eq(ask("SELECT graphs FROM summary WHERE backend = 'emulated'").i, 1);
     ck_assert_int_eq(ask("SELECT max(query_stride) FROM cell").i, 64);
     ck_assert_int_eq(ask("PRAGMA user_version").i, 3);
-    ck_assert_msg(kvr_store_look(&s, db) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_store_open_readonly(&s, db) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_store_known(s, "02802c6993ac7f7fef010b71f0fd9264", &known), KVR_OK);
     ck_assert(known.found);
     kvr_store_close(&s);
@@ -972,12 +972,12 @@ START_TEST(a_machine_is_who_it_is)
                       those[i]);
         snprintf(before, sizeof before, "%s", kvr_session_fact(&s, "machine"));
         ck_assert_int_eq(strlen(before), 8);
-        ck_assert_int_eq(kvr_session_tell(&s, those[i], "another"), KVR_OK);
+        ck_assert_int_eq(kvr_session_set_fact(&s, those[i], "another"), KVR_OK);
         ck_assert_int_eq(kvr_session_identify(&s), KVR_OK);
         ck_assert_msg(strcmp(before, kvr_session_fact(&s, "machine")) != 0, "%s", those[i]);
     }
     snprintf(before, sizeof before, "%s", kvr_session_fact(&s, "machine"));
-    ck_assert_int_eq(kvr_session_tell(&s, "cpu_microcode", "0x1"), KVR_OK);
+    ck_assert_int_eq(kvr_session_set_fact(&s, "cpu_microcode", "0x1"), KVR_OK);
     ck_assert_int_eq(kvr_session_identify(&s), KVR_OK);
     ck_assert_str_eq(before, kvr_session_fact(&s, "machine"));
     kvr_session_free(&s);

@@ -11,7 +11,7 @@
 #include "harness/workload/basis.h"
 #include "methods/kernels/rope.h"
 #include "tests/suite.h"
-#include "tests/workload/watched.h"
+#include "tests/workload/observed.h"
 
 enum { S = 12, ROW = 4, F = 3, H = 2, D = 16, T = S * F, W = H * D, LAYERS = 2, CHUNKS = 3 };
 
@@ -31,7 +31,7 @@ static void draw(float *x, int layer, bool values, int chunk)
             for (int c = 0; c < D; c++)
                 v[c] = 1 + v[c] * (c == first ? 2.0f : c == first + 1 ? 1.0f : 0.01f);
             if (!values)
-                kvr_rope_turn(v, D, cosines, sines, false, v);
+                kvr_rope_rotate(v, D, cosines, sines, false, v);
             for (int c = 0; c < D; c++)
                 v[c] = kvr_bf16_to_f32(kvr_f32_to_bf16(v[c]));
         }
@@ -59,7 +59,7 @@ static struct kvr_basis *see(void)
     struct kvr_basis *basis;
 
     ck_assert_int_eq(kvr_basis_open(&basis, LAYERS, H, D), KVR_OK);
-    watch_rollout(&shape, CHUNKS, draw_both, kvr_basis_watch, basis);
+    observe_rollout(&shape, CHUNKS, draw_both, kvr_basis_observe, basis);
     return basis;
 }
 

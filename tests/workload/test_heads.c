@@ -28,7 +28,7 @@ static void see(float x[H][CHUNKS * F])
     ck_assert_int_eq(kvr_scheme_open(&scheme, "F32", NULL, 0), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
     ck_assert_int_eq(kvr_heads_open(&heads, 1, H, 0, F * CHUNKS), KVR_OK);
-    kvr_cache_watch(cache, kvr_heads_watch, heads);
+    kvr_cache_observe(cache, kvr_heads_observe, heads);
     for (int c = 0; c < CHUNKS; c++) {
         const struct kvr_pass pass = { .chunk = c, .frame0 = c * F, .n_frames = F, .clean = true };
 

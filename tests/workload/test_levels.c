@@ -9,7 +9,7 @@
 #include "harness/workload/levels.h"
 #include "methods/codecs/nuq/nuq.h"
 #include "tests/suite.h"
-#include "tests/workload/watched.h"
+#include "tests/workload/observed.h"
 
 enum { S = 12, F = 3, H = 2, D = 32, T = S * F, W = H * D, LAYERS = 2, BITS = 2, N = 1 << BITS };
 
@@ -49,7 +49,7 @@ static void see(int n_chunks, float scale)
                                            .exact = KVR_BF16 };
 
     later = scale;
-    watch_rollout(&shape, n_chunks, draw_both, kvr_levels_watch, levels);
+    observe_rollout(&shape, n_chunks, draw_both, kvr_levels_observe, levels);
 }
 
 /* What the stage fits to chunk c by itself. */
@@ -73,7 +73,7 @@ static void own_levels(int layer, enum kvr_side side, int c, double level[N])
     draw(x, layer, side == KVR_V, c);
     ck_assert_int_eq(kvr_codec_encode_at(codec, dev, x, &shape, &place, work, &p), KVR_OK);
     for (int q = 0; q < N; q++)
-        level[q] = (double)cells_float(nuq_get(p.stage[codec->n_stages - 1].meta.p, 4 * q, 4));
+        level[q] = (double)cells_float(cells_get(p.stage[codec->n_stages - 1].meta.p, 4 * q, 4));
     kvr_packed_free(&p);
     kvr_codec_close(&codec);
     kvr_dev_close(&dev);

@@ -66,7 +66,7 @@ START_TEST(the_same_frames)
     copy = malloc((size_t)(2 * r.n) * sizeof *copy);
     for (int f = 0; f < FRAMES; f += 2) {
         memcpy(copy, r.latents + f * r.n, (size_t)(2 * r.n) * sizeof *copy);
-        ck_assert_int_eq(kvr_pixels_give(p, f, 2, copy), KVR_OK);
+        ck_assert_int_eq(kvr_pixels_push(p, f, 2, copy), KVR_OK);
         memset(copy, 0xff, (size_t)(2 * r.n) * sizeof *copy); /* borrowed during the call only */
     }
     ck_assert_msg(kvr_pixels_finish(&p, KVR_OK, &out, &done) == KVR_OK, "%s", kvr_error());
@@ -93,7 +93,7 @@ START_TEST(a_bad_latent)
     rig_open(&r, KVR_CPU);
     r.latents[2 * r.n + 5] = NAN;
     ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, NULL, FRAMES, 1), KVR_OK);
-    ck_assert_int_eq(kvr_pixels_give(p, 0, FRAMES, r.latents), KVR_OK);
+    ck_assert_int_eq(kvr_pixels_push(p, 0, FRAMES, r.latents), KVR_OK);
     ck_assert_int_eq(kvr_pixels_finish(&p, KVR_OK, &out, &done), KVR_ENAN);
     ck_assert_str_eq(kvr_error(), "decoder: frame 5: a pixel is not finite");
     ck_assert(!out.finite);
@@ -112,7 +112,7 @@ START_TEST(a_failed_rollout)
 
     rig_open(&r, KVR_CPU);
     ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, NULL, FRAMES, 1), KVR_OK);
-    ck_assert_int_eq(kvr_pixels_give(p, 0, 2, r.latents), KVR_OK);
+    ck_assert_int_eq(kvr_pixels_push(p, 0, 2, r.latents), KVR_OK);
     kvr_fail(KVR_EDIVERGED, "rollout: chunk 1: far off");
     ck_assert_int_eq(kvr_pixels_finish(&p, KVR_EDIVERGED, &out, &done), KVR_EDIVERGED);
     ck_assert_str_eq(kvr_error(), "rollout: chunk 1: far off");

@@ -341,7 +341,7 @@ static enum kvr_status see(void *ctx, const struct kvr_cache_view *w)
     struct direct *d = ctx;
     const int64_t tok0 = (int64_t)w->pass->frame0 * S;
 
-    KVR_TRY(kvr_probe_see(d->probe, w));
+    KVR_TRY(kvr_probe_observe(d->probe, w));
     for (int h = 0; h < H; h++)
         look(d, w, h);
     if (w->pass->clean)
@@ -367,7 +367,7 @@ static int settings_of(const char *method, const struct kvr_setting **set)
 
 static bool unasked; /* what clean passes leave is committed, without queries */
 
-static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn, void *ctx,
+static void drive(const char *method, enum kvr_path path, kvr_cache_observer_fn *fn, void *ctx,
                   float *outs)
 {
     const struct kvr_cache_shape shape = {
@@ -391,7 +391,7 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&scheme, method, set, n_set) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s", kvr_error());
-    kvr_cache_watch(cache, fn, ctx);
+    kvr_cache_observe(cache, fn, ctx);
     for (int c = 0; c < CHUNKS; c++)
         for (int i = 0; i < PASSES; i++) {
             const struct kvr_pass pass = { .chunk = c,
@@ -622,7 +622,7 @@ static struct kvr_probe *probed(const char *method, int every)
 {
     struct kvr_probe *p = open_probe(every);
 
-    drive(method, KVR_PATH_STAGED, kvr_probe_see, p, NULL);
+    drive(method, KVR_PATH_STAGED, kvr_probe_observe, p, NULL);
     return p;
 }
 
@@ -760,7 +760,7 @@ START_TEST(the_probe_only_looks)
     struct kvr_probe *p = open_probe(1);
 
     drive("FLOWCACHE_SOFT_PRUNE_INT2@study", KVR_PATH_STAGED, NULL, NULL, bare);
-    drive("FLOWCACHE_SOFT_PRUNE_INT2@study", KVR_PATH_STAGED, kvr_probe_see, p, watched);
+    drive("FLOWCACHE_SOFT_PRUNE_INT2@study", KVR_PATH_STAGED, kvr_probe_observe, p, watched);
     ck_assert_mem_eq(bare, watched, n * sizeof *bare);
     kvr_probe_close(&p);
     free(bare);

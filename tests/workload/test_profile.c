@@ -16,7 +16,7 @@ static enum kvr_status see(struct kvr_profile *p, int frame0, int layer, const f
 
     for (int i = 0; i < N; i++)
         x[i] = i % 2 ? value[i / (N / F)] : -value[i / (N / F)];
-    return kvr_profile_see(p, &pass, layer, x, x);
+    return kvr_profile_add(p, &pass, layer, x, x);
 }
 
 static void see_three(struct kvr_profile *p, int layer, float grow, float fourth)

@@ -34,7 +34,7 @@ static void record_video(void)
                                        .latent_frames = FRAMES,
                                        .window_frames = 6,
                                        .exact = KVR_BF16,
-                                       .watch = kvr_record_see };
+                                       .observer = kvr_record_observe };
     struct kvr_scheme *bf16 = scheme_of("BF16");
     struct kvr_rollout_result r;
     struct kvr_record *record;
@@ -43,7 +43,7 @@ static void record_video(void)
     ck_assert_msg(kvr_model_open(&req.model, dev, "models/nano") == KVR_OK, "%s", kvr_error());
     grid_w = kvr_record_describe(req.model, 0, &info);
     ck_assert_int_eq(kvr_record_open(&record, video, &info, grid_w, true), KVR_OK);
-    req.watch_ctx = record;
+    req.observer_ctx = record;
     ck_assert_msg(kvr_rollout_run(dev, bf16, &req, NULL, NULL, &r) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_record_finish(&record, NULL) == KVR_OK, "%s", kvr_error());
     kvr_rollout_result_free(&r);
@@ -148,8 +148,8 @@ START_TEST(bf16_gives_the_same_bits)
     struct recorded x = { .t = t };
     struct kvr_replay_result r;
 
-    req.watch = hold_against;
-    req.watch_ctx = &x;
+    req.observer = hold_against;
+    req.observer_ctx = &x;
     r = run("BF16", &req);
     ck_assert_int_eq(x.calls, i->n_passes * i->layout.n_layers);
     ck_assert_int_eq(x.differ, 0);
@@ -200,8 +200,8 @@ START_TEST(agrees_with_the_probe)
     struct kvr_replay_result r;
 
     ck_assert_int_eq(kvr_probe_open(&probe, &opts), KVR_OK);
-    req.watch = kvr_probe_see;
-    req.watch_ctx = probe;
+    req.observer = kvr_probe_observe;
+    req.observer_ctx = probe;
     r = run(methods[_i / 2], &req);
     ck_assert_int_eq(kvr_probe_rows(probe, take, &p), KVR_OK);
     ck_assert_msg(kvr_probe_residual(probe) <= 1e-4, "residual %g", kvr_probe_residual(probe));

@@ -45,7 +45,7 @@ static void feed(struct kvr_salience *s, int chunks)
 
                 if (!clean) /* other passes do not count */
                     view.k = view.q;
-                ck_assert_int_eq(kvr_salience_see(s, &view), KVR_OK);
+                ck_assert_int_eq(kvr_salience_observe(s, &view), KVR_OK);
             }
 }
 

@@ -12,7 +12,9 @@ BEGIN {
     # Identifiers that were renamed. `unrope` stays: it is a stage's name in configs and content keys.
     names = "^(kvr_more_registers|kvr_fewer_registers|[a-z0-9_]*_turned|kvr_turned[a-z_]*|n_sets|soften[a-z_]*|" \
         "byte_kept|byte_worth|spot_of|raise_tops|shrink_output|sins|n_sins|" \
-        "kvr_(beside|said|given|fits|need|seal|sealer|effort)(_[a-z_]+)?|weigh|shrink)$"
+        "kvr_(beside|said|given|fits|need|seal|sealer|effort|few|told)(_[a-z_]+)?|weigh|shrink|" \
+        "kvr_[a-z0-9_]+_(see|foretell|look|here|can|told|turn)|kvr_cache_watch(_fn)?|kvr_conv_room[a-z_]*|" \
+        "watch_ctx|watch_ns)$"
     most = 35 # words in a sentence of a header or a document
     letter = "[A-Za-z]"
 }

@@ -177,7 +177,7 @@ static enum kvr_status hash_rows(struct kvr_embedding *e)
     return st;
 }
 
-static enum kvr_status look(struct kvr_embedding *e, const char *path, const char *tensor)
+static enum kvr_status check_tensor(struct kvr_embedding *e, const char *path, const char *tensor)
 {
     const struct kvr_tensor *t = &e->rows;
 
@@ -201,7 +201,7 @@ enum kvr_status kvr_embedding_open(struct kvr_embedding *e, const char *path, co
 
     memset(e, 0, sizeof *e);
     KVR_TRY(kvr_st_open(&e->file, path));
-    st = look(e, path, tensor);
+    st = check_tensor(e, path, tensor);
     if (st != KVR_OK)
         kvr_embedding_close(e);
     return st;
@@ -231,17 +231,11 @@ enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, 
 
 /* --- in a folder ------------------------------------------------------------------------ */
 
-static bool ends(const char *s, const char *with)
-{
-    const size_t n = strlen(s), m = strlen(with);
-
-    return n > m && strcmp(s + n - m, with) == 0;
-}
-
 static int is_encoder(const struct dirent *d)
 {
     return strncmp(d->d_name, "models_t5", 9) == 0 &&
-           (ends(d->d_name, ".pth") || ends(d->d_name, ".safetensors"));
+           (kvr_path_has_suffix(d->d_name, ".pth") ||
+            kvr_path_has_suffix(d->d_name, ".safetensors"));
 }
 
 static enum kvr_status find_encoder(const char *dir, char **out)

@@ -75,9 +75,9 @@ static enum kvr_status failed(const char *what) noexcept
 
 static enum kvr_status load(kvr_spiece *s, const char *path, size_t n_bytes)
 {
-    const reserve room(TIMES * n_bytes + LEAST);
+    const reserve headroom(TIMES * n_bytes + LEAST);
 
-    if (!room.is_there())
+    if (!headroom.is_there())
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %d times its %zu bytes", path, (int)TIMES,
                         n_bytes);
     const sentencepiece::util::Status status = s->processor.Load(path);
@@ -123,10 +123,10 @@ extern "C" void kvr_spiece_close(struct kvr_spiece **s)
 
 static enum kvr_status encode(const struct kvr_spiece *s, const char *text, int **ids, int *n)
 {
-    const reserve room(TIMES * strlen(text) + LEAST);
+    const reserve headroom(TIMES * strlen(text) + LEAST);
     std::vector<int> v;
 
-    if (!room.is_there())
+    if (!headroom.is_there())
         return kvr_fail(KVR_ENOMEM, "sentencepiece: no memory for a text");
     const sentencepiece::util::Status status = s->processor.Encode(text, &v);
     if (!status.ok())

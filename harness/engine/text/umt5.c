@@ -61,8 +61,8 @@ static enum kvr_status shape_of(const struct kvr_umt5 *e, const char *name, int 
     return KVR_OK;
 }
 
-static enum kvr_status need(const struct kvr_umt5 *e, int layer, const char *what, int n_dims,
-                            int64_t a, int64_t b)
+static enum kvr_status require_shape(const struct kvr_umt5 *e, int layer, const char *what,
+                                     int n_dims, int64_t a, int64_t b)
 {
     const int64_t want[2] = { a, b };
     int64_t have[2] = { 0, 0 };
@@ -81,16 +81,16 @@ static enum kvr_status check_layer(const struct kvr_umt5 *e, int i)
 {
     const struct kvr_umt5_sizes *s = &e->s;
 
-    KVR_TRY(need(e, i, "norm1", 1, s->dim, 0));
-    KVR_TRY(need(e, i, "norm2", 1, s->dim, 0));
-    KVR_TRY(need(e, i, "attn.q", 2, s->attention, s->dim));
-    KVR_TRY(need(e, i, "attn.k", 2, s->attention, s->dim));
-    KVR_TRY(need(e, i, "attn.v", 2, s->attention, s->dim));
-    KVR_TRY(need(e, i, "attn.o", 2, s->dim, s->attention));
-    KVR_TRY(need(e, i, "pos_embedding.embedding", 2, s->n_buckets, s->n_heads));
-    KVR_TRY(need(e, i, "ffn.gate.0", 2, s->ffn, s->dim));
-    KVR_TRY(need(e, i, "ffn.fc1", 2, s->ffn, s->dim));
-    return need(e, i, "ffn.fc2", 2, s->dim, s->ffn);
+    KVR_TRY(require_shape(e, i, "norm1", 1, s->dim, 0));
+    KVR_TRY(require_shape(e, i, "norm2", 1, s->dim, 0));
+    KVR_TRY(require_shape(e, i, "attn.q", 2, s->attention, s->dim));
+    KVR_TRY(require_shape(e, i, "attn.k", 2, s->attention, s->dim));
+    KVR_TRY(require_shape(e, i, "attn.v", 2, s->attention, s->dim));
+    KVR_TRY(require_shape(e, i, "attn.o", 2, s->dim, s->attention));
+    KVR_TRY(require_shape(e, i, "pos_embedding.embedding", 2, s->n_buckets, s->n_heads));
+    KVR_TRY(require_shape(e, i, "ffn.gate.0", 2, s->ffn, s->dim));
+    KVR_TRY(require_shape(e, i, "ffn.fc1", 2, s->ffn, s->dim));
+    return require_shape(e, i, "ffn.fc2", 2, s->dim, s->ffn);
 }
 
 static bool has_layer(const struct kvr_umt5 *e, int i)
@@ -101,7 +101,7 @@ static bool has_layer(const struct kvr_umt5 *e, int i)
     return kvr_weights_find(e->file, name) != NULL;
 }
 
-static enum kvr_status look(struct kvr_umt5 *e)
+static enum kvr_status check_tensors(struct kvr_umt5 *e)
 {
     struct kvr_umt5_sizes *s = &e->s;
     int64_t words[2], q[2], gate[2], table[2], norm[1];
@@ -146,7 +146,7 @@ enum kvr_status kvr_umt5_open(struct kvr_umt5 **out, struct kvr_dev *dev, const 
     e->own = kvr_umt5_ops_of(dev);
     st = kvr_weights_open(&e->file, path);
     if (st == KVR_OK)
-        st = look(e);
+        st = check_tensors(e);
     if (st == KVR_OK)
         st = kvr_gemm_open(&e->gemm, dev);
     if (st != KVR_OK) {
@@ -231,7 +231,7 @@ static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, s
 }
 
 /* Moves a weight to the device: the same buffer on a CPU, else a copy. */
-static enum kvr_status bring(const struct kvr_umt5 *e, struct kvr_buf *b)
+static enum kvr_status upload(const struct kvr_umt5 *e, struct kvr_buf *b)
 {
     struct kvr_buf there = { 0 };
     enum kvr_status st;
@@ -276,7 +276,7 @@ static enum kvr_status rms_norm(struct work *w, const char *name, const float *x
     enum kvr_status st = read_weight(w->e, name, &weight);
 
     if (st == KVR_OK)
-        st = bring(w->e, &weight);
+        st = upload(w->e, &weight);
     if (st == KVR_OK)
         w->e->own->norm(w->e->dev, w->n, w->e->s.dim, x, weight.p, y);
     kvr_buf_free(&weight);
@@ -286,13 +286,13 @@ static enum kvr_status rms_norm(struct work *w, const char *name, const float *x
 int kvr_umt5_bucket(int d, int n_buckets)
 {
     const int half = n_buckets / 2, exact = half / 2, base = d > 0 ? half : 0;
-    const int away = d < 0 ? -d : d;
+    const int distance = d < 0 ? -d : d;
     int far;
 
-    if (away < exact)
-        return base + away;
+    if (distance < exact)
+        return base + distance;
     /* In F32, as in training. */
-    far = exact + (int)(logf((float)away / (float)exact) /
+    far = exact + (int)(logf((float)distance / (float)exact) /
                         (float)log((double)MAX_DISTANCE / exact) * (float)(half - exact));
     return base + (far < half - 1 ? far : half - 1);
 }
@@ -319,7 +319,7 @@ static enum kvr_status spread(struct work *w)
             ((float *)w->near.p)[h * width + d] = row[h];
     }
     kvr_buf_free(&table);
-    return st == KVR_OK ? bring(w->e, &w->near) : st;
+    return st == KVR_OK ? upload(w->e, &w->near) : st;
 }
 
 static enum kvr_status attend_all(struct work *w)
@@ -493,7 +493,7 @@ enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *
     kvr_buf_free(&w.near);
     kvr_buf_free(&w.scores);
     kvr_buf_free(&w.buf);
-    kvr_gemm_rest(e->gemm);
+    kvr_gemm_free_scratch(e->gemm);
     return st;
 }
 

@@ -99,14 +99,14 @@ int kvr_utf8_write(uint32_t c, char to[4])
 
 enum kvr_status kvr_points_add(struct kvr_points *p, uint32_t c)
 {
-    if (p->n == p->room) {
-        const size_t room = p->room ? 2 * p->room : 64;
-        uint32_t *bigger = realloc(p->at, room * sizeof *bigger);
+    if (p->n == p->capacity) {
+        const size_t capacity = p->capacity ? 2 * p->capacity : 64;
+        uint32_t *bigger = realloc(p->at, capacity * sizeof *bigger);
 
         if (!bigger)
-            return kvr_fail(KVR_ENOMEM, "text: no memory for %zu characters", room);
+            return kvr_fail(KVR_ENOMEM, "text: no memory for %zu characters", capacity);
         p->at = bigger;
-        p->room = room;
+        p->capacity = capacity;
     }
     p->at[p->n++] = c;
     return KVR_OK;

@@ -17,7 +17,7 @@
 
 struct kvr_points {
     uint32_t *at;
-    size_t n, room;
+    size_t n, capacity;
 };
 
 enum { KVR_REPLACEMENT = 0xfffd };

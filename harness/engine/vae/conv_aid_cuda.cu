@@ -57,7 +57,7 @@ template <class T, int N>
 static void frame_rows_as(struct kvr_stream *s, const struct kvr_conv_shape *c, int taps,
                           const struct kvr_conv_frame *f, int first, int rows, void *out)
 {
-    typedef struct kvr_few<T, N> few;
+    typedef struct kvr_vec<T, N> few;
     const int64_t n = (int64_t)rows * c->width * taps * (c->in / N);
 
     if (n)
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_glo
     x[i] = kvr_element_of<T>((float)(int)(z >> 40) * 0x1p-23f - 1.0f);
 }
 
-void kvr_any_numbers_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x)
+void kvr_fill_random_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x)
 {
     if (n && type == KVR_BF16)
         KVR_LAUNCH(any_numbers<kvr_bf16>, kvr_blocks(n, THREADS), THREADS, 0, s, n, (kvr_bf16 *)x);
@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(THREADS)
     float d = 0, most = 0;
 
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n;
-         i += (int64_t)KVR_FURTHEST * THREADS) {
+         i += (int64_t)KVR_MAX_DIFFERENCE_PARTS * THREADS) {
         const float v = kvr_value_of(b[i]);
 
         d = worse(d, fabsf(kvr_value_of(a[i]) - v));
@@ -165,13 +165,13 @@ static __global__ void __launch_bounds__(THREADS)
     out[2 * blockIdx.x + 1] = most;
 }
 
-void kvr_furthest_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
-                       const void *b, float *out)
+void kvr_max_difference_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
+                             const void *b, float *out)
 {
     if (type == KVR_BF16)
-        KVR_LAUNCH(furthest<kvr_bf16>, KVR_FURTHEST, THREADS, 0, s, n, (const kvr_bf16 *)a,
-                   (const kvr_bf16 *)b, out);
+        KVR_LAUNCH(furthest<kvr_bf16>, KVR_MAX_DIFFERENCE_PARTS, THREADS, 0, s, n,
+                   (const kvr_bf16 *)a, (const kvr_bf16 *)b, out);
     else
-        KVR_LAUNCH(furthest<float>, KVR_FURTHEST, THREADS, 0, s, n, (const float *)a,
+        KVR_LAUNCH(furthest<float>, KVR_MAX_DIFFERENCE_PARTS, THREADS, 0, s, n, (const float *)a,
                    (const float *)b, out);
 }

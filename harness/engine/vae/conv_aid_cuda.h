@@ -25,14 +25,14 @@ void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct
 void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, int out,
                           const kvr_bf16 *from, kvr_bf16 *to);
 /* x [n]: deterministic pseudo-random numbers in -1..1. */
-void kvr_any_numbers_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x);
+void kvr_fill_random_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x);
 
-/* Number of pairs that kvr_furthest_cuda writes. */
-enum { KVR_FURTHEST = 64 };
-/* out [KVR_FURTHEST, 2]: the largest |a - b| and |b| over a part of a, b [n]; NaN if it has a
+/* Number of pairs that kvr_max_difference_cuda writes. */
+enum { KVR_MAX_DIFFERENCE_PARTS = 64 };
+/* out [KVR_MAX_DIFFERENCE_PARTS, 2]: the largest |a - b| and |b| over a part of a, b [n]; NaN if it has a
  * NaN. */
-void kvr_furthest_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
-                       const void *b, float *out);
+void kvr_max_difference_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
+                             const void *b, float *out);
 
 #ifdef __cplusplus
 }

@@ -15,8 +15,8 @@
  * reduce the error of a clip 3 to 4 times. */
 enum { STRIP_ROWS = 4, MAX_THREADS = 64, NARROW = 48 };
 
-struct room {
-    struct kvr_conv_room base;
+struct context {
+    struct kvr_conv_context base;
     dnnl_engine_t engine;
     dnnl_data_type_t type; /* type of oneDNN's factors */
     char library[64];
@@ -40,14 +40,14 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-static struct room *room_of(const struct conv *c)
+static struct context *context_of(const struct conv *c)
 {
-    return (struct room *)c->base.room;
+    return (struct context *)c->base.context;
 }
 
-static void room_close(struct kvr_conv_room *base)
+static void context_close(struct kvr_conv_context *base)
 {
-    struct room *r = (struct room *)base;
+    struct context *r = (struct context *)base;
 
     for (int i = 0; i < r->n_threads; i++) {
         if (r->stream[i])
@@ -61,9 +61,9 @@ static void room_close(struct kvr_conv_room *base)
     free(r);
 }
 
-static const char *library(struct kvr_conv_room *base)
+static const char *library(struct kvr_conv_context *base)
 {
-    return ((struct room *)base)->library;
+    return ((struct context *)base)->library;
 }
 
 /* The type of products: BF16 if the CPU supports it, else F32 with the same rounded values. */
@@ -72,11 +72,11 @@ static dnnl_data_type_t factors(enum kvr_dtype type)
     return type == KVR_BF16 && kvr_onednn_has_bf16() ? dnnl_bf16 : dnnl_f32;
 }
 
-static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
-                                 enum kvr_dtype type)
+static enum kvr_status context_open(struct kvr_conv_context **out, struct kvr_dev *dev,
+                                    enum kvr_dtype type)
 {
     const dnnl_version_t *v = dnnl_version();
-    struct room *r = calloc(1, sizeof *r);
+    struct context *r = calloc(1, sizeof *r);
     enum kvr_status st;
 
     if (!r)
@@ -95,7 +95,7 @@ static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev
         st = check(kvr_dnnl_stream_create(&r->stream[i], r->engine, dnnl_stream_default_flags),
                    "stream");
     if (st != KVR_OK) {
-        room_close(&r->base);
+        context_close(&r->base);
         return st;
     }
     *out = &r->base;
@@ -124,9 +124,10 @@ static enum kvr_status describe(const struct conv *c, dnnl_primitive_desc_t *pd,
     dnnl_primitive_attr_t attr = NULL;
     enum kvr_status st;
 
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(src, 4, in, room_of(c)->type, dnnl_nhwc));
+    DNNL_TRY(dnnl_memory_desc_init_by_tag(src, 4, in, context_of(c)->type, dnnl_nhwc));
     DNNL_TRY(dnnl_memory_desc_init_by_tag(dst, 4, out, dnnl_f32, dnnl_nhwc));
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(&weights, 4, w, room_of(c)->type, dnnl_format_tag_any));
+    DNNL_TRY(
+        dnnl_memory_desc_init_by_tag(&weights, 4, w, context_of(c)->type, dnnl_format_tag_any));
     DNNL_TRY(dnnl_memory_desc_init_by_tag(bias, 1, b, dnnl_f32, dnnl_x));
     DNNL_TRY(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference,
                                                 dnnl_convolution_direct, src, &weights, bias, dst,
@@ -135,22 +136,24 @@ static enum kvr_status describe(const struct conv *c, dnnl_primitive_desc_t *pd,
     st = check(kvr_dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                "scratchpad mode");
     if (st == KVR_OK)
-        st = check(kvr_dnnl_primitive_desc_create(pd, &desc, attr, room_of(c)->engine, NULL),
+        st = check(kvr_dnnl_primitive_desc_create(pd, &desc, attr, context_of(c)->engine, NULL),
                    "convolution");
     dnnl_primitive_attr_destroy(attr);
     return st;
 }
 
-/* Reorders weights so that taps precede channels: [out, taps, in, k, k]. */
+static void store_f32(void *to, int64_t i, float v)
+{
+    ((float *)to)[i] = v;
+}
+
+/* Packs weights so that taps precede channels: [out, taps, in, k, k]. */
 static void by_tap(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
+    const struct kvr_conv_strides by = { s->taps * s->in * kk, s->in * kk, 1, kk };
 
-    for (int64_t o = 0; o < s->out; o++)
-        for (int64_t i = 0; i < s->in; i++)
-            for (int64_t t = 0; t < s->taps; t++)
-                memcpy(to + ((o * s->taps + t) * s->in + i) * kk,
-                       from + ((o * s->in + i) * s->taps + t) * kk, (size_t)kk * sizeof *to);
+    kvr_conv_pack(s, &by, from, store_f32, to);
 }
 
 static void round_bf16(float *x, int64_t n)
@@ -163,7 +166,7 @@ static enum kvr_status reorder(struct conv *c, const float *plain, const dnnl_me
 {
     const struct kvr_conv_shape *s = &c->base.s;
     const dnnl_dims_t w = { s->out, (dnnl_dim_t)s->in * s->taps, s->kernel, s->kernel };
-    dnnl_engine_t engine = room_of(c)->engine;
+    dnnl_engine_t engine = context_of(c)->engine;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t p = NULL;
     dnnl_memory_t from = NULL;
@@ -180,7 +183,7 @@ static enum kvr_status reorder(struct conv *c, const float *plain, const dnnl_me
     if (st == KVR_OK) {
         const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, c->weights } };
 
-        st = check(kvr_dnnl_primitive_execute(p, room_of(c)->stream[0], 2, args), "reorder run");
+        st = check(kvr_dnnl_primitive_execute(p, context_of(c)->stream[0], 2, args), "reorder run");
     }
     if (p)
         dnnl_primitive_destroy(p);
@@ -198,12 +201,12 @@ static enum kvr_status pack(struct conv *c, const dnnl_memory_desc_t *md, const 
     struct kvr_buf plain = { 0 };
     enum kvr_status st;
 
-    KVR_TRY(kvr_buf_alloc(&c->packed, c->base.room->dev, KVR_MEM_WEIGHTS,
+    KVR_TRY(kvr_buf_alloc(&c->packed, c->base.context->dev, KVR_MEM_WEIGHTS,
                           dnnl_memory_desc_get_size(md)));
-    DNNL_TRY(kvr_dnnl_memory_create(&c->weights, md, room_of(c)->engine, c->packed.p));
-    KVR_TRY(kvr_buf_alloc(&plain, c->base.room->dev, KVR_MEM_WEIGHTS, n * sizeof *weight));
+    DNNL_TRY(kvr_dnnl_memory_create(&c->weights, md, context_of(c)->engine, c->packed.p));
+    KVR_TRY(kvr_buf_alloc(&plain, c->base.context->dev, KVR_MEM_WEIGHTS, n * sizeof *weight));
     by_tap(s, weight, plain.p);
-    if (c->base.room->type == KVR_BF16)
+    if (c->base.context->type == KVR_BF16)
         round_bf16(plain.p, (int64_t)n);
     st = reorder(c, plain.p, md);
     kvr_buf_free(&plain);
@@ -215,7 +218,7 @@ static enum kvr_status make_room(struct conv *c, const dnnl_memory_desc_t *src,
                                  const dnnl_memory_desc_t *dst, const dnnl_memory_desc_t *scratch)
 {
     const size_t n_scratch = dnnl_memory_desc_get_size(scratch);
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
 
     for (int i = 0; i < r->n_threads; i++) {
         DNNL_TRY(kvr_dnnl_memory_create(&c->src[i], src, r->engine, DNNL_MEMORY_NONE));
@@ -244,12 +247,12 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
     if (st == KVR_OK)
         st = pack(c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), weight);
     if (st == KVR_OK)
-        st = kvr_buf_alloc(&c->bias, c->base.room->dev, KVR_MEM_WEIGHTS, n_bias);
+        st = kvr_buf_alloc(&c->bias, c->base.context->dev, KVR_MEM_WEIGHTS, n_bias);
     if (st == KVR_OK) {
         memcpy(c->bias.p, bias, n_bias);
-        if (c->base.room->type == KVR_BF16)
+        if (c->base.context->type == KVR_BF16)
             round_bf16(c->bias.p, c->base.s.out);
-        st = check(kvr_dnnl_memory_create(&c->biases, &b, room_of(c)->engine, c->bias.p),
+        st = check(kvr_dnnl_memory_create(&c->biases, &b, context_of(c)->engine, c->bias.p),
                    "bias memory");
     }
     if (st == KVR_OK)
@@ -262,20 +265,12 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
 /* Whether the layer is summed in F64. In BF16, rounded inputs dominate the error of any sum. */
 static bool is_narrow(const struct conv *c)
 {
-    return c->base.room->type == KVR_F32 && c->base.s.in <= NARROW && c->base.s.out <= NARROW;
+    return c->base.context->type == KVR_F32 && c->base.s.in <= NARROW && c->base.s.out <= NARROW;
 }
 
-/* Widens weights into the order of a strip's values. */
-static void widen(const struct kvr_conv_shape *s, const float *from, double *to)
+static void store_f64(void *to, int64_t i, float v)
 {
-    const int64_t kk = (int64_t)s->kernel * s->kernel;
-
-    for (int64_t o = 0; o < s->out; o++)
-        for (int64_t i = 0; i < s->in; i++)
-            for (int64_t t = 0; t < s->taps; t++)
-                for (int64_t a = 0; a < kk; a++)
-                    to[((o * kk + a) * s->taps + t) * s->in + i] =
-                        (double)from[((o * s->in + i) * s->taps + t) * kk + a];
+    ((double *)to)[i] = (double)v;
 }
 
 static enum kvr_status build_narrow(struct conv *c, const float *weight, const float *bias)
@@ -284,11 +279,12 @@ static enum kvr_status build_narrow(struct conv *c, const float *weight, const f
     const size_t n = (size_t)s->out * (size_t)(s->in * s->taps * s->kernel * s->kernel);
     const size_t n_bias = (size_t)s->out * sizeof *bias;
     const size_t wide = (size_t)(s->width + 2 * border(c)) * (size_t)(s->taps * s->in);
-    struct room *r = room_of(c);
+    const struct kvr_conv_strides by = kvr_conv_taps_last(s);
+    struct context *r = context_of(c);
 
     KVR_TRY(kvr_buf_alloc(&c->packed, r->base.dev, KVR_MEM_WEIGHTS, n * sizeof(double)));
     KVR_TRY(kvr_buf_alloc(&c->bias, r->base.dev, KVR_MEM_WEIGHTS, n_bias));
-    widen(s, weight, c->packed.p);
+    kvr_conv_pack(s, &by, weight, store_f64, c->packed.p); /* the order of a strip's values */
     memcpy(c->bias.p, bias, n_bias);
     for (int i = 0; i < r->n_threads; i++)
         KVR_TRY(kvr_buf_reserve(&r->strip[i], r->base.dev, KVR_MEM_SCRATCH,
@@ -320,7 +316,7 @@ static void conv_close(struct kvr_conv *base)
     free(c);
 }
 
-static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
+static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context *context,
                                  const struct kvr_conv_shape *s, const float *weight,
                                  const float *bias)
 {
@@ -330,7 +326,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
 
     if (!c)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
-    c->base = (struct kvr_conv){ .room = room, .s = *s };
+    c->base = (struct kvr_conv){ .context = context, .s = *s };
     omp_set_num_threads(1); /* oneDNN's blocking depends on the number of threads */
     st = is_narrow(c) ? build_narrow(c, weight, bias) : build(c, weight, bias);
     omp_set_num_threads(threads);
@@ -345,7 +341,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
 /* --- running ---------------------------------------------------------------------------- */
 
 /* Converts n elements of a frame to oneDNN's type; from NULL: zeros. Returns the end. */
-static char *fill(const struct room *r, char *to, const void *from, int64_t i, int n)
+static char *fill(const struct context *r, char *to, const void *from, int64_t i, int n)
 {
     const size_t bytes = (size_t)n * dnnl_data_type_size(r->type);
 
@@ -363,7 +359,7 @@ static char *fill(const struct room *r, char *to, const void *from, int64_t i, i
 static void fill_row(const struct conv *c, const struct kvr_conv_frame *f, int y, char *to)
 {
     const struct kvr_conv_shape *s = &c->base.s;
-    const struct room *r = room_of(c);
+    const struct context *r = context_of(c);
     const int b = border(c), pixel = s->taps * s->in;
     const int64_t row = (int64_t)(y / s->up) * (s->width / s->up);
 
@@ -382,7 +378,7 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
                                int thread)
 {
     const struct kvr_conv_shape *s = &c->base.s;
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
     const int b = border(c), rows = s->height - y0 < STRIP_ROWS ? s->height - y0 : STRIP_ROWS;
     const size_t wide =
         (size_t)(s->width + 2 * b) * (size_t)(s->taps * s->in) * dnnl_data_type_size(r->type);
@@ -422,7 +418,7 @@ static void run_narrow(struct conv *c, const struct kvr_conv_frame *f, int y0, f
     const int64_t wide = (s->width + 2 * b) * pixel;
     const double *weight = c->packed.p;
     const float *bias = c->bias.p;
-    float *strip = room_of(c)->strip[thread].p;
+    float *strip = context_of(c)->strip[thread].p;
 
     for (int i = 0; i < rows + 2 * b; i++)
         fill_row(c, f, y0 + i - b, (char *)(strip + i * wide));
@@ -448,7 +444,9 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
     const int n = (c->base.s.height + STRIP_ROWS - 1) / STRIP_ROWS;
     int worst = dnnl_success;
 
-#pragma omp parallel for schedule(dynamic) num_threads(room_of(c)->n_threads) reduction(max : worst)
+#pragma omp parallel for schedule(dynamic) num_threads(context_of(c)->n_threads)                   \
+    reduction(max                                                                                  \
+              : worst)
     for (int i = 0; i < n; i++) {
         const int thread = omp_get_thread_num();
         int st = dnnl_success;
@@ -463,8 +461,8 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
 }
 
 const struct kvr_conv_kind kvr_conv_cpu = {
-    .room_open = room_open,
-    .room_close = room_close,
+    .context_open = context_open,
+    .context_close = context_close,
     .library = library,
     .open = conv_open,
     .close = conv_close,

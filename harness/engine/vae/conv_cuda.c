@@ -1,5 +1,5 @@
 /* conv_cuda.c - convolutions on a CUDA device, by cuDNN if it is available and agrees, else by
- * kvreel's kernels. In BF16 those use tensor cores if kvr_conv_mma_takes() the shape.
+ * kvreel's kernels. In BF16 those use tensor cores if kvr_conv_mma_accepts() the shape.
  *
  * F32: weights are grouped by tap, [taps, out, kernel, kernel, in]. cuDNN adds tap after tap to y,
  * which starts as the bias; kvreel's kernel skips taps without a frame.
@@ -33,8 +33,8 @@ static const double agrees = 2e-5;
 /* BF16 results of such sums may round to neighbours, 2^-7 apart. */
 static const double agrees_bf16 = 0x1p-7;
 
-struct room {
-    struct kvr_conv_room base;
+struct context {
+    struct kvr_conv_context base;
     struct kvr_conv_cudnn *lib; /* NULL: not available */
     struct kvr_buf work, band;  /* cuDNN's workspace; frames' rows in its layout */
     struct kvr_buf wide;        /* result rows with padded channels */
@@ -51,31 +51,31 @@ struct conv {
     int padded;                       /* output channels as cuDNN computes them */
 };
 
-static bool half(const struct kvr_conv_room *r)
+static bool half(const struct kvr_conv_context *r)
 {
     return r->type == KVR_BF16;
 }
 
-static size_t elem(const struct kvr_conv_room *r)
+static size_t elem(const struct kvr_conv_context *r)
 {
     return kvr_dtype_size(r->type);
 }
 
-static struct room *room_of(const struct conv *c)
+static struct context *context_of(const struct conv *c)
 {
-    return (struct room *)c->base.room;
+    return (struct context *)c->base.context;
 }
 
 static struct kvr_stream *stream_of(const struct conv *c)
 {
-    struct kvr_stream *s = kvr_dev_stream(c->base.room->dev);
+    struct kvr_stream *s = kvr_dev_stream(c->base.context->dev);
 
     return s;
 }
 
-static void room_close(struct kvr_conv_room *base)
+static void context_close(struct kvr_conv_context *base)
 {
-    struct room *r = (struct room *)base;
+    struct context *r = (struct context *)base;
 
     kvr_conv_cudnn_close(&r->lib);
     kvr_buf_free(&r->work);
@@ -84,10 +84,10 @@ static void room_close(struct kvr_conv_room *base)
     free(r);
 }
 
-static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev,
-                                 enum kvr_dtype type)
+static enum kvr_status context_open(struct kvr_conv_context **out, struct kvr_dev *dev,
+                                    enum kvr_dtype type)
 {
-    struct room *r = calloc(1, sizeof *r);
+    struct context *r = calloc(1, sizeof *r);
     enum kvr_status st;
 
     if (!r)
@@ -100,16 +100,16 @@ static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev
         st = KVR_OK;
     }
     if (st != KVR_OK) {
-        room_close(&r->base);
+        context_close(&r->base);
         return st;
     }
     *out = &r->base;
     return KVR_OK;
 }
 
-static const char *library(struct kvr_conv_room *base)
+static const char *library(struct kvr_conv_context *base)
 {
-    struct room *r = (struct room *)base;
+    struct context *r = (struct context *)base;
     const char *type = half(base) ? ", BF16" : "";
 
     if (!r->lib)
@@ -138,37 +138,37 @@ static int64_t n_tap(const struct kvr_conv_shape *s)
     return (int64_t)s->out * s->kernel * s->kernel * s->in;
 }
 
-/* [out, in, taps, k, k] -> [taps, out, k, k, in] */
+static void store_f32(void *to, int64_t i, float v)
+{
+    ((float *)to)[i] = v;
+}
+
+static void store_bf16(void *to, int64_t i, float v)
+{
+    ((kvr_bf16 *)to)[i] = kvr_f32_to_bf16(v);
+}
+
+/* [taps, out, k, k, in] */
 static void channels_last(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
+    const struct kvr_conv_strides by = { kk * s->in, s->out * kk * s->in, s->in, 1 };
 
-    for (int64_t o = 0; o < s->out; o++)
-        for (int64_t i = 0; i < s->in; i++)
-            for (int64_t t = 0; t < s->taps; t++)
-                for (int64_t a = 0; a < kk; a++)
-                    to[((t * s->out + o) * kk + a) * s->in + i] =
-                        from[((o * s->in + i) * s->taps + t) * kk + a];
+    kvr_conv_pack(s, &by, from, store_f32, to);
 }
 
 /* [out, in, taps, k, k] -> [padded, k, k, taps, in] in BF16, with zeros after `out`. */
 static void taps_last(const struct kvr_conv_shape *s, int padded, const float *from, kvr_bf16 *to)
 {
-    const int64_t kk = (int64_t)s->kernel * s->kernel;
+    const struct kvr_conv_strides by = kvr_conv_taps_last(s);
 
-    for (int64_t o = 0; o < s->out; o++)
-        for (int64_t i = 0; i < s->in; i++)
-            for (int64_t t = 0; t < s->taps; t++)
-                for (int64_t a = 0; a < kk; a++)
-                    to[((o * kk + a) * s->taps + t) * s->in + i] =
-                        kvr_f32_to_bf16(from[((o * s->in + i) * s->taps + t) * kk + a]);
-    memset(to + s->out * kk * s->taps * s->in, 0,
-           (size_t)((padded - s->out) * kk * s->taps * s->in) * sizeof *to);
+    kvr_conv_pack(s, &by, from, store_bf16, to);
+    memset(to + s->out * by.out, 0, (size_t)((padded - s->out) * by.out) * sizeof *to);
 }
 
 static enum kvr_status upload_bias(struct conv *c, const float *bias)
 {
-    struct kvr_dev *dev = c->base.room->dev;
+    struct kvr_dev *dev = c->base.context->dev;
     const size_t n = (size_t)c->padded * sizeof *bias;
     struct kvr_buf host = { 0 };
     float *to;
@@ -178,7 +178,7 @@ static enum kvr_status upload_bias(struct conv *c, const float *bias)
     KVR_TRY(kvr_buf_alloc(&host, kvr_dev_host(dev), KVR_MEM_IO, n)); /* zeros */
     to = host.p;
     for (int i = 0; i < c->base.s.out; i++)
-        to[i] = half(c->base.room) ? kvr_bf16_to_f32(kvr_f32_to_bf16(bias[i])) : bias[i];
+        to[i] = half(c->base.context) ? kvr_bf16_to_f32(kvr_f32_to_bf16(bias[i])) : bias[i];
     st = kvr_dev_put(dev, c->bias.p, to, n);
     kvr_buf_free(&host);
     return st;
@@ -187,15 +187,16 @@ static enum kvr_status upload_bias(struct conv *c, const float *bias)
 static enum kvr_status upload(struct conv *c, const float *weight, const float *bias)
 {
     const struct kvr_conv_shape *s = &c->base.s;
-    struct kvr_dev *dev = c->base.room->dev;
-    const size_t n = (size_t)(n_tap(s) / s->out * c->padded) * (size_t)s->taps * elem(c->base.room);
+    struct kvr_dev *dev = c->base.context->dev;
+    const size_t n =
+        (size_t)(n_tap(s) / s->out * c->padded) * (size_t)s->taps * elem(c->base.context);
     struct kvr_buf host = { 0 };
     enum kvr_status st;
 
     KVR_TRY(upload_bias(c, bias));
     KVR_TRY(kvr_buf_alloc(&c->w, dev, KVR_MEM_WEIGHTS, n));
     KVR_TRY(kvr_buf_alloc_raw(&host, kvr_dev_host(dev), KVR_MEM_IO, n));
-    if (half(c->base.room))
+    if (half(c->base.context))
         taps_last(s, c->padded, weight, host.p);
     else
         channels_last(s, weight, host.p);
@@ -209,13 +210,14 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 /* The reference of a trial, for every shape, on CUDA cores. */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
-    kvr_conv_cuda_run(stream_of(c), c->base.room->type, &c->base.s, frames, c->w.p, c->bias.p, y);
+    kvr_conv_cuda_run(stream_of(c), c->base.context->type, &c->base.s, frames, c->w.p, c->bias.p,
+                      y);
 }
 
 /* The fastest kernel of kvreel. */
 static void by_own(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
-    if (half(c->base.room) && kvr_conv_mma_takes(&c->base.s, frames))
+    if (half(c->base.context) && kvr_conv_mma_accepts(&c->base.s, frames))
         kvr_conv_mma_run(stream_of(c), &c->base.s, frames, c->w.p, c->bias.p, y);
     else
         by_kernel(c, frames, y);
@@ -227,7 +229,7 @@ static enum kvr_status add_tap(const struct conv *c, const struct kvr_conv_frame
 {
     const struct kvr_conv_shape *s = &c->base.s;
     const int border = s->kernel / 2;
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
 
     if (c->band == 0)
         return kvr_conv_cudnn_run(c->plan, c->way, frame->p, w, y, r->work.p);
@@ -259,7 +261,7 @@ static enum kvr_status add_band(const struct conv *c, const struct kvr_conv_fram
     const struct kvr_conv_shape *s = &c->base.s;
     const int64_t n_pixels = (int64_t)rows * s->width;
     const int border = s->kernel / 2;
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
     kvr_bf16 *own = y + (int64_t)row * s->width * s->out,
              *to = c->padded == s->out ? own : r->wide.p;
     const void *x = frames[0].p;
@@ -281,7 +283,7 @@ static enum kvr_status by_library(const struct conv *c, const struct kvr_conv_fr
 {
     const int height = c->base.s.height, rows = c->band ? c->band : height;
 
-    if (!half(c->base.room))
+    if (!half(c->base.context))
         return all_taps_f32(c, frames, y);
     for (int row = 0; row < height; row += rows)
         KVR_TRY(add_band(c, frames, row, rows, y));
@@ -289,7 +291,7 @@ static enum kvr_status by_library(const struct conv *c, const struct kvr_conv_fr
 }
 
 /* Whether frames have gaps between pixels; cuDNN reads only contiguous pixels in place. */
-static bool apart(const struct conv *c, const struct kvr_conv_frame *frames)
+static bool is_strided(const struct conv *c, const struct kvr_conv_frame *frames)
 {
     for (int t = 0; t < c->base.s.taps; t++)
         if (frames[t].p && frames[t].stride != c->base.s.in)
@@ -303,7 +305,7 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
 
     enum kvr_status st = KVR_OK;
 
-    if (!c->plan || (!c->band && apart(c, frames)))
+    if (!c->plan || (!c->band && is_strided(c, frames)))
         by_own(c, frames, y);
     else
         st = by_library(c, frames, y);
@@ -331,16 +333,16 @@ static enum kvr_status trial_open(struct trial *t, const struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     const int64_t n = (int64_t)(s->height / s->up) * (s->width / s->up) * s->in;
-    const size_t n_elem = elem(c->base.room);
+    const size_t n_elem = elem(c->base.context);
     const size_t n_y = (size_t)s->height * (size_t)s->width * (size_t)s->out * n_elem;
-    struct kvr_dev *dev = c->base.room->dev;
+    struct kvr_dev *dev = c->base.context->dev;
 
     KVR_TRY(kvr_buf_alloc(&t->x, dev, KVR_MEM_SCRATCH, (size_t)n * n_elem));
     KVR_TRY(kvr_buf_alloc(&t->own, dev, KVR_MEM_SCRATCH, n_y));
     KVR_TRY(kvr_buf_alloc(&t->theirs, dev, KVR_MEM_SCRATCH, n_y));
     KVR_TRY(kvr_buf_alloc(&t->furthest, dev, KVR_MEM_SCRATCH,
-                          2 * (size_t)KVR_FURTHEST * sizeof(float)));
-    kvr_any_numbers_cuda(stream_of(c), c->base.room->type, n, t->x.p);
+                          2 * (size_t)KVR_MAX_DIFFERENCE_PARTS * sizeof(float)));
+    kvr_fill_random_cuda(stream_of(c), c->base.context->type, n, t->x.p);
     for (int i = 0; i < s->taps; i++)
         t->frames[i] = (struct kvr_conv_frame){ t->x.p, s->in };
     by_kernel(c, t->frames, t->own.p);
@@ -351,16 +353,16 @@ static enum kvr_status trial_open(struct trial *t, const struct conv *c)
  * either has a NaN. */
 static enum kvr_status distance(const struct trial *t, const struct conv *c, double *out)
 {
-    struct kvr_dev *dev = c->base.room->dev;
-    float pair[KVR_FURTHEST][2], d = 0, most = 0;
+    struct kvr_dev *dev = c->base.context->dev;
+    float pair[KVR_MAX_DIFFERENCE_PARTS][2], d = 0, most = 0;
 
     KVR_TRY(by_library(c, t->frames, t->theirs.p));
-    kvr_furthest_cuda(stream_of(c), c->base.room->type,
-                      (int64_t)(t->own.n_bytes / elem(c->base.room)), t->theirs.p, t->own.p,
-                      t->furthest.p);
+    kvr_max_difference_cuda(stream_of(c), c->base.context->type,
+                            (int64_t)(t->own.n_bytes / elem(c->base.context)), t->theirs.p,
+                            t->own.p, t->furthest.p);
     KVR_TRY(kvr_dev_sync(dev));
     KVR_TRY(kvr_dev_get(dev, pair, t->furthest.p, sizeof pair));
-    for (int i = 0; i < KVR_FURTHEST; i++) {
+    for (int i = 0; i < KVR_MAX_DIFFERENCE_PARTS; i++) {
         d = pair[i][0] > d || isnan(pair[i][0]) ? pair[i][0] : d;
         most = pair[i][1] > most || isnan(pair[i][1]) ? pair[i][1] : most;
     }
@@ -373,7 +375,7 @@ static bool in_place(const struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
 
-    return s->up == 1 && (!half(c->base.room) || (s->taps == 1 && c->padded == s->out));
+    return s->up == 1 && (!half(c->base.context) || (s->taps == 1 && c->padded == s->out));
 }
 
 /* Rows per band, the same for all bands. 0: no bands. */
@@ -392,7 +394,7 @@ static int band_of(const struct conv *c)
 static enum kvr_status make_bands(struct conv *c, int rows_in)
 {
     const struct kvr_conv_shape *s = &c->base.s;
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
     const size_t taps = half(&r->base) ? (size_t)s->taps : 1;
     const size_t width = (size_t)s->width * elem(&r->base);
 
@@ -408,7 +410,7 @@ static enum kvr_status plan(struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
     const int border = s->kernel / 2;
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
     struct kvr_conv_cudnn_shape shape = { .type = r->base.type,
                                           .in = half(&r->base) ? s->taps * s->in : s->in,
                                           .out = c->padded,
@@ -430,7 +432,7 @@ static enum kvr_status plan(struct conv *c)
 static enum kvr_status choose(struct conv *c, const struct trial *t)
 {
     const struct kvr_conv_shape *s = &c->base.s;
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
     const double most = half(&r->base) ? agrees_bf16 : agrees;
     double off = 0;
 
@@ -457,7 +459,7 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
 /* Uses cuDNN if it supports the shape and agrees; otherwise falls back without an error. */
 static enum kvr_status try_library(struct conv *c)
 {
-    struct room *r = room_of(c);
+    struct context *r = context_of(c);
     struct trial t = { 0 };
     enum kvr_status st;
 
@@ -478,7 +480,7 @@ static enum kvr_status try_library(struct conv *c)
     return KVR_OK;
 }
 
-static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
+static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context *context,
                                  const struct kvr_conv_shape *s, const float *weight,
                                  const float *bias)
 {
@@ -487,8 +489,8 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
 
     if (!c)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
-    c->base = (struct kvr_conv){ .room = room, .s = *s };
-    c->padded = half(room) ? (s->out + 7) / 8 * 8 : s->out;
+    c->base = (struct kvr_conv){ .context = context, .s = *s };
+    c->padded = half(context) ? (s->out + 7) / 8 * 8 : s->out;
     st = upload(c, weight, bias);
     if (st == KVR_OK)
         st = try_library(c);
@@ -501,8 +503,8 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_room *ro
 }
 
 const struct kvr_conv_kind kvr_conv_cuda = {
-    .room_open = room_open,
-    .room_close = room_close,
+    .context_open = context_open,
+    .context_close = context_close,
     .library = library,
     .open = conv_open,
     .close = conv_close,

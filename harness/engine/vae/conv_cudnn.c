@@ -54,7 +54,7 @@ struct way {
     FUNCTION(SetConvolutionMathType, int, (convolution c, int math))                               \
     FUNCTION(DestroyConvolutionDescriptor, int, (convolution c))                                   \
     FUNCTION(GetConvolutionForwardAlgorithm_v7, int,                                               \
-             (context c, tensor x, filter w, convolution v, tensor y, int room, int *n,            \
+             (context c, tensor x, filter w, convolution v, tensor y, int capacity, int *n,        \
               struct way *out))                                                                    \
     FUNCTION(GetConvolutionForwardWorkspaceSize, int,                                              \
              (context c, tensor x, filter w, convolution v, tensor y, int algo, size_t *out))      \

@@ -30,7 +30,7 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
 }
 
 /* Position of the next K step: kernel tap, frame, input channel. */
-struct place {
+struct k_position {
     int dy, dx, frame, channel;
     kvr_global<const kvr_bf16> pixels; /* the frame from `channel` on */
     kvr_global<const kvr_bf16> weights;
@@ -55,7 +55,8 @@ static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c
 /* Addresses of this thread's pixels for the kernel tap of `at`. */
 static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
                                                    const int (&y)[PIXEL_ROWS],
-                                                   const int (&x)[PIXEL_ROWS], struct place &at)
+                                                   const int (&x)[PIXEL_ROWS],
+                                                   struct k_position &at)
 {
     const int half = c.up - 1, width = c.width >> half;
 
@@ -73,7 +74,8 @@ static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &
 
 /* Weights of the kernel tap and frame of `at`. */
 static __device__ __forceinline__ kvr_global<const kvr_bf16>
-weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w, const struct place &at)
+weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
+           const struct k_position &at)
 {
     const int border = c.kernel / 2;
 
@@ -85,7 +87,7 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w, const s
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
                                                const int (&y)[PIXEL_ROWS],
-                                               const int (&x)[PIXEL_ROWS], struct place &at)
+                                               const int (&x)[PIXEL_ROWS], struct k_position &at)
 {
     at.channel += DEPTH;
     at.pixels = at.pixels + DEPTH;
@@ -108,8 +110,9 @@ static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
 /* cp.async of one step's pixels and weights into a stage. Pixels outside a frame and output
  * channels from c.out on are zero. */
 template <int COLUMNS>
-static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c, const struct place &at,
-                                             int depth, int n0, kvr_shared<kvr_bf16> to)
+static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
+                                             const struct k_position &at, int depth, int n0,
+                                             kvr_shared<kvr_bf16> to)
 {
     const int row = (int)threadIdx.x / CHUNKS, chunk = (int)threadIdx.x % CHUNKS;
 
@@ -206,7 +209,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
     const int steps = around * (c.taps - first) * (c.in / DEPTH);
     const struct lanes lanes = lanes_of(lane, wm, wn);
     const int corner = -(c.kernel / 2);
-    struct place at = { corner, corner, first, 0, frame_of(f, first), w + first * c.in, {}, 0 };
+    struct k_position at = {
+        corner, corner, first, 0, frame_of(f, first), w + first * c.in, {}, 0
+    };
     int y[PIXEL_ROWS], x[PIXEL_ROWS];
     float sum[4][2 * N][4];
 
@@ -255,7 +260,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 /* ---- launchers ---------------------------------------------------------------------------------- */
 
-bool kvr_conv_mma_takes(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
+bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
 {
     const int64_t n_in = (int64_t)(c->height / c->up) * (c->width / c->up);
     const int64_t most = INT32_MAX; /* offsets are 32-bit */

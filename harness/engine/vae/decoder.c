@@ -56,11 +56,6 @@ enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_va
     return d->vae ? kvr_vae_decode(d->vae, z, frame, ctx) : kvr_tae_decode(d->tae, z, frame, ctx);
 }
 
-const char *kvr_decoder_library(struct kvr_decoder *d)
-{
-    return d->vae ? kvr_vae_library(d->vae) : kvr_tae_library(d->tae);
-}
-
 int kvr_decoder_channels(const struct kvr_decoder *d)
 {
     return d->vae ? kvr_vae_channels(d->vae) : KVR_VAE_CHANNELS;

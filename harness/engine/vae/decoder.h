@@ -21,9 +21,8 @@ void kvr_decoder_close(struct kvr_decoder **d); /* accepts NULL */
 enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_vae_frame_fn *frame,
                                    void *ctx);
 
-const char *kvr_decoder_library(struct kvr_decoder *d); /* kvr_conv_room_library */
-int kvr_decoder_channels(const struct kvr_decoder *d);  /* of a latent frame */
-int kvr_decoder_scale(const struct kvr_decoder *d);     /* pixels per latent along each side */
+int kvr_decoder_channels(const struct kvr_decoder *d); /* of a latent frame */
+int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent along each side */
 
 /* Cost of a decoder of the published width: the VAE for this number of latent channels (16: Wan
  * 2.1, 48: 2.2), or taew2_1, which ignores `type` and computes in F32. False: there is none. */

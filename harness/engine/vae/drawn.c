@@ -99,7 +99,7 @@ static enum kvr_status add_up(struct drawn *d, const struct kvr_vae_up_row *r, i
 
 static enum kvr_status list_vae(struct drawn *d, const struct kvr_vae_layout *l, int base)
 {
-    const int top = 4 * base, made = 3 * l->patch * l->patch;
+    const int top = 4 * base, out_channels = 3 * l->patch * l->patch;
 
     KVR_TRY(add_conv(d, "conv2", false, l->channels, l->channels, 1, 1));
     KVR_TRY(add_conv(d, "decoder.conv1", false, l->channels, top, 3, 3));
@@ -111,7 +111,7 @@ static enum kvr_status list_vae(struct drawn *d, const struct kvr_vae_layout *l,
     for (int i = 0; i < KVR_VAE_UPS; i++)
         KVR_TRY(add_up(d, &l->up[i], base));
     KVR_TRY(add_gain(d, "decoder.head.0.gamma", base, 3));
-    return add_conv(d, "decoder.head.2", false, base, made, 3, 3);
+    return add_conv(d, "decoder.head.2", false, base, out_channels, 3, 3);
 }
 
 /* --- TAEHV ------------------------------------------------------------------------------- */

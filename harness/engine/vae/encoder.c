@@ -33,7 +33,7 @@ struct encoder {
     const struct kvr_weights *file;
     const struct kvr_ops *ops;
     const struct kvr_vae_ops *own;
-    struct kvr_conv_room *room;
+    struct kvr_conv_context *context;
     int base, h, w; /* latent height and width */
     struct kvr_buf x, a, b,
         enter; /* the current frame; two intermediate results; the level's input */
@@ -64,7 +64,7 @@ static enum kvr_status convolve(struct encoder *e, const char *layer, int level,
                                       .up = 1 };
     struct kvr_conv_frame frames[3] = { { NULL, in }, { NULL, in }, { NULL, in } };
     struct kvr_conv *c = NULL;
-    enum kvr_status st = kvr_part_conv(e->file, e->room, e->dev, layer, taps == 0, &s, &c);
+    enum kvr_status st = kvr_part_conv(e->file, e->context, e->dev, layer, taps == 0, &s, &c);
 
     frames[s.taps - 1].p = x;
     if (st == KVR_OK)
@@ -323,12 +323,12 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
                         latent_h);
     KVR_TRY(kvr_weights_open(&file, path));
     e.file = file;
-    st = kvr_conv_room_open(&e.room, dev, KVR_F32);
+    st = kvr_conv_context_open(&e.context, dev, KVR_F32);
     if (st == KVR_OK)
         st = encode(&e, image, z);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         kvr_buf_free(all[i]);
-    kvr_conv_room_close(&e.room);
+    kvr_conv_context_close(&e.context);
     kvr_weights_close(&file);
     return st;
 }

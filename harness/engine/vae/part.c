@@ -25,7 +25,7 @@ enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *de
     return KVR_OK;
 }
 
-enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_room *room,
+enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_context *context,
                               struct kvr_dev *dev, const char *layer, bool flat,
                               const struct kvr_conv_shape *s, struct kvr_conv **out)
 {
@@ -41,7 +41,7 @@ enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_ro
     if (st == KVR_OK)
         st = kvr_part_read(file, dev, name, 1, (int64_t[]){ s->out }, &bias);
     if (st == KVR_OK)
-        st = kvr_conv_open(out, room, s, weight.t.data, bias.t.data);
+        st = kvr_conv_open(out, context, s, weight.t.data, bias.t.data);
     kvr_array_free(&weight);
     kvr_array_free(&bias);
     return st;
@@ -63,7 +63,7 @@ enum kvr_status kvr_part_fetch(struct kvr_dev *dev, enum kvr_dtype type, int64_t
     return KVR_OK;
 }
 
-enum kvr_status kvr_part_give(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
+enum kvr_status kvr_part_emit(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
                               int64_t n, const void *rgb, kvr_vae_frame_fn *frame, void *ctx)
 {
     KVR_TRY(kvr_dev_sync(dev));

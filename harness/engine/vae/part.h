@@ -14,7 +14,7 @@ enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *de
 
 /* Opens the convolution with LAYER.weight and LAYER.bias. `flat`: the weight has four dimensions,
  * as of an image's convolution. */
-enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_room *room,
+enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_context *context,
                               struct kvr_dev *dev, const char *layer, bool flat,
                               const struct kvr_conv_shape *s, struct kvr_conv **out);
 
@@ -27,7 +27,7 @@ size_t kvr_part_fetch_bytes(enum kvr_dtype type, int64_t n);
 /* Converts the device's frame rgb [n] in the host buffer `host` [kvr_part_fetch_bytes] and calls
  * `frame` with it. `host` is empty if the frame is already F32 in host memory. `frame` NULL: does
  * nothing. */
-enum kvr_status kvr_part_give(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
+enum kvr_status kvr_part_emit(struct kvr_dev *dev, enum kvr_dtype type, const struct kvr_buf *host,
                               int64_t n, const void *rgb, kvr_vae_frame_fn *frame, void *ctx);
 
 #endif

@@ -48,7 +48,7 @@ struct kvr_tae {
     struct kvr_dev *dev;
     struct kvr_weights *file; /* NULL once it is open */
     const struct kvr_vae_ops *ops;
-    struct kvr_conv_room *room;
+    struct kvr_conv_context *context;
     int h, w, width[LEVELS];
     bool begun; /* the first frame was decoded */
     int trim;   /* frames left to discard */
@@ -144,7 +144,7 @@ static enum kvr_status build(struct kvr_tae *t, struct kvr_conv **out, const cha
         weight[i] *= how->scale;
     for (int i = 0; i < s->out; i++)
         bias[i] = bias[i] * how->scale + how->shift;
-    return st == KVR_OK ? kvr_conv_open(out, t->room, s, weight, bias) : st;
+    return st == KVR_OK ? kvr_conv_open(out, t->context, s, weight, bias) : st;
 }
 
 static enum kvr_status load_conv(struct kvr_tae *t, struct kvr_conv **out, const char *layer,
@@ -228,7 +228,7 @@ static enum kvr_status find_widths(struct kvr_tae *t)
 }
 
 /* Floats of the largest level's frame. */
-static int64_t between(const int *width, int h, int w)
+static int64_t activation_elements(const int *width, int h, int w)
 {
     int64_t most = 0;
 
@@ -243,7 +243,7 @@ static int64_t between(const int *width, int h, int w)
 
 static enum kvr_status make_buffers(struct kvr_tae *t)
 {
-    const size_t n = (size_t)between(t->width, t->h, t->w) * sizeof(float);
+    const size_t n = (size_t)activation_elements(t->width, t->h, t->w) * sizeof(float);
 
     for (int i = 0; i < LEVELS; i++) {
         const size_t frame = (size_t)(pixels(t, i) * t->width[i]) * sizeof(float);
@@ -297,7 +297,7 @@ enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const ch
         st = kvr_fail(KVR_EINVAL, "taehv: latents of %d x %d, need 1..4096 each", latent_w,
                       latent_h);
     else
-        st = kvr_conv_room_open(&t->room, dev, KVR_F32);
+        st = kvr_conv_context_open(&t->context, dev, KVR_F32);
     if (st == KVR_OK)
         st = open_file(t, path);
     if (st != KVR_OK) {
@@ -330,7 +330,7 @@ void kvr_tae_close(struct kvr_tae **pt)
     kvr_conv_close(&t->last);
     for (int i = 0; i < STAGES; i++)
         stage_close(&t->stage[i]);
-    kvr_conv_room_close(&t->room);
+    kvr_conv_context_close(&t->context);
     for (int i = 0; i < LEVELS; i++)
         kvr_buf_free(&t->x[i]);
     kvr_buf_free(&t->a);
@@ -348,7 +348,7 @@ void kvr_tae_reset(struct kvr_tae *t)
 
 const char *kvr_tae_library(struct kvr_tae *t)
 {
-    return kvr_conv_room_library(t->room);
+    return kvr_conv_context_library(t->context);
 }
 
 /* --- a frame ---------------------------------------------------------------------------- */
@@ -383,7 +383,7 @@ static enum kvr_status run_head(struct kvr_tae *t)
 
     t->ops->rectify(t->dev, pixels(t, STAGES) * t->width[STAGES], NULL, x);
     KVR_TRY(image(t->last, x, t->width[STAGES], rgb));
-    return kvr_part_give(t->dev, KVR_F32, &t->host, pixels(t, LEVELS - 1) * 3, rgb, t->frame,
+    return kvr_part_emit(t->dev, KVR_F32, &t->host, pixels(t, LEVELS - 1) * 3, rgb, t->frame,
                          t->frame_ctx);
 }
 
@@ -448,7 +448,7 @@ static void count(struct kvr_vae_cost *c, double area, double products, int out,
 
 void kvr_tae_cost(const int widths[LEVELS], int latent_h, int latent_w, struct kvr_vae_cost *out)
 {
-    size_t floats = 2 * (size_t)between(widths, latent_h, latent_w), states = 0;
+    size_t floats = 2 * (size_t)activation_elements(widths, latent_h, latent_w), states = 0;
 
     memset(out, 0, sizeof *out);
     for (int i = 0; i < LEVELS; i++) {

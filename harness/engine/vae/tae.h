@@ -30,7 +30,7 @@ enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const ch
                              int latent_h, int latent_w);
 void kvr_tae_close(struct kvr_tae **t);         /* accepts NULL */
 void kvr_tae_reset(struct kvr_tae *t);          /* the next frame is a clip's first */
-const char *kvr_tae_library(struct kvr_tae *t); /* kvr_conv_room_library */
+const char *kvr_tae_library(struct kvr_tae *t); /* kvr_conv_context_library */
 
 /* Like kvr_vae_decode: frames before clamping are scaled to -1..1, from TAEHV's 0..1. */
 enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_fn *frame,

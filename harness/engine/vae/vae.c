@@ -51,7 +51,7 @@ struct kvr_vae {
     size_t elem;              /* bytes per element */
     const struct kvr_vae_ops *own;
     const struct kvr_vae_layout *layout;
-    struct kvr_conv_room *room;
+    struct kvr_conv_context *context;
     int base, h, w;
     bool begun; /* the first frame was decoded */
     struct kvr_conv *conv2, *conv1, *qkv, *proj, *head;
@@ -100,7 +100,7 @@ static enum kvr_status show(const struct kvr_vae *v, const char *name, const voi
 static enum kvr_status load_conv(struct kvr_vae *v, struct kvr_conv **out, const char *layer,
                                  bool flat, const struct kvr_conv_shape *s)
 {
-    return kvr_part_conv(v->file, v->room, v->dev, layer, flat, s, out);
+    return kvr_part_conv(v->file, v->context, v->dev, layer, flat, s, out);
 }
 
 static enum kvr_status load_gamma(struct kvr_vae *v, const float **out, const char *name,
@@ -223,13 +223,13 @@ static int n_gammas(const struct kvr_vae_layout *l)
 static enum kvr_status load_all(struct kvr_vae *v)
 {
     const int top = 4 * v->base, channels = v->layout->channels;
-    const int made = 3 * v->layout->patch * v->layout->patch;
+    const int out_channels = 3 * v->layout->patch * v->layout->patch;
     const size_t vectors = (size_t)n_gammas(v->layout) * (size_t)v->base * sizeof(float);
     const struct kvr_conv_shape conv2 = shape_at(v, 0, channels, channels, 1, 1),
                                 conv1 = shape_at(v, 0, channels, top, 3, 3),
                                 qkv = shape_at(v, 0, top, 3 * top, 1, 1),
                                 proj = shape_at(v, 0, top, top, 1, 1),
-                                head = shape_at(v, LEVELS - 1, v->base, made, 3, 3);
+                                head = shape_at(v, LEVELS - 1, v->base, out_channels, 3, 3);
 
     KVR_TRY(kvr_buf_alloc(&v->vectors, v->dev, KVR_MEM_WEIGHTS, vectors));
     KVR_TRY(load_conv(v, &v->conv2, "conv2", false, &conv2));
@@ -249,15 +249,15 @@ static enum kvr_status load_all(struct kvr_vae *v)
 
 /* Floats of the largest buffer: the largest level's frame, level 0's queries, keys and values, or
  * the head's output. */
-static int64_t between(const struct kvr_vae_layout *l, int base, int h, int w)
+static int64_t activation_elements(const struct kvr_vae_layout *l, int base, int h, int w)
 {
-    const int made = 3 * l->patch * l->patch;
+    const int out_channels = 3 * l->patch * l->patch;
     int64_t most = (int64_t)h * w * 12 * base;
 
     for (int i = 0; i < LEVELS; i++) {
         const int width = l->widest[i] * base;
-        const int64_t n =
-            ((int64_t)(h << i) * (w << i)) * (i == LEVELS - 1 && width < made ? made : width);
+        const int64_t n = ((int64_t)(h << i) * (w << i)) *
+                          (i == LEVELS - 1 && width < out_channels ? out_channels : width);
 
         most = n > most ? n : most;
     }
@@ -278,7 +278,7 @@ static int64_t frame_floats(const struct kvr_vae *v)
 
 static enum kvr_status make_buffers(struct kvr_vae *v)
 {
-    const size_t n = (size_t)between(v->layout, v->base, v->h, v->w) * v->elem;
+    const size_t n = (size_t)activation_elements(v->layout, v->base, v->h, v->w) * v->elem;
 
     for (int i = 0; i < LEVELS; i++)
         KVR_TRY(kvr_buf_alloc(&v->x[i], v->dev, KVR_MEM_ACT,
@@ -361,7 +361,7 @@ bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_d
     memset(out, 0, sizeof *out);
     if (!l)
         return false;
-    elements = 2 * (size_t)between(l, base, latent_h, latent_w);
+    elements = 2 * (size_t)activation_elements(l, base, latent_h, latent_w);
     count(&t, 0, channels, channels, 1, 1, 1, 1);
     count(&t, 0, channels, 4 * base, 3, 3, 1, 1);
     count(&t, 0, 4 * base, 12 * base, 1, 1, 1, 1);
@@ -443,7 +443,7 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
         st = kvr_fail(KVR_EINVAL, "vae: latents of %d x %d, need 1..4096 each", latent_w, latent_h);
     else
-        st = kvr_conv_room_open(&v->room, dev, type);
+        st = kvr_conv_context_open(&v->context, dev, type);
     if (st == KVR_OK)
         st = open_file(v, path);
     if (st != KVR_OK) {
@@ -475,7 +475,7 @@ void kvr_vae_close(struct kvr_vae **pv)
         kvr_conv_close(&v->up[i].space);
         kvr_buf_free(&v->up[i].twins);
     }
-    kvr_conv_room_close(&v->room);
+    kvr_conv_context_close(&v->context);
     for (int i = 0; i < KVR_VAE_STATES; i++)
         kvr_buf_free(&v->state[i].buf);
     for (int i = 0; i < LEVELS; i++)
@@ -494,7 +494,7 @@ void kvr_vae_close(struct kvr_vae **pv)
 
 const char *kvr_vae_library(struct kvr_vae *v)
 {
-    return kvr_conv_room_library(v->room);
+    return kvr_conv_context_library(v->context);
 }
 
 int kvr_vae_channels(const struct kvr_vae *v)
@@ -621,7 +621,7 @@ static enum kvr_status run_head(struct kvr_vae *v)
         v->own->unpatch(v->dev, v->h << (LEVELS - 1), v->w << (LEVELS - 1), rgb, one);
         rgb = one;
     }
-    return kvr_part_give(v->dev, v->type, &v->host, frame_floats(v), rgb, v->frame, v->frame_ctx);
+    return kvr_part_emit(v->dev, v->type, &v->host, frame_floats(v), rgb, v->frame, v->frame_ctx);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);

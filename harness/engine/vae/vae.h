@@ -42,7 +42,7 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
                              const char *path, int latent_h, int latent_w);
 void kvr_vae_close(struct kvr_vae **v);         /* accepts NULL */
 void kvr_vae_reset(struct kvr_vae *v);          /* the next frame is a clip's first */
-const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_room_library */
+const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_context_library */
 int kvr_vae_channels(const struct kvr_vae *v);  /* of a latent frame */
 int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent along each side */
 

@@ -102,12 +102,12 @@ static inline void spread_as(enum kvr_dtype type, int h, int w, int in, int out,
         for (int x = 0; x < 2 * w; x++) {
             const int64_t pixel = ((int64_t)(y / 2) * w + x / 2) * in;
             const int64_t row = ((int64_t)y * 2 * w + x) * out;
-            const int place = which * 4 + y % 2 * 2 + x % 2;
+            const int channel = which * 4 + y % 2 * 2 + x % 2;
 
             for (int c = 0; c < out; c++)
                 put(type, to, row + c,
                     get(type, to, row + c) +
-                        get(type, from, pixel + (c * times * 4 + place) / repeats));
+                        get(type, from, pixel + (c * times * 4 + channel) / repeats));
         }
 }
 

@@ -7,7 +7,7 @@
 
 /* ---- convolution: a CTA computes 128 pixels x 32 channels, a thread 8 x 8 of them ---- */
 
-enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64, NOWHERE = -1 };
+enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64, NO_PIXEL = -1 };
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
@@ -28,7 +28,7 @@ static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, co
 {
     const int y = (place >> 16) + t.dy, x = (place & 0xffff) + t.dx;
 
-    if (!t.there || place == NOWHERE || y < 0 || y >= c.height || x < 0 || x >= c.width)
+    if (!t.there || place == NO_PIXEL || y < 0 || y >= c.height || x < 0 || x >= c.width)
         return 0.0f;
     return kvr_value_of(
         frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
@@ -51,8 +51,8 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
             kvr_global<const T> f1, kvr_global<const T> f2, kvr_shared<int> places, int lane,
             kvr_shared<struct kvr_quad> rows)
 {
-    for (int turn = 0; turn < PIXELS / 4 / QUADS_AT_ONCE; turn++) {
-        const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+    for (int iter = 0; iter < PIXELS / 4 / QUADS_AT_ONCE; iter++) {
+        const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
         struct kvr_quad v;
 
 #pragma unroll
@@ -75,8 +75,8 @@ load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, 
              int n0, int within, int lane, kvr_shared<struct kvr_quad> columns)
 {
 #pragma unroll
-    for (int turn = 0; turn < COLUMNS / 4 / QUADS_AT_ONCE; turn++) {
-        const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+    for (int iter = 0; iter < COLUMNS / 4 / QUADS_AT_ONCE; iter++) {
+        const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
         struct kvr_quad v;
 
 #pragma unroll
@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
 
     for (int i = (int)threadIdx.x; i < PIXELS; i += CONV_THREADS)
         places[i] = p0 + i < n_pixels ? (int)((p0 + i) / c.width) << 16 | (int)((p0 + i) % c.width)
-                                      : NOWHERE;
+                                      : NO_PIXEL;
     kvr_product_begin(sum);
     for (int k0 = first * span; k0 < depth; k0 += DEPTH) {
         const int lane = (int)threadIdx.x % DEPTH, k = k0 + lane, frame = k / span;
@@ -216,9 +216,9 @@ void kvr_pixel_norm_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, i
 }
 
 template <class T, int N>
-static __device__ __forceinline__ struct kvr_few<T, N> sum_of(const struct kvr_few<T, N> &a,
-                                                              const struct kvr_few<T, N> &b) {
-    struct kvr_few<T, N> sum;
+static __device__ __forceinline__ struct kvr_vec<T, N> sum_of(const struct kvr_vec<T, N> &a,
+                                                              const struct kvr_vec<T, N> &b) {
+    struct kvr_vec<T, N> sum;
 
 #pragma unroll
     for (int k = 0; k < N; k++)
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T, int N>
 static void add_as(struct kvr_stream *s, int64_t n, const void *y, void *x)
 {
-    typedef struct kvr_few<T, N> few;
+    typedef struct kvr_vec<T, N> few;
 
     KVR_LAUNCH(add_pixels<few>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N, (const few *)y,
                (few *)x);

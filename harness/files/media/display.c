@@ -65,7 +65,7 @@ enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
                     m[4] / (double)ONE);
 }
 
-static void turn(const struct kvr_display *d, const uint8_t *from, int w, int h, uint8_t *to)
+static void rotate(const struct kvr_display *d, const uint8_t *from, int w, int h, uint8_t *to)
 {
     const int out_w = d->xx ? w : h;
     const int x0 = (d->xx < 0 ? w - 1 : 0) + (d->xy < 0 ? h - 1 : 0);
@@ -96,7 +96,7 @@ enum kvr_status kvr_display_apply(const struct kvr_display *d, struct kvr_video 
         uint8_t *frame = v->pixels + (size_t)i * bytes;
 
         memcpy(stored, frame, bytes);
-        turn(d, stored, w, h, frame);
+        rotate(d, stored, w, h, frame);
     }
     free(stored);
     if (!d->xx) {

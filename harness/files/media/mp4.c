@@ -139,10 +139,10 @@ static int close_again(AVFormatContext *mux, AVIOContext *io)
  * contiguous block below malloc's mmap threshold is free. */
 static bool has_room(void)
 {
-    void *volatile room = malloc(64 * 1024); /* volatile: the pair must not be optimised away */
-    const bool yes = room != NULL;
+    void *volatile probe = malloc(64 * 1024); /* volatile: the pair must not be optimised away */
+    const bool yes = probe != NULL;
 
-    free(room);
+    free(probe);
     return yes;
 }
 

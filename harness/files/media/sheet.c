@@ -40,16 +40,16 @@ static void draw_row(struct layout *l, int y, const struct kvr_sheet_row *row)
 {
     const struct kvr_frames *f = &row->frames;
     int columns = row->pick || f->n > l->columns ? l->columns : f->n;
-    int room = (l->canvas.width - 2 * GAP) / (KVR_FONT_ADVANCE * l->dot);
+    int available = (l->canvas.width - 2 * GAP) / (KVR_FONT_ADVANCE * l->dot);
     const char *label = row->label ? row->label : "";
     char text[16];
 
-    if (kvr_font_count(label) <= room) {
-        kvr_font_draw(&l->canvas, GAP, y + GAP, l->dot, ink, label, room);
+    if (kvr_font_count(label) <= available) {
+        kvr_font_draw(&l->canvas, GAP, y + GAP, l->dot, ink, label, available);
     } else {
-        kvr_font_draw(&l->canvas, GAP, y + GAP, l->dot, ink, label, room - 2);
-        kvr_font_draw(&l->canvas, GAP + (room - 2) * KVR_FONT_ADVANCE * l->dot, y + GAP, l->dot,
-                      faint_ink, "..", 2);
+        kvr_font_draw(&l->canvas, GAP, y + GAP, l->dot, ink, label, available - 2);
+        kvr_font_draw(&l->canvas, GAP + (available - 2) * KVR_FONT_ADVANCE * l->dot, y + GAP,
+                      l->dot, faint_ink, "..", 2);
     }
     for (int i = 0; i < columns; i++) {
         int t = row->pick      ? row->pick[i]

@@ -12,17 +12,11 @@ enum { MAX_FILES = 4096 };
 
 static const char index_end[] = ".safetensors.index.json";
 
-static bool ends(const char *s, const char *with)
-{
-    size_t n = strlen(s), m = strlen(with);
-
-    return n > m && strcmp(s + n - m, with) == 0;
-}
-
 static int is_weights(const struct dirent *e)
 {
-    return ends(e->d_name, ".safetensors") || ends(e->d_name, index_end) ||
-           ends(e->d_name, ".pt") || ends(e->d_name, ".pth") || ends(e->d_name, ".gguf");
+    return kvr_path_has_suffix(e->d_name, ".safetensors") ||
+           kvr_path_has_suffix(e->d_name, index_end) || kvr_path_has_suffix(e->d_name, ".pt") ||
+           kvr_path_has_suffix(e->d_name, ".pth") || kvr_path_has_suffix(e->d_name, ".gguf");
 }
 
 /* Whether this index names the file. An unreadable index names none; opening it reports the
@@ -50,7 +44,7 @@ static enum kvr_status is_shard(const char *dir, struct dirent **all, int n, con
 {
     *yes = false;
     for (int i = 0; i < n && !*yes; i++)
-        if (ends(all[i]->d_name, index_end))
+        if (kvr_path_has_suffix(all[i]->d_name, index_end))
             KVR_TRY(index_names(dir, all[i]->d_name, file, yes));
     return KVR_OK;
 }
@@ -60,7 +54,7 @@ static enum kvr_status choose(char **files, int *n, const char *dir, struct dire
     for (int i = 0; i < n_all; i++) {
         bool shard = false;
 
-        if (ends(all[i]->d_name, ".safetensors"))
+        if (kvr_path_has_suffix(all[i]->d_name, ".safetensors"))
             KVR_TRY(is_shard(dir, all, n_all, all[i]->d_name, &shard));
         if (shard)
             continue;

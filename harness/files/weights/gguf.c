@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/files/weights/bytes.h"
 #include "harness/files/weights/text.h"
 
 enum { MAX_KEYS = 1 << 16, MAX_KEY_BYTES = 1024, MAX_EXTENTS = 4, DEFAULT_ALIGNMENT = 32 };
@@ -50,15 +51,6 @@ static enum kvr_status refuse(const struct cursor *c, const char *why)
     return kvr_fail(KVR_EFORMAT, "%s: GGUF: byte %zu: %s", c->where, c->at, why);
 }
 
-static uint64_t little(const unsigned char *p, int n_bytes)
-{
-    uint64_t x = 0;
-
-    for (int i = n_bytes - 1; i >= 0; i--)
-        x = x << 8 | p[i];
-    return x;
-}
-
 static enum kvr_status skip(struct cursor *c, uint64_t n)
 {
     if (n > c->n - c->at)
@@ -70,7 +62,7 @@ static enum kvr_status skip(struct cursor *c, uint64_t n)
 static enum kvr_status take(struct cursor *c, int n_bytes, uint64_t *out)
 {
     KVR_TRY(skip(c, (uint64_t)n_bytes));
-    *out = little(c->bytes + c->at - n_bytes, n_bytes);
+    *out = kvr_little_endian(c->bytes + c->at - n_bytes, n_bytes);
     return KVR_OK;
 }
 
@@ -144,7 +136,7 @@ static int by_key(const void *a, const void *b)
 
 static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_t n)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     if (n > MAX_KEYS || n > (c->n - c->at) / 12)
         return refuse(c, "more metadata than there is room for (at most 65536)");
@@ -157,7 +149,7 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
     for (size_t i = 1; i < g->n; i++)
         if (by_key(&g->values[i - 1], &g->values[i]) == 0)
             return kvr_fail(KVR_EFORMAT, "%s: GGUF: the key '%s' is there twice", c->where,
-                            kvr_shown(shown, g->values[i].key, g->values[i].n_key));
+                            kvr_printable(shown, g->values[i].key, g->values[i].n_key));
     return KVR_OK;
 }
 
@@ -166,27 +158,27 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
 static enum kvr_status refuse_tensor(const struct cursor *c, const void *name, size_t n,
                                      const char *why)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
-    return kvr_fail(KVR_EFORMAT, "%s: GGUF: tensor '%s': %s", c->where, kvr_shown(shown, name, n),
-                    why);
+    return kvr_fail(KVR_EFORMAT, "%s: GGUF: tensor '%s': %s", c->where,
+                    kvr_printable(shown, name, n), why);
 }
 
 static enum kvr_status take_type(struct cursor *c, struct kvr_weight *w, const void *name,
                                  size_t n_name)
 {
     const struct kvr_gguf_type *t;
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
     uint64_t number;
 
     KVR_TRY(take(c, 4, &number));
     t = kvr_gguf_type_find((uint32_t)number);
     if (!t)
         return kvr_fail(KVR_EFORMAT, "%s: GGUF: tensor '%s': unknown type %" PRIu64, c->where,
-                        kvr_shown(shown, name, n_name), number);
+                        kvr_printable(shown, name, n_name), number);
     if (t->dtype == KVR_N_DTYPES && !t->blocks)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: GGUF: tensor '%s': type %s is not read", c->where,
-                        kvr_shown(shown, name, n_name), t->name);
+                        kvr_printable(shown, name, n_name), t->name);
     w->dtype = t->dtype;
     w->blocks = t->blocks;
     return KVR_OK;
@@ -232,8 +224,8 @@ static int by_begin(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-static enum kvr_status place(const struct cursor *c, struct kvr_weight_list *l,
-                             const uint64_t *offsets, uint64_t alignment, struct placed *places)
+static enum kvr_status locate(const struct cursor *c, struct kvr_weight_list *l,
+                              const uint64_t *offsets, uint64_t alignment, struct placed *places)
 {
     uint64_t start = (c->at + alignment - 1) / alignment * alignment, n_data;
 
@@ -289,7 +281,7 @@ static enum kvr_status take_tensors(struct cursor *c, const struct kvr_gguf *g,
     for (uint64_t i = 0; st == KVR_OK && i < n; i++)
         st = take_tensor(c, l, &offsets[i]);
     if (st == KVR_OK)
-        st = place(c, l, offsets, alignment, places);
+        st = locate(c, l, offsets, alignment, places);
     if (st == KVR_OK)
         st = kvr_weight_list_finish(l);
     free(offsets);
@@ -373,8 +365,8 @@ static enum kvr_status find(const struct kvr_gguf *g, const char *key, bool arra
     return KVR_OK;
 }
 
-static enum kvr_status wrong(const struct kvr_gguf *g, const char *key, const struct value *v,
-                             const char *want)
+static enum kvr_status fail_type(const struct kvr_gguf *g, const char *key, const struct value *v,
+                                 const char *want)
 {
     return kvr_fail(KVR_EFORMAT, "%s: GGUF: %s is %s, need %s", g->where, key, types[v->of].name,
                     want);
@@ -390,7 +382,7 @@ static bool is_int(enum type t)
 static bool int_at(enum type t, const unsigned char *p, int64_t *out)
 {
     const int bits = 8 * types[t].n_bytes;
-    uint64_t x = little(p, types[t].n_bytes);
+    uint64_t x = kvr_little_endian(p, types[t].n_bytes);
 
     if ((t == I8 || t == I16 || t == I32) && x >> (bits - 1) & 1)
         x |= UINT64_MAX << bits;
@@ -402,7 +394,7 @@ static bool int_at(enum type t, const unsigned char *p, int64_t *out)
 
 static bool real_at(enum type t, const unsigned char *p, double *out)
 {
-    uint64_t bits = little(p, types[t].n_bytes);
+    uint64_t bits = kvr_little_endian(p, types[t].n_bytes);
     int64_t i;
 
     if (t == F32) {
@@ -424,7 +416,8 @@ enum kvr_status kvr_gguf_int(const struct kvr_gguf *g, const char *key, int64_t 
     const struct value *v;
 
     KVR_TRY(find(g, key, false, &v));
-    return is_int(v->type) && int_at(v->type, v->data, out) ? KVR_OK : wrong(g, key, v, "an int64");
+    return is_int(v->type) && int_at(v->type, v->data, out) ? KVR_OK
+                                                            : fail_type(g, key, v, "an int64");
 }
 
 enum kvr_status kvr_gguf_real(const struct kvr_gguf *g, const char *key, double *out)
@@ -433,7 +426,7 @@ enum kvr_status kvr_gguf_real(const struct kvr_gguf *g, const char *key, double 
 
     KVR_TRY(find(g, key, false, &v));
     if (v->type == STRING || v->type == BOOL || !real_at(v->type, v->data, out))
-        return wrong(g, key, v, "a number");
+        return fail_type(g, key, v, "a number");
     return KVR_OK;
 }
 
@@ -443,7 +436,7 @@ enum kvr_status kvr_gguf_bool(const struct kvr_gguf *g, const char *key, bool *o
 
     KVR_TRY(find(g, key, false, &v));
     if (v->type != BOOL)
-        return wrong(g, key, v, "a bool");
+        return fail_type(g, key, v, "a bool");
     *out = *v->data != 0;
     return KVR_OK;
 }
@@ -455,8 +448,9 @@ enum kvr_status kvr_gguf_text(const struct kvr_gguf *g, const char *key,
 
     KVR_TRY(find(g, key, false, &v));
     if (v->type != STRING)
-        return wrong(g, key, v, "a string");
-    *out = (struct kvr_gguf_string){ (const char *)v->data + 8, (size_t)little(v->data, 8) };
+        return fail_type(g, key, v, "a string");
+    *out = (struct kvr_gguf_string){ (const char *)v->data + 8,
+                                     (size_t)kvr_little_endian(v->data, 8) };
     return KVR_OK;
 }
 
@@ -469,14 +463,14 @@ enum kvr_status kvr_gguf_texts(const struct kvr_gguf *g, const char *key,
 
     KVR_TRY(find(g, key, true, &v));
     if (v->of != STRING)
-        return wrong(g, key, v, "an array of strings");
+        return fail_type(g, key, v, "an array of strings");
     a = calloc(v->n + 1, sizeof *a);
     if (!a)
         return kvr_fail(KVR_ENOMEM, "%s: GGUF: %s: no memory for %" PRIu64 " strings", g->where,
                         key, v->n);
     p = v->data;
     for (uint64_t i = 0; i < v->n; i++) {
-        a[i] = (struct kvr_gguf_string){ (const char *)p + 8, (size_t)little(p, 8) };
+        a[i] = (struct kvr_gguf_string){ (const char *)p + 8, (size_t)kvr_little_endian(p, 8) };
         p += 8 + a[i].n;
     }
     *out = a;
@@ -491,7 +485,7 @@ enum kvr_status kvr_gguf_reals(const struct kvr_gguf *g, const char *key, double
 
     KVR_TRY(find(g, key, true, &v));
     if (v->of == STRING || v->of == BOOL)
-        return wrong(g, key, v, "an array of numbers");
+        return fail_type(g, key, v, "an array of numbers");
     a = calloc(v->n + 1, sizeof *a);
     if (!a)
         return kvr_fail(KVR_ENOMEM, "%s: GGUF: %s: no memory for %" PRIu64 " numbers", g->where,
@@ -499,7 +493,7 @@ enum kvr_status kvr_gguf_reals(const struct kvr_gguf *g, const char *key, double
     for (uint64_t i = 0; i < v->n; i++)
         if (!real_at(v->of, v->data + i * (uint64_t)types[v->of].n_bytes, &a[i])) {
             free(a);
-            return wrong(g, key, v, "an array of numbers");
+            return fail_type(g, key, v, "an array of numbers");
         }
     *out = a;
     *n = (size_t)v->n;

@@ -128,7 +128,8 @@ static void count_params(struct kvr_kind_report *r, const struct kvr_weights *w)
     }
 }
 
-enum kvr_status kvr_kind_look(struct kvr_kind_report *r, const struct kvr_weights *w, int n_layers)
+enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weights *w,
+                                int n_layers)
 {
     enum kind kind = find_kind(w);
     enum kvr_status st = KVR_OK;

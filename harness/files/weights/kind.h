@@ -1,7 +1,7 @@
 /* kind.h - identifies the kind of a weight file, its missing tensors and its size.
  *
  *     struct kvr_kind_report r;
- *     KVR_TRY(kvr_kind_look(&r, w, 0));
+ *     KVR_TRY(kvr_kind_detect(&r, w, 0));
  *     ... r.kind, r.missing[0 .. r.n_missing) ...
  *     kvr_kind_free(&r);
  *
@@ -26,7 +26,8 @@ struct kvr_kind_report {
 };
 
 /* n_layers: from a configuration; 0: as found in the file. */
-enum kvr_status kvr_kind_look(struct kvr_kind_report *r, const struct kvr_weights *w, int n_layers);
+enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weights *w,
+                                int n_layers);
 void kvr_kind_free(struct kvr_kind_report *r);
 
 /* Weight files of a folder: *.safetensors, *.safetensors.index.json, *.pt, *.pth, *.gguf, sorted by

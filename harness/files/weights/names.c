@@ -66,7 +66,7 @@ static bool begins(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-void kvr_names_look(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
+void kvr_names_find(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
                     int n)
 {
     size_t best = COUNT(roots);

@@ -301,7 +301,7 @@ static bool same(const unsigned char *s, size_t n, const char *name)
 static enum kvr_status push_global(struct machine *m)
 {
     const unsigned char *module, *name;
-    char a[KVR_SHOWN], b[KVR_SHOWN];
+    char a[KVR_PRINTABLE], b[KVR_PRINTABLE];
     size_t n_module, n_name;
 
     KVR_TRY(take_line(m, &module, &n_module));
@@ -312,7 +312,8 @@ static enum kvr_status push_global(struct machine *m)
     return kvr_fail(KVR_EFORMAT,
                     "%s: pickle: byte %zu: the name '%s %s' is not allowed in a weight file; "
                     "nothing was executed",
-                    m->where, m->op_at, kvr_shown(a, module, n_module), kvr_shown(b, name, n_name));
+                    m->where, m->op_at, kvr_printable(a, module, n_module),
+                    kvr_printable(b, name, n_name));
 }
 
 /* The first n items of a tuple. */
@@ -617,7 +618,7 @@ static enum kvr_status check_keys(const struct machine *m, const struct kvr_pk_n
                                   const struct kvr_pk_node **keys)
 {
     uint32_t cell = dict->first, n = dict->n / 2;
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     for (uint32_t i = 0; i < n; i++) {
         keys[i] = &m->p->nodes[m->p->cells[cell].node];
@@ -628,7 +629,7 @@ static enum kvr_status check_keys(const struct machine *m, const struct kvr_pk_n
         if (by_key(&keys[i - 1], &keys[i]) == 0)
             return kvr_fail(KVR_EFORMAT, "%s: pickle: a dict holds the key '%s' twice", m->where,
                             keys[i]->kind == KVR_PK_STR
-                                ? kvr_shown(shown, keys[i]->text, keys[i]->n)
+                                ? kvr_printable(shown, keys[i]->text, keys[i]->n)
                                 : "(an integer)");
     return KVR_OK;
 }

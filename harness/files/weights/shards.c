@@ -63,7 +63,7 @@ static enum kvr_status open_sibling(struct kvr_st **f, uint64_t *n_bytes, const 
 static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, const char *index,
                              const char *name, int *out)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
     uint64_t n_bytes = 0;
 
     *out = 0;
@@ -90,7 +90,7 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
 static enum kvr_status read_index(struct kvr_shards *s, struct kvr_weight_list *l, const char *path,
                                   const json_t *index)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
     const char *name;
     json_t *map, *file;
     int i;

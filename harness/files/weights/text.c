@@ -10,10 +10,10 @@ static bool plain(unsigned char c)
            c == '_';
 }
 
-const char *kvr_shown(char buf[KVR_SHOWN], const void *text, size_t n)
+const char *kvr_printable(char buf[KVR_PRINTABLE], const void *text, size_t n)
 {
     const unsigned char *s = text;
-    size_t keep = n < KVR_SHOWN - 4 ? n : KVR_SHOWN - 4;
+    size_t keep = n < KVR_PRINTABLE - 4 ? n : KVR_PRINTABLE - 4;
 
     for (size_t i = 0; i < keep; i++)
         buf[i] = plain(s[i]) ? (char)s[i] : '?';
@@ -21,9 +21,9 @@ const char *kvr_shown(char buf[KVR_SHOWN], const void *text, size_t n)
     return buf;
 }
 
-const char *kvr_shown_string(char buf[KVR_SHOWN], const char *text)
+const char *kvr_shown_string(char buf[KVR_PRINTABLE], const char *text)
 {
-    return kvr_shown(buf, text, strlen(text));
+    return kvr_printable(buf, text, strlen(text));
 }
 
 /* Bytes of the UTF-8 character at s; 0 if malformed. */

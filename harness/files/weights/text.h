@@ -1,7 +1,7 @@
 /* text.h - validates names from files, and sanitizes them for messages.
  *
- *     char shown[KVR_SHOWN];
- *     return kvr_fail(KVR_EFORMAT, "%s: tensor '%s'", path, kvr_shown(shown, name, n));
+ *     char shown[KVR_PRINTABLE];
+ *     return kvr_fail(KVR_EFORMAT, "%s: tensor '%s'", path, kvr_printable(shown, name, n));
  *
  * Names come from untrusted files. A message contains at most 64 characters of one; letters,
  * digits, '.' and '_' are kept, everything else becomes '?'. */
@@ -15,12 +15,12 @@
 extern "C" {
 #endif
 
-enum { KVR_SHOWN = 68 };
+enum { KVR_PRINTABLE = 68 };
 
 /* Copies n bytes of text into buf, sanitized and terminated; returns buf. A truncated name ends in
  * "..". */
-const char *kvr_shown(char buf[KVR_SHOWN], const void *text, size_t n);
-const char *kvr_shown_string(char buf[KVR_SHOWN], const char *text);
+const char *kvr_printable(char buf[KVR_PRINTABLE], const void *text, size_t n);
+const char *kvr_shown_string(char buf[KVR_PRINTABLE], const char *text);
 
 /* Whether the text is UTF-8 by RFC 3629 (shortest form, no surrogates, at most U+10FFFF) without
  * NUL. */

@@ -60,10 +60,10 @@ static int by_key(const void *a, const void *b)
 static enum kvr_status refuse_storage(const struct reader *r, const struct kvr_pk_node *key,
                                       const char *why)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     return kvr_fail(KVR_EFORMAT, "%s: storage '%s': %s", r->where,
-                    kvr_shown(shown, key->text, key->n), why);
+                    kvr_printable(shown, key->text, key->n), why);
 }
 
 static bool storage_bytes(const struct kvr_pk_node *s, uint64_t *n)
@@ -115,7 +115,7 @@ static enum kvr_status legacy_storage(const struct reader *r, const struct kvr_p
 
 static enum kvr_status refuse_tensor(const struct reader *r, const char *why)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %s", r->where, kvr_shown_string(shown, r->path),
                     why);
@@ -134,7 +134,7 @@ static enum kvr_status check_extent(const struct reader *r, const struct kvr_wei
                                     int64_t offset, int64_t n_stored)
 {
     int64_t last = offset, n, step;
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     if (offset < 0)
         return refuse_tensor(r, "its offset is negative");

@@ -82,7 +82,7 @@ void kvr_weight_copy(const struct kvr_weight *w, int64_t first, int64_t n, void 
 enum kvr_status kvr_weight_f32(const struct kvr_weight *w, int64_t first, int64_t n, float *to)
 {
     _Alignas(64) unsigned char piece[PIECE_BYTES];
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
     int64_t step;
 
     if (w->blocks) {
@@ -163,7 +163,7 @@ static bool is_contiguous(const struct kvr_weight *w)
 
 static enum kvr_status fill(struct kvr_weight *w, const char *where, const char *name)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
     bool fits = kvr_shape_count(w->shape, w->n_dims, &w->n);
 
     w->n_bytes = w->n;
@@ -201,12 +201,12 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
                                     const struct kvr_weight *w)
 {
     struct kvr_weight x = *w;
-    char shown[KVR_SHOWN], *copy;
+    char shown[KVR_PRINTABLE], *copy;
     enum kvr_status st;
 
     if (n_name == 0 || n_name > KVR_WEIGHT_NAME_MAX || memchr(name, 0, n_name))
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a name of %zu bytes, need 1..%d without NUL",
-                        l->where, kvr_shown(shown, name, n_name), n_name, KVR_WEIGHT_NAME_MAX);
+                        l->where, kvr_printable(shown, name, n_name), n_name, KVR_WEIGHT_NAME_MAX);
     l->name_bytes += n_name;
     if (l->name_bytes > KVR_WEIGHTS_NAME_BYTES)
         return kvr_fail(KVR_EFORMAT, "%s: names of more than %d bytes together", l->where,
@@ -242,7 +242,7 @@ static int by_name(const void *a, const void *b)
 
 enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     if (l->n == 0)
         return kvr_fail(KVR_EFORMAT, "%s: holds no tensors", l->where);

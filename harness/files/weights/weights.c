@@ -120,7 +120,7 @@ static enum kvr_status map_names(struct kvr_weights *w)
     w->sorted = calloc((size_t)n, sizeof *w->sorted);
     if (!w->model_names || !w->sorted)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", w->path, n);
-    kvr_names_look(&style, name_of, &w->list, n);
+    kvr_names_find(&style, name_of, &w->list, n);
     for (int i = 0; i < n; i++) {
         if (!kvr_names_map(&style, w->list.w[i].name, &w->model_names[i]))
             return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", w->path, n);
@@ -270,7 +270,7 @@ int kvr_weights_collisions(const struct kvr_weights *w)
 
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w)
 {
-    char a[KVR_SHOWN], b[KVR_SHOWN], c[KVR_SHOWN];
+    char a[KVR_PRINTABLE], b[KVR_PRINTABLE], c[KVR_PRINTABLE];
 
     for (int i = 1; i < w->n_sorted; i++) {
         const struct by_model_name *x = &w->sorted[i - 1], *y = &w->sorted[i];

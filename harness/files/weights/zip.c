@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/files/weights/bytes.h"
 #include "harness/files/weights/text.h"
 
 enum {
@@ -26,15 +27,6 @@ struct end {
     uint64_t dir_end; /* start of the first end record */
 };
 
-static uint64_t little(const unsigned char *p, int n_bytes)
-{
-    uint64_t x = 0;
-
-    for (int i = n_bytes - 1; i >= 0; i--)
-        x = x << 8 | p[i];
-    return x;
-}
-
 static bool signature(const unsigned char *p, char a, char b)
 {
     return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
@@ -54,23 +46,25 @@ static bool agrees(uint64_t short_field, uint64_t beyond, uint64_t value)
 static enum kvr_status read_end64(struct end *e, const char *where, const unsigned char *bytes,
                                   const unsigned char *locator)
 {
-    uint64_t at = little(locator + 8, 8), locator_at = (uint64_t)(locator - bytes);
+    uint64_t at = kvr_little_endian(locator + 8, 8), locator_at = (uint64_t)(locator - bytes);
     const unsigned char *p;
 
-    if (little(locator + 4, 4) != 0 || little(locator + 16, 4) > 1)
+    if (kvr_little_endian(locator + 4, 4) != 0 || kvr_little_endian(locator + 16, 4) > 1)
         return refuse(where, "more than one disk");
     if (at > locator_at || locator_at - at < END64_BYTES || !signature(bytes + at, 6, 6))
         return refuse(where, "no ZIP64 end record where its locator points");
     p = bytes + at;
-    if (little(p + 4, 8) != locator_at - at - 12)
+    if (kvr_little_endian(p + 4, 8) != locator_at - at - 12)
         return refuse(where, "the ZIP64 end record's size is wrong");
-    if (little(p + 16, 4) != 0 || little(p + 20, 4) != 0 || little(p + 24, 8) != little(p + 32, 8))
+    if (kvr_little_endian(p + 16, 4) != 0 || kvr_little_endian(p + 20, 4) != 0 ||
+        kvr_little_endian(p + 24, 8) != kvr_little_endian(p + 32, 8))
         return refuse(where, "more than one disk");
-    if (!agrees(e->n_records, 0xffff, little(p + 32, 8)) ||
-        !agrees(e->dir_bytes, 0xffffffff, little(p + 40, 8)) ||
-        !agrees(e->dir_begin, 0xffffffff, little(p + 48, 8)))
+    if (!agrees(e->n_records, 0xffff, kvr_little_endian(p + 32, 8)) ||
+        !agrees(e->dir_bytes, 0xffffffff, kvr_little_endian(p + 40, 8)) ||
+        !agrees(e->dir_begin, 0xffffffff, kvr_little_endian(p + 48, 8)))
         return refuse(where, "the two end records differ");
-    *e = (struct end){ little(p + 32, 8), little(p + 40, 8), little(p + 48, 8), at };
+    *e = (struct end){ kvr_little_endian(p + 32, 8), kvr_little_endian(p + 40, 8),
+                       kvr_little_endian(p + 48, 8), at };
     return KVR_OK;
 }
 
@@ -83,11 +77,13 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
     if (n < END_BYTES || !signature(bytes + n - END_BYTES, 5, 6))
         return refuse(where, "no end record in the last 22 bytes (truncated, or with a comment)");
     p = bytes + n - END_BYTES;
-    if (little(p + 20, 2) != 0)
+    if (kvr_little_endian(p + 20, 2) != 0)
         return refuse(where, "the end record announces a missing comment");
-    if (little(p + 4, 2) != 0 || little(p + 6, 2) != 0 || little(p + 8, 2) != little(p + 10, 2))
+    if (kvr_little_endian(p + 4, 2) != 0 || kvr_little_endian(p + 6, 2) != 0 ||
+        kvr_little_endian(p + 8, 2) != kvr_little_endian(p + 10, 2))
         return refuse(where, "more than one disk");
-    *e = (struct end){ little(p + 10, 2), little(p + 12, 4), little(p + 16, 4), n - END_BYTES };
+    *e = (struct end){ kvr_little_endian(p + 10, 2), kvr_little_endian(p + 12, 4),
+                       kvr_little_endian(p + 16, 4), n - END_BYTES };
     if (n >= END_BYTES + LOCATOR_BYTES && signature(p - LOCATOR_BYTES, 6, 7))
         KVR_TRY(read_end64(e, where, bytes, p - LOCATOR_BYTES));
     if (e->dir_begin > e->dir_end || e->dir_bytes != e->dir_end - e->dir_begin)
@@ -107,18 +103,18 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
 static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
 {
     while (n >= 4) {
-        size_t len = little(p + 2, 2);
+        size_t len = kvr_little_endian(p + 2, 2);
 
         if (len > n - 4)
             return false;
-        if (little(p, 2) == EXTRA_ZIP64) {
+        if (kvr_little_endian(p, 2) == EXTRA_ZIP64) {
             p += 4;
             for (int i = 0; i < 3; i++) {
                 if (*field[i] != 0xffffffff)
                     continue;
                 if (len < 8)
                     return false;
-                *field[i] = little(p, 8);
+                *field[i] = kvr_little_endian(p, 8);
                 p += 8;
                 len -= 8;
             }
@@ -133,10 +129,10 @@ static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
 static enum kvr_status refuse_record(const char *where, const struct kvr_zipfile_record *r,
                                      const char *why)
 {
-    char shown[KVR_SHOWN];
+    char shown[KVR_PRINTABLE];
 
     return kvr_fail(KVR_EFORMAT, "%s: zip: record '%s': %s", where,
-                    kvr_shown(shown, r->name, r->n_name), why);
+                    kvr_printable(shown, r->name, r->n_name), why);
 }
 
 static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *where,
@@ -149,12 +145,14 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
         !signature(bytes + r->begin, 3, 4))
         return refuse_record(where, r, "no local header where the directory points");
     p = bytes + r->begin;
-    head = LOCAL_BYTES + little(p + 26, 2) + little(p + 28, 2);
+    head = LOCAL_BYTES + kvr_little_endian(p + 26, 2) + kvr_little_endian(p + 28, 2);
     if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
         return refuse_record(where, r, "its data ends beyond the file");
-    if (little(p + 26, 2) != r->n_name || memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
+    if (kvr_little_endian(p + 26, 2) != r->n_name ||
+        memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
         return refuse_record(where, r, "the local header has another name");
-    if (little(p + 8, 2) != 0 || (little(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
+    if (kvr_little_endian(p + 8, 2) != 0 ||
+        (kvr_little_endian(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
         return refuse_record(where, r, "the local header says compressed or encrypted");
     r->data = p + head;
     r->n = n_data;
@@ -172,14 +170,14 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
     *used = 0;
     if (left < ENTRY_BYTES || !signature(p, 1, 2))
         return refuse(where, "the directory ends early or holds something else");
-    flags = little(p + 8, 2);
-    method = little(p + 10, 2);
-    packed = little(p + 20, 4);
-    size = little(p + 24, 4);
-    r->n_name = little(p + 28, 2);
-    n_extra = little(p + 30, 2);
-    r->begin = little(p + 42, 4);
-    *used = ENTRY_BYTES + r->n_name + n_extra + little(p + 32, 2);
+    flags = kvr_little_endian(p + 8, 2);
+    method = kvr_little_endian(p + 10, 2);
+    packed = kvr_little_endian(p + 20, 4);
+    size = kvr_little_endian(p + 24, 4);
+    r->n_name = kvr_little_endian(p + 28, 2);
+    n_extra = kvr_little_endian(p + 30, 2);
+    r->begin = kvr_little_endian(p + 42, 4);
+    *used = ENTRY_BYTES + r->n_name + n_extra + kvr_little_endian(p + 32, 2);
     r->name = p + ENTRY_BYTES;
     if (*used > left)
         return refuse(where, "a directory entry leaves the directory");
@@ -191,7 +189,7 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
         return refuse_record(where, r, "compressed; torch.save stores its records");
     if (packed != size)
         return refuse_record(where, r, "stored, but its two sizes differ");
-    if (little(p + 34, 2) != 0)
+    if (kvr_little_endian(p + 34, 2) != 0)
         return refuse_record(where, r, "on another disk");
     return read_local(r, where, bytes, dir_begin, size);
 }

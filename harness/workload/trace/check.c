@@ -85,11 +85,11 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
     const size_t bytes = kvr_tensor_bytes(&c->position);
 
     if (s->chunk != chunk) {
-        int32_t *room = realloc(s->position, bytes);
+        int32_t *larger = realloc(s->position, bytes);
 
-        if (!room)
+        if (!larger)
             return kvr_fail(KVR_ENOMEM, "%s: no memory for positions", kvr_st_path(c->file));
-        s->position = room;
+        s->position = larger;
         memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;
     }
@@ -121,7 +121,7 @@ static enum kvr_status check_pass(const struct kvr_trace *t, int pass, struct se
     return st;
 }
 
-static bool belongs(const struct kvr_trace_info *i, const char *name)
+static bool is_known_tensor(const struct kvr_trace_info *i, const char *name)
 {
     char expected[KVR_TRACE_FILE_NAME];
     int chunk, index, layer;
@@ -161,7 +161,7 @@ static enum kvr_status check_folder(const struct kvr_trace *t)
         return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot be read: %s",
                         kvr_trace_dir(t), strerror(errno));
     while (st == KVR_OK && (e = readdir(d)) != NULL)
-        if (!belongs(kvr_trace_info(t), e->d_name))
+        if (!is_known_tensor(kvr_trace_info(t), e->d_name))
             st = fail_stranger(kvr_trace_dir(t), e->d_name);
     closedir(d);
     return st;

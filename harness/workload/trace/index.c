@@ -164,7 +164,7 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
 
 static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc, const char *where)
 {
-    char place[300];
+    char location[300];
     json_t *list;
 
     KVR_TRY(kvr_json_array(doc, where, "passes", &list));
@@ -177,10 +177,10 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
     while ((size_t)out->n_passes < json_array_size(list)) {
         struct kvr_trace_pass *p = &out->pass[out->n_passes];
 
-        snprintf(place, sizeof place, "%.250s: passes[%d]", where, out->n_passes);
+        snprintf(location, sizeof location, "%.250s: passes[%d]", where, out->n_passes);
         out->n_passes++;
         KVR_TRY(read_pass(p, json_array_get(list, (size_t)out->n_passes - 1),
-                          out->n_passes > 1 ? p - 1 : NULL, &out->layout, place));
+                          out->n_passes > 1 ? p - 1 : NULL, &out->layout, location));
         out->n_chunks = p->chunk + 1;
         out->n_frames = p->frame0 + p->n_frames;
         if (p->index + 1 > out->most_passes)

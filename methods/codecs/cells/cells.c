@@ -214,7 +214,7 @@ static struct cells cells_of(const struct kvr_stage_job *job)
     seconds = (size_t)c.n_groups * cells_size(c.second);
     c.scale_at = at + (cells_size(c.second) > cells_size(c.scale) ? seconds : 0);
     c.second_at = at + (cells_size(c.second) > cells_size(c.scale) ? 0 : scales);
-    c.meta_bytes = at + scales + seconds;
+    c.params_bytes = at + scales + seconds;
     return c;
 }
 
@@ -288,7 +288,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     const struct cells c = cells_of(job);
 
     *out = (struct kvr_layout){
-        .bytes = { .codes = kvr_pack_bytes(c.n_tok, c.channels, c.bits), .meta = c.meta_bytes },
+        .bytes = { .codes = kvr_pack_bytes(c.n_tok, c.channels, c.bits), .meta = c.params_bytes },
         .form = KVR_FORM_OWN,
         .bits = c.bits,
         .n_tok = c.n_tok,
@@ -326,23 +326,23 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
 
 /* ---- CPU --------------------------------------------------------------------------------- */
 
-static void put_number(uint8_t *meta, size_t at, int number, int64_t i, unsigned raw)
+static void put_number(uint8_t *params, size_t at, int number, int64_t i, unsigned raw)
 {
     const size_t size = cells_size(number);
     const uint16_t half = (uint16_t)raw;
     const uint8_t byte = (uint8_t)raw;
 
     if (size)
-        memcpy(meta + at + (size_t)i * size,
+        memcpy(params + at + (size_t)i * size,
                size == 4   ? (const void *)&raw
                : size == 2 ? (const void *)&half
                            : (const void *)&byte,
                size);
 }
 
-static unsigned get_number(const uint8_t *meta, size_t at, int number, int64_t i)
+static unsigned get_number(const uint8_t *params, size_t at, int number, int64_t i)
 {
-    const uint8_t *p = meta + at + (size_t)i * cells_size(number);
+    const uint8_t *p = params + at + (size_t)i * cells_size(number);
     uint16_t half;
     uint32_t word;
 
@@ -381,12 +381,12 @@ static float largest(const float *x, int64_t n)
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
     const struct cells c = cells_of(job);
-    uint8_t *meta = out->meta.p;
+    uint8_t *params = out->meta.p;
     float most = 0;
 
     if (has_most(&c)) {
         most = largest(x, c.n_tok * c.channels);
-        memcpy(meta, &most, sizeof most);
+        memcpy(params, &most, sizeof most);
     }
 #pragma omp parallel for schedule(static)
     for (int64_t t0 = 0; t0 < c.n_tok; t0 += ROWS) {
@@ -398,8 +398,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                 const int64_t first = (t0 + r) * c.channels + at;
                 const struct cells_fit f = cells_fit(&c, x, first, most);
 
-                put_number(meta, c.scale_at, c.scale, first / c.group, f.raw);
-                put_number(meta, c.second_at, c.second, first / c.group, f.z);
+                put_number(params, c.scale_at, c.scale, first / c.group, f.raw);
+                put_number(params, c.second_at, c.second, first / c.group, f.z);
                 for (int i = 0; i < c.group; i++)
                     codes[r * c.group + i] = (uint8_t)cells_code(&c, &f, x[first + i]);
             }
@@ -414,19 +414,19 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 {
     const struct cells c = cells_of(job);
     const int64_t d = job->shape.head_dim;
-    const uint8_t *meta = in->meta.p;
+    const uint8_t *params = in->meta.p;
     uint8_t codes[CELLS_MAX_GROUP];
     float most = 0;
 
     if (has_most(&c))
-        memcpy(&most, meta, sizeof most);
+        memcpy(&most, params, sizeof most);
     for (int64_t t = t0; t < t0 + n; t++)
         for (int64_t at = h0 * d; at < (h0 + nh) * d; at += c.group, out += c.group) {
             const int64_t g = (t * c.channels + at) / c.group;
             struct cells_fit f;
 
-            cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
-                       get_number(meta, c.second_at, c.second, g), most, &f);
+            cells_read(&c, get_number(params, c.scale_at, c.scale, g),
+                       get_number(params, c.second_at, c.second, g), most, &f);
             for (int i = 0; i < c.group && mode == KVR_DECODE_SCALES; i++)
                 out[i] = f.s;
             if (mode == KVR_DECODE_SCALES)

@@ -32,6 +32,7 @@
 #define CELLS static __device__ __forceinline__
 #define CELLS_BOTH static __host__ __device__ __forceinline__ /* also called by launchers */
 typedef kvr_global<const float> cells_in;
+typedef kvr_global<const uint8_t> cells_bytes_in;
 #define cells_bits __float_as_uint
 #define cells_float __uint_as_float
 #define cells_half kvr_half_of
@@ -40,6 +41,7 @@ typedef kvr_global<const float> cells_in;
 #define CELLS static inline
 #define CELLS_BOTH static inline
 typedef const float *cells_in;
+typedef const uint8_t *cells_bytes_in;
 #define cells_bits kvr_f32_bits
 #define cells_float kvr_bits_f32
 #define cells_half kvr_f32_to_f16
@@ -47,6 +49,25 @@ typedef const float *cells_in;
 #endif
 
 enum { CELLS_MAX_GROUP = 256, CELLS_MAX_LEVELS = 16 };
+
+/* The number in `size` <= 4 bytes from `at` on, lowest byte first; unaligned. */
+CELLS unsigned cells_get(cells_bytes_in p, int64_t at, int size)
+{
+    unsigned raw = 0;
+
+    for (int b = 0; b < size; b++)
+        raw |= (unsigned)p[at + b] << (8 * b);
+    return raw;
+}
+
+#ifndef __cplusplus
+/* Stores what cells_get() reads. */
+static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
+{
+    for (int b = 0; b < size; b++)
+        to[at + b] = (uint8_t)(raw >> (8 * b));
+}
+#endif
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
@@ -87,7 +108,7 @@ struct cells {
     float level[CELLS_MAX_LEVELS];
     /* The block, and the offsets of the groups' numbers in meta. */
     int64_t n_tok, channels, n_groups;
-    size_t scale_at, second_at, meta_bytes;
+    size_t scale_at, second_at, params_bytes;
 };
 
 struct cells_fit {
@@ -436,7 +457,7 @@ CELLS void cells_fit_ints(const struct cells *c, cells_in x, int64_t at, float m
 
 CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struct cells_fit *f)
 {
-    float norm = 0, kept = 0, extreme = x[at], s;
+    float norm = 0, quantized = 0, extreme = x[at], s;
 
     for (int i = 0; i < c->group; i++) {
         norm += x[at + i] * x[at + i];
@@ -451,9 +472,9 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
         for (int i = 0; i < c->group; i++) {
             const float v = c->level[cells_code(c, f, x[at + i])];
 
-            kept += v * v;
+            quantized += v * v;
         }
-        s = sqrtf(norm) / sqrtf(kept);
+        s = sqrtf(norm) / sqrtf(quantized);
     } else if (c->of_levels == CELLS_REFIT) {
         float over = 0, under = 0;
 

@@ -10,23 +10,23 @@
 
 enum { THREADS = 128, TILE = 128, MOST_FITS = 8 * TILE / 8 };
 
-static __device__ __forceinline__ void put_number(kvr_global<uint8_t> meta, size_t at, int number,
+static __device__ __forceinline__ void put_number(kvr_global<uint8_t> params, size_t at, int number,
                                                   int64_t i, unsigned raw)
 {
     const int size = (int)cells_size(number);
 
     for (int b = 0; b < size; b++)
-        meta[(int64_t)at + i * size + b] = (uint8_t)(raw >> (8 * b));
+        params[(int64_t)at + i * size + b] = (uint8_t)(raw >> (8 * b));
 }
 
-static __device__ __forceinline__ unsigned get_number(kvr_global<const uint8_t> meta, size_t at,
+static __device__ __forceinline__ unsigned get_number(kvr_global<const uint8_t> params, size_t at,
                                                       int number, int64_t i)
 {
     const int size = (int)cells_size(number);
     unsigned raw = 0;
 
     for (int b = 0; b < size; b++)
-        raw |= (unsigned)meta[(int64_t)at + i * size + b] << (8 * b);
+        raw |= (unsigned)params[(int64_t)at + i * size + b] << (8 * b);
     return raw;
 }
 
@@ -36,9 +36,9 @@ static __device__ __forceinline__ bool has_most(const struct cells &c)
 }
 
 static __device__ __forceinline__ float most_of(const struct cells &c,
-                                                kvr_global<const uint8_t> meta)
+                                                kvr_global<const uint8_t> params)
 {
-    return has_most(c) ? __uint_as_float(get_number(meta, 0, CELLS_F32, 0)) : 0;
+    return has_most(c) ? __uint_as_float(get_number(params, 0, CELLS_F32, 0)) : 0;
 }
 
 static __global__ void cells_clear(kvr_global<int> most)
@@ -77,15 +77,15 @@ static struct cut cut_of(const struct cells &c)
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
-                 kvr_global<uint8_t> meta, kvr_global<uint8_t> codes)
+                 kvr_global<uint8_t> params, kvr_global<uint8_t> codes)
 {
-    KVR_SHARED(struct cells_fit, fits, MOST_FITS);
+    KVR_SHARED(struct cells_fit, group_fit, MOST_FITS);
     const unsigned tile = blockIdx.x % cut.tiles, left = cut.of_token - tile * cut.groups;
     const int groups = (int)(left < cut.groups ? left : cut.groups), width = groups * c.group;
     const int64_t t8 = blockIdx.x / cut.tiles, first = (int64_t)(tile * cut.groups) * c.group;
     const int64_t set = 8 * t8 * cut.of_token + tile * cut.groups;
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
-    const float most = most_of(c, meta);
+    const float most = most_of(c, params);
 
     if (c.kind != KIND) /* tells the compiler that c.kind is KIND */
         return;
@@ -97,9 +97,9 @@ static __global__ void __launch_bounds__(THREADS, 6)
             continue;
         const struct cells_fit f = cells_fit(&c, x, t * c.channels + first + g * c.group, most);
 
-        put_number(meta, c.scale_at, c.scale, set + r * cut.of_token + g, f.raw);
-        put_number(meta, c.second_at, c.second, set + r * cut.of_token + g, f.z);
-        fits[i] = f;
+        put_number(params, c.scale_at, c.scale, set + r * cut.of_token + g, f.raw);
+        put_number(params, c.second_at, c.second, set + r * cut.of_token + g, f.z);
+        group_fit[i] = f;
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < width; i += THREADS) {
@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(THREADS, 6)
 
 #pragma unroll 1
         for (int r = 0; r < 8 && 8 * t8 + r < c.n_tok; r++) {
-            const struct cells_fit f = fits[8 * group + r];
+            const struct cells_fit f = group_fit[8 * group + r];
             const float v = x[(8 * t8 + r) * c.channels + first + i];
 
             codes8 |= (unsigned long long)cells_code(&c, &f, v) << 8 * r;
@@ -123,14 +123,14 @@ static __global__ void __launch_bounds__(THREADS, 6)
 
 static __global__ void __launch_bounds__(THREADS)
     cells_decode(struct cells c, struct kvr_part d, struct cut cut, unsigned strips,
-                 kvr_global<const uint8_t> codes, kvr_global<const uint8_t> meta,
+                 kvr_global<const uint8_t> codes, kvr_global<const uint8_t> params,
                  kvr_global<float> out)
 {
     const int64_t t8 = d.t0 / 8 + blockIdx.x / strips;
     const int64_t at = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
     const unsigned group = __umulhi((unsigned)(d.first + at), cut.share);
-    const float most = most_of(c, meta);
+    const float most = most_of(c, params);
     unsigned code[8];
 
     if (at >= d.width)
@@ -144,8 +144,8 @@ static __global__ void __launch_bounds__(THREADS)
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
-                   get_number(meta, c.second_at, c.second, g), most, &f);
+        cells_read(&c, get_number(params, c.scale_at, c.scale, g),
+                   get_number(params, c.second_at, c.second, g), most, &f);
         const float v =
             d.mode == KVR_DECODE_SCALES ? f.s : cells_value(&c, &f, (unsigned)left & 255u);
 
@@ -155,38 +155,38 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <int KIND>
 static void encode(struct kvr_stream *s, const struct cells &c, const float *x, void *codes,
-                   void *meta)
+                   void *params)
 {
     const struct cut cut = cut_of(c);
 
     KVR_LAUNCH(cells_encode<KIND>, kvr_blocks(c.n_tok, 8) * cut.tiles, THREADS, 0, s, c, cut, x,
-               (uint8_t *)meta, (uint8_t *)codes);
+               (uint8_t *)params, (uint8_t *)codes);
 }
 
 void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x, void *codes,
-                           void *meta)
+                           void *params)
 {
     const int64_t n = c->n_tok * c->channels;
 
     if (c->relative || c->scale == CELLS_BLOCK) {
-        KVR_LAUNCH(cells_clear, 1, 1, 0, s, (int *)meta);
-        KVR_LAUNCH(cells_most, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, (int *)meta);
+        KVR_LAUNCH(cells_clear, 1, 1, 0, s, (int *)params);
+        KVR_LAUNCH(cells_most, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, (int *)params);
     }
     if (n && c->kind == CELLS_INTS)
-        encode<CELLS_INTS>(s, *c, x, codes, meta);
+        encode<CELLS_INTS>(s, *c, x, codes, params);
     else if (n && c->kind == CELLS_FLOATS)
-        encode<CELLS_FLOATS>(s, *c, x, codes, meta);
+        encode<CELLS_FLOATS>(s, *c, x, codes, params);
     else if (n)
-        encode<CELLS_LEVELS>(s, *c, x, codes, meta);
+        encode<CELLS_LEVELS>(s, *c, x, codes, params);
 }
 
 void kvr_cells_decode_cuda(struct kvr_stream *s, const struct cells *c, const void *codes,
-                           const void *meta, const struct kvr_part *part, float *out)
+                           const void *params, const struct kvr_part *part, float *out)
 {
     const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
     const unsigned strips = kvr_blocks(part->width, THREADS);
 
     if (part->n && part->width)
         KVR_LAUNCH(cells_decode, (unsigned)runs * strips, THREADS, 0, s, *c, *part, cut_of(*c),
-                   strips, (const uint8_t *)codes, (const uint8_t *)meta, out);
+                   strips, (const uint8_t *)codes, (const uint8_t *)params, out);
 }

@@ -20,10 +20,10 @@ struct cube {
 /* The cube of token t. */
 CELLS int64_t cube_of(const struct cube *g, int64_t t)
 {
-    const int64_t f = t / g->frame, place = t % g->frame;
+    const int64_t f = t / g->frame, in_frame = t % g->frame;
 
-    return (f / g->frames * g->down + place / g->row / g->rows) * g->across +
-           place % g->row / g->cols;
+    return (f / g->frames * g->down + in_frame / g->row / g->rows) * g->across +
+           in_frame % g->row / g->cols;
 }
 
 /* Token j of cube i, 0 <= j < frames * rows * cols, ascending; -1 beyond the end of the block. */
@@ -48,8 +48,9 @@ CELLS float cube_value(unsigned raw)
     return cells_load(CELLS_E4M3, raw);
 }
 
-/* Subtracts the means from x and writes them into meta; both are device memory. */
-KVR_LAUNCHER kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x, void *meta);
+/* Subtracts the means from x and stores them; both buffers are device memory. */
+KVR_LAUNCHER kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x,
+                                  void *means);
 KVR_DECODE_LAUNCHER(cube);
 
 #endif

@@ -46,19 +46,19 @@ static __global__ void __launch_bounds__(THREADS)
                  cube_value((unsigned)mean[cube_of(&g, d.t0 + t) * g.channels + d.first + c]);
 }
 
-void kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x, void *meta)
+void kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x, void *means)
 {
     const int64_t n = g->deep * g->down * g->across * g->channels;
 
     if (n)
-        KVR_LAUNCH(cube_encode, kvr_blocks(n, THREADS), THREADS, 0, s, *g, x, (uint8_t *)meta);
+        KVR_LAUNCH(cube_encode, kvr_blocks(n, THREADS), THREADS, 0, s, *g, x, (uint8_t *)means);
 }
 
 void kvr_cube_decode_cuda(struct kvr_stream *s, const struct cube *g, const void *codes,
-                          const void *meta, const struct kvr_part *part, float *out)
+                          const void *means, const struct kvr_part *part, float *out)
 {
     (void)codes;
     if (part->n && part->width)
         KVR_LAUNCH(cube_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g,
-                   *part, (const uint8_t *)meta, out);
+                   *part, (const uint8_t *)means, out);
 }

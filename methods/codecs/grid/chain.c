@@ -19,7 +19,7 @@ struct tiling {
 struct chain {
     const struct kvr_grid_chain *c;
     struct kvr_grid_block block[2];
-    struct kvr_grid_block left; /* the first grid, for computing its residual in F32 */
+    struct kvr_grid_block residual; /* the first grid, for computing its residual in F32 */
     const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
@@ -77,15 +77,15 @@ static size_t size_of(const struct chain *k)
     return k->x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
 }
 
-static const char *given_at(const struct chain *k, int64_t t, int64_t c)
+static const char *values_at(const struct chain *k, int64_t t, int64_t c)
 {
     return (const char *)k->x->p + (size_t)(t * k->block[0].channels + c) * size_of(k);
 }
 
-/* Encodes one tile; rows of x are `stride` apart. left: NULL, or the residual [.,width]; may alias
+/* Encodes one tile; rows of x are `stride` apart. residual: NULL, or the residual [.,width]; may alias
  * x. `next`: NULL, or the tile to prefetch. */
 static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, const struct tile *w,
-                        const struct tile *next, const float *x, int64_t stride, float *left)
+                        const struct tile *next, const float *x, int64_t stride, float *residual)
 {
     const int64_t t0 = w->t0, end = w->end, c0 = w->c0, width = w->width;
 
@@ -99,13 +99,14 @@ static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, c
         for (int64_t c = 0; c < width; c += KVR_GRID_STRIP) {
             const int m = (int)(width - c < KVR_GRID_STRIP ? width - c : KVR_GRID_STRIP);
             const float *at = x + (t - t0) * stride + c;
-            struct kvr_grid_soon soon = kvr_grid_not_soon(at, stride);
+            struct kvr_grid_prefetch prefetch = kvr_grid_no_prefetch(at, stride);
 
             if (next)
-                soon = (struct kvr_grid_soon){ given_at(k, next->t0 + t - t0, next->c0 + c),
-                                               b->channels * (int64_t)size_of(k), size_of(k) };
+                prefetch =
+                    (struct kvr_grid_prefetch){ values_at(k, next->t0 + t - t0, next->c0 + c),
+                                                b->channels * (int64_t)size_of(k), size_of(k) };
             k->encode->tokens(b, t, c0 + c, m, at, stride,
-                              left ? left + (t - t0) * width + c : NULL, width, &soon);
+                              residual ? residual + (t - t0) * width + c : NULL, width, &prefetch);
         }
 }
 
@@ -150,19 +151,19 @@ static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, b
 
     for (int64_t t = w->t0; t < t1; t++) {
         const int64_t first = t * k->block[0].channels + w->c0;
-        const char *given = given_at(k, t, w->c0);
+        const char *src = values_at(k, t, w->c0);
         float *row = tile + (t - w->t0) * w->width;
 
         if (fetch)
-            kvr_grid_fetch(given_at(k, t + k->tile.tokens, w->c0), width * size_of(k));
+            kvr_grid_fetch(values_at(k, t + k->tile.tokens, w->c0), width * size_of(k));
         if (k->c->rotate && !k->x->bf16 && !instead->n) {
-            rotate_rows(k, row, (const float *)(const void *)given, w->width);
+            rotate_rows(k, row, (const float *)(const void *)src, w->width);
             continue;
         }
         if (k->x->bf16)
-            k->widen(row, given, width);
+            k->widen(row, src, width);
         else
-            memcpy(row, given, width * sizeof *row);
+            memcpy(row, src, width * sizeof *row);
         if (instead->n)
             i = first_from(instead, i, first);
         for (; i < instead->n && instead->at[i] < first + w->width; i++)
@@ -195,9 +196,9 @@ struct ends {
     int64_t at[MAX_TILE_TOKENS];
 };
 
-/* Returns the tile's BF16 values, copied to `spare` if some are replaced. False: a replacement is
+/* Returns the tile's BF16 values, copied to `copy` if some are replaced. False: a replacement is
  * not exact in BF16. */
-static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *spare,
+static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *copy,
                         struct ends *ends, struct kvr_narrow_rows *out)
 {
     const struct kvr_instead *instead = k->instead;
@@ -205,18 +206,19 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *s
     const bool follows = ends->t0 == w->t0 && ends->c <= w->c0;
     int64_t i = 0;
 
-    *out = (struct kvr_narrow_rows){ .x = (const kvr_bf16 *)(const void *)given_at(k, w->t0, w->c0),
-                                     .stride = k->block[0].channels,
-                                     .t0 = w->t0,
-                                     .c0 = w->c0 };
+    *out =
+        (struct kvr_narrow_rows){ .x = (const kvr_bf16 *)(const void *)values_at(k, w->t0, w->c0),
+                                  .stride = k->block[0].channels,
+                                  .t0 = w->t0,
+                                  .c0 = w->c0 };
     if (!instead->n)
         return true;
     ends->t0 = -1; /* unless all rows are done */
     for (int64_t t = w->t0; t < w->end; t++) {
         const int64_t first = t * k->block[0].channels + w->c0;
-        kvr_bf16 *row = spare + (t - w->t0) * w->width;
+        kvr_bf16 *row = copy + (t - w->t0) * w->width;
 
-        memcpy(row, given_at(k, t, w->c0), width * sizeof *row);
+        memcpy(row, values_at(k, t, w->c0), width * sizeof *row);
         i = first_from(instead, follows ? ends->at[t - w->t0] : i, first);
         for (; i < instead->n && instead->at[i] < first + w->width; i++) {
             const uint32_t bits = kvr_f32_bits(instead->value[i]);
@@ -229,27 +231,28 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *s
     }
     ends->t0 = w->t0;
     ends->c = w->c0 + w->width;
-    out->x = spare;
+    out->x = copy;
     out->stride = w->width;
     return true;
 }
 
 /* Encodes the tile's leading channels directly from BF16; returns their number. */
 static int64_t encode_narrow(const struct chain *k, const struct tile *w, const struct tile *next,
-                             kvr_bf16 *spare, struct ends *ends)
+                             kvr_bf16 *copy, struct ends *ends)
 {
     const struct kvr_grid_block *b = &k->block[0], *second = k->c->n > 1 ? &k->block[1] : NULL;
     const bool along = b->grid.axis == KVR_AXIS_TOKEN;
     const struct tile *then = next ? next : w;
-    const struct kvr_grid_soon soon = { given_at(k, then->t0, then->c0),
-                                        b->channels * (int64_t)sizeof(kvr_bf16), sizeof(kvr_bf16) };
+    const struct kvr_grid_prefetch prefetch = { values_at(k, then->t0, then->c0),
+                                                b->channels * (int64_t)sizeof(kvr_bf16),
+                                                sizeof(kvr_bf16) };
     const int n = (int)(w->end - w->t0), m = (int)w->width, d = k->c->job[0].shape.head_dim;
     struct kvr_narrow_rows rows;
 
     if (w->end > b->n_tok || (along ? n % (8 / b->grid.bits) : n != KVR_NARROW_TOKENS) ||
-        !narrow_tile(k, w, spare, ends, &rows))
+        !narrow_tile(k, w, copy, ends, &rows))
         return 0;
-    rows.soon = &soon;
+    rows.prefetch = &prefetch;
     if (along)
         return k->narrow->rows(b, &rows, n) ? m : 0;
     return k->c->rotate ? k->narrow->walsh(b, &rows, m, d) : k->narrow->tokens(b, second, &rows, m);
@@ -260,21 +263,23 @@ static void encode_wide(const struct chain *k, const struct tile *w, const struc
                         float *tile)
 {
     const struct kvr_grid_block *first = &k->block[0], *second = &k->block[1];
-    const int64_t given = first->n_tok < w->end ? first->n_tok : w->end;
+    const int64_t n_tok = first->n_tok < w->end ? first->n_tok : w->end;
     const bool across = first->grid.axis == KVR_AXIS_TOKENS;
-    const bool leave = k->c->n == 2 && given == w->end && k->encode->leaves(first, w->width);
+    const bool keep_residual =
+        k->c->n == 2 && n_tok == w->end && k->encode->returns_residual(first, w->width);
 
-    if (leave && !k->x->bf16 && !k->instead->n) { /* x can be used in place */
-        encode_grid(k, first, w, next, (const float *)(const void *)given_at(k, w->t0, w->c0),
+    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* x can be used in place */
+        encode_grid(k, first, w, next, (const float *)(const void *)values_at(k, w->t0, w->c0),
                     first->channels, tile);
     } else {
-        load_tile(k, w, given, !across, tile);
-        encode_grid(k, first, w, next, tile, w->width, leave ? tile : NULL);
+        load_tile(k, w, n_tok, !across, tile);
+        encode_grid(k, first, w, next, tile, w->width, keep_residual ? tile : NULL);
     }
     if (k->c->n < 2)
         return;
-    if (!leave)
-        k->decode->part(&k->left, w->t0, given, w->c0, w->width, KVR_DECODE_SUB, tile, w->width);
+    if (!keep_residual)
+        k->decode->part(&k->residual, w->t0, n_tok, w->c0, w->width, KVR_DECODE_SUB, tile,
+                        w->width);
     encode_grid(k, second, w, NULL, tile, w->width, NULL);
 }
 
@@ -308,7 +313,7 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
 static int threads_of(const struct kvr_grid_chain *c)
 {
     const struct kvr_block_shape *s = &c->job[0].shape;
-    const bool alone = s->n_tok * s->n_heads * s->head_dim < KVR_CODE_ALONE;
+    const bool alone = s->n_tok * s->n_heads * s->head_dim < KVR_MIN_PARALLEL_ELEMENTS;
 
     return alone || omp_in_parallel() ? 1 : omp_get_max_threads();
 }
@@ -342,8 +347,8 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
     tile_of(c, &k.tile);
     for (int i = 0; i < c->n; i++)
         k.block[i] = kvr_grid_block_of(&c->grid[i], &c->job[i], data[i]);
-    k.left = k.block[0];
-    k.left.bf16 = false;
+    k.residual = k.block[0];
+    k.residual.bf16 = false;
     down = (k.block[0].stored + k.tile.tokens - 1) / k.tile.tokens;
     across = (k.block[0].channels + k.tile.width - 1) / k.tile.width;
     tile = k.tile.tokens * k.tile.width;

@@ -81,7 +81,7 @@ struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct k
         .channels = n_channels(job),
         .n_groups = n_groups(g, job),
         .codes = data->codes.p,
-        .meta = data->meta.p,
+        .scales = data->meta.p,
     };
 }
 
@@ -103,10 +103,10 @@ void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, 
             const float *at = x + t0 * b.channels + c0;
             const bool wraps = left <= KVR_GRID_STRIP;
             const int64_t next = wraps ? g->group * b.channels - c0 : KVR_GRID_STRIP;
-            struct kvr_grid_soon soon = kvr_grid_not_soon(at, b.channels);
+            struct kvr_grid_prefetch prefetch = kvr_grid_no_prefetch(at, b.channels);
 
-            soon.p += i + 1 < blocks * strips ? next * (int64_t)sizeof *at : 0;
-            k->tokens(&b, t0, c0, m, at, b.channels, NULL, 0, &soon);
+            prefetch.p += i + 1 < blocks * strips ? next * (int64_t)sizeof *at : 0;
+            k->tokens(&b, t0, c0, m, at, b.channels, NULL, 0, &prefetch);
         }
     } else {
 #pragma omp parallel for schedule(static)

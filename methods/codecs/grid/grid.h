@@ -57,11 +57,15 @@ static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
     return g;
 }
 
+/* KVR_EINVAL: a group of tokens that is no multiple of 8, or of channels that does not divide head_dim. */
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim);
+/* Bytes and groups of a block of the job's shape. */
 void kvr_grid_layout(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      struct kvr_layout *out);
+/* x [T,H,D] F32 -> codes and scales of `out`, allocated as kvr_grid_layout() says. */
 void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, const float *x,
                      struct kvr_stage_data *out);
+/* Tokens [t0, t0 + n), heads [h0, h0 + nh) -> out [n,nh,D] F32; mode: set, add to out, or subtract from it. */
 void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
                      enum kvr_decode_mode mode, float *out);

@@ -13,11 +13,12 @@ struct shape {
     int64_t per_token;              /* groups per token, for axes within a token */
     int axis, group;
     bool asym, study, bf16;
-    float most, least;   /* clamp range; symmetric grids code 0 as 2^(b-1) */
-    float middle;        /* 2^(b-1) for symmetric grids, else 0 */
-    unsigned flip;       /* XOR for every byte: converts two's complement to codes */
-    bool eights;         /* scales of eight tokens are 16-byte aligned */
-    float share, halved; /* 1 / Q, Q steps in the range or its smaller half; 1 / 2^(b-1) */
+    float q_max, q_min;   /* clamp range; symmetric grids code 0 as 2^(b-1) */
+    float middle;         /* 2^(b-1) for symmetric grids, else 0 */
+    unsigned flip;        /* XOR for every byte: converts two's complement to codes */
+    bool aligned_scales;  /* scales of eight tokens are 16-byte aligned */
+    float inv_q_max;      /* 1 / Q, Q steps in the range or its smaller half */
+    float inv_half_range; /* 1 / 2^(b-1) */
 };
 
 static __device__ __forceinline__ int at_most(int64_t n, int most)
@@ -39,9 +40,9 @@ static __device__ __forceinline__ float value_of(int order)
 
 /* Fit of a group: q = rne(((x - m) down) / s + pre) + post, inv = 1 / s. `down` is 1, or a power of
  * two that keeps inv normal. */
-struct fitted {
+struct quant_params {
     float s, inv, m, pre, down;
-    kvr_f16 step, zero;
+    kvr_f16 scale, zero;
     bool clips; /* codes may exceed the range: scale or minimum saturated in FP16, or is NaN */
 };
 
@@ -58,19 +59,20 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
-    const unsigned away = h & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
-    const unsigned down = (h + (kvr_float_of(h) > x ? away : 0u)) & 0xffffu;
+    const unsigned down_one = h & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
+    const unsigned down = (h + (kvr_float_of(h) > x ? down_one : 0u)) & 0xffffu;
     const unsigned size = down & 0x7fffu;
 
     return (kvr_f16)((down & 0x8000u) | (size < 0x7c00u ? size : 0x7bffu));
 }
 
-static __device__ __forceinline__ struct fitted fit_study(const struct shape &g, float lo, float hi)
+static __device__ __forceinline__ struct quant_params fit_study(const struct shape &g, float lo,
+                                                                float hi)
 {
     const float q_top = (float)((1 << g.planes.bits) - 1);
     const float qmax = (float)((1 << (g.planes.bits - 1)) - 1); /* INT2 is ternary */
     const float eps = g.bf16 ? kvr_round_bf16(1e-8f) : 1e-8f;
-    struct fitted f;
+    struct quant_params f;
     float wide, z;
 
     lo = g.bf16 ? kvr_round_bf16(lo) : lo;
@@ -84,50 +86,52 @@ static __device__ __forceinline__ struct fitted fit_study(const struct shape &g,
     z = z > 0 ? z : 0;
     f.m = 0;
     f.pre = !g.asym ? 0 : z < q_top ? z : q_top;
-    f.step = kvr_half_of(f.s);
+    f.scale = kvr_half_of(f.s);
     f.zero = kvr_half_of(f.pre);
     return f;
 }
 
-static __device__ __forceinline__ struct fitted fit_sym(const struct shape &g, float lo, float hi)
+static __device__ __forceinline__ struct quant_params fit_sym(const struct shape &g, float lo,
+                                                              float hi)
 {
     const float pos = hi > 0 ? hi : 0, neg = lo < 0 ? -lo : 0;
-    const float wide = (pos > neg ? pos : neg) * g.halved;
-    const float narrow = kvr_quotient_finite(pos > neg ? neg : pos, g.most, g.share);
-    struct fitted f;
+    const float wide = (pos > neg ? pos : neg) * g.inv_half_range;
+    const float narrow = kvr_quotient_finite(pos > neg ? neg : pos, g.q_max, g.inv_q_max);
+    struct quant_params f;
 
     f.m = f.pre = 0;
     f.zero = 0;
-    f.step = (kvr_f16)(half_up(wide > narrow ? wide : narrow) | (pos > neg ? 0x8000u : 0u));
-    f.s = kvr_float_of(f.step);
+    f.scale = (kvr_f16)(half_up(wide > narrow ? wide : narrow) | (pos > neg ? 0x8000u : 0u));
+    f.s = kvr_float_of(f.scale);
     return f;
 }
 
-static __device__ __forceinline__ struct fitted fit_asym(const struct shape &g, float lo, float hi)
+static __device__ __forceinline__ struct quant_params fit_asym(const struct shape &g, float lo,
+                                                               float hi)
 {
-    struct fitted f;
+    struct quant_params f;
 
     f.zero = half_down(lo);
     f.m = kvr_float_of(f.zero);
     f.pre = 0;
-    f.step = half_up(kvr_quotient_finite(hi - f.m, g.most, g.share));
-    f.s = kvr_float_of(f.step);
+    f.scale = half_up(kvr_quotient_finite(hi - f.m, g.q_max, g.inv_q_max));
+    f.s = kvr_float_of(f.scale);
     return f;
 }
 
 template <bool PLAIN>
-static __device__ __forceinline__ struct fitted fit(const struct shape &g, int low, int high)
+static __device__ __forceinline__ struct quant_params fit(const struct shape &g, int low, int high)
 {
     const float lo = value_of(low), hi = value_of(high);
     const bool bad = high >= order_of(INFINITY) || low <= order_of(-INFINITY);
-    struct fitted f = !PLAIN && g.study ? fit_study(g, lo, hi)
-                      : g.asym          ? fit_asym(g, lo, hi)
-                                        : fit_sym(g, lo, hi);
+    struct quant_params f = !PLAIN && g.study ? fit_study(g, lo, hi)
+                            : g.asym          ? fit_asym(g, lo, hi)
+                                              : fit_sym(g, lo, hi);
 
     f.s = bad ? NAN : f.s == 0 ? 1 : f.s;
-    f.step = bad ? 0x7e00 : f.step;
+    f.scale = bad ? 0x7e00 : f.scale;
     f.zero = bad ? 0 : f.zero;
-    f.clips = bad || (f.step & 0x7fff) == 0x7bff || (f.zero & 0x7fff) == 0x7bff;
+    f.clips = bad || (f.scale & 0x7fff) == 0x7bff || (f.zero & 0x7fff) == 0x7bff;
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;
     f.inv = PLAIN ? kvr_inverse(f.s) : 1 / f.s;
@@ -146,8 +150,8 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
-static __device__ __forceinline__ float coded(const struct shape &g, float x,
-                                              const struct fitted &f)
+static __device__ __forceinline__ float quantize(const struct shape &g, float x,
+                                                 const struct quant_params &f)
 {
     float v;
 
@@ -157,47 +161,48 @@ static __device__ __forceinline__ float coded(const struct shape &g, float x,
         v = kvr_quotient_any(rounded(x - f.m, g.bf16) * f.down, f.s, f.inv);
         v = rounded(rounded(v, g.bf16) + f.pre, g.bf16);
     }
-    return (CLIPS ? fminf(fmaxf(v, g.least), g.most) : v) + ROUND;
+    return (CLIPS ? fminf(fmaxf(v, g.q_min), g.q_max) : v) + ROUND;
 }
 
 /* Minimum and maximum of floats, by their bits. The largest unsigned integer is the minimum if any
  * value is negative. If all have the same sign, the smallest unsigned integer is the minimum
  * (positive values) or the maximum (negative values). */
-struct seen {
-    unsigned least, most;
-    int top; /* the largest as a signed integer */
+struct bit_range {
+    unsigned umin, umax;
+    int smax; /* the largest as a signed integer */
 };
 
-static __device__ __forceinline__ struct seen both(struct seen a, struct seen b)
+static __device__ __forceinline__ struct bit_range merge(struct bit_range a, struct bit_range b)
 {
-    return { b.least < a.least ? b.least : a.least, b.most > a.most ? b.most : a.most,
-             b.top > a.top ? b.top : a.top };
+    return { b.umin < a.umin ? b.umin : a.umin, b.umax > a.umax ? b.umax : a.umax,
+             b.smax > a.smax ? b.smax : a.smax };
 }
 
-template <int N> static __device__ __forceinline__ struct seen seen_of(const float (&x)[N])
+template <int N>
+static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)[N])
 {
     const unsigned first = __float_as_uint(x[0]);
-    struct seen all = { first, first, (int)first };
+    struct bit_range all = { first, first, (int)first };
 
 #pragma unroll
     for (int i = 1; i < N; i++) {
         const unsigned u = __float_as_uint(x[i]);
 
-        all = both(all, { u, u, (int)u });
+        all = merge(all, { u, u, (int)u });
     }
     return all;
 }
 
 /* The range in the encoding of order_of(). */
-static __device__ __forceinline__ void range_of(const struct seen &s, int &low, int &high)
+static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
-    low = order_of(__uint_as_float((int)s.most < 0 ? s.most : s.least));
-    high = order_of(__uint_as_float(s.top < 0 ? s.least : (unsigned)s.top));
+    low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));
+    high = order_of(__uint_as_float(s.smax < 0 ? s.umin : (unsigned)s.smax));
 }
 
 /* A template, because some builds instantiate it for one type only and clang warns about unused
  * functions. */
-template <typename X> static __device__ __forceinline__ float widened(X x)
+template <typename X> static __device__ __forceinline__ float to_float(X x)
 {
     if constexpr (sizeof x == sizeof(kvr_bf16))
         return __uint_as_float((unsigned)x << 16);
@@ -213,13 +218,13 @@ static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape
 }
 
 /* Bitwise select: a where m is set, else b. */
-static __device__ __forceinline__ unsigned chosen(unsigned m, unsigned a, unsigned b)
+static __device__ __forceinline__ unsigned bit_select(unsigned m, unsigned a, unsigned b)
 {
     return (a & m) | (b & ~m);
 }
 
 /* Stores 16 tokens of the c-th T of a row from t0 on, all within the block. The codes are those of
- * code_of() before the XOR with g.flip. Returns false unless bits is 2 or 4. */
+ * pack_codes() before the XOR with g.flip. Returns false unless bits is 2 or 4. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)
@@ -232,7 +237,7 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
 
 #pragma unroll
         for (int r = 0; r < 8; r++, to = to + row)
-            to[0] = (T)(chosen(kvr_fields(4), code[2 * r], code[2 * r + 1] << 4) ^ flip);
+            to[0] = (T)(bit_select(kvr_fields(4), code[2 * r], code[2 * r + 1] << 4) ^ flip);
         return true;
     }
     if (g.planes.bits == 2) {
@@ -242,10 +247,10 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
 #pragma unroll
         for (int r = 0; r < 4; r++, to = to + row) {
             const unsigned *of = code + 4 * r;
-            const unsigned low = chosen(kvr_fields(2), of[0], of[1] << 2);
-            const unsigned high = chosen(kvr_fields(2), of[2], of[3] << 2);
+            const unsigned low = bit_select(kvr_fields(2), of[0], of[1] << 2);
+            const unsigned high = bit_select(kvr_fields(2), of[2], of[3] << 2);
 
-            to[0] = (T)(chosen(kvr_fields(4), low, high << 4) ^ flip);
+            to[0] = (T)(bit_select(kvr_fields(4), low, high << 4) ^ flip);
         }
         return true;
     }
@@ -253,19 +258,19 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
 }
 
 /* Stores the remaining tokens, fewer than 16, eight at a time. */
-template <class T, int KEPT>
-static __device__ __forceinline__ void store_left(const struct shape &g, int left, int64_t t0,
-                                                  int64_t c, const unsigned (&code)[KEPT],
+template <class T, int REG_TOKENS>
+static __device__ __forceinline__ void store_tail(const struct shape &g, int n_stored, int64_t t0,
+                                                  int64_t c, const unsigned (&code)[REG_TOKENS],
                                                   kvr_global<T> codes)
 {
 #pragma unroll
-    for (int h = 0; h < KEPT; h += 8) {
+    for (int h = 0; h < REG_TOKENS; h += 8) {
         unsigned some[8];
 
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            some[i] = h + i < left ? code[h + i] ^ g.flip : 0u;
-        if (h < left)
+            some[i] = h + i < n_stored ? code[h + i] ^ g.flip : 0u;
+        if (h < n_stored)
             kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, some, codes);
     }
 }

@@ -13,12 +13,13 @@
 extern "C" {
 #endif
 
-/* kvr_grid_encode: x [T,H,D] -> codes, meta (kvr_grid_bytes). job->opts is not used. */
+/* kvr_grid_encode: x [T,H,D] -> codes, scales and zero points (kvr_grid_layout). job->opts is not used. */
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                          const struct kvr_stage_job *job, const float *x, void *codes, void *meta);
+                          const struct kvr_stage_job *job, const float *x, void *codes,
+                          void *scales);
 /* kvr_grid_decode. NaN payloads may differ. */
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                          const struct kvr_stage_job *job, const void *codes, const void *meta,
+                          const struct kvr_stage_job *job, const void *codes, const void *scales,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out);
 

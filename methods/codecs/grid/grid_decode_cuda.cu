@@ -9,8 +9,8 @@
 
 /* Dequantizes byte j of `code`, inserted as the low byte of the float 2^23. */
 template <bool PLAIN>
-static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code, int j,
-                                                const struct level &l)
+static __device__ __forceinline__ float dequantize(const struct shape &g, unsigned code, int j,
+                                                   const struct dequant &l)
 {
     const float q = __uint_as_float(__byte_perm(code, 0x4b000000u, 0x7540u | (unsigned)j));
 
@@ -30,52 +30,53 @@ struct part {
 /* Dequantizes tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1 of one grid and adds them to x.
  * Only tokens `begin` to `end` are needed. */
 template <class T, bool PLAIN>
-static __device__ __forceinline__ void add_decoded(const struct shape &g, int begin, int end,
-                                                   int64_t t8, int64_t c, kvr_global<const T> codes,
-                                                   kvr_global<const kvr_f16> meta, bool first,
-                                                   values<T> (&x)[8])
+static __device__ __forceinline__ void
+add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c,
+                kvr_global<const T> codes, kvr_global<const kvr_f16> scales, bool first,
+                values<T> (&x)[8])
 {
     enum { V = sizeof(T) };
     unsigned code[8];
 
     /* Scales are loaded before codes, and both before the first use, to overlap their latencies. */
     if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one scale for all tokens */
-        const int64_t set = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
-        const kvr_global<const kvr_few<kvr_f16, V>> all = kvr_as<const kvr_few<kvr_f16, V>>(meta);
-        const kvr_few<kvr_f16, V> step = all[set / V];
-        kvr_few<kvr_f16, V> zero = {};
-        struct level l[V];
+        const int64_t group =
+            (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
+        const kvr_global<const kvr_vec<kvr_f16, V>> all = kvr_as<const kvr_vec<kvr_f16, V>>(scales);
+        const kvr_vec<kvr_f16, V> scale = all[group / V];
+        kvr_vec<kvr_f16, V> zero = {};
+        struct dequant l[V];
 
         if (g.asym)
-            zero = all[(g.n_groups + set) / V];
+            zero = all[(g.n_groups + group) / V];
         kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
         for (int j = 0; j < V; j++)
-            l[j] = level_of<PLAIN>(g, step.v[j], zero.v[j]);
+            l[j] = dequant_of<PLAIN>(g, scale.v[j], zero.v[j]);
 #pragma unroll
         for (int i = 0; i < 8; i++)
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                const float v = decoded<PLAIN>(g, code[i], j, l[j]);
+                const float v = dequantize<PLAIN>(g, code[i], j, l[j]);
 
                 x[i].v[j] = first ? v : x[i].v[j] + v;
             }
         return;
     }
     const kvr_global<const kvr_f16> groups =
-        meta + ((8 * t8 + begin) * g.per_token + (unsigned)c / (unsigned)g.width);
+        scales + ((8 * t8 + begin) * g.per_token + (unsigned)c / (unsigned)g.width);
     const unsigned per = (unsigned)g.per_token;
-    kvr_few<kvr_f16, 8> step = {}, zero = {};
+    kvr_vec<kvr_f16, 8> scale = {}, zero = {};
 
-    if (g.eights && end - begin == 8) {
-        step = kvr_as<const kvr_few<kvr_f16, 8>>(groups)[0];
+    if (g.aligned_scales && end - begin == 8) {
+        scale = kvr_as<const kvr_vec<kvr_f16, 8>>(groups)[0];
         if (g.asym)
-            zero = kvr_as<const kvr_few<kvr_f16, 8>>(groups + g.n_groups)[0];
+            zero = kvr_as<const kvr_vec<kvr_f16, 8>>(groups + g.n_groups)[0];
     } else {
 #pragma unroll
         for (int i = 0; i < 8; i++)
             if (i >= begin && i < end)
-                step.v[i] = groups[per * (unsigned)(i - begin)];
+                scale.v[i] = groups[per * (unsigned)(i - begin)];
         if (g.asym) {
 #pragma unroll
             for (int i = 0; i < 8; i++)
@@ -86,11 +87,11 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const struct level l = level_of<PLAIN>(g, step.v[i], zero.v[i]);
+        const struct dequant l = dequant_of<PLAIN>(g, scale.v[i], zero.v[i]);
 
 #pragma unroll
         for (int j = 0; j < V; j++) { /* one scale for all channels */
-            const float v = decoded<PLAIN>(g, code[i], j, l);
+            const float v = dequantize<PLAIN>(g, code[i], j, l);
 
             x[i].v[j] = first ? v : x[i].v[j] + v;
         }
@@ -98,28 +99,28 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
 }
 
 /* A thread's decoded channels of one token: floats, or BF16 pairs. */
-template <class W> struct stored {
+template <class W> struct output_of {
     enum { V = sizeof(typename W::T) };
     static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;
     using type = typename std::conditional<
-        pairs, kvr_few<unsigned, (V + 1) / 2>,
-        typename std::conditional<narrow, kvr_bf16, kvr_few<float, V>>::type>::type;
+        pairs, kvr_vec<unsigned, (V + 1) / 2>,
+        typename std::conditional<narrow, kvr_bf16, kvr_vec<float, V>>::type>::type;
 };
 
 template <int V>
-static __device__ __forceinline__ void store_as(kvr_few<float, V> &to, const kvr_few<float, V> &x)
+static __device__ __forceinline__ void store_as(kvr_vec<float, V> &to, const kvr_vec<float, V> &x)
 {
     to = x;
 }
 template <int V, int P>
-static __device__ __forceinline__ void store_as(kvr_few<unsigned, P> &to,
-                                                const kvr_few<float, V> &x)
+static __device__ __forceinline__ void store_as(kvr_vec<unsigned, P> &to,
+                                                const kvr_vec<float, V> &x)
 {
 #pragma unroll
     for (int i = 0; i < P; i++)
         to.v[i] = kvr_bf16_pair(x.v[2 * i], x.v[2 * i + 1]);
 }
-static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_few<float, 1> &x)
+static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_vec<float, 1> &x)
 {
     to = (kvr_bf16)(kvr_bf16_pair(x.v[0], 0.0f) & 0xffffu);
 }
@@ -131,9 +132,9 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6
                                                                        : 8)
     grid_decode(struct chain chain, struct part d, unsigned strips,
-                kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> meta,
-                kvr_global<const typename W::T> codes_2, kvr_global<const kvr_f16> meta_2,
-                kvr_global<typename stored<W>::type> out)
+                kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> scales,
+                kvr_global<const typename W::T> codes_2, kvr_global<const kvr_f16> scales_2,
+                kvr_global<typename output_of<W>::type> out)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
@@ -145,10 +146,11 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
 
     if (at >= units)
         return;
-    add_decoded<T, W::plain>(chain.g[0], begin, end, t8, d.first + at * V, codes, meta, true, x);
+    add_dequantized<T, W::plain>(chain.g[0], begin, end, t8, d.first + at * V, codes, scales, true,
+                                 x);
     if (W::pair)
-        add_decoded<T, W::plain>(chain.g[1], begin, end, t8, d.first + at * V, codes_2, meta_2,
-                                 false, x);
+        add_dequantized<T, W::plain>(chain.g[1], begin, end, t8, d.first + at * V, codes_2,
+                                     scales_2, false, x);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
 #pragma unroll
@@ -157,14 +159,14 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
     }
     if (W::rotated)
         kvr_fwht_warp<V, 8, false>(x, 32 * V, !W::plain && chain.rotate_bf16);
-    const kvr_global<typename stored<W>::type> to = out + ((8 * t8 - d.t0 + begin) * units + at);
+    const kvr_global<typename output_of<W>::type> to = out + ((8 * t8 - d.t0 + begin) * units + at);
     const unsigned row = (unsigned)units;
 
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         if (i < begin || i >= end)
             continue;
-        if constexpr (!stored<W>::narrow && !W::rotated && !W::pair)
+        if constexpr (!output_of<W>::narrow && !W::rotated && !W::pair)
             if (d.mode != KVR_DECODE_SET) {
                 const values<T> old = to[row * (unsigned)(i - begin)];
 
@@ -173,7 +175,7 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                     x[i].v[j] =
                         d.mode == KVR_DECODE_ADD ? old.v[j] + x[i].v[j] : old.v[j] - x[i].v[j];
             }
-        typename stored<W>::type all;
+        typename output_of<W>::type all;
 
         store_as(all, x[i]);
         to[row * (unsigned)(i - begin)] = all;
@@ -184,18 +186,18 @@ static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
 
 template <class W>
 static void decode(struct kvr_stream *s, struct chain c, const struct part &d,
-                   const struct bytes &b, typename W::X *out)
+                   const struct grid_buffers &b, typename W::X *out)
 {
     using T = typename W::T;
     const unsigned strips = kvr_blocks(d.width / (int64_t)sizeof(T), THREADS);
     const int64_t runs = (d.t0 + d.n + 7) / 8 - d.t0 / 8;
 
     for (int i = 0; i < c.n; i++)
-        c.g[i].eights =
-            c.g[i].per_token == 1 && c.g[i].n_groups % 8 == 0 && kvr_aligned(b.meta[i], 16);
+        c.g[i].aligned_scales =
+            c.g[i].per_token == 1 && c.g[i].n_groups % 8 == 0 && kvr_aligned(b.scales[i], 16);
     KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, c, d, strips,
-               (const T *)b.codes[0], (const kvr_f16 *)b.meta[0], (const T *)b.codes[1],
-               (const kvr_f16 *)b.meta[1], (typename stored<W>::type *)out);
+               (const T *)b.codes[0], (const kvr_f16 *)b.scales[0], (const T *)b.codes[1],
+               (const kvr_f16 *)b.scales[1], (typename output_of<W>::type *)out);
 }
 
 static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t n, int h0, int nh,
@@ -209,35 +211,35 @@ static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t 
 /* Out: float or kvr_bf16. */
 template <enum kind K, bool PLAIN, class Out>
 static void decode_by(struct kvr_stream *s, const struct chain &c, const struct part &d,
-                      const struct bytes &b, Out *out)
+                      const struct grid_buffers &b, Out *out)
 {
     if (!d.n || !d.width)
         return;
-    if (all_by(4, &c, d.first, d.width, out, &b))
-        decode<way<uint32_t, K, PLAIN, Out>>(s, c, d, b, out);
+    if (all_vectorizable(4, &c, d.first, d.width, out, &b))
+        decode<variant<uint32_t, K, PLAIN, Out>>(s, c, d, b, out);
     else
-        decode<way<uint8_t, K, PLAIN, Out>>(s, c, d, b, out);
+        decode<variant<uint8_t, K, PLAIN, Out>>(s, c, d, b, out);
 }
 
 template <bool PLAIN, class Out>
 static void decode_rotated(struct kvr_stream *s, int head_dim, const struct chain &c,
-                           const struct part &d, const struct bytes &b, Out *out)
+                           const struct part &d, const struct grid_buffers &b, Out *out)
 {
     if (head_dim == 32)
-        decode<way<uint8_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
+        decode<variant<uint8_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
     else if (head_dim == 64)
-        decode<way<uint16_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
+        decode<variant<uint16_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
     else
-        decode<way<uint32_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
+        decode<variant<uint32_t, ROTATED, PLAIN, Out>>(s, c, d, b, out);
 }
 
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                          const struct kvr_stage_job *job, const void *codes, const void *meta,
+                          const struct kvr_stage_job *job, const void *codes, const void *scales,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out)
 {
     const struct chain one = chain_of_one(g, job);
-    const struct bytes b = { { (void *)codes }, { (void *)meta } };
+    const struct grid_buffers b = { { (void *)codes }, { (void *)scales } };
 
     if (plain(&one))
         decode_by<ALONE, true>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
@@ -251,7 +253,7 @@ static bool decode_chain(struct kvr_stream *s, const struct kvr_grid_chain *c,
                          int nh, Out *out)
 {
     const struct chain chain = chain_of(c);
-    const struct bytes b = bytes_of(data, c->n);
+    const struct grid_buffers b = buffers_of(data, c->n);
     const struct part d = part_of(&c->job[0], t0, n, h0, nh, KVR_DECODE_SET);
     const int dim = c->job[0].shape.head_dim;
 
@@ -268,7 +270,8 @@ static bool decode_chain(struct kvr_stream *s, const struct kvr_grid_chain *c,
             decode_by<PAIR, false>(s, chain, d, b, out);
         return true;
     }
-    if (c->n > 1 || dim < 32 || dim > 128 || !all_by(dim / 32, &chain, d.first, d.width, out, &b))
+    if (c->n > 1 || dim < 32 || dim > 128 ||
+        !all_vectorizable(dim / 32, &chain, d.first, d.width, out, &b))
         return false;
     if (!n || !d.width)
         return true;

@@ -11,22 +11,23 @@ static inline float bf16_of(float x)
 }
 
 /* Scales and offsets of several groups. */
-struct levels {
+struct dequant_params {
     float s[STRIP], z[STRIP], off[STRIP];
 };
 
 /* Loads groups [at, at + n). */
-static void load_levels(const struct kvr_grid_block *b, int64_t at, int n, struct levels *v)
+static void load_dequant_params(const struct kvr_grid_block *b, int64_t at, int n,
+                                struct dequant_params *v)
 {
     const float half = b->grid.asym ? 0 : (float)(1 << (b->grid.bits - 1));
 
-    kvr_to_f32(v->s, b->meta + at, KVR_F16, (size_t)n);
+    kvr_to_f32(v->s, b->scales + at, KVR_F16, (size_t)n);
     for (int c = 0; c < n; c++) {
         v->z[c] = half;
         v->off[c] = 0;
     }
     if (b->grid.asym)
-        kvr_to_f32(b->study ? v->z : v->off, b->meta + b->n_groups + at, KVR_F16, (size_t)n);
+        kvr_to_f32(b->study ? v->z : v->off, b->scales + b->n_groups + at, KVR_F16, (size_t)n);
 }
 
 /* A token's packed codes: first byte, and the bit position and mask of the field. */
@@ -36,15 +37,15 @@ struct code_row {
     unsigned mask;
 };
 
-/* Codes of channels [c0, c0 + n) of token t; `spare` is scratch of n bytes. */
+/* Codes of channels [c0, c0 + n) of token t; `scratch` has n bytes. */
 static struct code_row code_row(const struct kvr_grid_block *b, int64_t t, int64_t c0, int n,
-                                uint8_t *spare)
+                                uint8_t *scratch)
 {
     const int bits = b->grid.bits;
 
     if (bits & (bits - 1)) { /* several planes: assemble the codes first */
-        kvr_unpack_token(b->codes, b->stored, b->channels, bits, t, c0, n, spare);
-        return (struct code_row){ spare, 0, 255 };
+        kvr_unpack_token(b->codes, b->stored, b->channels, bits, t, c0, n, scratch);
+        return (struct code_row){ scratch, 0, 255 };
     }
     return (struct code_row){
         b->codes + t / (8 / bits) * b->channels + c0,
@@ -53,8 +54,8 @@ static struct code_row code_row(const struct kvr_grid_block *b, int64_t t, int64
     };
 }
 
-static inline float level(unsigned byte, int shift, unsigned mask, float s, float z, float off,
-                          bool bf16)
+static inline float dequantize(unsigned byte, int shift, unsigned mask, float s, float z, float off,
+                               bool bf16)
 {
     const float x = ((float)(int)((byte >> shift) & mask) - z) * s;
 
@@ -68,10 +69,9 @@ static inline float combine(float old, float x, enum kvr_decode_mode mode)
 
 /* Dequantizes n codes. Every element has its own group or, if `along`, all use the first group of
  * v. */
-static inline __attribute__((always_inline)) void plain_row(float *restrict out, struct code_row r,
-                                                            int n, const struct levels *restrict v,
-                                                            int first, bool along, bool bf16,
-                                                            enum kvr_decode_mode mode)
+static inline __attribute__((always_inline)) void
+plain_row(float *restrict out, struct code_row r, int n, const struct dequant_params *restrict v,
+          int first, bool along, bool bf16, enum kvr_decode_mode mode)
 {
     const uint8_t *restrict code = r.p;
     const float *s = v->s + first, *z = v->z + first, *off = v->off + first;
@@ -79,17 +79,19 @@ static inline __attribute__((always_inline)) void plain_row(float *restrict out,
 
     if (along)
         for (int c = 0; c < n; c++)
-            out[c] = combine(out[c], level(code[c], r.shift, r.mask, s0, z0, off0, bf16), mode);
+            out[c] =
+                combine(out[c], dequantize(code[c], r.shift, r.mask, s0, z0, off0, bf16), mode);
     else
         for (int c = 0; c < n; c++)
-            out[c] =
-                combine(out[c], level(code[c], r.shift, r.mask, s[c], z[c], off[c], bf16), mode);
+            out[c] = combine(out[c], dequantize(code[c], r.shift, r.mask, s[c], z[c], off[c], bf16),
+                             mode);
 }
 
 #ifdef KVR_SIMD
 static inline __attribute__((always_inline)) void vector_row(float *out, struct code_row r, int n,
-                                                             const struct levels *v, int first,
-                                                             bool along, enum kvr_decode_mode mode)
+                                                             const struct dequant_params *v,
+                                                             int first, bool along,
+                                                             enum kvr_decode_mode mode)
 {
     const float *s = v->s + first, *z = v->z + first, *off = v->off + first;
     const vf s0 = v_set(*s), z0 = v_set(*z), off0 = v_set(*off);
@@ -110,8 +112,8 @@ static inline __attribute__((always_inline)) void vector_row(float *out, struct 
 
 /* Row parameters; compile-time constants in each instantiation. */
 static inline __attribute__((always_inline)) void some_row(float *out, struct code_row r, int n,
-                                                           const struct levels *v, int first,
-                                                           bool along, bool bf16,
+                                                           const struct dequant_params *v,
+                                                           int first, bool along, bool bf16,
                                                            enum kvr_decode_mode mode)
 {
     int done = 0;
@@ -128,8 +130,9 @@ static inline __attribute__((always_inline)) void some_row(float *out, struct co
 }
 
 static inline __attribute__((always_inline)) void row(float *out, struct code_row r, int n,
-                                                      const struct levels *v, int first, bool along,
-                                                      bool bf16, enum kvr_decode_mode mode)
+                                                      const struct dequant_params *v, int first,
+                                                      bool along, bool bf16,
+                                                      enum kvr_decode_mode mode)
 {
     if (bf16)
         some_row(out, r, n, v, first, along, true, mode);
@@ -151,15 +154,15 @@ struct part {
 /* Tokens [t0, end) of one group. */
 static void decode_block(const struct part *d, int64_t t0, int64_t end, float *out)
 {
-    uint8_t spare[STRIP];
-    struct levels v;
+    uint8_t scratch[STRIP];
+    struct dequant_params v;
 
     for (int64_t c = 0; c < d->width; c += STRIP) {
         const int m = d->width - c < STRIP ? (int)(d->width - c) : STRIP;
 
-        load_levels(d->b, t0 / d->b->grid.group * d->b->channels + d->c0 + c, m, &v);
+        load_dequant_params(d->b, t0 / d->b->grid.group * d->b->channels + d->c0 + c, m, &v);
         for (int64_t t = t0; t < end; t++)
-            row(out + (t - t0) * d->stride + c, code_row(d->b, t, d->c0 + c, m, spare), m, &v, 0,
+            row(out + (t - t0) * d->stride + c, code_row(d->b, t, d->c0 + c, m, scratch), m, &v, 0,
                 false, d->b->bf16, d->mode);
     }
 }
@@ -168,19 +171,19 @@ static void decode_block(const struct part *d, int64_t t0, int64_t end, float *o
 static void decode_token(const struct part *d, int64_t t, float *out)
 {
     const int64_t channels = d->b->channels, end = d->c0 + d->width;
-    const int64_t set = d->b->grid.axis == KVR_AXIS_TOKEN ? channels : d->b->grid.group;
-    uint8_t spare[STRIP];
-    struct levels v;
+    const int64_t group_size = d->b->grid.axis == KVR_AXIS_TOKEN ? channels : d->b->grid.group;
+    uint8_t scratch[STRIP];
+    struct dequant_params v;
 
     for (int64_t c0 = d->c0; c0 < end; c0 += STRIP) {
         const int m = end - c0 < STRIP ? (int)(end - c0) : STRIP;
-        const int64_t first_set = (t * channels + c0) / set;
-        const int64_t last_set = (t * channels + c0 + m - 1) / set;
-        struct code_row r = code_row(d->b, t, c0, m, spare);
+        const int64_t first_group = (t * channels + c0) / group_size;
+        const int64_t last_group = (t * channels + c0 + m - 1) / group_size;
+        struct code_row r = code_row(d->b, t, c0, m, scratch);
 
-        load_levels(d->b, first_set, (int)(last_set - first_set) + 1, &v);
+        load_dequant_params(d->b, first_group, (int)(last_group - first_group) + 1, &v);
         for (int64_t c = c0, i = 0; c < c0 + m; i++) {
-            const int64_t next = (first_set + i + 1) * set - t * channels;
+            const int64_t next = (first_group + i + 1) * group_size - t * channels;
             const int n = (int)((next < c0 + m ? next : c0 + m) - c);
 
             row(out + c - d->c0, r, n, &v, (int)i, true, d->b->bf16, d->mode);

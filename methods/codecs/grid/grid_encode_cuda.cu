@@ -22,7 +22,7 @@ template <> struct codes_of<false> {
 };
 
 enum {
-    KEPT = 16,             /* tokens whose values a thread of grid_encode_16 keeps in registers */
+    REG_TOKENS = 16,       /* tokens whose values a thread of grid_encode_16 keeps in registers */
     SPAN = 256,            /* channels that a CTA of encode_rows encodes at a time */
     GROUPS = 8 * SPAN / 8, /* 8 tokens; a group has at least 8 channels */
     TOKEN_UNITS = 512      /* at most this many threads per CTA of encode_token */
@@ -30,7 +30,7 @@ enum {
 
 /* Packs the codes of N channels, one byte each. */
 template <int N>
-static __device__ __forceinline__ unsigned code_of(const struct shape &g, const float (&v)[N])
+static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, const float (&v)[N])
 {
     unsigned u = __float_as_uint(v[0]);
 
@@ -47,14 +47,14 @@ static __device__ __forceinline__ unsigned code_of(const struct shape &g, const 
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
-                       kvr_global<uint8_t> codes, kvr_global<kvr_f16> meta)
+                       kvr_global<uint8_t> codes, kvr_global<kvr_f16> scales)
 {
     const int64_t channels = g.planes.channels, b = blockIdx.x / strips;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    const int64_t t0 = b * g.group, stored = g.planes.n_tok;
-    const int64_t end = t0 + g.group < stored ? t0 + g.group : stored;
+    const int64_t t0 = b * g.group, n_stored = g.planes.n_tok;
+    const int64_t end = t0 + g.group < n_stored ? t0 + g.group : n_stored;
     const int64_t have = end < g.n_tok ? end : g.n_tok;
-    struct fitted f;
+    struct quant_params f;
     int low, high;
 
     if (c >= channels)
@@ -68,32 +68,32 @@ static __global__ void __launch_bounds__(THREADS)
         high = v > high ? v : high;
     }
     f = fit<PLAIN>(g, low, high);
-    meta[b * channels + c] = f.step;
+    scales[b * channels + c] = f.scale;
     if (g.asym)
-        meta[g.n_groups + b * channels + c] = f.zero;
+        scales[g.n_groups + b * channels + c] = f.zero;
     for (int64_t t = t0; t < end; t += 8) {
         unsigned code[8];
 
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const float v[1] = { coded<PLAIN>(
+            const float v[1] = { quantize<PLAIN>(
                 g, t + i < have ? (float)x[(t + i) * channels + c] : 0.0f, f) };
 
-            code[i] = t + i < end ? code_of<1>(g, v) : 0u;
+            code[i] = t + i < end ? pack_codes<1>(g, v) : 0u;
         }
         kvr_store8(g.planes, t / 8, c, code, codes);
     }
 }
 
 /* A thread's channels of one token: floats, or BF16 pairs until they are quantized. */
-template <class X, int V> struct held {
-    using type = kvr_few<float, V>;
+template <class X, int V> struct row_of {
+    using type = kvr_vec<float, V>;
 };
-template <int V> struct held<kvr_bf16, V> {
-    using type = kvr_few<unsigned, V / 2>;
+template <int V> struct row_of<kvr_bf16, V> {
+    using type = kvr_vec<unsigned, V / 2>;
 };
 
-template <int V> static __device__ __forceinline__ float value_at(const kvr_few<float, V> &x, int j)
+template <int V> static __device__ __forceinline__ float value_at(const kvr_vec<float, V> &x, int j)
 {
     float v = x.v[0];
 
@@ -104,7 +104,7 @@ template <int V> static __device__ __forceinline__ float value_at(const kvr_few<
 }
 
 template <int P>
-static __device__ __forceinline__ float value_at(const kvr_few<unsigned, P> &x, int j)
+static __device__ __forceinline__ float value_at(const kvr_vec<unsigned, P> &x, int j)
 {
     const unsigned pair = x.v[j / 2];
 
@@ -112,53 +112,55 @@ static __device__ __forceinline__ float value_at(const kvr_few<unsigned, P> &x, 
 }
 
 template <class X, int V>
-static __device__ __forceinline__ void hold(kvr_few<float, V> &v, const kvr_few<X, V> &x)
+static __device__ __forceinline__ void load_row(kvr_vec<float, V> &v, const kvr_vec<X, V> &x)
 {
 #pragma unroll
     for (int j = 0; j < V; j++)
-        v.v[j] = widened(x.v[j]);
+        v.v[j] = to_float(x.v[j]);
 }
 
 template <int P>
-static __device__ __forceinline__ void hold(kvr_few<unsigned, P> &v, const kvr_few<unsigned, P> &x)
+static __device__ __forceinline__ void load_row(kvr_vec<unsigned, P> &v,
+                                                const kvr_vec<unsigned, P> &x)
 {
     v = x;
 }
 
 template <int V>
-static __device__ __forceinline__ void leave(kvr_few<float, V> &x, int j, float what)
+static __device__ __forceinline__ void store_residual(kvr_vec<float, V> &x, int j, float what)
 {
     x.v[j] = what;
 }
 
-template <int P> static __device__ __forceinline__ void leave(kvr_few<unsigned, P> &, int, float)
+template <int P>
+static __device__ __forceinline__ void store_residual(kvr_vec<unsigned, P> &, int, float)
 {
 }
 
 /* Quantizes a group x of channel j: the code of token i becomes byte j of code[i]. With `next`, v
  * becomes the residual. */
 template <bool PLAIN, bool CLIPS, class Values>
-static __device__ __forceinline__ void encode_group(const struct shape &g, const struct fitted &f,
-                                                    const struct level &l, unsigned put, bool next,
-                                                    int given, int j, const float (&x)[KEPT],
-                                                    Values (&v)[KEPT], unsigned (&code)[KEPT])
+static __device__ __forceinline__ void
+encode_group(const struct shape &g, const struct quant_params &f, const struct dequant &l,
+             unsigned selector, bool next, int n_valid, int j, const float (&x)[REG_TOKENS],
+             Values (&v)[REG_TOKENS], unsigned (&code)[REG_TOKENS])
 {
     const float z = PLAIN || !g.asym ? 0 : l.z;
 
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) {
-        const float q = coded<PLAIN, CLIPS>(g, x[i], f);
+    for (int i = 0; i < REG_TOKENS; i++) {
+        const float q = quantize<PLAIN, CLIPS>(g, x[i], f);
 
-        code[i] = j ? __byte_perm(code[i], __float_as_uint(q), put) : __float_as_uint(q);
-        if (next && (PLAIN || i < given)) /* the residual in F32; padding stays 0 */
-            leave(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
+        code[i] = j ? __byte_perm(code[i], __float_as_uint(q), selector) : __float_as_uint(q);
+        if (next && (PLAIN || i < n_valid)) /* the residual in F32; padding stays 0 */
+            store_residual(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
     }
 }
 
 /* Range of channel j over N tokens. For BF16 an even j computes both channels of the pair, and an
  * odd j returns the range kept in `least` and `most`. */
 template <int V, int N>
-static __device__ __forceinline__ void range_at(const kvr_few<float, V> (&v)[N], int j, unsigned &,
+static __device__ __forceinline__ void range_at(const kvr_vec<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
 {
     float x[N];
@@ -166,11 +168,11 @@ static __device__ __forceinline__ void range_at(const kvr_few<float, V> (&v)[N],
 #pragma unroll
     for (int i = 0; i < N; i++)
         x[i] = v[i].v[j];
-    range_of(seen_of(x), low, high);
+    range_of(bit_range_of(x), low, high);
 }
 
 template <int P, int N>
-static __device__ __forceinline__ void range_at(const kvr_few<unsigned, P> (&v)[N], int j,
+static __device__ __forceinline__ void range_at(const kvr_vec<unsigned, P> (&v)[N], int j,
                                                 unsigned &least, unsigned &most, int &low,
                                                 int &high)
 {
@@ -186,65 +188,66 @@ static __device__ __forceinline__ void range_at(const kvr_few<unsigned, P> (&v)[
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
-/* Quantizes groups of 16 tokens from token t0 on for the channels of unit c. `given` tokens of v
+/* Quantizes groups of 16 tokens from token t0 on for the channels of unit c. `n_valid` tokens of v
  * are not padding. v becomes the residual if a second grid follows. The general variant loops over
  * channels to keep the code small, and has no second grid with several channels per thread. */
 template <class T, bool PLAIN, class Held>
-static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_t t0, int64_t c,
-                                                   bool next, Held (&v)[KEPT], kvr_global<T> codes,
-                                                   kvr_global<kvr_few<kvr_f16, sizeof(T)>> meta)
+static __device__ __forceinline__ void
+encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)[REG_TOKENS],
+              kvr_global<T> codes, kvr_global<kvr_vec<kvr_f16, sizeof(T)>> scales)
 {
     enum { V = sizeof(T) };
-    const int64_t units = g.planes.channels / V, set = t0 / KEPT * units + c;
-    const int left = at_most(g.planes.n_tok - t0, KEPT);
-    const int given = at_most(g.n_tok - t0, KEPT);
-    unsigned long long steps = 0, zeros = 0;
-    kvr_few<kvr_f16, V> step, zero;
-    unsigned code[KEPT] = {}, least = 0, most = 0;
+    const int64_t units = g.planes.channels / V, group = t0 / REG_TOKENS * units + c;
+    const int n_stored = at_most(g.planes.n_tok - t0, REG_TOKENS);
+    const int n_valid = at_most(g.n_tok - t0, REG_TOKENS);
+    unsigned long long scale_bits = 0, zero_bits = 0;
+    kvr_vec<kvr_f16, V> scale, zero;
+    unsigned code[REG_TOKENS] = {}, least = 0, most = 0;
 
 #pragma unroll(PLAIN ? V : 1)
     for (int j = 0; j < V; j++) {
-        const unsigned put = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j; /* selects a low byte as
+        const unsigned selector =
+            (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j; /* selects a low byte as
                                                                          * byte j */
-        float x[KEPT];
+        float x[REG_TOKENS];
         int low, high;
 
 #pragma unroll
-        for (int i = 0; i < KEPT; i++)
+        for (int i = 0; i < REG_TOKENS; i++)
             x[i] = value_at(v[i], j);
         if constexpr (PLAIN) {
             range_at(v, j, least, most, low, high);
         } else {
             low = high = order_of(x[0]);
 #pragma unroll
-            for (int i = 1; i < KEPT; i++) {
-                const int o = i < left ? order_of(x[i]) : low;
+            for (int i = 1; i < REG_TOKENS; i++) {
+                const int o = i < n_stored ? order_of(x[i]) : low;
 
                 low = o < low ? o : low;
                 high = o > high ? o : high;
             }
         }
-        const struct fitted f = fit<PLAIN>(g, low, high);
-        const struct level l = level_of<PLAIN>(g, f.step, f.zero);
+        const struct quant_params f = fit<PLAIN>(g, low, high);
+        const struct dequant l = dequant_of<PLAIN>(g, f.scale, f.zero);
 
-        steps |= (unsigned long long)f.step << 16 * j;
-        zeros |= (unsigned long long)f.zero << 16 * j;
+        scale_bits |= (unsigned long long)f.scale << 16 * j;
+        zero_bits |= (unsigned long long)f.zero << 16 * j;
         if (PLAIN && !f.clips)
-            encode_group<PLAIN, false>(g, f, l, put, next, given, j, x, v, code);
+            encode_group<PLAIN, false>(g, f, l, selector, next, n_valid, j, x, v, code);
         else
-            encode_group<PLAIN, true>(g, f, l, put, next, given, j, x, v, code);
+            encode_group<PLAIN, true>(g, f, l, selector, next, n_valid, j, x, v, code);
     }
 #pragma unroll
     for (int j = 0; j < V; j++) {
-        step.v[j] = (kvr_f16)(steps >> 16 * j);
-        zero.v[j] = (kvr_f16)(zeros >> 16 * j);
+        scale.v[j] = (kvr_f16)(scale_bits >> 16 * j);
+        zero.v[j] = (kvr_f16)(zero_bits >> 16 * j);
     }
-    meta[set] = step;
+    scales[group] = scale;
     if (g.asym)
-        meta[g.n_groups / V + set] = zero;
-    if (PLAIN && left == KEPT && store_full<T>(g, t0, c, code, codes))
+        scales[g.n_groups / V + group] = zero;
+    if (PLAIN && n_stored == REG_TOKENS && store_full<T>(g, t0, c, code, codes))
         return;
-    store_left(g, left, t0, c, code, codes);
+    store_tail(g, n_stored, t0, c, code, codes);
 }
 
 /* Groups of 16 tokens: each thread keeps the values of its channels in registers, so x is read
@@ -255,63 +258,63 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                                   : W::rotated         ? 5
                                                                        : 4)
     grid_encode_16(struct chain chain, unsigned strips,
-                   kvr_global<const kvr_few<typename W::X, sizeof(typename W::T)>> x,
+                   kvr_global<const kvr_vec<typename W::X, sizeof(typename W::T)>> x,
                    kvr_global<typename W::T> codes,
-                   kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta,
+                   kvr_global<kvr_vec<kvr_f16, sizeof(typename W::T)>> scales,
                    kvr_global<typename W::T> codes_2,
-                   kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta_2)
+                   kvr_global<kvr_vec<kvr_f16, sizeof(typename W::T)>> scales_2)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
     const int64_t units = chain.g[0].planes.channels / V,
-                  t0 = (int64_t)(blockIdx.x / strips) * KEPT;
+                  t0 = (int64_t)(blockIdx.x / strips) * REG_TOKENS;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    const int given = at_most(chain.g[0].n_tok - t0, KEPT);
-    using Held = typename held<typename std::conditional<W::raw, kvr_bf16, float>::type, V>::type;
-    using Read = typename std::conditional<W::raw, Held, kvr_few<typename W::X, V>>::type;
+    const int n_valid = at_most(chain.g[0].n_tok - t0, REG_TOKENS);
+    using Held = typename row_of<typename std::conditional<W::raw, kvr_bf16, float>::type, V>::type;
+    using Read = typename std::conditional<W::raw, Held, kvr_vec<typename W::X, V>>::type;
     const kvr_global<const Read> from = kvr_as<const Read>(x + (t0 * units + c));
     const unsigned row = (unsigned)units;
-    Held v[KEPT];
+    Held v[REG_TOKENS];
 
     if (c >= units)
         return;
-    if (given == KEPT) { /* unconditional addresses */
+    if (n_valid == REG_TOKENS) { /* unconditional addresses */
 #pragma unroll
-        for (int i = 0; i < KEPT; i++)
-            hold(v[i], (Read)from[row * (unsigned)i]);
+        for (int i = 0; i < REG_TOKENS; i++)
+            load_row(v[i], (Read)from[row * (unsigned)i]);
     } else {
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) {
+        for (int i = 0; i < REG_TOKENS; i++) {
             Read there = {};
 
             /* Past the end, the last token is loaded again: it does not change the range, and its
              * code is discarded. */
-            if (W::plain || i < given)
-                there = from[row * (unsigned)(W::plain && i >= given ? given - 1 : i)];
-            hold(v[i], there);
+            if (W::plain || i < n_valid)
+                there = from[row * (unsigned)(W::plain && i >= n_valid ? n_valid - 1 : i)];
+            load_row(v[i], there);
         }
     }
     if constexpr (W::rotated)
-        kvr_fwht_warp<V, KEPT, false>(v, 32 * V, !W::plain && chain.rotate_bf16,
-                                      !W::plain || chain.g[0].asym);
+        kvr_fwht_warp<V, REG_TOKENS, false>(v, 32 * V, !W::plain && chain.rotate_bf16,
+                                            !W::plain || chain.g[0].asym);
 #pragma unroll 1
     for (int n = 0; n <= (int)W::pair; n++)
-        encode_kept<T, W::plain>(chain.g[n], t0, c, W::pair && !n, v, n ? codes_2 : codes,
-                                 n ? meta_2 : meta);
+        encode_groups<T, W::plain>(chain.g[n], t0, c, W::pair && !n, v, n ? codes_2 : codes,
+                                   n ? scales_2 : scales);
 }
 
 /* Range of each of 8 tokens over a thread's channels. For BF16 only the upper 16 bits are compared,
- * see whole(). */
+ * see extend_order(). */
 template <int V>
-static __device__ __forceinline__ void ranges_of(const kvr_few<float, V> (&v)[8], int (&low)[8],
+static __device__ __forceinline__ void ranges_of(const kvr_vec<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
 {
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        range_of(seen_of(v[i].v), low[i], high[i]);
+        range_of(bit_range_of(v[i].v), low[i], high[i]);
 }
 
-static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)[8], int (&low)[8],
+static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
 {
 
@@ -337,32 +340,32 @@ static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)
     }
 }
 
-/* Extends a BF16 value of order_of() (bytes == 2) to that of the float. */
-static __device__ __forceinline__ int whole(int order, size_t bytes)
+/* Extends a BF16 value of order_of() (size == 2) to that of the float. */
+static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;
 
-    return bytes == 2 ? (order & ~0xffff) | low : order;
+    return size == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* Quantizes 8 tokens of a thread's channels; `left` of them exist. */
-template <bool PLAIN, bool CLIPS, class Fits, class Held>
-static __device__ __forceinline__ void code_tokens(const struct shape &g, int left,
-                                                   const Fits &fits, const Held (&v)[8],
+/* Quantizes 8 tokens of a thread's channels; `n_stored` of them exist. */
+template <bool PLAIN, bool CLIPS, class Params, class Held>
+static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_stored,
+                                                   const Params &params, const Held (&v)[8],
                                                    unsigned (&code)[8])
 {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         code[i] = 0;
-        if (i >= left)
+        if (i >= n_stored)
             continue;
-        const struct fitted f = fits[i];
+        const struct quant_params f = params[i];
         float q[4];
 
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            q[j] = coded<PLAIN, CLIPS>(g, value_at(v[i], j), f);
-        code[i] = code_of<4>(g, q);
+            q[j] = quantize<PLAIN, CLIPS>(g, value_at(v[i], j), f);
+        code[i] = pack_codes<4>(g, q);
     }
 }
 
@@ -370,12 +373,12 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int le
  * thread of warp 0. Returns whether a value is clipped. */
 template <class W>
 static __device__ __forceinline__ int
-fit_tokens(const struct shape &g, int64_t t0, int left, int warps, kvr_shared<int> low,
-           kvr_shared<int> high, kvr_shared<struct fitted> fits, kvr_global<kvr_f16> meta)
+fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_shared<int> low,
+           kvr_shared<int> high, kvr_shared<struct quant_params> params, kvr_global<kvr_f16> scales)
 {
-    struct fitted f = {};
+    struct quant_params f = {};
 
-    if ((int)threadIdx.x < left) {
+    if ((int)threadIdx.x < n_stored) {
         int least = low[threadIdx.x], most = high[threadIdx.x];
 
         for (int w = 1; w < warps; w++) {
@@ -384,12 +387,12 @@ fit_tokens(const struct shape &g, int64_t t0, int left, int warps, kvr_shared<in
             least = l < least ? l : least;
             most = h > most ? h : most;
         }
-        f = fit<W::plain>(g, whole(least, sizeof(typename W::X)),
-                          whole(most, sizeof(typename W::X)));
-        fits[threadIdx.x] = f;
-        meta[t0 + threadIdx.x] = f.step;
+        f = fit<W::plain>(g, extend_order(least, sizeof(typename W::X)),
+                          extend_order(most, sizeof(typename W::X)));
+        params[threadIdx.x] = f;
+        scales[t0 + threadIdx.x] = f.scale;
         if (g.asym)
-            meta[g.n_groups + t0 + threadIdx.x] = f.zero;
+            scales[g.n_groups + t0 + threadIdx.x] = f.zero;
     }
     return __any_sync(~0u, f.clips);
 }
@@ -399,20 +402,20 @@ fit_tokens(const struct shape &g, int64_t t0, int left, int warps, kvr_shared<in
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
-                      kvr_global<const kvr_few<typename W::X, sizeof(typename W::T)>> x,
-                      kvr_global<typename W::T> codes, kvr_global<kvr_f16> meta)
+                      kvr_global<const kvr_vec<typename W::X, sizeof(typename W::T)>> x,
+                      kvr_global<typename W::T> codes, kvr_global<kvr_f16> scales)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
     KVR_SHARED(int, low, 8 * TOKEN_UNITS / 32);
     KVR_SHARED(int, high, 8 * TOKEN_UNITS / 32);
-    KVR_SHARED(struct fitted, fits, 8);
+    KVR_SHARED(struct quant_params, params, 8);
     KVR_SHARED(int, clips, 1);
     const int64_t units = g.planes.channels / V, t0 = (int64_t)blockIdx.x * 8, c = threadIdx.x;
-    const int left = at_most(g.planes.n_tok - t0, 8);
-    const int given = at_most(g.n_tok - t0, 8);
+    const int n_stored = at_most(g.planes.n_tok - t0, 8);
+    const int n_valid = at_most(g.n_tok - t0, 8);
     const int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
-    using Held = typename held<typename W::X, V>::type;
+    using Held = typename row_of<typename W::X, V>::type;
     const kvr_global<const Held> from = kvr_as<const Held>(x);
     Held v[8];
     unsigned code[8];
@@ -421,7 +424,7 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         v[i] = {};
-        if (i < given && c < units)
+        if (i < n_valid && c < units)
             v[i] = from[(t0 + i) * units + c];
     }
     ranges_of(v, lo, hi);
@@ -436,7 +439,7 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     }
     __syncthreads();
     if (!warp) {
-        const int any = fit_tokens<W>(g, t0, left, warps, low, high, fits, meta);
+        const int any = fit_tokens<W>(g, t0, n_stored, warps, low, high, params, scales);
 
         if (!threadIdx.x)
             clips[0] = any;
@@ -445,9 +448,9 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     if (c >= units)
         return;
     if (W::plain && !clips[0])
-        code_tokens<W::plain, false>(g, left, fits, v, code);
+        code_tokens<W::plain, false>(g, n_stored, params, v, code);
     else
-        code_tokens<W::plain, true>(g, left, fits, v, code);
+        code_tokens<W::plain, true>(g, n_stored, params, v, code);
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
@@ -486,13 +489,13 @@ template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
     grid_encode_rows(struct shape g, int64_t span, unsigned spans,
                      kvr_global<const values<typename W::T>> x, kvr_global<typename W::T> codes,
-                     kvr_global<kvr_f16> meta)
+                     kvr_global<kvr_f16> scales)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
     KVR_SHARED(int, low, GROUPS);
     KVR_SHARED(int, high, GROUPS);
-    KVR_SHARED(struct fitted, fits, GROUPS);
+    KVR_SHARED(struct quant_params, params, GROUPS);
     const int64_t channels = g.planes.channels;
     const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
@@ -512,13 +515,13 @@ static __global__ void __launch_bounds__(THREADS, 5)
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n; i += THREADS) {
-        const struct fitted f = fit<W::plain>(g, low[i], high[i]);
-        const int64_t set = (8 * t8 + i / k) * g.per_token + first / width + i % k;
+        const struct quant_params f = fit<W::plain>(g, low[i], high[i]);
+        const int64_t group = (8 * t8 + i / k) * g.per_token + first / width + i % k;
 
-        fits[i] = f;
-        meta[set] = f.step;
+        params[i] = f;
+        scales[group] = f.scale;
         if (g.asym)
-            meta[g.n_groups + set] = f.zero;
+            scales[g.n_groups + group] = f.zero;
     }
     __syncthreads();
     for (int64_t c = first / V + threadIdx.x; c < last / V; c += THREADS) {
@@ -536,12 +539,12 @@ static __global__ void __launch_bounds__(THREADS, 5)
                 continue;
             if (t < g.n_tok)
                 x4 = x[t * (channels / V) + c];
-            const struct fitted f = fits[i * k + mine];
+            const struct quant_params f = params[i * k + mine];
 
 #pragma unroll
             for (int j = 0; j < V; j++)
-                q[j] = coded<W::plain>(g, x4.v[j], f);
-            code[i] = code_of<V>(g, q);
+                q[j] = quantize<W::plain>(g, x4.v[j], f);
+            code[i] = pack_codes<V>(g, q);
         }
         kvr_store8(planes_of<T>(g), t8, c, code, codes);
     }
@@ -551,74 +554,76 @@ static __global__ void __launch_bounds__(THREADS, 5)
 
 template <class W>
 static void encode_16(struct kvr_stream *s, const struct chain &c, const void *x,
-                      const struct bytes &b)
+                      const struct grid_buffers &b)
 {
     using T = typename W::T;
-    using meta = kvr_few<kvr_f16, sizeof(T)>;
+    using scales = kvr_vec<kvr_f16, sizeof(T)>;
     const unsigned strips = kvr_blocks(c.g[0].planes.channels / (int64_t)sizeof(T), THREADS);
 
-    KVR_LAUNCH(grid_encode_16<W>, kvr_blocks(c.g[0].planes.n_tok, KEPT) * strips, THREADS, 0, s, c,
-               strips, (const kvr_few<typename W::X, sizeof(T)> *)x, (T *)b.codes[0],
-               (meta *)b.meta[0], (T *)b.codes[1], (meta *)b.meta[1]);
+    KVR_LAUNCH(grid_encode_16<W>, kvr_blocks(c.g[0].planes.n_tok, REG_TOKENS) * strips, THREADS, 0,
+               s, c, strips, (const kvr_vec<typename W::X, sizeof(T)> *)x, (T *)b.codes[0],
+               (scales *)b.scales[0], (T *)b.codes[1], (scales *)b.scales[1]);
 }
 
 template <class W>
 static void encode_token(struct kvr_stream *s, const struct shape &g, const void *x,
-                         const struct bytes &b)
+                         const struct grid_buffers &b)
 {
     using T = typename W::T;
     const unsigned units = (unsigned)(g.planes.channels / (int64_t)sizeof(T));
 
     KVR_LAUNCH(grid_encode_token<W>, kvr_blocks(g.planes.n_tok, 8), (units + 31) / 32 * 32, 0, s, g,
-               (const kvr_few<typename W::X, sizeof(T)> *)x, (T *)b.codes[0], (kvr_f16 *)b.meta[0]);
+               (const kvr_vec<typename W::X, sizeof(T)> *)x, (T *)b.codes[0],
+               (kvr_f16 *)b.scales[0]);
 }
 
 template <class W>
 static void encode_rows(struct kvr_stream *s, const struct shape &g, const float *x,
-                        const struct bytes &b)
+                        const struct grid_buffers &b)
 {
     const int64_t span = g.width < SPAN ? SPAN / g.width * g.width : g.width;
     const unsigned spans = kvr_blocks(g.planes.channels, span);
     using T = typename W::T;
 
     KVR_LAUNCH(grid_encode_rows<W>, kvr_blocks(g.planes.n_tok, 8) * spans, THREADS, 0, s, g, span,
-               spans, (const values<T> *)x, (T *)b.codes[0], (kvr_f16 *)b.meta[0]);
+               spans, (const values<T> *)x, (T *)b.codes[0], (kvr_f16 *)b.scales[0]);
 }
 
 template <bool PLAIN>
 static void encode_tokens(struct kvr_stream *s, const struct shape &g, const float *x,
-                          const struct bytes &b)
+                          const struct grid_buffers &b)
 {
     const unsigned strips = kvr_blocks(g.planes.channels, THREADS);
 
     KVR_LAUNCH(grid_encode_tokens<PLAIN>, kvr_blocks(g.planes.n_tok, g.group) * strips, THREADS, 0,
-               s, g, strips, x, (uint8_t *)b.codes[0], (kvr_f16 *)b.meta[0]);
+               s, g, strips, x, (uint8_t *)b.codes[0], (kvr_f16 *)b.scales[0]);
 }
 
 template <bool PLAIN>
 static void encode_alone(struct kvr_stream *s, const struct chain &one, const float *x,
-                         const struct bytes &b)
+                         const struct grid_buffers &b)
 {
     const struct shape &g = one.g[0];
-    const bool wide = all_by(4, &one, 0, g.planes.channels, x, &b);
+    const bool wide = all_vectorizable(4, &one, 0, g.planes.channels, x, &b);
 
     if (g.axis == KVR_AXIS_TOKEN && wide && g.planes.channels <= 4 * TOKEN_UNITS)
-        encode_token<way<uint32_t, ALONE, PLAIN>>(s, g, x, b);
+        encode_token<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS && wide)
-        encode_rows<way<uint32_t, ALONE, PLAIN>>(s, g, x, b);
+        encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
-        encode_rows<way<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    else if (g.group == KEPT && (wide || !PLAIN)) /* one channel per thread: less code */
-        encode_16<way<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
+        encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
+    else if (g.group == REG_TOKENS && (wide || !PLAIN)) /* one channel per thread: less code */
+        encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else
         encode_tokens<PLAIN>(s, g, x, b);
 }
 
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                          const struct kvr_stage_job *job, const float *x, void *codes, void *meta)
+                          const struct kvr_stage_job *job, const float *x, void *codes,
+                          void *scales)
 {
     const struct chain one = chain_of_one(g, job);
-    const struct bytes b = { { codes }, { meta } };
+    const struct grid_buffers b = { { codes }, { scales } };
 
     if (!one.g[0].planes.n_tok || !one.g[0].planes.channels)
         return;
@@ -631,57 +636,57 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
 /* Heads of 128 channels only. */
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const float *x,
-                           const struct bytes &b)
+                           const struct grid_buffers &b)
 {
-    encode_16<way<uint32_t, ROTATED, PLAIN>>(s, chain, x, b);
+    encode_16<variant<uint32_t, ROTATED, PLAIN>>(s, chain, x, b);
 }
 
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const kvr_bf16 *x,
-                           const struct bytes &b)
+                           const struct grid_buffers &b)
 {
-    kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.meta[0]);
+    kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.scales[0]);
 }
 
 /* X: type of the values. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
-                         const void *x, const struct bytes &b)
+                         const void *x, const struct grid_buffers &b)
 {
     using T = typename codes_of<PLAIN>::type;
 
     if (rotated == 32)
-        encode_16<way<uint8_t, ROTATED, PLAIN, X>>(s, chain, x, b);
+        encode_16<variant<uint8_t, ROTATED, PLAIN, X>>(s, chain, x, b);
     else if (rotated == 64)
-        encode_16<way<uint16_t, ROTATED, PLAIN, X>>(s, chain, x, b);
+        encode_16<variant<uint16_t, ROTATED, PLAIN, X>>(s, chain, x, b);
     else if (rotated)
         encode_rotated<PLAIN>(s, chain, (const X *)x, b);
     else if (chain.n == 2)
-        encode_16<way<T, PAIR, PLAIN, X>>(s, chain, x, b);
+        encode_16<variant<T, PAIR, PLAIN, X>>(s, chain, x, b);
     else
-        encode_16<way<T, ALONE, PLAIN, X>>(s, chain, x, b);
+        encode_16<variant<T, ALONE, PLAIN, X>>(s, chain, x, b);
 }
 
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2])
 {
     const struct chain chain = chain_of(c);
-    const struct bytes b = bytes_of(data, c->n);
+    const struct grid_buffers b = buffers_of(data, c->n);
     const int d = c->job[0].shape.head_dim, few = c->rotate ? d / 32 : 4;
     const int64_t channels = chain.g[0].planes.channels;
     const bool token = c->n == 1 && !c->rotate && c->grid[0].axis == KVR_AXIS_TOKEN && x->bf16 &&
                        channels <= 4 * TOKEN_UNITS;
 
     for (int i = 0; i < c->n && !token; i++)
-        if (c->grid[i].axis != KVR_AXIS_TOKENS || c->grid[i].group != KEPT)
+        if (c->grid[i].axis != KVR_AXIS_TOKENS || c->grid[i].group != REG_TOKENS)
             return false;
     if ((c->rotate && (c->n > 1 || d < 32 || d > 128)) || (x->bf16 && !plain(&chain)) ||
-        !all_by(few, &chain, 0, channels, x->p, &b))
+        !all_vectorizable(few, &chain, 0, channels, x->p, &b))
         return false;
     if (!chain.g[0].planes.n_tok || !channels)
         return true;
     if (token)
-        encode_token<way<uint32_t, ALONE, true, kvr_bf16>>(s, chain.g[0], x->p, b);
+        encode_token<variant<uint32_t, ALONE, true, kvr_bf16>>(s, chain.g[0], x->p, b);
     else if (x->bf16)
         encode_chain<true, kvr_bf16>(s, chain, c->rotate ? d : 0, x->p, b);
     else if (plain(&chain))

@@ -35,13 +35,12 @@ static float post_of(const struct kvr_grid *g)
 /* Largest value of k vector columns, as signed and as unsigned integers; x points at column c of
  * the first row. Prefetches every other row of the next tile; the encoding pass prefetches the
  * rest. */
-static inline __attribute__((always_inline)) void extremes(struct groups *restrict r,
-                                                           const float *restrict x, int64_t stride,
-                                                           int n, int c, int k,
-                                                           const struct kvr_grid_soon *soon)
+static inline __attribute__((always_inline)) void
+bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride, int n, int c,
+             int k, const struct kvr_grid_prefetch *prefetch)
 {
-    const int64_t below = 2 * soon->stride, across = VL * (int64_t)soon->size;
-    const char *near = soon->p + soon->stride + (int64_t)soon->size * c;
+    const int64_t below = 2 * prefetch->stride, across = VL * (int64_t)prefetch->size;
+    const char *near = prefetch->p + prefetch->stride + (int64_t)prefetch->size * c;
     vi high[4], low[4]; /* k of them */
     int i = 1;
 
@@ -93,15 +92,15 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
  * positive, the largest unsigned integer the minimum if any is negative; most columns have both
  * signs. m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
-                             int n, int m, const struct kvr_grid_soon *soon)
+                             int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
     enum { SIDE = 4 }; /* independent vectors, to hide latency */
     int at = 0;
 
     for (; at + SIDE * VL <= m; at += SIDE * VL)
-        extremes(r, x + at, stride, n, at, SIDE, soon);
+        bit_extremes(r, x + at, stride, n, at, SIDE, prefetch);
     for (; at < m; at += VL)
-        extremes(r, x + at, stride, n, at, 1, soon);
+        bit_extremes(r, x + at, stride, n, at, 1, prefetch);
     for (int c = 0; c < m; c += VL) {
         vi high = i_load(r->high + c), low = i_load(r->low + c);
 
@@ -115,15 +114,15 @@ static void range_of_vectors(struct groups *restrict r, const float *restrict x,
 
 /* One group per column of x [n][m]. */
 static void range_across(struct groups *restrict r, const float *restrict x, int64_t stride, int n,
-                         int m, const struct kvr_grid_soon *soon)
+                         int m, const struct kvr_grid_prefetch *prefetch)
 {
     int c = 0;
 
 #ifdef KVR_SIMD
     c = m / VL * VL;
-    range_of_vectors(r, x, stride, n, c, soon);
+    range_of_vectors(r, x, stride, n, c, prefetch);
 #else
-    (void)soon;
+    (void)prefetch;
 #endif
     for (int e = c; e < m; e++)
         r->low[e] = r->high[e] = order_of(x[e]);
@@ -175,7 +174,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 #endif
 
 /* One group of n contiguous values. */
-static void range_along(struct groups *r, int set, const float *x, int64_t n)
+static void range_along(struct groups *r, int group, const float *x, int64_t n)
 {
     int32_t low = INT32_MAX, high = INT32_MIN;
     int64_t i = 0;
@@ -191,8 +190,8 @@ static void range_along(struct groups *r, int set, const float *x, int64_t n)
         low = v < low ? v : low;
         high = v > high ? v : high;
     }
-    r->low[set] = low;
-    r->high[set] = high;
+    r->low[group] = low;
+    r->high[group] = high;
 }
 
 /* ---- codes ----------------------------------------------------------------------------- */
@@ -230,10 +229,10 @@ static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
 
 /* A row within one group. */
 static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
-                       const float *restrict x, const struct groups *r, int set, int n)
+                       const float *restrict x, const struct groups *r, int group, int n)
 {
     const float top = (float)((1 << b->grid.bits) - 1), post = post_of(&b->grid);
-    const float s = r->s[set], m = r->m[set], pre = r->pre[set];
+    const float s = r->s[group], m = r->m[group], pre = r->pre[group];
 
     if (b->bf16)
         for (int c = 0; c < n; c++)
@@ -244,16 +243,16 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
 }
 
 /* Rows of x. Element (i, c) belongs to group first + c or, if groups are along rows, to group first
- * + i step + c / width. */
+ * + i groups_per_row + c / width. */
 struct rows {
     const float *x;
     int64_t stride;
-    float *left; /* destination of the residual, or NULL */
-    int64_t left_stride;
-    int have, n; /* rows of x; rows with the study's padding */
-    int first, step, width;
+    float *residual; /* destination of the residual, or NULL */
+    int64_t residual_stride;
+    int n_valid, n; /* rows of x; rows with the study's padding */
+    int first, groups_per_row, width;
     bool along;
-    const struct kvr_grid_soon *soon; /* across: not NULL */
+    const struct kvr_grid_prefetch *prefetch; /* across: not NULL */
 };
 
 static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
@@ -265,13 +264,13 @@ static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, i
         const int n = w->n - t < ROWS ? w->n - t : ROWS;
 
         for (int i = 0; i < n; i++) {
-            const float *x = t + i < w->have ? w->x + (t + i) * w->stride : padding;
+            const float *x = t + i < w->n_valid ? w->x + (t + i) * w->stride : padding;
 
             if (!w->along)
                 code_across(b, codes + i * m, x, r, w->first, m);
             for (int c = 0; c < m && w->along; c += w->width)
                 code_along(b, codes + i * m + c, x + c, r,
-                           w->first + (t + i) * w->step + c / w->width,
+                           w->first + (t + i) * w->groups_per_row + c / w->width,
                            m - c < w->width ? m - c : w->width);
         }
         kvr_pack(b->codes, b->stored, b->channels, b->grid.bits, t0 + t, n, c0, m, codes);
@@ -287,63 +286,64 @@ struct reciprocals {
 };
 
 /* Encoding parameters; compile-time constants in each instantiation. */
-struct way {
+struct variant {
     int bits;
-    bool asym, along, leave;
+    bool asym, along, keep_residual;
     bool clip; /* codes may exceed their bits */
 };
 
 /* Scale, reciprocal and offset used for encoding and for the residual. */
-struct steps {
+struct encode_params {
     vf s, y, m;
 };
 
-static inline __attribute__((always_inline)) vi code_vector(vf given, const struct steps *k,
-                                                            struct way way)
+static inline __attribute__((always_inline)) vi code_vector(vf x, const struct encode_params *k,
+                                                            struct variant variant)
 {
-    const int post = way.asym ? 0 : 1 << (way.bits - 1), top = (1 << way.bits) - 1;
-    const vf v = way.asym ? v_sub(given, k->m) : given, q0 = v_mul(v, k->y);
+    const int post = variant.asym ? 0 : 1 << (variant.bits - 1), top = (1 << variant.bits) - 1;
+    const vf v = variant.asym ? v_sub(x, k->m) : x, q0 = v_mul(v, k->y);
     const vf q = v_mul_add(v_minus_mul(q0, k->s, v), k->y, q0);
-    const vf least = v_set((float)-post), most = v_set((float)(top - post));
+    const vf q_min = v_set((float)-post), q_max = v_set((float)(top - post));
 
-    return v_nearest(way.clip ? v_min(v_max(q, least), most) : q);
+    return v_nearest(variant.clip ? v_min(v_max(q, q_min), q_max) : q);
 }
 
 /* Residual of a value given its code, computed with the roundings of the decoder. */
-static inline __attribute__((always_inline)) vf left_of(vf given, vi code, const struct steps *k,
-                                                        struct way way)
+static inline __attribute__((always_inline)) vf
+residual_of(vf x, vi code, const struct encode_params *k, struct variant variant)
 {
-    return v_sub(given, v_add(v_mul(v_of_int(code), k->s), way.asym ? k->m : v_set(0)));
+    return v_sub(x, v_add(v_mul(v_of_int(code), k->s), variant.asym ? k->m : v_set(0)));
 }
 
 /* Packs n rows into one row of bytes, row i at bit i * bits; m is a multiple of QUAD. Pointers are
  * computed once: the compiler must assume that stores alias them. */
 static inline __attribute__((always_inline)) void
-code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct groups *r,
-           const struct reciprocals *inv, uint8_t *out)
+code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
+           const struct groups *r, const struct reciprocals *inv, uint8_t *out)
 {
-    enum { MOST = 4 }; /* rows per byte; wider codes have fewer */
-    const int post = way.asym ? 0 : 1 << (way.bits - 1);
-    const int64_t across = way.along ? 0 : VL * (int64_t)w->soon->size;
+    enum { MAX_ROWS = 4 }; /* rows per byte; wider codes have fewer */
+    const int post = variant.asym ? 0 : 1 << (variant.bits - 1);
+    const int64_t across = variant.along ? 0 : VL * (int64_t)w->prefetch->size;
     const float *s = r->s + w->first, *y = inv->y + w->first, *low = r->m + w->first;
-    const float *x[MOST];
-    float *left[MOST];
-    const char *near[MOST];
-    struct steps row[MOST];
+    const float *x[MAX_ROWS];
+    float *residual[MAX_ROWS];
+    const char *near[MAX_ROWS];
+    struct encode_params row[MAX_ROWS];
     int bias = 0;
 
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) {
-        const int set = w->first + (t + i) * w->step;
+        const int group = w->first + (t + i) * w->groups_per_row;
 
-        bias |= post << i * way.bits;
+        bias |= post << i * variant.bits;
         x[i] = w->x + (t + i) * w->stride;
-        if (way.leave)
-            left[i] = w->left + (t + i) * w->left_stride;
-        if (way.along)
-            row[i] = (struct steps){ v_set(r->s[set]), v_set(inv->y[set]), v_set(r->m[set]) };
+        if (variant.keep_residual)
+            residual[i] = w->residual + (t + i) * w->residual_stride;
+        if (variant.along)
+            row[i] = (struct encode_params){ v_set(r->s[group]), v_set(inv->y[group]),
+                                             v_set(r->m[group]) };
         else
-            near[i] = w->soon->p + (t + i) * w->soon->stride;
+            near[i] = w->prefetch->p + (t + i) * w->prefetch->stride;
     }
     for (int c = 0; c < m; c += QUAD) {
         vi byte[4];
@@ -351,26 +351,26 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             const int at = c + k * VL;
-            struct steps column;
+            struct encode_params column;
             vi sum = i_set(0);
 
-            if (!way.along)
-                column = (struct steps){ v_load(s + at), v_load(y + at), v_load(low + at) };
+            if (!variant.along)
+                column = (struct encode_params){ v_load(s + at), v_load(y + at), v_load(low + at) };
 #pragma GCC unroll 4
             for (int i = n - 1; i >= 0; i--) {
-                const struct steps *steps = way.along ? &row[i] : &column;
-                const vf given = v_load(x[i] + at);
-                const vi code = code_vector(given, steps, way);
+                const struct encode_params *params = variant.along ? &row[i] : &column;
+                const vf v = v_load(x[i] + at);
+                const vi code = code_vector(v, params, variant);
 
-                if (way.leave)
-                    v_store(left[i] + at, left_of(given, code, steps, way));
-                if (!way.along && (i + t) % 2 == 0)
+                if (variant.keep_residual)
+                    v_store(residual[i] + at, residual_of(v, code, params, variant));
+                if (!variant.along && (i + t) % 2 == 0)
                     __builtin_prefetch(near[i] + k * across, 0, 2);
-                sum = i_add(i_left(sum, way.bits), code);
+                sum = i_add(i_left(sum, variant.bits), code);
             }
             byte[k] = i_add(sum, i_set(bias));
         }
-        for (int i = 0; i < n && !way.along; i++)
+        for (int i = 0; i < n && !variant.along; i++)
             near[i] += 4 * across;
         i_store_bytes(out + c, byte[0], byte[1], byte[2], byte[3]);
     }
@@ -379,38 +379,38 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
 /* Packs all rows into the plane of a single-field code. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
-           struct way way, const struct groups *r, const struct reciprocals *inv)
+           struct variant variant, const struct groups *r, const struct reciprocals *inv)
 {
-    const int per = 8 / way.bits;
+    const int per = 8 / variant.bits;
 
     for (int t = 0; t < w->n; t += per) {
         uint8_t *out = b->codes + (t0 + t) / per * b->channels + c0;
 
         if (w->n - t < per)
-            code_bytes(w, t, w->n - t, m, way, r, inv, out);
+            code_bytes(w, t, w->n - t, m, variant, r, inv, out);
         else
-            code_bytes(w, t, per, m, way, r, inv, out);
+            code_bytes(w, t, per, m, variant, r, inv, out);
     }
 }
 
 static inline __attribute__((always_inline)) void
-code_some_way(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
-              int bits, bool asym, const struct groups *r, const struct reciprocals *inv)
+code_variant(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
+             int bits, bool asym, const struct groups *r, const struct reciprocals *inv)
 {
     const bool clip = inv->clip;
 
     if (w->along && clip)
-        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, true, false, true }, r, inv);
+        code_plane(b, w, t0, c0, m, (struct variant){ bits, asym, true, false, true }, r, inv);
     else if (w->along)
-        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, true, false, false }, r, inv);
-    else if (w->left && clip)
-        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, true, true }, r, inv);
-    else if (w->left)
-        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, true, false }, r, inv);
+        code_plane(b, w, t0, c0, m, (struct variant){ bits, asym, true, false, false }, r, inv);
+    else if (w->residual && clip)
+        code_plane(b, w, t0, c0, m, (struct variant){ bits, asym, false, true, true }, r, inv);
+    else if (w->residual)
+        code_plane(b, w, t0, c0, m, (struct variant){ bits, asym, false, true, false }, r, inv);
     else if (clip)
-        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, false, true }, r, inv);
+        code_plane(b, w, t0, c0, m, (struct variant){ bits, asym, false, false, true }, r, inv);
     else
-        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, false, false }, r, inv);
+        code_plane(b, w, t0, c0, m, (struct variant){ bits, asym, false, false, false }, r, inv);
 }
 
 static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
@@ -418,22 +418,22 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
 {
     switch (b->grid.bits * 2 + b->grid.asym) {
     case 4:
-        code_some_way(b, w, t0, c0, m, 2, false, r, inv);
+        code_variant(b, w, t0, c0, m, 2, false, r, inv);
         break;
     case 5:
-        code_some_way(b, w, t0, c0, m, 2, true, r, inv);
+        code_variant(b, w, t0, c0, m, 2, true, r, inv);
         break;
     case 8:
-        code_some_way(b, w, t0, c0, m, 4, false, r, inv);
+        code_variant(b, w, t0, c0, m, 4, false, r, inv);
         break;
     case 9:
-        code_some_way(b, w, t0, c0, m, 4, true, r, inv);
+        code_variant(b, w, t0, c0, m, 4, true, r, inv);
         break;
     case 16:
-        code_some_way(b, w, t0, c0, m, 8, false, r, inv);
+        code_variant(b, w, t0, c0, m, 8, false, r, inv);
         break;
     default:
-        code_some_way(b, w, t0, c0, m, 8, true, r, inv);
+        code_variant(b, w, t0, c0, m, 8, true, r, inv);
         break;
     }
 }
@@ -446,7 +446,7 @@ static bool clips(const struct groups *restrict r, int n, bool asym)
     unsigned most = 0;
 
     for (int i = 0; i < n; i++)
-        most = (r->step[i] & size) > most ? r->step[i] & size : most;
+        most = (r->scale[i] & size) > most ? r->scale[i] & size : most;
     for (int i = 0; i < n && asym; i++)
         most = (r->zero[i] & size) > most ? r->zero[i] & size : most;
     return most >= largest;
@@ -508,25 +508,25 @@ static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t
 static void store_groups(const struct kvr_grid_block *b, int64_t at, const struct groups *r,
                          int from, int n)
 {
-    memcpy(b->meta + at, r->step + from, (size_t)n * sizeof *b->meta);
+    memcpy(b->scales + at, r->scale + from, (size_t)n * sizeof *b->scales);
     if (b->grid.asym)
-        memcpy(b->meta + b->n_groups + at, r->zero + from, (size_t)n * sizeof *b->meta);
+        memcpy(b->scales + b->n_groups + at, r->zero + from, (size_t)n * sizeof *b->scales);
 }
 
 static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m,
-                          const float *x, int64_t stride, float *left, int64_t left_stride,
-                          const struct kvr_grid_soon *soon)
+                          const float *x, int64_t stride, float *residual, int64_t residual_stride,
+                          const struct kvr_grid_prefetch *prefetch)
 {
-    const int64_t rest = b->stored - t0, given = b->n_tok - t0;
-    const int n = (int)(rest < b->grid.group ? rest : b->grid.group);
-    const int have = (int)(given < 0 ? 0 : given < n ? given : n);
+    const int64_t n_stored = b->stored - t0, n_tok = b->n_tok - t0;
+    const int n = (int)(n_stored < b->grid.group ? n_stored : b->grid.group);
+    const int n_valid = (int)(n_tok < 0 ? 0 : n_tok < n ? n_tok : n);
     const struct rows w = { .x = x,
                             .stride = stride,
-                            .left = left,
-                            .left_stride = left_stride,
-                            .have = have,
+                            .residual = residual,
+                            .residual_stride = residual_stride,
+                            .n_valid = n_valid,
                             .n = n,
-                            .soon = soon };
+                            .prefetch = prefetch };
     struct groups r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;
@@ -534,8 +534,8 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     const void *inv = NULL;
 
     assert(b->grid.group > 0 && m > 0);
-    range_across(&r, have ? x : padding, stride, have ? have : 1, m, soon);
-    for (int c = 0; c < m && have < n; c++) {
+    range_across(&r, n_valid ? x : padding, stride, n_valid ? n_valid : 1, m, prefetch);
+    for (int c = 0; c < m && n_valid < n; c++) {
         r.low[c] = r.low[c] < 0 ? r.low[c] : 0;
         r.high[c] = r.high[c] > 0 ? r.high[c] : 0;
     }
@@ -556,8 +556,8 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     const int64_t channels = b->channels;
     const int64_t width = b->grid.axis == KVR_AXIS_TOKEN ? channels : b->grid.group;
     const int64_t span = width < STRIP ? STRIP / width * width : width;
-    const int64_t given = b->n_tok - t0;
-    const int have = (int)(given < 0 ? 0 : given < rows ? given : rows);
+    const int64_t n_tok = b->n_tok - t0;
+    const int n_valid = (int)(n_tok < 0 ? 0 : n_tok < rows ? n_tok : rows);
     struct groups r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;
@@ -573,8 +573,8 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < k; j++)
                 range_along(&r, i * k + j,
-                            i < have ? x + i * channels + first + j * width : padding,
-                            i < have ? width : 1);
+                            i < n_valid ? x + i * channels + first + j * width : padding,
+                            i < n_valid ? width : 1);
         fit(b, &r, rows * k);
         for (int i = 0; i < rows; i++)
             store_groups(b, ((t0 + i) * channels + first) / width, &r, i * k, k);
@@ -590,10 +590,10 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
             const int m = (int)(last - c0 < piece ? last - c0 : piece);
             const struct rows w = { .x = x + c0,
                                     .stride = channels,
-                                    .have = have,
+                                    .n_valid = n_valid,
                                     .n = rows,
                                     .first = (int)((c0 - first) / width),
-                                    .step = k,
+                                    .groups_per_row = k,
                                     .width = (int)width,
                                     .along = true };
 
@@ -614,7 +614,7 @@ static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, co
         encode_some_rows(b, t0 + t, n - t < some ? n - t : some, x + t * b->channels);
 }
 
-static bool leaves(const struct kvr_grid_block *b, int64_t m)
+static bool returns_residual(const struct kvr_grid_block *b, int64_t m)
 {
 #ifdef KVR_SIMD
     return by_vectors(b) && b->grid.axis == KVR_AXIS_TOKENS && m % QUAD == 0;
@@ -627,6 +627,6 @@ static bool leaves(const struct kvr_grid_block *b, int64_t m)
 
 const struct kvr_grid_encoders KVR_ISA_NAME(kvr_grid_encoders) = {
     .tokens = encode_tokens,
-    .leaves = leaves,
+    .returns_residual = returns_residual,
     .rows = encode_rows,
 };

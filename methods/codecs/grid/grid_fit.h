@@ -30,11 +30,11 @@ static inline float float_of(int32_t order)
 
 /* Groups fitted together, in structure-of-arrays form for vectorization. */
 struct groups {
-    int32_t low[FIT], high[FIT];  /* range, in the encoding of order_of() */
-    float lo[FIT], hi[FIT];       /* range */
-    float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s is never 0 */
-    float m[FIT], pre[FIT];       /* post is common to all groups */
-    kvr_f16 step[FIT], zero[FIT]; /* as stored */
+    int32_t low[FIT], high[FIT];   /* range, in the encoding of order_of() */
+    float lo[FIT], hi[FIT];        /* range */
+    float s[FIT];                  /* q = rne((x - m) / s + pre) + post; s is never 0 */
+    float m[FIT], pre[FIT];        /* post is common to all groups */
+    kvr_f16 scale[FIT], zero[FIT]; /* as stored */
 };
 
 static inline float bf16_of(float x)
@@ -64,8 +64,8 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     kvr_from_f32(h, KVR_F16, x, (size_t)n);
     kvr_to_f32(back, h, KVR_F16, (size_t)n);
     for (int i = 0; i < n; i++) {
-        const unsigned away = h[i] & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
-        const unsigned down = (h[i] + (back[i] > x[i] ? away : 0u)) & 0xffffu;
+        const unsigned down_one = h[i] & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
+        const unsigned down = (h[i] + (back[i] > x[i] ? down_one : 0u)) & 0xffffu;
         const unsigned size = down & 0x7fffu;
 
         h[i] = (kvr_f16)((down & 0x8000u) | (size < 0x7c00u ? size : 0x7bffu));
@@ -94,7 +94,7 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups 
         r->m[i] = 0;
         r->pre[i] = !g->asym ? 0 : z < q_top ? z : q_top;
     }
-    kvr_from_f32(r->step, KVR_F16, r->s, (size_t)n);
+    kvr_from_f32(r->scale, KVR_F16, r->s, (size_t)n);
     kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
 }
 
@@ -129,13 +129,13 @@ static inline void fit_sym(int bits, struct groups *r, int n)
         r->s[i] = float_of(w > s ? w : s);
         r->m[i] = r->pre[i] = 0;
     }
-    f16_up(r->step, r->s, n);
+    f16_up(r->scale, r->s, n);
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
 
-        r->step[i] = (kvr_f16)(r->step[i] | (pos > neg ? 0x8000u : 0u));
+        r->scale[i] = (kvr_f16)(r->scale[i] | (pos > neg ? 0x8000u : 0u));
     }
-    kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
+    kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
 /* Intended reading: offset by the minimum. */
@@ -149,8 +149,8 @@ static inline void fit_asym(int bits, struct groups *r, int n)
         r->s[i] = quotient(r->hi[i] - r->m[i], q_top);
         r->pre[i] = 0;
     }
-    f16_up(r->step, r->s, n);
-    kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
+    f16_up(r->scale, r->s, n);
+    kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
 #ifdef KVR_SIMD
@@ -168,8 +168,8 @@ static inline vi v_f16_down(vf x)
     const vh h = h_nearest(x);
     const vi near = h_ints(h), negative = i_over(near, i_set(0x7fff));
     const vi beyond = i_sub(i_set(0), i_one_more(i_set(0), h_floats(h), x));
-    const vi away = i_pick(negative, i_set(1), i_set(-1));
-    const vi down = i_add(near, i_and(beyond, away));
+    const vi down_one = i_pick(negative, i_set(1), i_set(-1));
+    const vi down = i_add(near, i_and(beyond, down_one));
 
     return i_xor(i_and(down, i_set(0x8000)), i_min(i_and(down, i_set(0x7fff)), i_set(0x7bff)));
 }
@@ -188,9 +188,9 @@ static inline vi v_fit_sym(int bits, vi low, vi high)
     const vi pos = i_max(high, i_set(0)), neg = i_max(i_xor(low, i_set(-1)), i_set(0));
     const vf wide = v_mul(v_of_bits(i_max(pos, neg)), v_set(1 / (qmax + 1)));
     const vf narrow = v_quotient(v_of_bits(i_min(pos, neg)), qmax);
-    const vi step = v_f16_up(v_of_bits(i_max(v_bits(wide), v_bits(narrow))));
+    const vi scale = v_f16_up(v_of_bits(i_max(v_bits(wide), v_bits(narrow))));
 
-    return i_xor(step, i_and(i_over(pos, neg), i_set(0x8000)));
+    return i_xor(scale, i_and(i_over(pos, neg), i_set(0x8000)));
 }
 
 /* Inverse of order_of(). */
@@ -200,30 +200,31 @@ static inline vf v_float_of(vi order)
 }
 
 /* One vector of fitted groups, intended reading. */
-struct v_fitted {
+struct v_quant_params {
     vf s, m;
-    vi step, zero; /* FP16, as stored */
+    vi scale, zero; /* FP16, as stored */
 };
 
-static inline struct v_fitted v_fit(const struct kvr_grid *g, vi low, vi high)
+static inline struct v_quant_params v_fit(const struct kvr_grid *g, vi low, vi high)
 {
     const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
     const vi above = i_over(high, i_set(infinity - 1));
     const vi bad = i_pick(above, above, i_over(i_set(minus_infinity + 1), low));
-    vi zero = i_set(0), step, none;
+    vi zero = i_set(0), scale, none;
     vf s, m = v_set(0);
 
     if (g->asym) {
         zero = v_f16_down(v_float_of(low));
         m = h_floats(h_of_ints(zero));
-        step = v_f16_up(v_quotient(v_sub(v_float_of(high), m), (float)((1 << g->bits) - 1)));
+        scale = v_f16_up(v_quotient(v_sub(v_float_of(high), m), (float)((1 << g->bits) - 1)));
     } else {
-        step = v_fit_sym(g->bits, low, high);
+        scale = v_fit_sym(g->bits, low, high);
     }
-    s = h_floats(h_of_ints(step));
-    none = i_over(i_set(1), i_and(step, i_set(0x7fff)));
+    s = h_floats(h_of_ints(scale));
+    none = i_over(i_set(1), i_and(scale, i_set(0x7fff)));
     s = v_of_bits(i_pick(bad, v_bits(v_set(NAN)), i_pick(none, v_bits(v_set(1)), v_bits(s))));
-    return (struct v_fitted){ s, m, i_pick(bad, i_set(0x7e00), step), i_pick(bad, i_set(0), zero) };
+    return (struct v_quant_params){ s, m, i_pick(bad, i_set(0x7e00), scale),
+                                    i_pick(bad, i_set(0), zero) };
 }
 
 /* Vector version of fit() for n groups, intended reading; n is a multiple of VL. lo and hi are not
@@ -231,12 +232,12 @@ static inline struct v_fitted v_fit(const struct kvr_grid *g, vi low, vi high)
 static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
     for (int i = 0; i < n; i += VL) {
-        const struct v_fitted f = v_fit(g, i_load(r->low + i), i_load(r->high + i));
+        const struct v_quant_params f = v_fit(g, i_load(r->low + i), i_load(r->high + i));
 
         v_store(r->s + i, f.s);
         v_store(r->m + i, f.m);
         v_store(r->pre + i, v_set(0));
-        h_store(r->step + i, h_of_ints(f.step));
+        h_store(r->scale + i, h_of_ints(f.scale));
         h_store(r->zero + i, h_of_ints(f.zero));
     }
 }
@@ -268,7 +269,7 @@ static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
 
         /* A scale of 0 means a range of 0: x - m is 0 for any divisor. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
-        r->step[i] = bad ? 0x7e00 : r->step[i];
+        r->scale[i] = bad ? 0x7e00 : r->scale[i];
         r->zero[i] = bad ? 0 : r->zero[i]; /* NaN's sign depends on the processor */
     }
 }

@@ -9,9 +9,10 @@
 #include "methods/codecs/grid/grid.h"
 
 enum {
-    KVR_GRID_STRIP = 256,    /* channels per strip */
-    KVR_GRID_ROWS = 16,      /* tokens per strip */
-    KVR_CODE_ALONE = 1 << 18 /* elements; blocks below this use one thread: 30 to 130 us */
+    KVR_GRID_STRIP = 256, /* channels per strip */
+    KVR_GRID_ROWS = 16,   /* tokens per strip */
+    KVR_MIN_PARALLEL_ELEMENTS =
+        1 << 18 /* elements; blocks below this use one thread: 30 to 130 us */
 };
 
 /* One block as stored. */
@@ -21,23 +22,23 @@ struct kvr_grid_block {
     int64_t n_tok, stored; /* given tokens; stored tokens (the study zero-pads) */
     int64_t channels;      /* H*D */
     int64_t n_groups;
-    uint8_t *codes; /* planes of kvr_pack */
-    kvr_f16 *meta;  /* scales [n_groups], zero points [n_groups] */
+    uint8_t *codes;  /* planes of kvr_pack */
+    kvr_f16 *scales; /* scales [n_groups], zero points [n_groups] */
 };
 
 /* Rows to prefetch while the current ones are encoded. A few lines at a time, because a core stalls
  * after about a dozen outstanding loads; rows of a strip are too far apart for the hardware
  * prefetcher. No effect past the end of the values. */
-struct kvr_grid_soon {
+struct kvr_grid_prefetch {
     const char *p;
     int64_t stride; /* bytes from row to row */
     size_t size;    /* bytes per element */
 };
 
 /* Disables prefetching by pointing at data already in cache. */
-static inline struct kvr_grid_soon kvr_grid_not_soon(const float *x, int64_t stride)
+static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int64_t stride)
 {
-    struct kvr_grid_soon s;
+    struct kvr_grid_prefetch s;
 
     s.p = (const char *)x;
     s.stride = stride * (int64_t)sizeof *x;
@@ -47,13 +48,13 @@ static inline struct kvr_grid_soon kvr_grid_not_soon(const float *x, int64_t str
 
 struct kvr_grid_encoders {
     /* axis=tokens: encodes tokens [t0, t0 + group) of the block, channels [c0, c0 + m), m <=
-     * KVR_GRID_STRIP. x: element (t0, c0), rows `stride` floats apart. left: NULL, or the F32
-     * residual in rows `left_stride` apart; may alias x. soon: as many rows to prefetch. */
+     * KVR_GRID_STRIP. x: element (t0, c0), rows `stride` floats apart. residual: NULL, or the F32
+     * residual in rows `residual_stride` apart; may alias x. prefetch: as many rows to prefetch. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
-                   int64_t stride, float *left, int64_t left_stride,
-                   const struct kvr_grid_soon *soon);
+                   int64_t stride, float *residual, int64_t residual_stride,
+                   const struct kvr_grid_prefetch *prefetch);
     /* Whether `tokens` can return the residual for multiples of m channels. */
-    bool (*leaves)(const struct kvr_grid_block *b, int64_t m);
+    bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels or token: encodes tokens [t0, t0 + n) of the block, n <= KVR_GRID_ROWS, all
      * channels. x: row of t0. t0 is a multiple of 8, and so is n except in the last part. */
     void (*rows)(const struct kvr_grid_block *b, int64_t t0, int n, const float *x);

@@ -1,6 +1,6 @@
 /* grid_narrow_kernels.h - quantization directly from BF16 rows, by instruction set.
  *
- *     done = k->tokens(&block, NULL, t0, c0, m, x, stride, soon);   rest: kvr_grid_encoders()
+ *     done = k->tokens(&block, NULL, t0, c0, m, x, stride, prefetch);   rest: kvr_grid_encoders()
  *
  * For the intended reading in F32 with 2, 4 or 8 bits. A column of 16 tokens stays in registers
  * from its load to its codes, including the residual for a second grid. The bytes equal those of
@@ -16,8 +16,8 @@ enum { KVR_NARROW_TOKENS = 16 /* per group */ };
 struct kvr_narrow_rows {
     const kvr_bf16 *x;
     int64_t stride;
-    int64_t t0, c0;                   /* within the block */
-    const struct kvr_grid_soon *soon; /* as many rows to prefetch */
+    int64_t t0, c0;                           /* within the block */
+    const struct kvr_grid_prefetch *prefetch; /* as many rows to prefetch */
 };
 
 struct kvr_grid_narrow {

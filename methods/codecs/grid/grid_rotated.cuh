@@ -7,6 +7,6 @@
 
 /* x [g->n_tok,H,128], 16-byte aligned. Encodes as in the intended reading, in F32. */
 void kvr_grid_encode_rotated(struct kvr_stream *s, const struct shape *g, const kvr_bf16 *x,
-                             void *codes, void *meta);
+                             void *codes, void *scales);
 
 #endif

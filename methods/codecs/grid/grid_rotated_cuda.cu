@@ -16,14 +16,14 @@ enum {
     D = 128,
     TOKENS = 16,
     WARPS = 4,
-    ROOM = D * TOKENS / 4, /* per warp, in units of 16 bytes */
-    FITS = 34,             /* stride of channels' fits: 8 accesses hit different banks */
-    CODES = 34,            /* stride of codes of four tokens: likewise for 32 accesses */
-    AT_FITS = 2 * D        /* after the ranges; codes reuse the space of the ranges */
+    WARP_SMEM = D * TOKENS / 4, /* per warp, in units of 16 bytes */
+    PARAM_STRIDE = 34,          /* stride of channels' parameters: 8 accesses hit different banks */
+    CODE_STRIDE = 34,           /* stride of codes of four tokens: likewise for 32 accesses */
+    AT_PARAMS = 2 * D           /* after the ranges; codes reuse the space of the ranges */
 };
 
-using quad = kvr_few<float, 4>;
-using words = kvr_few<unsigned, 4>;
+using quad = kvr_vec<float, 4>;
+using words = kvr_vec<unsigned, 4>;
 
 /* Loads 16 channels of a token. */
 static __device__ __forceinline__ void channels_of(kvr_global<const words> x, float (&v)[16])
@@ -60,15 +60,16 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
  * different banks. */
 
 /* First phase, strides 1 to 8: channels 16 p .. 16 p + 15 of tokens 4 t .. 4 t + 3. */
-static __device__ __forceinline__ void rotate_near(kvr_global<const words> from, unsigned row,
-                                                   int left, int p, int t, kvr_shared<quad> room)
+static __device__ __forceinline__ void butterfly_near(kvr_global<const words> from, unsigned row,
+                                                      int n_valid, int p, int t,
+                                                      kvr_shared<quad> smem)
 {
     const int at = 64 * p + (t ^ p);
     float v[4][16];
 
 #pragma unroll
     for (int i = 0; i < 4; i++) { /* past the end, the last token repeats: the range is unchanged */
-        const int token = 4 * t + i < left ? 4 * t + i : left - 1;
+        const int token = 4 * t + i < n_valid ? 4 * t + i : n_valid - 1;
 
         channels_of(from + row * (unsigned)token, v[i]);
     }
@@ -77,9 +78,9 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
         butterflies(v[i]);
 #pragma unroll
     for (int k = 0; k < 16; k++) {
-        const int turned = 4 * (k & 1) ^ (k >> 1 & 3);
+        const int swizzle = 4 * (k & 1) ^ (k >> 1 & 3);
 
-        room[(at ^ turned) + 4 * (k & ~1)] = { { v[0][k], v[1][k], v[2][k], v[3][k] } };
+        smem[(at ^ swizzle) + 4 * (k & ~1)] = { { v[0][k], v[1][k], v[2][k], v[3][k] } };
     }
 }
 
@@ -87,8 +88,8 @@ static __device__ __forceinline__ void rotate_near(kvr_global<const words> from,
  * exact for non-finite values too; else they become an arbitrary NaN. Only grids that store a
  * minimum need SURE; the scale of such a group is NaN in any case. */
 template <bool SURE>
-static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, int half,
-                                                  float (&w)[8][8])
+static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
+                                                     float (&w)[8][8])
 {
     const float norm = sqrtf((float)D), inv = 1 / norm;
     const int at = 4 * (a & ~1) + ((4 * (a & 1) + 2 * half) ^ (a >> 1 & 3));
@@ -97,7 +98,7 @@ static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, 
     for (int m = 0; m < 8; m++)
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            const quad four = room[(at ^ m ^ q) + 64 * m];
+            const quad four = smem[(at ^ m ^ q) + 64 * m];
 
 #pragma unroll
             for (int i = 0; i < 4; i++)
@@ -125,23 +126,25 @@ static __device__ __forceinline__ void rotate_far(kvr_shared<quad> room, int a, 
 
 /* Partial range of half a group. Without a stored minimum two numbers suffice: the largest
  * magnitudes on either side of 0. */
-template <bool ASYM> using told = kvr_few<unsigned, ASYM ? 4 : 2>;
+template <bool ASYM> using partial_range = kvr_vec<unsigned, ASYM ? 4 : 2>;
 
 template <bool ASYM>
-static __device__ __forceinline__ void tell_seen(const float (&w)[8][8], kvr_shared<told<ASYM>> to)
+static __device__ __forceinline__ void store_partial(const float (&w)[8][8],
+                                                     kvr_shared<partial_range<ASYM>> to)
 {
 #pragma unroll
     for (int m = 0; m < 8; m++) {
-        const struct seen s = seen_of(w[m]);
-        told<ASYM> t = { { s.most, (unsigned)s.top } };
+        const struct bit_range s = bit_range_of(w[m]);
+        partial_range<ASYM> t = { { s.umax, (unsigned)s.smax } };
 
         if constexpr (ASYM)
-            t.v[2] = s.least;
+            t.v[2] = s.umin;
         to[16 * m] = t;
     }
 }
 
-template <int N> static __device__ __forceinline__ struct seen heard(const kvr_few<unsigned, N> &t)
+template <int N>
+static __device__ __forceinline__ struct bit_range load_partial(const kvr_vec<unsigned, N> &t)
 {
     return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
 }
@@ -149,46 +152,46 @@ template <int N> static __device__ __forceinline__ struct seen heard(const kvr_f
 /* Fits channels 4 lane .. 4 lane + 3 from the partial ranges of two threads. Returns whether codes
  * may need clipping. */
 template <bool ASYM>
-static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> room,
-                                                  int lane, int64_t set,
-                                                  kvr_global<kvr_few<kvr_f16, 4>> meta)
+static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> smem,
+                                                  int lane, int64_t group,
+                                                  kvr_global<kvr_vec<kvr_f16, 4>> scales)
 {
-    const kvr_shared<told<ASYM>> seen = kvr_as<told<ASYM>>(room);
-    kvr_few<kvr_f16, 4> step, zero;
+    const kvr_shared<partial_range<ASYM>> partial = kvr_as<partial_range<ASYM>>(smem);
+    kvr_vec<kvr_f16, 4> scale, zero;
     bool clips = false;
 
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         int low, high;
 
-        range_of(
-            both(heard((told<ASYM>)seen[4 * lane + j]), heard((told<ASYM>)seen[D + 4 * lane + j])),
-            low, high);
-        const struct fitted f = fit<true>(g, low, high);
+        range_of(merge(load_partial((partial_range<ASYM>)partial[4 * lane + j]),
+                       load_partial((partial_range<ASYM>)partial[D + 4 * lane + j])),
+                 low, high);
+        const struct quant_params f = fit<true>(g, low, high);
 
-        room[AT_FITS + j * FITS + lane] = { { f.s, f.inv, f.m, 0 } };
-        step.v[j] = f.step;
+        smem[AT_PARAMS + j * PARAM_STRIDE + lane] = { { f.s, f.inv, f.m, 0 } };
+        scale.v[j] = f.scale;
         zero.v[j] = f.zero;
         clips = clips || f.clips;
     }
-    meta[set] = step;
+    scales[group] = scale;
     if (g.asym)
-        meta[g.n_groups / 4 + set] = zero;
+        scales[g.n_groups / 4 + group] = zero;
     return clips;
 }
 
 /* Quantizes eight tokens of eight channels; writes the codes where the storing threads read
  * them. */
 template <bool CLIPS>
-static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> room,
+static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> smem,
                                                    int a, int half, const float (&w)[8][8])
 {
-    const kvr_shared<unsigned> codes = kvr_as<unsigned>(room);
+    const kvr_shared<unsigned> codes = kvr_as<unsigned>(smem);
 
 #pragma unroll
     for (int m = 0; m < 8; m++) {
-        const quad fit = room[AT_FITS + a % 4 * FITS + a / 4 + 4 * m];
-        struct fitted f;
+        const quad fit = smem[AT_PARAMS + a % 4 * PARAM_STRIDE + a / 4 + 4 * m];
+        struct quant_params f;
 
         f.s = fit.v[0];
         f.inv = fit.v[1];
@@ -199,15 +202,15 @@ static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_sh
 
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                u[i] = __float_as_uint(coded<true, CLIPS>(g, w[m][4 * q + i], f));
-            codes[(2 * half + q) * 4 * CODES + 16 * m + a] = __byte_perm(
+                u[i] = __float_as_uint(quantize<true, CLIPS>(g, w[m][4 * q + i], f));
+            codes[(2 * half + q) * 4 * CODE_STRIDE + 16 * m + a] = __byte_perm(
                 __byte_perm(u[0], u[1], 0x0040), __byte_perm(u[2], u[3], 0x0040), 0x5410);
         }
     }
 }
 
 /* Transposes 4 x 4 bytes: four tokens of four channels. */
-static __device__ __forceinline__ void turn(const words &of, unsigned *code)
+static __device__ __forceinline__ void transpose_4x4(const words &of, unsigned *code)
 {
     const unsigned a = __byte_perm(of.v[0], of.v[1], 0x5140);
     const unsigned b = __byte_perm(of.v[2], of.v[3], 0x5140);
@@ -224,14 +227,14 @@ static __device__ __forceinline__ void turn(const words &of, unsigned *code)
 template <bool ASYM>
 static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     grid_encode_rotated(struct shape g, unsigned strips, kvr_global<const words> x,
-                        kvr_global<uint32_t> codes, kvr_global<kvr_few<kvr_f16, 4>> meta)
+                        kvr_global<uint32_t> codes, kvr_global<kvr_vec<kvr_f16, 4>> scales)
 {
-    KVR_SHARED(quad, rooms, WARPS * ROOM);
+    KVR_SHARED(quad, smem_all, WARPS * WARP_SMEM);
     const int heads = (int)(g.planes.channels / D);
     const int64_t t0 = (int64_t)(blockIdx.x / strips) * TOKENS;
     const int head = (int)(blockIdx.x % strips) * WARPS + (int)threadIdx.x / 32;
-    const int left = at_most(g.n_tok - t0, TOKENS);
-    const kvr_shared<quad> room = rooms + (int)threadIdx.x / 32 * ROOM;
+    const int n_valid = at_most(g.n_tok - t0, TOKENS);
+    const kvr_shared<quad> smem = smem_all + (int)threadIdx.x / 32 * WARP_SMEM;
     float w[8][8];
 
     if (head >= heads)
@@ -240,46 +243,47 @@ static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     const int lane = (int)threadIdx.x % 32;
     const int64_t unit = head * (D / 4) + lane;
 
-    rotate_near(x + ((t0 * heads + head) * 16 + lane % 8 * 2), (unsigned)heads * 16, left, lane % 8,
-                lane / 8, room);
+    butterfly_near(x + ((t0 * heads + head) * 16 + lane % 8 * 2), (unsigned)heads * 16, n_valid,
+                   lane % 8, lane / 8, smem);
     __syncwarp();
-    rotate_far<ASYM>(room, lane % 16, lane / 16, w);
+    butterfly_far<ASYM>(smem, lane % 16, lane / 16, w);
     __syncwarp();
-    tell_seen<ASYM>(w, kvr_as<told<ASYM>>(room) + D * (lane / 16) + lane % 16);
+    store_partial<ASYM>(w, kvr_as<partial_range<ASYM>>(smem) + D * (lane / 16) + lane % 16);
     __syncwarp();
-    const bool clips = fit_groups<ASYM>(g, room, lane, t0 / TOKENS * heads * (D / 4) + unit, meta);
+    const bool clips =
+        fit_groups<ASYM>(g, smem, lane, t0 / TOKENS * heads * (D / 4) + unit, scales);
 
     __syncwarp();
     if (__any_sync(~0u, clips))
-        code_groups<true>(g, room, lane % 16, lane / 16, w);
+        code_groups<true>(g, smem, lane % 16, lane / 16, w);
     else
-        code_groups<false>(g, room, lane % 16, lane / 16, w);
+        code_groups<false>(g, smem, lane % 16, lane / 16, w);
     __syncwarp();
     unsigned code[TOKENS];
 
 #pragma unroll
     for (int q = 0; q < 4; q++)
-        turn(kvr_as<words>(room)[q * CODES + lane], code + 4 * q);
-    if (left == TOKENS && store_full<uint32_t>(g, t0, unit, code, codes))
+        transpose_4x4(kvr_as<words>(smem)[q * CODE_STRIDE + lane], code + 4 * q);
+    if (n_valid == TOKENS && store_full<uint32_t>(g, t0, unit, code, codes))
         return;
-    store_left(g, left, t0, unit, code, codes);
+    store_tail(g, n_valid, t0, unit, code, codes);
 }
 
 template <bool ASYM>
 static void launch(struct kvr_stream *s, const struct shape &g, const void *x, void *codes,
-                   void *meta)
+                   void *scales)
 {
     const unsigned strips = kvr_blocks(g.planes.channels / D, WARPS);
 
     KVR_LAUNCH(grid_encode_rotated<ASYM>, kvr_blocks(g.n_tok, TOKENS) * strips, WARPS * 32, 0, s, g,
-               strips, (const words *)x, (uint32_t *)codes, (kvr_few<kvr_f16, 4> *)meta);
+               strips, (const words *)x, (uint32_t *)codes, (kvr_vec<kvr_f16, 4> *)scales);
 }
 
 void kvr_grid_encode_rotated(struct kvr_stream *s, const struct shape *g, const kvr_bf16 *x,
-                             void *codes, void *meta)
+                             void *codes, void *scales)
 {
     if (g->asym)
-        launch<true>(s, *g, x, codes, meta);
+        launch<true>(s, *g, x, codes, scales);
     else
-        launch<false>(s, *g, x, codes, meta);
+        launch<false>(s, *g, x, codes, scales);
 }

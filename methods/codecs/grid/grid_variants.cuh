@@ -23,11 +23,11 @@ struct chain {
     bool round;       /* decoding: round the result to BF16 */
 };
 
-template <class T> using values = kvr_few<float, sizeof(T)>;
+template <class T> using values = kvr_vec<float, sizeof(T)>;
 
 /* Kernel variants: one grid; one grid after a rotation, one head per warp; two grids. */
 enum kind { ALONE, ROTATED, PAIR };
-template <class Codes, enum kind K, bool Plain = true, class In = float> struct way {
+template <class Codes, enum kind K, bool Plain = true, class In = float> struct variant {
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
@@ -36,16 +36,16 @@ template <class Codes, enum kind K, bool Plain = true, class In = float> struct 
 };
 
 /* Dequantization of a group: x^ = (q - z) s + off. */
-struct level {
+struct dequant {
     float s, z, off;
 };
 
 /* Symmetric grids ignore `zero`. PLAIN grids have one z for all groups. */
 template <bool PLAIN>
-static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
-                                                        kvr_f16 zero)
+static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
+                                                            kvr_f16 zero)
 {
-    struct level l = { kvr_float_of(step), g.middle, 0 };
+    struct dequant l = { kvr_float_of(scale), g.middle, 0 };
 
     if (g.asym) {
         l.z = !PLAIN && g.study ? kvr_float_of(zero) : 0;
@@ -75,25 +75,25 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     s.bf16 = job->compute == KVR_COMPUTE_BF16;
     s.n_groups = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
                                             : s.planes.n_tok * s.per_token;
-    s.halved = 1.0f / (float)(1 << (g->bits - 1));
+    s.inv_half_range = 1.0f / (float)(1 << (g->bits - 1));
     s.middle = g->asym ? 0 : (float)(1 << (g->bits - 1));
-    s.most = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
-    s.least = -s.middle;
-    s.share = 1.0f / s.most;
-    s.eights = false;
+    s.q_max = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
+    s.q_min = -s.middle;
+    s.inv_q_max = 1.0f / s.q_max;
+    s.aligned_scales = false;
     s.flip = g->asym ? 0 : 0x01010101u << (g->bits - 1);
     return s;
 }
 
 /* Whether accesses of n channels are aligned, also at `first` and with rows of `width`. */
-static inline bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
-                      const void *codes, const void *meta)
+static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
+                                const void *x, const void *codes, const void *scales)
 {
     const bool groups = g->axis == KVR_AXIS_TOKENS || g->width % n == 0;
 
     return groups && g->planes.channels % n == 0 && first % n == 0 && width % n == 0 &&
            kvr_aligned(x, (size_t)n * 4) && kvr_aligned(codes, (size_t)n) &&
-           kvr_aligned(meta, (size_t)n * 2);
+           kvr_aligned(scales, (size_t)n * 2);
 }
 
 static inline struct chain chain_of_one(const struct kvr_grid *g, const struct kvr_stage_job *job)
@@ -118,28 +118,28 @@ static inline struct chain chain_of(const struct kvr_grid_chain *c)
 }
 
 /* Buffers of two grids; the second's are NULL if there is one. */
-struct bytes {
-    void *codes[2], *meta[2];
+struct grid_buffers {
+    void *codes[2], *scales[2];
 };
 
-static inline struct bytes bytes_of(const struct kvr_stage_data *const data[2], int n)
+static inline struct grid_buffers buffers_of(const struct kvr_stage_data *const data[2], int n)
 {
-    struct bytes b = {};
+    struct grid_buffers b = {};
 
     for (int i = 0; i < n; i++) {
         b.codes[i] = data[i]->codes.p;
-        b.meta[i] = data[i]->meta.p;
+        b.scales[i] = data[i]->meta.p;
     }
     return b;
 }
 
-static inline bool all_by(int n, const struct chain *c, int64_t first, int64_t width, const void *x,
-                          const struct bytes *b)
+static inline bool all_vectorizable(int n, const struct chain *c, int64_t first, int64_t width,
+                                    const void *x, const struct grid_buffers *b)
 {
     bool all = true;
 
     for (int i = 0; i < c->n; i++)
-        all = all && by(n, &c->g[i], first, width, x, b->codes[i], b->meta[i]);
+        all = all && vectorizable(n, &c->g[i], first, width, x, b->codes[i], b->scales[i]);
     return all;
 }
 

@@ -19,7 +19,7 @@ static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
  * TINY: results may be denormal and must be exact. `sure`: non-finite results are exact too; else
  * they become an arbitrary NaN. */
 template <int V, int R, bool TINY>
-static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], int d, bool bf16,
+static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)
 {
     const float norm = sqrtf((float)d), inv = 1 / norm;

@@ -16,12 +16,12 @@ static __host__ __device__ constexpr int rows_of(int v)
 /* Transforms rows of d = 32 V values, or of d <= 32 if V is 1. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
-    fwht_rows(kvr_global<kvr_few<float, V>> x, int64_t rows, int d, bool bf16)
+    fwht_rows(kvr_global<kvr_vec<float, V>> x, int64_t rows, int d, bool bf16)
 {
     enum { R = rows_of(V) };
     const int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / 32) * R;
     const int lane = (int)threadIdx.x % 32, units = d / V;
-    kvr_few<float, V> v[R];
+    kvr_vec<float, V> v[R];
 
     if (first >= rows)
         return;
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
 template <int V> static void launch(struct kvr_stream *s, float *x, int64_t rows, int d, bool bf16)
 {
     KVR_LAUNCH(fwht_rows<V>, kvr_blocks(rows, WARPS * rows_of(V)), WARPS * 32, 0, s,
-               (kvr_few<float, V> *)x, rows, d, bf16);
+               (kvr_vec<float, V> *)x, rows, d, bf16);
 }
 
 void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute)

@@ -14,7 +14,7 @@ static __device__ __forceinline__ struct kvr_planes planes_of(const struct halve
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    halves_encode(struct halves g, kvr_global<const float> x, kvr_global<float> meta,
+    halves_encode(struct halves g, kvr_global<const float> x, kvr_global<float> scales,
                   kvr_global<uint8_t> codes)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, groups = g.padded / g.group;
@@ -24,8 +24,8 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     const struct halves_fit f = halves_fit(&g, x, t, c);
 
-    meta[i] = f.s;
-    meta[groups * g.channels + i] = f.m;
+    scales[i] = f.s;
+    scales[groups * g.channels + i] = f.m;
     for (int64_t t8 = t / 8; t8 < (t + g.group) / 8; t8++) {
         unsigned code[8];
 
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 static __global__ void __launch_bounds__(THREADS)
     halves_decode(struct halves g, struct kvr_part d, kvr_global<const uint8_t> codes,
-                  kvr_global<const float> meta, kvr_global<float> out)
+                  kvr_global<const float> scales, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t t8 = d.t0 / 8 + i / d.width, c = i % d.width, groups = g.padded / g.group;
@@ -53,8 +53,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t at = 8 * t8 / g.group * g.channels + d.first + c;
     struct halves_fit f;
 
-    f.s = meta[at];
-    f.m = meta[groups * g.channels + at];
+    f.s = scales[at];
+    f.m = scales[groups * g.channels + at];
 #pragma unroll
     for (int r = 0; r < 8; r++) {
         const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + c;
@@ -67,21 +67,21 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 void kvr_halves_encode_cuda(struct kvr_stream *s, const struct halves *g, const float *x,
-                            void *codes, void *meta)
+                            void *codes, void *scales)
 {
     const int64_t groups = g->padded / g->group * g->channels;
 
     if (groups)
-        KVR_LAUNCH(halves_encode, kvr_blocks(groups, THREADS), THREADS, 0, s, *g, x, (float *)meta,
-                   (uint8_t *)codes);
+        KVR_LAUNCH(halves_encode, kvr_blocks(groups, THREADS), THREADS, 0, s, *g, x,
+                   (float *)scales, (uint8_t *)codes);
 }
 
 void kvr_halves_decode_cuda(struct kvr_stream *s, const struct halves *g, const void *codes,
-                            const void *meta, const struct kvr_part *part, float *out)
+                            const void *scales, const struct kvr_part *part, float *out)
 {
     const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
 
     if (part->n && part->width)
         KVR_LAUNCH(halves_decode, kvr_blocks(runs * part->width, THREADS), THREADS, 0, s, *g, *part,
-                   (const uint8_t *)codes, (const float *)meta, out);
+                   (const uint8_t *)codes, (const float *)scales, out);
 }

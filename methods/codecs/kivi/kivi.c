@@ -40,7 +40,7 @@ static struct kvr_grid grid_of(const struct kvr_stage_job *job)
 }
 
 /* Whether a block has too few tokens to be quantized. */
-static bool waits(const struct kvr_stage_job *job)
+static bool keeps_residual_window(const struct kvr_stage_job *job)
 {
     return job->shape.n_tok > 0 && job->shape.n_tok < opts_of(job)->residual;
 }
@@ -61,7 +61,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     const struct kvr_block_shape *s = &job->shape;
     const struct kvr_grid g = grid_of(job);
 
-    if (waits(job))
+    if (keeps_residual_window(job))
         *out = (struct kvr_layout){
             .bytes.codes = (size_t)(s->n_tok * s->n_heads * s->head_dim) * sizeof(kvr_bf16),
             .form = KVR_FORM_RAW,
@@ -79,10 +79,10 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
 {
     const struct kvr_grid g = grid_of(job);
 
-    out->kind = waits(job) ? KVR_NOISE_NONE : KVR_NOISE_UNIFORM;
+    out->kind = keeps_residual_window(job) ? KVR_NOISE_NONE : KVR_NOISE_UNIFORM;
     out->axis = g.axis;
     out->group = g.group;
-    out->scale = waits(job) ? NULL : in->meta.p;
+    out->scale = keeps_residual_window(job) ? NULL : in->meta.p;
 }
 
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
@@ -90,7 +90,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     const struct kvr_block_shape *s = &job->shape;
     const struct kvr_grid g = grid_of(job);
 
-    if (waits(job))
+    if (keeps_residual_window(job))
         kvr_from_f32(out->codes.p, KVR_BF16, x, (size_t)(s->n_tok * s->n_heads * s->head_dim));
     else
         kvr_grid_encode(&g, job, x, out);
@@ -121,7 +121,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 {
     const struct kvr_grid g = grid_of(job);
 
-    if (waits(job))
+    if (keeps_residual_window(job))
         decode_raw(job, in, t0, n, h0, nh, mode, out);
     else
         kvr_grid_decode(&g, job, in, t0, n, h0, nh, mode, out);
@@ -133,7 +133,7 @@ static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
     struct kvr_stream *s = kvr_dev_stream(job->dev);
     const struct kvr_grid g = grid_of(job);
 
-    if (waits(job))
+    if (keeps_residual_window(job))
         kvr_raw_encode_cuda(s, &job->shape, x, out->codes.p);
     else
         kvr_grid_encode_cuda(s, &g, job, x, out->codes.p, out->meta.p);
@@ -148,7 +148,7 @@ static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_
     struct kvr_stream *s = kvr_dev_stream(job->dev);
     const struct kvr_grid g = grid_of(job);
 
-    if (!waits(job))
+    if (!keeps_residual_window(job))
         kvr_grid_decode_cuda(s, &g, job, in->codes.p, in->meta.p, t0, n, h0, nh, mode, out);
     else if (mode == KVR_DECODE_SET)
         kvr_raw_decode_cuda(s, &job->shape, KVR_BF16, in->codes.p, t0, n, h0, nh, out);

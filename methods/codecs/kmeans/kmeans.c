@@ -65,13 +65,13 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 }
 
 /* Scratch of a head: centroids as [D,K], so that the distances to all of them form one loop. */
-struct room {
+struct workspace {
     float *centre, *norm, *dot;
     double *sum;
     int64_t *n;
 };
 
-static bool room_open(struct room *r, const struct kvr_kmeans *m)
+static bool workspace_open(struct workspace *r, const struct kvr_kmeans *m)
 {
     const size_t k = (size_t)m->k, d = (size_t)m->d;
     char *p = malloc(k * d * (sizeof(float) + sizeof(double)) + 2 * k * sizeof(float) +
@@ -87,7 +87,7 @@ static bool room_open(struct room *r, const struct kvr_kmeans *m)
     return true;
 }
 
-static void load_centres(const struct kvr_kmeans *m, const kvr_bf16 *centres, struct room *r)
+static void load_centres(const struct kvr_kmeans *m, const kvr_bf16 *centres, struct workspace *r)
 {
     for (int k = 0; k < m->k; k++) {
         r->norm[k] = 0;
@@ -100,7 +100,7 @@ static void load_centres(const struct kvr_kmeans *m, const kvr_bf16 *centres, st
     }
 }
 
-static uint8_t nearest(const struct kvr_kmeans *m, const float *x, const struct room *r)
+static uint8_t nearest(const struct kvr_kmeans *m, const float *x, const struct workspace *r)
 {
     float norm = 0, best = 0;
     int at = 0;
@@ -126,7 +126,7 @@ static uint8_t nearest(const struct kvr_kmeans *m, const float *x, const struct 
 
 /* One stage of one head: x has stride H*D, labels stride H. */
 static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint8_t *labels,
-                    kvr_bf16 *centres, struct room *r)
+                    kvr_bf16 *centres, struct workspace *r)
 {
     const int64_t step = (int64_t)m->n_heads * m->d;
     uint32_t word;
@@ -168,16 +168,16 @@ static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
     const struct kvr_kmeans m = kmeans_of(job);
-    bool room = true;
+    bool allocated = true;
 
     if (!m.n_tok)
         return KVR_OK;
-#pragma omp parallel for schedule(static) reduction(&& : room)
+#pragma omp parallel for schedule(static) reduction(&& : allocated)
     for (int h = 0; h < m.n_heads; h++) {
-        struct room r;
+        struct workspace r;
 
-        if (!room_open(&r, &m)) {
-            room = false;
+        if (!workspace_open(&r, &m)) {
+            allocated = false;
             continue;
         }
         for (int s = 0; s < m.stages; s++)
@@ -186,7 +186,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                     (kvr_bf16 *)out->meta.p + (int64_t)(s * m.n_heads + h) * m.k * m.d, &r);
         free(r.sum);
     }
-    return room ? KVR_OK : kvr_fail(KVR_ENOMEM, "kmeans: no memory for %d centres", m.k);
+    return allocated ? KVR_OK : kvr_fail(KVR_ENOMEM, "kmeans: no memory for %d centres", m.k);
 }
 
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,

@@ -68,7 +68,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     const struct kvcomp g = kvcomp_of(job);
 
     *out = (struct kvr_layout){
-        .bytes = { .codes = (size_t)kvcomp_tail(&g), .meta = (size_t)kvcomp_meta(&g) },
+        .bytes = { .codes = (size_t)kvcomp_tail(&g), .meta = (size_t)kvcomp_params(&g) },
         .entry.codes = 1,
         .most_entries = most_of(&g),
         .form = KVR_FORM_OWN,
@@ -78,16 +78,10 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-static void put(uint8_t *to, int64_t at, int size, unsigned raw)
-{
-    for (int b = 0; b < size; b++)
-        to[at + b] = (uint8_t)(raw >> (8 * b));
-}
-
 /* ---- symbols ------------------------------------------------------------------------------- */
 
-static void code_span(const struct kvcomp *g, const float *x, int64_t t0, int64_t n, uint8_t *meta,
-                      uint8_t *q)
+static void code_span(const struct kvcomp *g, const float *x, int64_t t0, int64_t n,
+                      uint8_t *params, uint8_t *q)
 {
     const int64_t width = g->n_heads * g->head_dim;
     float lo = INFINITY, hi = -INFINITY;
@@ -102,8 +96,8 @@ static void code_span(const struct kvcomp *g, const float *x, int64_t t0, int64_
         hi = v > hi ? v : hi;
     }
     f = packkv_fit(lo, hi, g->rel, bad);
-    put(meta, kvcomp_scale_at(g, t0), 2, cells_store(CELLS_F16, f.s));
-    put(meta, kvcomp_scale_at(g, t0) + 2, 2, cells_store(CELLS_F16, f.z));
+    cells_put(params, kvcomp_scale_at(g, t0), 2, cells_store(CELLS_F16, f.s));
+    cells_put(params, kvcomp_scale_at(g, t0) + 2, 2, cells_store(CELLS_F16, f.z));
     for (int64_t i = t0 * width; i < (t0 + n) * width; i++)
         q[i] = (uint8_t)packkv_coded(&f, x[i], g->bits);
 }
@@ -159,7 +153,7 @@ static void number_codes(const uint8_t *length, unsigned *code)
 
 /* Packs a unit into `to`, which is zeroed; returns its bytes. */
 static int64_t pack_unit(const struct kvcomp *g, const uint8_t *q, int64_t block, int64_t h,
-                         const unsigned *code, uint8_t *meta, uint8_t *to)
+                         const unsigned *code, uint8_t *params, uint8_t *to)
 {
     const int64_t width = g->n_heads * g->head_dim;
     int64_t bit = 0;
@@ -170,10 +164,10 @@ static int64_t pack_unit(const struct kvcomp *g, const uint8_t *q, int64_t block
         for (int64_t c = 0; c < g->head_dim; c++) {
             const int symbol = q[t * width + h * g->head_dim + c];
 
-            for (int i = meta[symbol] - 1; i >= 0; i--, bit++)
+            for (int i = params[symbol] - 1; i >= 0; i--, bit++)
                 to[bit / 8] = (uint8_t)(to[bit / 8] | (code[symbol] >> i & 1u) << bit % 8);
         }
-        put(meta, kvcomp_vector_at(g, t, h), 2, (unsigned)(bit - begin));
+        cells_put(params, kvcomp_vector_at(g, t, h), 2, (unsigned)(bit - begin));
     }
     return (bit + 7) / 8;
 }
@@ -185,31 +179,31 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     const int64_t step = g->by_token ? 1 : KVCOMP_BLOCK;
     int64_t count[KVCOMP_SYMBOLS], bits = 0, end = 0;
     unsigned code[KVCOMP_SYMBOLS] = { 0 };
-    uint8_t *meta, *to;
+    uint8_t *params, *to;
 
-    KVR_TRY(kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, (size_t)kvcomp_meta(g)));
-    meta = out->meta.p;
+    KVR_TRY(kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, (size_t)kvcomp_params(g)));
+    params = out->meta.p;
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < coded; t += step)
-        code_span(g, x, t, step, meta, q);
+        code_span(g, x, t, step, params, q);
     for (int i = 0; i < KVCOMP_SYMBOLS; i++)
         count[i] = 1;
     for (int64_t i = 0; i < coded * width; i++)
         count[q[i]]++;
-    make_code(count, 1 << g->bits, meta);
-    number_codes(meta, code);
+    make_code(count, 1 << g->bits, params);
+    number_codes(params, code);
     for (int i = 0; i < 1 << g->bits; i++)
-        bits += (count[i] - 1) * meta[i];
+        bits += (count[i] - 1) * params[i];
     /* Allocates a padding byte for each unit, and releases the unused part at the end. */
-    uint8_t *room = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
-    if (!room)
+    uint8_t *scratch = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
+    if (!scratch)
         return kvr_fail(KVR_ENOMEM, "kvcomp: no memory for %lld bits", (long long)bits);
     for (int64_t b = 0; b < g->blocks; b++)
         for (int64_t h = 0; h < g->n_heads; h++) {
-            const int64_t n = pack_unit(g, q, b, h, code, meta, room + end);
+            const int64_t n = pack_unit(g, q, b, h, code, params, scratch + end);
 
-            put(meta, kvcomp_unit_at(g, b, h), 4, (unsigned)end);
-            put(meta, kvcomp_unit_at(g, b, h) + 4, 2, (unsigned)n);
+            cells_put(params, kvcomp_unit_at(g, b, h), 4, (unsigned)end);
+            cells_put(params, kvcomp_unit_at(g, b, h) + 4, 2, (unsigned)n);
             end += n;
         }
     out->n_entries = end;
@@ -220,8 +214,8 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     if (st == KVR_OK && kvcomp_tail(g))
         kvr_from_f32(to, KVR_BF16, x + coded * width, (size_t)kvcomp_tail(g) / 2);
     if (st == KVR_OK && end)
-        memcpy(to + kvcomp_tail(g), room, (size_t)end);
-    free(room);
+        memcpy(to + kvcomp_tail(g), scratch, (size_t)end);
+    free(scratch);
     return st;
 }
 
@@ -241,8 +235,8 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
     const struct kvcomp g = kvcomp_of(job);
-    const uint8_t *codes = in->codes.p, *meta = in->meta.p;
-    const struct kvcomp_code k = kvcomp_open(meta);
+    const uint8_t *codes = in->codes.p, *params = in->meta.p;
+    const struct kvcomp_code k = kvcomp_open(params);
 
     for (int64_t t = t0; t < t0 + n; t++)
         for (int64_t h = h0; h < h0 + nh; h++, out += g.head_dim) {
@@ -257,9 +251,9 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                     kvr_part_put(mode, out, c, kvr_bf16_to_f32(raw[c]));
                 continue;
             }
-            bit = kvcomp_find(&g, meta, t, h, &at);
-            s = cells_load(CELLS_F16, packkv_get(meta, kvcomp_scale_at(&g, t), 2));
-            z = cells_load(CELLS_F16, packkv_get(meta, kvcomp_scale_at(&g, t) + 2, 2));
+            bit = kvcomp_find(&g, params, t, h, &at);
+            s = cells_load(CELLS_F16, cells_get(params, kvcomp_scale_at(&g, t), 2));
+            z = cells_load(CELLS_F16, cells_get(params, kvcomp_scale_at(&g, t) + 2, 2));
             for (int64_t c = 0; c < g.head_dim; c++)
                 kvr_part_put(mode, out, c,
                              packkv_value((unsigned)kvcomp_next(&k, codes, at, &bit), s, z));

@@ -44,7 +44,7 @@ CELLS int64_t kvcomp_scale_at(const struct kvcomp *g, int64_t t)
            4 * (g->by_token ? t : t / KVCOMP_BLOCK);
 }
 
-CELLS int64_t kvcomp_meta(const struct kvcomp *g)
+CELLS int64_t kvcomp_params(const struct kvcomp *g)
 {
     return kvcomp_scale_at(g, g->blocks * KVCOMP_BLOCK);
 }
@@ -54,7 +54,7 @@ struct kvcomp_code {
     int count[KVCOMP_LENGTHS], symbol[KVCOMP_SYMBOLS];
 };
 
-CELLS struct kvcomp_code kvcomp_open(packkv_in meta)
+CELLS struct kvcomp_code kvcomp_open(cells_bytes_in params)
 {
     struct kvcomp_code k;
     int n = 0;
@@ -62,7 +62,7 @@ CELLS struct kvcomp_code kvcomp_open(packkv_in meta)
     for (int l = 0; l < KVCOMP_LENGTHS; l++) {
         k.count[l] = 0;
         for (int q = 0; q < KVCOMP_SYMBOLS && l > 0; q++)
-            if ((int)(unsigned)meta[q] == l) {
+            if ((int)(unsigned)params[q] == l) {
                 k.count[l]++;
                 k.symbol[n++] = q;
             }
@@ -73,7 +73,7 @@ CELLS struct kvcomp_code kvcomp_open(packkv_in meta)
 }
 
 /* Decodes the symbol at *bit and advances *bit. */
-CELLS int kvcomp_next(const struct kvcomp_code *k, packkv_in codes, int64_t at, int64_t *bit)
+CELLS int kvcomp_next(const struct kvcomp_code *k, cells_bytes_in codes, int64_t at, int64_t *bit)
 {
     int code = 0, first = 0, before = 0;
 
@@ -89,14 +89,15 @@ CELLS int kvcomp_next(const struct kvcomp_code *k, packkv_in codes, int64_t at, 
 }
 
 /* First bit of vector (t, h) within its unit; *at: start of the unit in codes. */
-CELLS int64_t kvcomp_find(const struct kvcomp *g, packkv_in meta, int64_t t, int64_t h, int64_t *at)
+CELLS int64_t kvcomp_find(const struct kvcomp *g, cells_bytes_in params, int64_t t, int64_t h,
+                          int64_t *at)
 {
     const int64_t block = t / KVCOMP_BLOCK;
     int64_t bit = 0;
 
-    *at = kvcomp_tail(g) + (int64_t)packkv_get(meta, kvcomp_unit_at(g, block, h), 4);
+    *at = kvcomp_tail(g) + (int64_t)cells_get(params, kvcomp_unit_at(g, block, h), 4);
     for (int64_t i = block * KVCOMP_BLOCK; i < t; i++)
-        bit += (int64_t)packkv_get(meta, kvcomp_vector_at(g, i, h), 2);
+        bit += (int64_t)cells_get(params, kvcomp_vector_at(g, i, h), 2);
     return bit;
 }
 

@@ -68,7 +68,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 }
 
 /* Scratch of a head: covariance and eigenvectors [D][D]. */
-struct room {
+struct workspace {
     double *a, *v, *mean;
     float *u; /* directions [D][D] */
 };
@@ -127,7 +127,7 @@ static void diagonalise(int d, double *a, double *v)
 }
 
 /* False if the head has a non-finite value. */
-static bool covariance(const struct lowrank *g, const float *x, int h, const struct room *r)
+static bool covariance(const struct lowrank *g, const float *x, int h, const struct workspace *r)
 {
     const int64_t step = (int64_t)g->n_heads * g->d;
     const int d = g->d;
@@ -189,7 +189,7 @@ static bool is_finite(const struct lowrank *g, const float *x, int h)
 /* A head's mean and directions as stored; if the head is not finite, directions 0 and mean NaN.
  * basis [1 + D][D]: from a calibration; NULL: fitted to the block. */
 static void fit_head(const struct lowrank *g, const float *x, int h, const float *basis,
-                     const struct room *r, kvr_bf16 *mean)
+                     const struct workspace *r, kvr_bf16 *mean)
 {
     const int d = g->d;
     const bool good = basis ? is_finite(g, x, h) : covariance(g, x, h, r);
@@ -203,10 +203,10 @@ static void fit_head(const struct lowrank *g, const float *x, int h, const float
 }
 
 static void code_head(const struct lowrank *g, const float *x, int h, const float *basis,
-                      const struct room *r, kvr_bf16 *codes, kvr_bf16 *meta)
+                      const struct workspace *r, kvr_bf16 *codes, kvr_bf16 *params)
 {
     const int64_t step = (int64_t)g->n_heads * g->d;
-    kvr_bf16 *mean = meta + (int64_t)h * (g->rank + 1) * g->d;
+    kvr_bf16 *mean = params + (int64_t)h * (g->rank + 1) * g->d;
 
     fit_head(g, x, h, basis, r, mean);
 
@@ -261,14 +261,15 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     const size_t d = (size_t)g.d;
     const float *basis;
     struct kvr_st *f;
-    bool room = true;
+    bool allocated = true;
 
     KVR_TRY(open_basis(job, &f, &basis));
-#pragma omp parallel for schedule(dynamic) reduction(&& : room)
+#pragma omp parallel for schedule(dynamic) reduction(&& : allocated)
     for (int h = 0; h < g.n_heads; h++) {
-        struct room r = { .a = malloc((2 * d * d + d) * sizeof(double) + d * d * sizeof(float)) };
+        struct workspace r = { .a = malloc((2 * d * d + d) * sizeof(double) +
+                                           d * d * sizeof(float)) };
 
-        room = room && r.a;
+        allocated = allocated && r.a;
         if (!r.a)
             continue;
         r.v = r.a + d * d;
@@ -279,7 +280,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
         free(r.a);
     }
     kvr_st_close(&f);
-    return room ? KVR_OK : kvr_fail(KVR_ENOMEM, "lowrank: no memory for %d x %d", g.d, g.d);
+    return allocated ? KVR_OK : kvr_fail(KVR_ENOMEM, "lowrank: no memory for %d x %d", g.d, g.d);
 }
 
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,

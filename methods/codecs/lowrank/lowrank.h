@@ -20,15 +20,15 @@ typedef kvr_global<const kvr_bf16> lowrank_in;
 typedef const kvr_bf16 *lowrank_in;
 #endif
 
-CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in meta, int64_t t,
+CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in basis, int64_t t,
                           int h, int c)
 {
     const int64_t head = (int64_t)h * (g->rank + 1) * g->d, at = (t * g->n_heads + h) * g->rank;
-    float v = cells_load(CELLS_BF16, meta[head + c]);
+    float v = cells_load(CELLS_BF16, basis[head + c]);
 
     for (int k = 0; k < g->rank; k++)
         v += cells_load(CELLS_BF16, codes[at + k]) *
-             cells_load(CELLS_BF16, meta[head + (int64_t)(k + 1) * g->d + c]);
+             cells_load(CELLS_BF16, basis[head + (int64_t)(k + 1) * g->d + c]);
     return v;
 }
 

@@ -18,10 +18,10 @@ static __global__ void __launch_bounds__(THREADS)
     float m = (float)(sum / (double)n);
 
     m = m > 65504 ? 65504 : m < -65504 ? -65504 : m;
-    const kvr_f16 kept = kvr_half_of(m);
+    const kvr_f16 rounded = kvr_half_of(m);
 
-    mean[c] = kept;
-    m = kvr_float_of(kept);
+    mean[c] = rounded;
+    m = kvr_float_of(rounded);
     for (int64_t t = 0; t < n; t++)
         x[t * channels + c] = (float)x[t * channels + c] - m;
 }

@@ -22,7 +22,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
     const struct norm g = norm_of(job);
-    kvr_f16 *kept = out->meta.p;
+    kvr_f16 *norms = out->meta.p;
 
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < g.n_tok; t++) {
@@ -31,8 +31,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 
         for (int64_t c = 0; c < g.channels; c++)
             sum += (double)row[c] * (double)row[c];
-        kept[t] = (kvr_f16)norm_store(sum);
-        by = norm_divisor(norm_value(kept[t]));
+        norms[t] = (kvr_f16)norm_store(sum);
+        by = norm_divisor(norm_value(norms[t]));
         for (int64_t c = 0; c < g.channels; c++)
             row[c] /= by;
     }
@@ -43,12 +43,12 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
     const int64_t width = (int64_t)nh * job->shape.head_dim;
-    const kvr_f16 *kept = in->meta.p;
+    const kvr_f16 *norms = in->meta.p;
 
     (void)h0, (void)mode;
     for (int64_t t = 0; t < n; t++)
         for (int64_t c = 0; c < width; c++)
-            out[t * width + c] *= norm_value(kept[t0 + t]);
+            out[t * width + c] *= norm_value(norms[t0 + t]);
 }
 
 static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,

@@ -30,8 +30,9 @@ CELLS float norm_divisor(float n)
     return n == 0 ? 1 : n;
 }
 
-/* Divides x and writes the norms into meta; both are device memory. */
-KVR_LAUNCHER kvr_norm_encode_cuda(struct kvr_stream *s, const struct norm *g, float *x, void *meta);
+/* Divides x by its norms and stores them; both buffers are device memory. */
+KVR_LAUNCHER kvr_norm_encode_cuda(struct kvr_stream *s, const struct norm *g, float *x,
+                                  void *norms);
 KVR_DECODE_LAUNCHER(norm);
 
 #endif

@@ -60,7 +60,7 @@ static void nuq_measure(struct nuq *g, double exact)
 {
     g->n_vectors = g->by_token ? g->n_tok : g->channels;
     g->length = g->by_token ? g->channels : g->n_tok;
-    g->kept = (int)rint(exact * (double)g->length);
+    g->n_outliers = (int)rint(exact * (double)g->length);
 }
 
 static struct nuq nuq_of(const struct kvr_stage_job *job)
@@ -107,19 +107,13 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void put(uint8_t *meta, int64_t to, int64_t size, unsigned raw)
-{
-    for (int b = 0; b < size; b++)
-        meta[to + b] = (uint8_t)(raw >> (8 * b));
-}
-
 /* Range and outliers of a vector; sorted: scratch for its elements. */
 static void fit_vector(const struct nuq *g, const float *x, int64_t vector, float *sorted,
-                       uint8_t *meta)
+                       uint8_t *params)
 {
-    const int64_t n = g->length, coded = n - g->kept;
+    const int64_t n = g->length, coded = n - g->n_outliers;
     float lo = 0, hi = 0, middle, half;
-    int64_t first = 0, extra = g->kept;
+    int64_t first = 0, extra = g->n_outliers;
     bool bad = false;
 
     for (int64_t i = 0; i < n; i++) {
@@ -128,7 +122,7 @@ static void fit_vector(const struct nuq *g, const float *x, int64_t vector, floa
     }
     if (!bad && coded > 0) {
         qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-        for (int64_t i = 1; i <= g->kept; i++)
+        for (int64_t i = 1; i <= g->n_outliers; i++)
             if (sorted[i + coded - 1] - sorted[i] < sorted[first + coded - 1] - sorted[first])
                 first = i;
         lo = sorted[first];
@@ -136,32 +130,35 @@ static void fit_vector(const struct nuq *g, const float *x, int64_t vector, floa
     }
     middle = bad ? NAN : 0.5f * lo + 0.5f * hi;
     half = bad ? NAN : 0.5f * hi - 0.5f * lo;
-    put(meta, nuq_middle_at(g, vector), 2, cells_store(CELLS_F16, middle));
-    put(meta, nuq_middle_at(g, vector) + 2, 2, cells_store(CELLS_F16, half));
+    cells_put(params, nuq_middle_at(g, vector), 2, cells_store(CELLS_F16, middle));
+    cells_put(params, nuq_middle_at(g, vector) + 2, 2, cells_store(CELLS_F16, half));
     for (int64_t i = 0; i < n && !bad; i++)
         extra -= x[at(g, vector, i)] < lo || x[at(g, vector, i)] > hi;
     /* With equal elements at an end of the range fewer outliers than `kept` remain; the vector's
      * first elements fill the list. */
-    for (int64_t i = 0, k = 0; i < n && k < g->kept; i++) {
+    for (int64_t i = 0, k = 0; i < n && k < g->n_outliers; i++) {
         const float v = x[at(g, vector, i)];
         const bool far = !bad && (v < lo || v > hi);
 
         if (!far && extra <= 0)
             continue;
         extra -= !far;
-        put(meta, nuq_place_at(g, vector, k), nuq_place_size(g), (unsigned)i);
-        put(meta, nuq_value_at(g, vector, k), 2, cells_store(CELLS_F16, v));
+        cells_put(params, nuq_index_at(g, vector, k), nuq_index_size(g), (unsigned)i);
+        cells_put(params, nuq_value_at(g, vector, k), 2, cells_store(CELLS_F16, v));
         k++;
     }
 }
 
-static bool is_kept(const struct nuq *g, const uint8_t *meta, int64_t vector, int64_t i, int *next)
+static bool is_kept(const struct nuq *g, const uint8_t *params, int64_t vector, int64_t i,
+                    int *next)
 {
-    const int64_t size = nuq_place_size(g);
+    const int size = nuq_index_size(g);
 
-    while (*next < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, *next), size) < i)
+    while (*next < g->n_outliers &&
+           (int64_t)cells_get(params, nuq_index_at(g, vector, *next), size) < i)
         ++*next;
-    return *next < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, *next), size) == i;
+    return *next < g->n_outliers &&
+           (int64_t)cells_get(params, nuq_index_at(g, vector, *next), size) == i;
 }
 
 /* y of an element; 0 if the vector's range is empty. */
@@ -173,18 +170,18 @@ static float relative(float x, float middle, float half)
 }
 
 /* Largest half range of the block's vectors, the unit of the weights. */
-static float count(const struct nuq *g, const float *x, const uint8_t *meta, uint64_t *bins)
+static float count(const struct nuq *g, const float *x, const uint8_t *params, uint64_t *bins)
 {
     float most = 0;
 
     for (int64_t v = 0; v < g->n_vectors; v++) {
-        const float half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(g, v) + 2, 2));
+        const float half = kvr_f16_to_f32((kvr_f16)cells_get(params, nuq_middle_at(g, v) + 2, 2));
 
         most = half > most ? half : most;
     }
     for (int64_t v = 0; v < g->n_vectors; v++) {
-        const float middle = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(g, v), 2));
-        const float half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(g, v) + 2, 2));
+        const float middle = kvr_f16_to_f32((kvr_f16)cells_get(params, nuq_middle_at(g, v), 2));
+        const float half = kvr_f16_to_f32((kvr_f16)cells_get(params, nuq_middle_at(g, v) + 2, 2));
         const double share = most > 0 ? (double)half / (double)most : 0;
         const uint64_t weight = half > 0 ? (uint64_t)(share * share * 0x1p20 + 0.5) : 0;
         int next = 0;
@@ -192,7 +189,7 @@ static float count(const struct nuq *g, const float *x, const uint8_t *meta, uin
         for (int64_t i = 0; i < g->length && weight; i++) {
             const int bin = (int)((relative(x[at(g, v, i)], middle, half) + 1) * (NUQ_BINS / 2));
 
-            if (!is_kept(g, meta, v, i, &next))
+            if (!is_kept(g, params, v, i, &next))
                 bins[bin < NUQ_BINS ? bin : NUQ_BINS - 1] += weight;
         }
     }
@@ -267,45 +264,47 @@ static void stretch_levels(const uint64_t *bins, int n, const double *level, dou
 }
 
 /* Ranges and outliers of all vectors. */
-static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t *meta)
+static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t *params)
 {
-    bool room = true;
+    bool allocated = true;
 
-#pragma omp parallel reduction(&& : room)
+#pragma omp parallel reduction(&& : allocated)
     {
         float *sorted = malloc((size_t)(g->length ? g->length : 1) * sizeof *sorted);
 
-        room = room && sorted;
+        allocated = allocated && sorted;
 #pragma omp for schedule(static)
         for (int64_t v = 0; v < g->n_vectors; v++)
             if (sorted)
-                fit_vector(g, x, v, sorted, meta);
+                fit_vector(g, x, v, sorted, params);
         free(sorted);
     }
-    return room ? KVR_OK
-                : kvr_fail(KVR_ENOMEM, "nuq: no memory for vectors of %lld", (long long)g->length);
+    return allocated
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "nuq: no memory for vectors of %lld", (long long)g->length);
 }
 
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
                               float *most)
 {
-    uint8_t *meta;
+    uint8_t *params;
     enum kvr_status st;
 
     nuq_measure(g, exact);
-    meta = malloc((size_t)nuq_value_at(g, g->n_vectors, 0));
-    if (!meta)
+    params = malloc((size_t)nuq_value_at(g, g->n_vectors, 0));
+    if (!params)
         return kvr_fail(KVR_ENOMEM, "nuq: no memory for %lld vectors", (long long)g->n_vectors);
-    st = fit_vectors(g, x, meta);
+    st = fit_vectors(g, x, params);
     if (st == KVR_OK)
-        *most = count(g, x, meta, bins);
-    free(meta);
+        *most = count(g, x, params, bins);
+    free(params);
     return st;
 }
 
 /* level [2^b]: used to choose codes; read [2^b]: used to decode. */
 static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct nuq *g,
-                                   const float *x, const uint8_t *meta, double *level, double *read)
+                                   const float *x, const uint8_t *params, double *level,
+                                   double *read)
 {
     const struct nuq_opts *o = job->opts;
     const int n = 1 << g->bits;
@@ -317,7 +316,7 @@ static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct
         bins = calloc(NUQ_BINS, sizeof *bins);
         if (!bins)
             return kvr_fail(KVR_ENOMEM, "nuq: no memory");
-        count(g, x, meta, bins);
+        count(g, x, params, bins);
         if (!has_table(o))
             kvr_nuq_fit_levels(bins, n, level);
         if (o->norm)
@@ -333,12 +332,12 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 {
     const struct nuq g = nuq_of(job);
     double level[NUQ_MAX_LEVELS] = { 0 }, read[NUQ_MAX_LEVELS];
-    uint8_t *meta = out->meta.p;
+    uint8_t *params = out->meta.p;
 
-    KVR_TRY(fit_vectors(&g, x, meta));
-    KVR_TRY(make_levels(job, &g, x, meta, level, read));
+    KVR_TRY(fit_vectors(&g, x, params));
+    KVR_TRY(make_levels(job, &g, x, params, level, read));
     for (int q = 0; q < 1 << g.bits; q++)
-        put(meta, 4 * q, 4, kvr_f32_bits((float)read[q]));
+        cells_put(params, 4 * q, 4, kvr_f32_bits((float)read[q]));
 #pragma omp parallel for schedule(static)
     for (int64_t t0 = 0; t0 < g.n_tok; t0 += ROWS)
         for (int64_t c = 0; c < g.channels; c++) {
@@ -348,9 +347,9 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
             for (int64_t r = 0; r < rows; r++) {
                 const int64_t v = g.by_token ? t0 + r : c;
                 const float middle =
-                    kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, v), 2));
+                    kvr_f16_to_f32((kvr_f16)cells_get(params, nuq_middle_at(&g, v), 2));
                 const float half =
-                    kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, v) + 2, 2));
+                    kvr_f16_to_f32((kvr_f16)cells_get(params, nuq_middle_at(&g, v) + 2, 2));
                 const float y = relative(x[(t0 + r) * g.channels + c], middle, half);
 
                 codes[r] = (uint8_t)nearest(level, 1 << g.bits, (double)y);

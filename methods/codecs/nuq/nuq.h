@@ -15,19 +15,13 @@ enum { NUQ_MAX_LEVELS = 16 };
  * FP16; indices of each vector's outliers [kept], ascending, uint16 (uint32 for vectors longer than
  * 65536); then all outlier values, FP16. */
 struct nuq {
-    int bits, kept;
+    int bits, n_outliers;
     bool by_token;
     int64_t n_tok, channels;
     int64_t n_vectors, length; /* elements of a vector */
 };
 
-#ifdef __cplusplus
-typedef kvr_global<const uint8_t> nuq_bytes_in;
-#else
-typedef const uint8_t *nuq_bytes_in;
-#endif
-
-CELLS int64_t nuq_place_size(const struct nuq *g)
+CELLS int nuq_index_size(const struct nuq *g)
 {
     return g->length > 65536 ? 4 : 2;
 }
@@ -37,45 +31,37 @@ CELLS int64_t nuq_middle_at(const struct nuq *g, int64_t vector)
     return (4ll << g->bits) + 4 * vector;
 }
 
-CELLS int64_t nuq_place_at(const struct nuq *g, int64_t vector, int64_t i)
+CELLS int64_t nuq_index_at(const struct nuq *g, int64_t vector, int64_t i)
 {
-    return nuq_middle_at(g, g->n_vectors) + (vector * g->kept + i) * nuq_place_size(g);
+    return nuq_middle_at(g, g->n_vectors) + (vector * g->n_outliers + i) * nuq_index_size(g);
 }
 
 CELLS int64_t nuq_value_at(const struct nuq *g, int64_t vector, int64_t i)
 {
-    return nuq_place_at(g, g->n_vectors, 0) + 2 * (vector * g->kept + i);
-}
-
-CELLS unsigned nuq_get(nuq_bytes_in meta, int64_t at, int64_t size)
-{
-    unsigned raw = 0;
-
-    for (int b = 0; b < size; b++)
-        raw |= (unsigned)meta[at + b] << (8 * b);
-    return raw;
+    return nuq_index_at(g, g->n_vectors, 0) + 2 * (vector * g->n_outliers + i);
 }
 
 /* Decodes the element at a token and a channel. */
-CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t c, unsigned q)
+CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int64_t c, unsigned q)
 {
-    const int64_t vector = g->by_token ? t : c, place = g->by_token ? c : t;
-    const int64_t size = nuq_place_size(g);
-    const float level = cells_float(nuq_get(meta, 4ll * q, 4));
-    const float middle = cells_unhalf((kvr_f16)nuq_get(meta, nuq_middle_at(g, vector), 2));
-    const float half = cells_unhalf((kvr_f16)nuq_get(meta, nuq_middle_at(g, vector) + 2, 2));
-    int low = 0, high = g->kept;
+    const int64_t vector = g->by_token ? t : c, index = g->by_token ? c : t;
+    const int size = nuq_index_size(g);
+    const float level = cells_float(cells_get(params, 4ll * q, 4));
+    const float middle = cells_unhalf((kvr_f16)cells_get(params, nuq_middle_at(g, vector), 2));
+    const float half = cells_unhalf((kvr_f16)cells_get(params, nuq_middle_at(g, vector) + 2, 2));
+    int low = 0, high = g->n_outliers;
 
     while (low < high) { /* first index not below ours */
         const int mid = (low + high) / 2;
 
-        if ((int64_t)nuq_get(meta, nuq_place_at(g, vector, mid), size) < place)
+        if ((int64_t)cells_get(params, nuq_index_at(g, vector, mid), size) < index)
             low = mid + 1;
         else
             high = mid;
     }
-    if (low < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, low), size) == place)
-        return cells_unhalf((kvr_f16)nuq_get(meta, nuq_value_at(g, vector, low), 2));
+    if (low < g->n_outliers &&
+        (int64_t)cells_get(params, nuq_index_at(g, vector, low), size) == index)
+        return cells_unhalf((kvr_f16)cells_get(params, nuq_value_at(g, vector, low), 2));
     return level * half + middle;
 }
 

@@ -88,13 +88,13 @@ static int64_t padded_elements(const struct kvr_stage_job *job)
     return (KVR_STUDY_BLOCK - ragged) * job->shape.n_heads * job->shape.head_dim;
 }
 
-/* Values [e, e + n), n <= SPAN, in F32; `spare` is scratch of SPAN floats. */
-static const float *some_values(const struct kvr_values *x, int64_t e, int64_t n, float *spare)
+/* Values [e, e + n), n <= SPAN, in F32; `widened` has SPAN floats. */
+static const float *some_values(const struct kvr_values *x, int64_t e, int64_t n, float *widened)
 {
     if (!x->bf16)
         return (const float *)x->p + e;
-    kvr_to_f32(spare, (const kvr_bf16 *)x->p + e, KVR_BF16, (size_t)n);
-    return spare;
+    kvr_to_f32(widened, (const kvr_bf16 *)x->p + e, KVR_BF16, (size_t)n);
+    return widened;
 }
 
 static float value_at(const struct kvr_values *x, int64_t e)
@@ -168,15 +168,15 @@ struct found {
 static void find_some(struct found *f, const float *some, int64_t m, int64_t e)
 {
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
-    const int64_t room = f->last - (float *)f->index + 1;
+    const int64_t capacity = f->last - (float *)f->index + 1;
     int64_t n;
 
     if (!f->all)
         return;
-    if (2 * (f->count + m) > room) {
+    if (2 * (f->count + m) > capacity) {
         const int64_t more = k->count_over(some, m, f->bound);
 
-        f->all = 2 * (f->count + more) <= room;
+        f->all = 2 * (f->count + more) <= capacity;
         if (!f->all)
             return;
     }
@@ -211,14 +211,14 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
 {
     const struct outliers_opts *o = job->opts;
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
-    float spare[SPAN];
+    float widened[SPAN];
 
     for (int64_t e = r.begin; e < r.end; e += SPAN) {
         const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
         const float *some;
 
         fetch_next(x, e, r.end);
-        some = some_values(x, e, m, spare);
+        some = some_values(x, e, m, widened);
         merge(part, k->moments(some, m));
         if (e == r.begin)
             *f = none_found(r, (float)(o->sigma / 2 * sqrt(part->m2 / part->n)), scratch);
@@ -248,13 +248,13 @@ static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough al
 static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
                       const uint64_t *over)
 {
-    const int64_t room = f->last - (float *)f->index + 1, words = (m + 63) / 64;
+    const int64_t capacity = f->last - (float *)f->index + 1, words = (m + 63) / 64;
     int64_t more = 0, at = f->count;
 
-    if (f->all && 2 * (f->count + m) > room) {
+    if (f->all && 2 * (f->count + m) > capacity) {
         for (int64_t i = 0; i < words; i++)
             more += __builtin_popcountll(over[i]);
-        f->all = 2 * (f->count + more) <= room;
+        f->all = 2 * (f->count + more) <= capacity;
     }
     if (!f->all)
         return;
@@ -327,7 +327,7 @@ static float find_roughly(const struct kvr_stage_job *job, const struct kvr_valu
     const uint16_t least = likely_bound(job, x, n);
     struct kvr_rough part[PIECES], all = { 0 };
 
-#pragma omp parallel for schedule(static) if (n >= KVR_CODE_ALONE)
+#pragma omp parallel for schedule(static) if (n >= KVR_MIN_PARALLEL_ELEMENTS)
     for (int i = 0; i < PIECES; i++)
         part[i] = look_roughly(x, piece_of(n, i), least, scratch, &found[i]);
     for (int i = 0; i < PIECES; i++) {
@@ -343,7 +343,7 @@ static float find_exactly(const struct kvr_stage_job *job, const struct kvr_valu
 {
     struct kvr_moments part[PIECES] = { 0 };
 
-#pragma omp parallel for schedule(static) if (n >= KVR_CODE_ALONE)
+#pragma omp parallel for schedule(static) if (n >= KVR_MIN_PARALLEL_ELEMENTS)
     for (int i = 0; i < PIECES; i++)
         look_at_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
     return bound_of(job, part);
@@ -354,16 +354,16 @@ static float find_exactly(const struct kvr_stage_job *job, const struct kvr_valu
 static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bound, float *scratch,
                               struct found *f)
 {
-    int64_t kept = 0;
+    int64_t n_found = 0;
 
     if (!f->all || !(f->bound <= bound)) {
-        float spare[SPAN];
+        float widened[SPAN];
 
         *f = none_found(r, bound, scratch);
         for (int64_t e = r.begin; e < r.end; e += SPAN) {
             const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
 
-            find_some(f, some_values(x, e, m, spare), m, e);
+            find_some(f, some_values(x, e, m, widened), m, e);
         }
         return f->all;
     }
@@ -371,11 +371,11 @@ static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bo
         const int32_t index = f->index[i];
         const float value = f->last[-i];
 
-        f->index[kept] = index;
-        f->last[-kept] = value;
-        kept += fabsf(value) > bound;
+        f->index[n_found] = index;
+        f->last[-n_found] = value;
+        n_found += fabsf(value) > bound;
     }
-    f->count = kept;
+    f->count = n_found;
     f->bound = bound;
     return true;
 }

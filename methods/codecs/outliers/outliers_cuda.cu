@@ -36,8 +36,8 @@ static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is ali
 /* Selection. Kept: elements with |x| > bound and bits(|x|) > above, and the first `ties` elements
  * with bits(|x|) == above. */
 struct choice {
-    int64_t kept; /* number of kept elements */
-    int64_t over; /* |x| > bound */
+    int64_t n_outliers; /* elements that are kept exactly */
+    int64_t over;       /* |x| > bound */
     int64_t ties;
     float bound; /* NaN if the block is not finite */
     unsigned above;
@@ -118,7 +118,7 @@ static struct work work_of(const struct kvr_outliers_rule *r, const void *p)
 
 const void *kvr_outliers_count(const void *work)
 {
-    return &((const struct choice *)work)->kept;
+    return &((const struct choice *)work)->n_outliers;
 }
 
 static __device__ __forceinline__ unsigned magnitude(float x)
@@ -134,13 +134,13 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
 /* Consecutive elements of a lane; 0 past the end, which never exceeds the bound. */
 enum { EACH = 4, GROUP = 32 * EACH };
 
-static __device__ __forceinline__ kvr_few<float, EACH> own(int64_t n, kvr_global<const float> x,
+static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global<const float> x,
                                                            int64_t e)
 {
-    kvr_few<float, EACH> v;
+    kvr_vec<float, EACH> v;
 
     if (e + EACH <= n)
-        return kvr_as<const kvr_few<float, EACH>>(x)[e / EACH];
+        return kvr_as<const kvr_vec<float, EACH>>(x)[e / EACH];
     for (int i = 0; i < EACH; i++)
         v.v[i] = e + i < n ? (float)x[e + i] : 0.0f;
     return v;
@@ -468,7 +468,7 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
         before_ties += k.ties;
     }
     if (threadIdx.x == 0) {
-        c.kept = all;
+        c.n_outliers = all;
         choice[0] = c;
     }
 }
@@ -552,7 +552,7 @@ struct next {
 /* Writes those of a lane's N elements that are kept, from flat index e on. Lanes are in element order. */
 template <int N>
 static __device__ __forceinline__ void
-record(const struct choice &c, bool study, const kvr_few<float, N> &v, int64_t e, int lane,
+record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e, int lane,
        kvr_global<kvr_f16> values, kvr_global<int32_t> indices, struct next &next)
 {
     struct told t[N];
@@ -609,7 +609,7 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (is_listed(c, n_listed)) {
         const struct candidate k = candidate_of(candidates, span, n_listed, lane);
-        const kvr_few<float, 1> v = { { k.x } };
+        const kvr_vec<float, 1> v = { { k.x } };
 
         record(c, study, v, span * SPAN + k.at, lane, values, indices, next);
         return;

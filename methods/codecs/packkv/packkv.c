@@ -80,14 +80,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 
 /* ---- codes --------------------------------------------------------------------------------- */
 
-static void put(uint8_t *to, int64_t at, int size, unsigned raw)
-{
-    for (int b = 0; b < size; b++)
-        to[at + b] = (uint8_t)(raw >> (8 * b));
-}
-
 /* Quantizes a token to codes q [width]. */
-static void code_token(const struct packkv *g, const float *x, int64_t width, uint8_t *meta,
+static void code_token(const struct packkv *g, const float *x, int64_t width, uint8_t *params,
                        int64_t t, uint8_t *q)
 {
     float lo = INFINITY, hi = -INFINITY;
@@ -104,8 +98,8 @@ static void code_token(const struct packkv *g, const float *x, int64_t width, ui
     f = packkv_fit(lo, hi, g->rel, bad);
     for (int64_t c = 0; c < width; c++)
         q[c] = (uint8_t)packkv_coded(&f, x[c], g->bits);
-    put(meta, packkv_scale_at(g, t), 2, cells_store(CELLS_F16, f.s));
-    put(meta, packkv_scale_at(g, t) + 2, 2, cells_store(CELLS_F16, f.z));
+    cells_put(params, packkv_scale_at(g, t), 2, cells_store(CELLS_F16, f.s));
+    cells_put(params, packkv_scale_at(g, t) + 2, 2, cells_store(CELLS_F16, f.z));
 }
 
 /* ---- permutation of a block's tokens ------------------------------------------------------- */
@@ -126,16 +120,16 @@ static int by_code(const void *a, const void *b)
 
 /* Orders tokens by the lower median of their codes, largest first; on ties older tokens come
  * first. */
-static void order_by_median(const uint8_t *q, int64_t width, uint8_t *room, uint8_t *order)
+static void order_by_median(const uint8_t *q, int64_t width, uint8_t *scratch, uint8_t *order)
 {
     int median[PACKKV_BLOCK];
 
     for (int t = 0; t < PACKKV_BLOCK; t++) {
         int i = t;
 
-        memcpy(room, q + t * width, (size_t)width);
-        qsort(room, (size_t)width, 1, by_code);
-        median[t] = room[(width - 1) / 2];
+        memcpy(scratch, q + t * width, (size_t)width);
+        qsort(scratch, (size_t)width, 1, by_code);
+        median[t] = scratch[(width - 1) / 2];
         for (; i > 0 && median[order[i - 1]] < median[t]; i--)
             order[i] = order[i - 1];
         order[i] = (uint8_t)t;
@@ -262,38 +256,38 @@ static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t widt
 }
 
 /* Packs block b into `to`, which is zeroed; room [66 width] is scratch. Returns its bytes. */
-static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b, uint8_t *room,
-                          uint8_t *meta, uint8_t *to)
+static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b,
+                          uint8_t *scratch, uint8_t *params, uint8_t *to)
 {
     const int64_t width = g->n_heads * g->head_dim;
-    uint8_t *order = meta + packkv_order_at(g, b), *lo = room + PACKKV_BLOCK * width;
+    uint8_t *order = params + packkv_order_at(g, b), *lo = scratch + PACKKV_BLOCK * width;
     int64_t end = 0;
 
     for (int64_t i = 0; i < PACKKV_BLOCK; i++) {
         const int64_t t = b * PACKKV_BLOCK + i;
 
-        code_token(g, x + t * width, width, meta, t, room + i * width);
+        code_token(g, x + t * width, width, params, t, scratch + i * width);
         order[i] = (uint8_t)i;
     }
     if (how == MEDIAN)
-        order_by_median(room, width, lo, order);
+        order_by_median(scratch, width, lo, order);
     if (how == GREEDY)
-        order_greedily(room, width, lo, lo + width, order);
+        order_greedily(scratch, width, lo, lo + width, order);
     for (int64_t h = 0; h < g->n_heads; h++) {
         const int64_t unit = packkv_unit_at(g, b, h), begin = end;
 
         for (int r = 0; r < PACKKV_ROUNDS; r++) {
-            end += pack_round(g, room, width, h, order + r * PACKKV_ROUND, to + end);
-            put(meta, unit + 8 + 2 * r, 2, (unsigned)(end - begin));
+            end += pack_round(g, scratch, width, h, order + r * PACKKV_ROUND, to + end);
+            cells_put(params, unit + 8 + 2 * r, 2, (unsigned)(end - begin));
         }
-        put(meta, unit, 4, (unsigned)begin);
-        put(meta, unit + 4, 4, (unsigned)(end - begin));
+        cells_put(params, unit, 4, (unsigned)begin);
+        cells_put(params, unit + 4, 4, (unsigned)(end - begin));
     }
     return end;
 }
 
 static enum kvr_status code_blocks(const struct kvr_stage_job *job, const struct packkv *g,
-                                   const float *x, uint8_t *packs, uint8_t *rooms, int64_t *end,
+                                   const float *x, uint8_t *packs, uint8_t *scratches, int64_t *end,
                                    struct kvr_stage_data *out)
 {
     const int64_t width = g->n_heads * g->head_dim, all = PACKKV_BLOCK + 2;
@@ -306,13 +300,14 @@ static enum kvr_status code_blocks(const struct kvr_stage_job *job, const struct
         kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, (size_t)packkv_order_at(g, g->blocks)));
 #pragma omp parallel for schedule(static)
     for (int64_t b = 0; b < g->blocks; b++)
-        end[b] = pack_block(g, x, how, b, rooms + b * all * width, out->meta.p, packs + b * most);
+        end[b] =
+            pack_block(g, x, how, b, scratches + b * all * width, out->meta.p, packs + b * most);
     for (int64_t b = 0; b < g->blocks; b++) {
         for (int64_t h = 0; h < g->n_heads; h++) {
             const int64_t unit = packkv_unit_at(g, b, h);
 
-            put(out->meta.p, unit, 4,
-                (unsigned)total + packkv_get((const uint8_t *)out->meta.p, unit, 4));
+            cells_put(out->meta.p, unit, 4,
+                      (unsigned)total + cells_get((const uint8_t *)out->meta.p, unit, 4));
         }
         total += end[b];
     }
@@ -332,35 +327,35 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 {
     const struct packkv g = packkv_of(job);
     const size_t most = (size_t)(g.n_heads * PACKKV_ROUNDS * round_bytes(&g, g.bits));
-    const size_t room = (size_t)((PACKKV_BLOCK + 2) * g.n_heads * g.head_dim);
+    const size_t scratch = (size_t)((PACKKV_BLOCK + 2) * g.n_heads * g.head_dim);
     const size_t n = (size_t)g.blocks + 1;
-    uint8_t *packs = calloc(n, most), *rooms = malloc(n * room);
+    uint8_t *packs = calloc(n, most), *scratches = malloc(n * scratch);
     int64_t *end = malloc(n * sizeof *end);
-    enum kvr_status st = packs && rooms && end
-                             ? code_blocks(job, &g, x, packs, rooms, end, out)
+    enum kvr_status st = packs && scratches && end
+                             ? code_blocks(job, &g, x, packs, scratches, end, out)
                              : kvr_fail(KVR_ENOMEM, "packkv: no memory for %zu blocks", n - 1);
 
     free(packs);
-    free(rooms);
+    free(scratches);
     free(end);
     return st;
 }
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-static void decode_head(const struct packkv *g, const uint8_t *codes, const uint8_t *meta,
-                        int64_t t, int place, int64_t h, enum kvr_decode_mode mode, float *out)
+static void decode_head(const struct packkv *g, const uint8_t *codes, const uint8_t *params,
+                        int64_t t, int slot, int64_t h, enum kvr_decode_mode mode, float *out)
 {
-    const int64_t round = packkv_round_at(g, meta, t / PACKKV_BLOCK, h, place);
-    const float s = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(g, t), 2));
-    const float z = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(g, t) + 2, 2));
+    const int64_t round = packkv_round_at(g, params, t / PACKKV_BLOCK, h, slot);
+    const float s = cells_load(CELLS_F16, cells_get(params, packkv_scale_at(g, t), 2));
+    const float z = cells_load(CELLS_F16, cells_get(params, packkv_scale_at(g, t) + 2, 2));
     int64_t bit = packkv_head_bits(g);
 
     for (int64_t c = 0; c < g->head_dim; c++) {
         const int n = packkv_length(g, codes, round, c);
 
         kvr_part_put(mode, out, c,
-                     packkv_value(packkv_code(g, codes, round, c, place, bit, n), s, z));
+                     packkv_value(packkv_code(g, codes, round, c, slot, bit, n), s, z));
         bit += (int64_t)n * PACKKV_ROUND;
     }
 }
@@ -369,18 +364,18 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
     const struct packkv g = packkv_of(job);
-    const uint8_t *codes = in->codes.p, *meta = in->meta.p;
+    const uint8_t *codes = in->codes.p, *params = in->meta.p;
 
     for (int64_t t = t0; t < t0 + n; t++) {
         const bool whole = t < g.blocks * PACKKV_BLOCK;
-        const int place = whole ? packkv_place(&g, meta, t) : 0;
+        const int slot = whole ? packkv_slot(&g, params, t) : 0;
 
         for (int64_t h = h0; h < h0 + nh; h++, out += g.head_dim) {
             const int64_t left = t - g.blocks * PACKKV_BLOCK;
             const kvr_bf16 *raw = (const kvr_bf16 *)codes + (left * g.n_heads + h) * g.head_dim;
 
             if (whole)
-                decode_head(&g, codes, meta, t, place, h, mode, out);
+                decode_head(&g, codes, params, t, slot, h, mode, out);
             for (int64_t c = 0; c < g.head_dim && !whole; c++)
                 kvr_part_put(mode, out, c, kvr_bf16_to_f32(raw[c]));
         }

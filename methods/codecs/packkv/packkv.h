@@ -32,23 +32,8 @@ struct packkv {
     int64_t n_tok, blocks, n_heads, head_dim;
 };
 
-#ifdef __cplusplus
-typedef kvr_global<const uint8_t> packkv_in;
-#else
-typedef const uint8_t *packkv_in;
-#endif
-
-CELLS unsigned packkv_get(packkv_in p, int64_t at, int size)
-{
-    unsigned raw = 0;
-
-    for (int b = 0; b < size; b++)
-        raw |= (unsigned)p[at + b] << (8 * b);
-    return raw;
-}
-
 /* n <= 8 bits from `bit` on, possibly across a byte boundary. */
-CELLS unsigned packkv_bits(packkv_in p, int64_t at, int64_t bit, int n)
+CELLS unsigned packkv_bits(cells_bytes_in p, int64_t at, int64_t bit, int n)
 {
     const int64_t byte = at + bit / 8;
     const int shift = (int)(bit % 8);
@@ -80,25 +65,25 @@ CELLS int64_t packkv_order_at(const struct packkv *g, int64_t block)
 }
 
 /* Position of token t of a block in its permutation. */
-CELLS int packkv_place(const struct packkv *g, packkv_in meta, int64_t t)
+CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
 {
     const int64_t at = packkv_order_at(g, t / PACKKV_BLOCK);
     int i = 0;
 
-    while (i + 1 < PACKKV_BLOCK && (int64_t)(unsigned)meta[at + i] != t % PACKKV_BLOCK)
+    while (i + 1 < PACKKV_BLOCK && (int64_t)(unsigned)params[at + i] != t % PACKKV_BLOCK)
         i++;
     return i;
 }
 
 /* Start in codes of the round of position i of a unit. */
-CELLS int64_t packkv_round_at(const struct packkv *g, packkv_in meta, int64_t block, int64_t h,
-                              int i)
+CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int64_t block,
+                              int64_t h, int i)
 {
     const int64_t unit = packkv_unit_at(g, block, h);
     const int round = i / PACKKV_ROUND;
-    const int64_t before = round ? (int64_t)packkv_get(meta, unit + 8 + 2 * (round - 1), 2) : 0;
+    const int64_t before = round ? (int64_t)cells_get(params, unit + 8 + 2 * (round - 1), 2) : 0;
 
-    return packkv_tail(g) + (int64_t)packkv_get(meta, unit, 4) + before;
+    return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
 /* Header bits of a round, before its channels' numbers. */
@@ -107,14 +92,14 @@ CELLS int64_t packkv_head_bits(const struct packkv *g)
     return g->head_dim * (g->bits + g->lens);
 }
 
-CELLS int packkv_length(const struct packkv *g, packkv_in codes, int64_t round, int64_t c)
+CELLS int packkv_length(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c)
 {
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
 /* Code of channel c at position i of a round whose numbers start at `bit`. */
-CELLS unsigned packkv_code(const struct packkv *g, packkv_in codes, int64_t round, int64_t c, int i,
-                           int64_t bit, int n)
+CELLS unsigned packkv_code(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c,
+                           int i, int64_t bit, int n)
 {
     const unsigned least = packkv_bits(codes, round, c * g->bits, g->bits);
 

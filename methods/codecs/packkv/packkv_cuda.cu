@@ -6,7 +6,7 @@ enum { THREADS = 128 };
 
 static __global__ void __launch_bounds__(THREADS)
     packkv_decode(struct packkv g, struct kvr_part p, kvr_global<const uint8_t> codes,
-                  kvr_global<const uint8_t> meta, kvr_global<float> out)
+                  kvr_global<const uint8_t> params, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
@@ -16,29 +16,29 @@ static __global__ void __launch_bounds__(THREADS)
     if (i >= p.n * p.width)
         return;
     if (left >= 0) {
-        const unsigned raw = packkv_get(codes, 2 * ((left * g.n_heads + h) * g.head_dim + c), 2);
+        const unsigned raw = cells_get(codes, 2 * ((left * g.n_heads + h) * g.head_dim + c), 2);
 
         kvr_part_put(p.mode, out, i, cells_load(CELLS_BF16, raw));
         return;
     }
-    const int place = packkv_place(&g, meta, t);
-    const int64_t round = packkv_round_at(&g, meta, t / PACKKV_BLOCK, h, place);
-    const float s = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(&g, t), 2));
-    const float z = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(&g, t) + 2, 2));
+    const int slot = packkv_slot(&g, params, t);
+    const int64_t round = packkv_round_at(&g, params, t / PACKKV_BLOCK, h, slot);
+    const float s = cells_load(CELLS_F16, cells_get(params, packkv_scale_at(&g, t), 2));
+    const float z = cells_load(CELLS_F16, cells_get(params, packkv_scale_at(&g, t) + 2, 2));
     int64_t bit = packkv_head_bits(&g);
 
     for (int64_t before = 0; before < c; before++)
         bit += (int64_t)packkv_length(&g, codes, round, before) * PACKKV_ROUND;
-    kvr_part_put(p.mode, out, i,
-                 packkv_value(packkv_code(&g, codes, round, c, place, bit,
-                                          packkv_length(&g, codes, round, c)),
-                              s, z));
+    kvr_part_put(
+        p.mode, out, i,
+        packkv_value(
+            packkv_code(&g, codes, round, c, slot, bit, packkv_length(&g, codes, round, c)), s, z));
 }
 
 void kvr_packkv_decode_cuda(struct kvr_stream *s, const struct packkv *g, const void *codes,
-                            const void *meta, const struct kvr_part *part, float *out)
+                            const void *params, const struct kvr_part *part, float *out)
 {
     if (part->n && part->width)
         KVR_LAUNCH(packkv_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g,
-                   *part, (const uint8_t *)codes, (const uint8_t *)meta, out);
+                   *part, (const uint8_t *)codes, (const uint8_t *)params, out);
 }

@@ -27,9 +27,9 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 void kvr_qjl_decode_cuda(struct kvr_stream *s, const struct qjl *g, const void *codes,
-                         const void *meta, const struct kvr_part *part, float *out)
+                         const void *norms, const struct kvr_part *part, float *out)
 {
     if (part->n && part->width)
         KVR_LAUNCH(qjl_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g, *part,
-                   (const uint8_t *)codes, (const kvr_f16 *)meta, out);
+                   (const uint8_t *)codes, (const kvr_f16 *)norms, out);
 }

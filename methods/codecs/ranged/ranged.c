@@ -65,12 +65,6 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-static void put(uint8_t *to, int64_t at, int size, unsigned raw)
-{
-    for (int b = 0; b < size; b++)
-        to[at + b] = (uint8_t)(raw >> (8 * b));
-}
-
 struct writer {
     unsigned low, high;
     int64_t off, bits; /* pending middle halves; written bits */
@@ -92,13 +86,13 @@ static void put_bits(struct writer *w, unsigned bit)
         put_bit(w, !bit);
 }
 
-static void put_symbol(const struct ranged *g, const uint8_t *meta, int64_t channel, int s,
+static void put_symbol(const struct ranged *g, const uint8_t *params, int64_t channel, int s,
                        struct writer *w)
 {
     const uint64_t span = (uint64_t)w->high - w->low + 1;
 
-    w->high = w->low - 1 + (unsigned)(span * ranged_upper(g, meta, channel, s) >> 16);
-    w->low += (unsigned)(span * ranged_get(meta, ranged_f_at(g, channel, s), 2) >> 16);
+    w->high = w->low - 1 + (unsigned)(span * ranged_upper(g, params, channel, s) >> 16);
+    w->low += (unsigned)(span * cells_get(params, ranged_f_at(g, channel, s), 2) >> 16);
     for (;;) {
         unsigned off = 0;
 
@@ -119,20 +113,20 @@ static void put_symbol(const struct ranged *g, const uint8_t *meta, int64_t chan
 }
 
 /* Encodes tokens [t0, t0 + n) of a channel; symbols have stride g->channels. Returns the bytes. */
-static int64_t code_segment(const struct ranged *g, const uint8_t *meta, const uint8_t *symbols,
+static int64_t code_segment(const struct ranged *g, const uint8_t *params, const uint8_t *symbols,
                             int64_t channel, int64_t n, uint8_t *to)
 {
     struct writer w = { .high = 0xffffffffu, .to = to };
 
     for (int64_t t = 0; t < n; t++)
-        put_symbol(g, meta, channel, symbols[t * g->channels + channel], &w);
+        put_symbol(g, params, channel, symbols[t * g->channels + channel], &w);
     w.off++;
     put_bits(&w, w.low >= 0x40000000u);
     return (w.bits + 7) / 8;
 }
 
 static void count_channel(const struct ranged *g, const uint8_t *symbols, int64_t channel,
-                          uint8_t *meta)
+                          uint8_t *params)
 {
     int64_t below[RANGED_MAX_BINS + 1] = { 0 };
 
@@ -140,12 +134,12 @@ static void count_channel(const struct ranged *g, const uint8_t *symbols, int64_
         below[symbols[t * g->channels + channel] + 1]++;
     for (int i = 0; i <= g->bins; i++) {
         below[i] += i ? below[i - 1] : 0;
-        put(meta, ranged_f_at(g, channel, i), 2,
-            (unsigned)((65535 - g->bins) * below[i] / g->n_tok + i));
+        cells_put(params, ranged_f_at(g, channel, i), 2,
+                  (unsigned)((65535 - g->bins) * below[i] / g->n_tok + i));
     }
 }
 
-static void take_symbols(const struct ranged *g, const float *x, uint8_t *symbols, uint8_t *meta)
+static void take_symbols(const struct ranged *g, const float *x, uint8_t *symbols, uint8_t *params)
 {
     const float c = (float)(g->bins / 2 - 1);
 
@@ -160,7 +154,7 @@ static void take_symbols(const struct ranged *g, const float *x, uint8_t *symbol
             most = u > most ? u : most;
         }
         size = most < 0x7f800000u ? kvr_bf16_to_f32(kvr_f32_to_bf16(kvr_bits_f32(most))) : NAN;
-        put(meta, ranged_size_at(g, t), 2, cells_store(CELLS_BF16, size));
+        cells_put(params, ranged_size_at(g, t), 2, cells_store(CELLS_BF16, size));
         for (int64_t i = 0; i < g->channels; i++) {
             const float s = size > 0 ? rintf(x[t * g->channels + i] * (c / size) + c) : c;
 
@@ -170,38 +164,38 @@ static void take_symbols(const struct ranged *g, const float *x, uint8_t *symbol
 }
 
 static enum kvr_status code_block(const struct kvr_stage_job *job, const struct ranged *g,
-                                  const float *x, uint8_t *symbols, uint8_t *room,
+                                  const float *x, uint8_t *symbols, uint8_t *scratch,
                                   struct kvr_stage_data *out)
 {
     const int64_t n = g->segments * g->channels;
-    uint8_t *meta;
+    uint8_t *params;
     int64_t end = 0;
 
     KVR_TRY(kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, (size_t)ranged_size_at(g, g->n_tok)));
-    meta = out->meta.p;
-    take_symbols(g, x, symbols, meta);
+    params = out->meta.p;
+    take_symbols(g, x, symbols, params);
 #pragma omp parallel for schedule(static)
     for (int64_t c = 0; c < g->channels; c++)
-        count_channel(g, symbols, c, meta);
+        count_channel(g, symbols, c, params);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const int64_t t0 = i / g->channels * RANGED_SEGMENT;
         const int64_t m = g->n_tok - t0 < RANGED_SEGMENT ? g->n_tok - t0 : RANGED_SEGMENT;
 
-        put(meta, 4 * i, 4,
-            (unsigned)code_segment(g, meta, symbols + t0 * g->channels, i % g->channels, m,
-                                   room + i * SEGMENT_BYTES));
+        cells_put(params, 4 * i, 4,
+                  (unsigned)code_segment(g, params, symbols + t0 * g->channels, i % g->channels, m,
+                                         scratch + i * SEGMENT_BYTES));
     }
     for (int64_t i = 0; i < n; i++) {
-        end += (int64_t)ranged_get(meta, 4 * i, 4);
-        put(meta, 4 * i, 4, (unsigned)end);
+        end += (int64_t)cells_get(params, 4 * i, 4);
+        cells_put(params, 4 * i, 4, (unsigned)end);
     }
     out->n_entries = end;
     KVR_TRY(kvr_buf_alloc(&out->codes, job->dev, KVR_MEM_KV, (size_t)end));
     for (int64_t i = 0, at = 0; i < n; i++) {
-        const int64_t stop = (int64_t)ranged_get(meta, 4 * i, 4);
+        const int64_t stop = (int64_t)cells_get(params, 4 * i, 4);
 
-        memcpy((uint8_t *)out->codes.p + at, room + i * SEGMENT_BYTES, (size_t)(stop - at));
+        memcpy((uint8_t *)out->codes.p + at, scratch + i * SEGMENT_BYTES, (size_t)(stop - at));
         at = stop;
     }
     return KVR_OK;
@@ -211,13 +205,13 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 {
     const struct ranged g = ranged_of(job);
     const size_t symbols = (size_t)(g.n_tok * g.channels);
-    uint8_t *room = malloc(symbols + (size_t)(g.segments * g.channels) * SEGMENT_BYTES + 1);
+    uint8_t *scratch = malloc(symbols + (size_t)(g.segments * g.channels) * SEGMENT_BYTES + 1);
     enum kvr_status st;
 
-    if (!room)
+    if (!scratch)
         return kvr_fail(KVR_ENOMEM, "ranged: no memory for %zu symbols", symbols);
-    st = code_block(job, &g, x, room, room + symbols, out);
-    free(room);
+    st = code_block(job, &g, x, scratch, scratch + symbols, out);
+    free(scratch);
     return st;
 }
 
@@ -227,24 +221,25 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     const struct ranged g = ranged_of(job);
     const int64_t first = (int64_t)h0 * job->shape.head_dim;
     const int64_t width = (int64_t)nh * job->shape.head_dim, end = t0 + n;
-    const uint8_t *codes = in->codes.p, *meta = in->meta.p;
+    const uint8_t *codes = in->codes.p, *params = in->meta.p;
 
     for (int64_t begin = t0 / RANGED_SEGMENT * RANGED_SEGMENT; begin < end; begin += RANGED_SEGMENT)
         for (int64_t c = 0; c < width; c++) {
             const int64_t at = begin / RANGED_SEGMENT * g.channels + first + c;
-            const int64_t from = at ? (int64_t)ranged_get(meta, 4 * (at - 1), 4) : 0;
+            const int64_t from = at ? (int64_t)cells_get(params, 4 * (at - 1), 4) : 0;
             struct ranged_reader r =
-                ranged_open(codes, from, (int64_t)ranged_get(meta, 4 * at, 4) - from);
+                ranged_open(codes, from, (int64_t)cells_get(params, 4 * at, 4) - from);
 
             for (int64_t t = begin; t < end && t < begin + RANGED_SEGMENT; t++) {
-                const int symbol = ranged_next(&g, codes, meta, first + c, &r);
+                const int symbol = ranged_next(&g, codes, params, first + c, &r);
                 const int64_t to = (t - t0) * width + c;
                 float v;
 
                 if (t < t0)
                     continue;
                 v = ranged_value(
-                    &g, symbol, cells_load(CELLS_BF16, ranged_get(meta, ranged_size_at(&g, t), 2)));
+                    &g, symbol,
+                    cells_load(CELLS_BF16, cells_get(params, ranged_size_at(&g, t), 2)));
                 kvr_part_put(mode, out, to, v);
             }
         }

@@ -25,12 +25,6 @@ struct ranged {
     int64_t n_tok, channels, segments;
 };
 
-#ifdef __cplusplus
-typedef kvr_global<const uint8_t> ranged_in;
-#else
-typedef const uint8_t *ranged_in;
-#endif
-
 CELLS int64_t ranged_f_at(const struct ranged *g, int64_t channel, int64_t i)
 {
     return 4 * g->segments * g->channels + 2 * (channel * (g->bins + 1) + i);
@@ -41,15 +35,6 @@ CELLS int64_t ranged_size_at(const struct ranged *g, int64_t t)
     return ranged_f_at(g, g->channels, 0) + 2 * t;
 }
 
-CELLS unsigned ranged_get(ranged_in p, int64_t at, int size)
-{
-    unsigned raw = 0;
-
-    for (int b = 0; b < size; b++)
-        raw |= (unsigned)p[at + b] << (8 * b);
-    return raw;
-}
-
 CELLS float ranged_value(const struct ranged *g, int symbol, float size)
 {
     const float c = (float)(g->bins / 2 - 1);
@@ -58,7 +43,7 @@ CELLS float ranged_value(const struct ranged *g, int symbol, float size)
 }
 
 /* Next bit of the n bytes at `from`; 0 beyond them. */
-CELLS unsigned ranged_bit(ranged_in codes, int64_t from, int64_t n, int64_t bit)
+CELLS unsigned ranged_bit(cells_bytes_in codes, int64_t from, int64_t n, int64_t bit)
 {
     return bit / 8 < n ? (unsigned)codes[from + bit / 8] >> (7 - bit % 8) & 1u : 0u;
 }
@@ -69,7 +54,7 @@ struct ranged_reader {
     int64_t from, n, bit; /* its bytes and the next bit */
 };
 
-CELLS struct ranged_reader ranged_open(ranged_in codes, int64_t from, int64_t n)
+CELLS struct ranged_reader ranged_open(cells_bytes_in codes, int64_t from, int64_t n)
 {
     struct ranged_reader r;
 
@@ -83,22 +68,22 @@ CELLS struct ranged_reader ranged_open(ranged_in codes, int64_t from, int64_t n)
     return r;
 }
 
-CELLS unsigned ranged_upper(const struct ranged *g, ranged_in meta, int64_t channel, int s)
+CELLS unsigned ranged_upper(const struct ranged *g, cells_bytes_in params, int64_t channel, int s)
 {
-    return s + 1 == g->bins ? 65536u : ranged_get(meta, ranged_f_at(g, channel, s + 1), 2);
+    return s + 1 == g->bins ? 65536u : cells_get(params, ranged_f_at(g, channel, s + 1), 2);
 }
 
-CELLS int ranged_next(const struct ranged *g, ranged_in codes, ranged_in meta, int64_t channel,
-                      struct ranged_reader *r)
+CELLS int ranged_next(const struct ranged *g, cells_bytes_in codes, cells_bytes_in params,
+                      int64_t channel, struct ranged_reader *r)
 {
     const uint64_t span = (uint64_t)r->high - r->low + 1;
     const unsigned target = (unsigned)((((uint64_t)r->value - r->low + 1) * 65536 - 1) / span);
     int s = 0;
 
-    while (s + 1 < g->bins && ranged_upper(g, meta, channel, s) <= target)
+    while (s + 1 < g->bins && ranged_upper(g, params, channel, s) <= target)
         s++;
-    r->high = r->low - 1 + (unsigned)(span * ranged_upper(g, meta, channel, s) >> 16);
-    r->low += (unsigned)(span * ranged_get(meta, ranged_f_at(g, channel, s), 2) >> 16);
+    r->high = r->low - 1 + (unsigned)(span * ranged_upper(g, params, channel, s) >> 16);
+    r->low += (unsigned)(span * cells_get(params, ranged_f_at(g, channel, s), 2) >> 16);
     for (;;) {
         unsigned off;
 

@@ -9,15 +9,15 @@ enum { THREADS = 256, MANY = 8 };
 
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
-    raw_to_bf16(int64_t n, kvr_global<const kvr_few<float, N>> x,
-                kvr_global<kvr_few<kvr_bf16, N>> out)
+    raw_to_bf16(int64_t n, kvr_global<const kvr_vec<float, N>> x,
+                kvr_global<kvr_vec<kvr_bf16, N>> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    kvr_few<kvr_bf16, N> y;
+    kvr_vec<kvr_bf16, N> y;
 
     if (i >= n)
         return;
-    const kvr_few<float, N> v = x[i];
+    const kvr_vec<float, N> v = x[i];
 
 #pragma unroll
     for (int j = 0; j < N; j++)
@@ -27,13 +27,13 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
-    round_to_bf16(int64_t n, kvr_global<kvr_few<float, N>> x)
+    round_to_bf16(int64_t n, kvr_global<kvr_vec<float, N>> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i >= n)
         return;
-    kvr_few<float, N> v = x[i];
+    kvr_vec<float, N> v = x[i];
 
 #pragma unroll
     for (int j = 0; j < N; j++)
@@ -43,7 +43,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* N elements of type E. */
 template <class E, int N> struct by {
-    using T = kvr_few<E, N>;
+    using T = kvr_vec<E, N>;
     static constexpr int n = N;
 };
 
@@ -52,11 +52,11 @@ template <class E, int N> struct by {
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
-               kvr_global<const typename W::T> x, kvr_global<kvr_few<float, W::n>> out)
+               kvr_global<const typename W::T> x, kvr_global<kvr_vec<float, W::n>> out)
 {
     const int64_t row = blockIdx.x / strips;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    kvr_few<float, W::n> y;
+    kvr_vec<float, W::n> y;
 
     if (c >= width)
         return;
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <int N> static void to_bf16(struct kvr_stream *s, int64_t n, const float *x, kvr_bf16 *out)
 {
     KVR_LAUNCH(raw_to_bf16<N>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N,
-               (const kvr_few<float, N> *)x, (kvr_few<kvr_bf16, N> *)out);
+               (const kvr_vec<float, N> *)x, (kvr_vec<kvr_bf16, N> *)out);
 }
 
 void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape, const float *x,
@@ -88,7 +88,7 @@ void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 template <int N> static void to_rounded(struct kvr_stream *s, int64_t n, float *x)
 {
     KVR_LAUNCH(round_to_bf16<N>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N,
-               (kvr_few<float, N> *)x);
+               (kvr_vec<float, N> *)x);
 }
 
 void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
@@ -111,7 +111,7 @@ static void to_f32(struct kvr_stream *s, const struct cut &c, const void *codes,
 
     KVR_LAUNCH(raw_to_f32<W>, (unsigned)c.rows * strips, THREADS, 0, s, strips, c.channels / W::n,
                c.first / W::n, c.width / W::n, (const typename W::T *)codes,
-               (kvr_few<float, W::n> *)out);
+               (kvr_vec<float, W::n> *)out);
 }
 
 void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,

@@ -78,18 +78,18 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 {
     const struct ternary g = ternary_of(job);
     const int64_t groups = (g.n_tok + g.group - 1) / g.group;
-    kvr_f16 *step = out->meta.p, *least = step + groups * g.channels;
+    kvr_f16 *scales = out->meta.p, *minima = scales + groups * g.channels;
 
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < groups; i++)
         for (int64_t c = 0; c < g.channels; c++) {
             const int64_t left = g.n_tok - i * g.group, n = left < g.group ? left : g.group;
             const float s = ternary_scale(&g, x, i * g.group, c);
-            const float kept = g.scaled || s != s ? s : 1;
+            const float scale = g.scaled || s != s ? s : 1;
             uint8_t codes[MAX_GROUP];
 
-            step[i * g.channels + c] = kvr_f32_to_f16(kept);
-            least[i * g.channels + c] = kvr_f32_to_f16(-kept);
+            scales[i * g.channels + c] = kvr_f32_to_f16(scale);
+            minima[i * g.channels + c] = kvr_f32_to_f16(-scale);
             for (int64_t r = 0; r < n; r++)
                 codes[r] = (uint8_t)ternary_code(&g, s, x[(i * g.group + r) * g.channels + c]);
             kvr_pack(out->codes.p, g.n_tok, g.channels, 2, i * g.group, n, c, 1, codes);

@@ -7,7 +7,7 @@
 enum { THREADS = 128 };
 
 static __global__ void __launch_bounds__(THREADS)
-    ternary_encode(struct ternary g, kvr_global<const float> x, kvr_global<kvr_f16> meta,
+    ternary_encode(struct ternary g, kvr_global<const float> x, kvr_global<kvr_f16> scales,
                    kvr_global<uint8_t> codes)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -17,10 +17,10 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (t >= g.n_tok)
         return;
-    const float s = ternary_scale(&g, x, t, c), kept = g.scaled || s != s ? s : 1.0f;
+    const float s = ternary_scale(&g, x, t, c), scale = g.scaled || s != s ? s : 1.0f;
 
-    meta[i] = kvr_half_of(kept);
-    meta[groups * g.channels + i] = kvr_half_of(-kept);
+    scales[i] = kvr_half_of(scale);
+    scales[groups * g.channels + i] = kvr_half_of(-scale);
     for (int64_t t8 = t / 8; t8 < (t + g.group) / 8 && 8 * t8 < g.n_tok; t8++) {
         unsigned code[8];
 
@@ -33,11 +33,11 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 void kvr_ternary_encode_cuda(struct kvr_stream *s, const struct ternary *g, const float *x,
-                             void *codes, void *meta)
+                             void *codes, void *scales)
 {
     const int64_t groups = (g->n_tok + g->group - 1) / g->group * g->channels;
 
     if (groups)
         KVR_LAUNCH(ternary_encode, kvr_blocks(groups, THREADS), THREADS, 0, s, *g, x,
-                   (kvr_f16 *)meta, (uint8_t *)codes);
+                   (kvr_f16 *)scales, (uint8_t *)codes);
 }

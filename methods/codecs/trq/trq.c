@@ -120,20 +120,20 @@ static uint64_t choose_heads(const struct trq *g, const float *x)
     return chosen;
 }
 
-static const uint8_t *flags_of(const struct trq *g, const void *meta)
+static const uint8_t *flags_of(const struct trq *g, const void *params)
 {
     const int64_t groups = g->channels / g->group;
 
-    return (const uint8_t *)meta + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
+    return (const uint8_t *)params + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
 }
 
 /* Reads the stored set of heads with finer residuals. */
-static uint64_t stored_heads(const struct trq *g, const void *meta)
+static uint64_t stored_heads(const struct trq *g, const void *params)
 {
     uint64_t heads = 0;
 
     for (int64_t h = 0; g->fine && h < g->channels / g->head_dim; h++)
-        heads |= (uint64_t)flags_of(g, meta)[h] << h;
+        heads |= (uint64_t)flags_of(g, params)[h] << h;
     return heads;
 }
 

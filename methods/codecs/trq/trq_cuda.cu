@@ -76,27 +76,27 @@ static __global__ void __launch_bounds__(THREADS)
     kvr_part_put(d.mode, out, i, v);
 }
 
-static uint8_t *zeros_of(const struct trq *g, const void *meta)
+static uint8_t *zeros_of(const struct trq *g, const void *params)
 {
-    return (uint8_t *)meta + g->n_tok * (g->channels / g->group) * 2;
+    return (uint8_t *)params + g->n_tok * (g->channels / g->group) * 2;
 }
 
 void kvr_trq_encode_cuda(struct kvr_stream *s, const struct trq *g, const float *x, void *codes,
-                         void *meta)
+                         void *params)
 {
     const int64_t positions = g->unit < g->n_tok ? g->unit : g->n_tok;
     const int64_t n = positions * (g->channels / g->group);
 
     if (n)
-        KVR_LAUNCH(trq_encode, kvr_blocks(n, THREADS), THREADS, 0, s, *g, x, (uint16_t *)meta,
-                   zeros_of(g, meta), (uint8_t *)codes);
+        KVR_LAUNCH(trq_encode, kvr_blocks(n, THREADS), THREADS, 0, s, *g, x, (uint16_t *)params,
+                   zeros_of(g, params), (uint8_t *)codes);
 }
 
 void kvr_trq_decode_cuda(struct kvr_stream *s, const struct trq *g, const void *codes,
-                         const void *meta, const struct kvr_part *part, float *out)
+                         const void *params, const struct kvr_part *part, float *out)
 {
     if (part->n && part->width)
         KVR_LAUNCH(trq_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g, *part,
-                   (const uint8_t *)codes, (const uint16_t *)meta,
-                   (const uint8_t *)zeros_of(g, meta), out);
+                   (const uint8_t *)codes, (const uint16_t *)params,
+                   (const uint8_t *)zeros_of(g, params), out);
 }

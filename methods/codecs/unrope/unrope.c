@@ -89,7 +89,7 @@ static void go_to(struct turner *w, const struct unrope *g, int64_t token)
 }
 
 /* Rotates tokens [t0, t0 + n) of `nh` heads: x [n,nh,D]. */
-static void turn(const struct unrope *g, int64_t t0, int64_t n, int nh, bool back, float *x)
+static void rotate_rows(const struct unrope *g, int64_t t0, int64_t n, int nh, bool back, float *x)
 {
     struct turner w = { .position = { -1, -1, -1 } };
 
@@ -114,7 +114,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < n; t += RUN)
-        turn(&g, t, n - t < RUN ? n - t : RUN, g.n_heads, true, x + t * width);
+        rotate_rows(&g, t, n - t < RUN ? n - t : RUN, g.n_heads, true, x + t * width);
     return KVR_OK;
 }
 
@@ -130,7 +130,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     const struct unrope g = unrope_of(job, row);
 
     if (g.frame)
-        turn(&g, t0, n, nh, false, out);
+        rotate_rows(&g, t0, n, nh, false, out);
 }
 
 static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
@@ -145,7 +145,7 @@ static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
     const struct kvr_part all = { .n = job->shape.n_tok, .width = (int64_t)g.n_heads * g.d };
 
     if (g.frame)
-        kvr_unrope_turn_cuda(kvr_dev_stream(job->dev), &g, &all, true, x);
+        kvr_unrope_rotate_cuda(kvr_dev_stream(job->dev), &g, &all, true, x);
     return KVR_OK;
 }
 
@@ -164,7 +164,7 @@ static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_
     const struct unrope g = unrope_of(job, row);
 
     if (g.frame)
-        kvr_unrope_turn_cuda(kvr_dev_stream(job->dev), &g, &part, false, out);
+        kvr_unrope_rotate_cuda(kvr_dev_stream(job->dev), &g, &part, false, out);
 }
 
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,

@@ -68,7 +68,7 @@ CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
 
 /* Rotates tokens [t0, t0 + n) of the range's channels, inversely if `back`: x [n,width], device
  * memory. */
-KVR_LAUNCHER kvr_unrope_turn_cuda(struct kvr_stream *s, const struct unrope *g,
-                                  const struct kvr_part *part, bool back, float *x);
+KVR_LAUNCHER kvr_unrope_rotate_cuda(struct kvr_stream *s, const struct unrope *g,
+                                    const struct kvr_part *part, bool back, float *x);
 
 #endif

@@ -5,8 +5,8 @@
 enum { THREADS = 128 };
 
 static __global__ void __launch_bounds__(THREADS)
-    unrope_turn(struct unrope g, struct kvr_part d, bool back, kvr_global<const int32_t> list,
-                kvr_global<float> x)
+    unrope_rotate(struct unrope g, struct kvr_part d, bool back, kvr_global<const int32_t> list,
+                  kvr_global<float> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int pairs = g.d / 2, p = (int)(i % pairs);
@@ -27,11 +27,12 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-void kvr_unrope_turn_cuda(struct kvr_stream *s, const struct unrope *g, const struct kvr_part *part,
-                          bool back, float *x)
+void kvr_unrope_rotate_cuda(struct kvr_stream *s, const struct unrope *g,
+                            const struct kvr_part *part, bool back, float *x)
 {
     const int64_t n = part->n * (g->d / 2);
 
     if (n && part->width)
-        KVR_LAUNCH(unrope_turn, kvr_blocks(n, THREADS), THREADS, 0, s, *g, *part, back, g->list, x);
+        KVR_LAUNCH(unrope_rotate, kvr_blocks(n, THREADS), THREADS, 0, s, *g, *part, back, g->list,
+                   x);
 }

@@ -141,7 +141,7 @@ static bool is_finite(float x)
 
 /* Encodes group i of a hard channel; `at`: its index among the hard channels. */
 static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, int c, int64_t at,
-                      kvr_f16 *meta, uint8_t *codes)
+                      kvr_f16 *params, uint8_t *codes)
 {
     const int64_t width = (int64_t)g->n_heads * g->head_dim, left = g->n_tok - i * g->group;
     const int64_t n = left < g->group ? left : g->group, all = vidkv_hard(g);
@@ -163,8 +163,8 @@ static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, i
                    ? (uint8_t)cells_clamp(
                          rintf(vidkv_half(vidkv_half(vidkv_half(from[r * width]) - lo) / s)), 0, 3)
                    : 0;
-    meta[i * all + at] = (kvr_f16)cells_store(CELLS_F16, s);
-    meta[vidkv_groups(g) * all + i * all + at] = (kvr_f16)cells_store(CELLS_F16, bad ? 0 : lo);
+    params[i * all + at] = (kvr_f16)cells_store(CELLS_F16, s);
+    params[vidkv_groups(g) * all + i * all + at] = (kvr_f16)cells_store(CELLS_F16, bad ? 0 : lo);
     kvr_pack(codes, g->n_tok, all, 2, i * g->group, n, at, 1, q);
 }
 
@@ -187,7 +187,7 @@ static void transform(const struct vidkv *g, const float *x, const int *easy, fl
 
 /* Encodes the signs of group i of a head; room [group][2 easy] is scratch. */
 static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, const int *easy,
-                       float *room, kvr_f16 *meta, uint8_t *codes)
+                       float *scratch, kvr_f16 *params, uint8_t *codes)
 {
     const int64_t width = (int64_t)g->n_heads * g->head_dim, left = g->n_tok - i * g->group;
     const int64_t n = left < g->group ? left : g->group, all = vidkv_signs(g);
@@ -197,20 +197,20 @@ static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, 
     assert(g->easy > 0 && n > 0);
     for (int64_t r = 0; r < n; r++)
         transform(g, x + (i * g->group + r) * width + (int64_t)h * g->head_dim, easy,
-                  room + r * each);
+                  scratch + r * each);
     for (int e = 0; e < each; e++) {
         const int64_t at = (int64_t)h * each + e;
         double sum = 0;
         float s;
 
         for (int64_t r = 0; r < n; r++) {
-            sum += (double)fabsf(room[r * each + e]);
-            q[r] = room[r * each + e] >= 0;
+            sum += (double)fabsf(scratch[r * each + e]);
+            q[r] = scratch[r * each + e] >= 0;
         }
         s = (float)(sum / (double)n);
         s = vidkv_half(is_finite(s) ? s : NAN);
-        meta[i * all + at] = (kvr_f16)cells_store(CELLS_F16, g->balanced ? vidkv_half(2 * s) : s);
-        meta[vidkv_groups(g) * all + i * all + at] =
+        params[i * all + at] = (kvr_f16)cells_store(CELLS_F16, g->balanced ? vidkv_half(2 * s) : s);
+        params[vidkv_groups(g) * all + i * all + at] =
             (kvr_f16)cells_store(CELLS_F16, g->balanced ? -s : 0);
         kvr_pack(codes, g->n_tok, all, 1, i * g->group, n, at, 1, q);
     }
@@ -219,14 +219,14 @@ static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, 
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
     const struct vidkv g = vidkv_of(job);
-    kvr_f16 *meta = out->meta.p, *sign_meta = meta + vidkv_sign_meta_at(&g);
-    uint8_t *bits = (uint8_t *)(meta + vidkv_bits_at(&g)), *codes = out->codes.p;
+    kvr_f16 *params = out->meta.p, *sign_params = params + vidkv_sign_params_at(&g);
+    uint8_t *bits = (uint8_t *)(params + vidkv_bits_at(&g)), *codes = out->codes.p;
     const size_t each = (size_t)g.group * 2 * VIDKV_MAX_EASY;
     const int64_t n = vidkv_groups(&g);
     int easy[VIDKV_MAX_DIM] = { 0 }, hard[VIDKV_MAX_DIM] = { 0 };
-    float *room = malloc(((size_t)n + 1) * each * sizeof *room);
+    float *scratch = malloc(((size_t)n + 1) * each * sizeof *scratch);
 
-    if (!room)
+    if (!scratch)
         return kvr_fail(KVR_ENOMEM, "vidkv: no memory for %lld groups", (long long)n);
     choose(&g, x, bits);
     sort_channels(&g, bits, easy, hard);
@@ -236,19 +236,19 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
             const int n_hard = g.head_dim - g.easy;
 
             for (int c = 0; c < n_hard; c++)
-                code_hard(&g, x, i, h, hard[c], (int64_t)h * n_hard + c, meta, codes);
-            code_signs(&g, x, i, h, easy, room + (size_t)i * each, sign_meta,
+                code_hard(&g, x, i, h, hard[c], (int64_t)h * n_hard + c, params, codes);
+            code_signs(&g, x, i, h, easy, scratch + (size_t)i * each, sign_params,
                        codes + vidkv_signs_at(&g));
         }
-    free(room);
+    free(scratch);
     return KVR_OK;
 }
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-static float number(const kvr_f16 *meta, int64_t at)
+static float number(const kvr_f16 *params, int64_t at)
 {
-    return kvr_f16_to_f32(meta[at]);
+    return kvr_f16_to_f32(params[at]);
 }
 
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
@@ -257,8 +257,8 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     const struct vidkv g = vidkv_of(job);
     const int n_hard = g.head_dim - g.easy, each = 2 * g.easy;
     const int64_t all_hard = vidkv_hard(&g), all_signs = vidkv_signs(&g), groups = vidkv_groups(&g);
-    const kvr_f16 *meta = in->meta.p, *sign_meta = meta + vidkv_sign_meta_at(&g);
-    const uint8_t *bits = (const uint8_t *)(meta + vidkv_bits_at(&g)), *codes = in->codes.p;
+    const kvr_f16 *params = in->meta.p, *sign_params = params + vidkv_sign_params_at(&g);
+    const uint8_t *bits = (const uint8_t *)(params + vidkv_bits_at(&g)), *codes = in->codes.p;
     int easy[VIDKV_MAX_DIM] = { 0 }, hard[VIDKV_MAX_DIM] = { 0 };
     uint8_t q[2 * VIDKV_MAX_DIM];
     float X[2 * VIDKV_MAX_EASY] = { 0 };
@@ -272,13 +272,13 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
             kvr_unpack_token(codes, g.n_tok, all_hard, 2, t, (int64_t)h * n_hard, n_hard, q);
             for (int c = 0; c < n_hard; c++)
                 kvr_part_put(mode, out, hard[c],
-                             (float)q[c] * number(meta, at_hard + c) +
-                                 number(meta, groups * all_hard + at_hard + c));
+                             (float)q[c] * number(params, at_hard + c) +
+                                 number(params, groups * all_hard + at_hard + c));
             kvr_unpack_token(codes + vidkv_signs_at(&g), g.n_tok, all_signs, 1, t,
                              (int64_t)h * each, each, q);
             for (int e = 0; e < each; e++)
-                X[e] = (float)q[e] * number(sign_meta, at_sign + e) +
-                       number(sign_meta, groups * all_signs + at_sign + e);
+                X[e] = (float)q[e] * number(sign_params, at_sign + e) +
+                       number(sign_params, groups * all_signs + at_sign + e);
             for (int j = 0; j < g.easy; j++)
                 kvr_part_put(mode, out, easy[j], vidkv_inverse(&g, j, X));
         }

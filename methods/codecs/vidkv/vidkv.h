@@ -53,14 +53,14 @@ CELLS_BOTH int64_t vidkv_signs_at(const struct vidkv *g)
     return (g->n_tok + 3) / 4 * vidkv_hard(g);
 }
 
-CELLS_BOTH int64_t vidkv_sign_meta_at(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_sign_params_at(const struct vidkv *g)
 {
     return 2 * vidkv_groups(g) * vidkv_hard(g);
 }
 
 CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
 {
-    return vidkv_sign_meta_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
+    return vidkv_sign_params_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
 
 /* Element j of the inverse transform of 2 easy numbers X^. */

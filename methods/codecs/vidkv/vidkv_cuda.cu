@@ -7,7 +7,7 @@ enum { THREADS = 128 };
 /* q s + m, with q the `bits`-bit code of channel `at` of `all`. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
-                                                   kvr_global<const kvr_f16> meta, int64_t t,
+                                                   kvr_global<const kvr_f16> params, int64_t t,
                                                    int64_t at, int64_t all, int bits)
 {
     const int per = 8 / bits;
@@ -15,12 +15,12 @@ static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
         (unsigned)codes[t / per * all + at] >> (t % per * bits) & ((1u << bits) - 1u);
     const int64_t i = t / g.group * all + at;
 
-    return (float)q * kvr_float_of(meta[i]) + kvr_float_of(meta[vidkv_groups(&g) * all + i]);
+    return (float)q * kvr_float_of(params[i]) + kvr_float_of(params[vidkv_groups(&g) * all + i]);
 }
 
 static __global__ void __launch_bounds__(THREADS)
     vidkv_decode(struct vidkv g, struct kvr_part p, kvr_global<const uint8_t> codes,
-                 kvr_global<const kvr_f16> meta, kvr_global<const uint8_t> chosen,
+                 kvr_global<const kvr_f16> params, kvr_global<const uint8_t> chosen,
                  kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(THREADS)
         before += (int)((unsigned)chosen[j / 8] >> (j % 8) & 1u);
     if (!((unsigned)chosen[c / 8] >> (c % 8) & 1u)) {
         kvr_part_put(p.mode, out, i,
-                     vidkv_read(g, codes, meta, t, h * n_hard + c - before, vidkv_hard(&g), 2));
+                     vidkv_read(g, codes, params, t, h * n_hard + c - before, vidkv_hard(&g), 2));
         return;
     }
     float sum = 0;
@@ -43,10 +43,10 @@ static __global__ void __launch_bounds__(THREADS)
     for (int f = 0; f < g.easy; f++) {
         const int a = f * before % g.easy;
         const int64_t at = (h * g.easy + f) * 2, all = vidkv_signs(&g);
-        const float re =
-            vidkv_read(g, codes + vidkv_signs_at(&g), meta + vidkv_sign_meta_at(&g), t, at, all, 1);
-        const float im = vidkv_read(g, codes + vidkv_signs_at(&g), meta + vidkv_sign_meta_at(&g), t,
-                                    at + 1, all, 1);
+        const float re = vidkv_read(g, codes + vidkv_signs_at(&g),
+                                    params + vidkv_sign_params_at(&g), t, at, all, 1);
+        const float im = vidkv_read(g, codes + vidkv_signs_at(&g),
+                                    params + vidkv_sign_params_at(&g), t, at + 1, all, 1);
 
         sum += re * g.cosine[a] - im * g.sine[a];
     }
@@ -54,10 +54,10 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 void kvr_vidkv_decode_cuda(struct kvr_stream *s, const struct vidkv *g, const void *codes,
-                           const void *meta, const struct kvr_part *part, float *out)
+                           const void *params, const struct kvr_part *part, float *out)
 {
     if (part->n && part->width)
         KVR_LAUNCH(vidkv_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g,
-                   *part, (const uint8_t *)codes, (const kvr_f16 *)meta,
-                   (const uint8_t *)((const kvr_f16 *)meta + vidkv_bits_at(g)), out);
+                   *part, (const uint8_t *)codes, (const kvr_f16 *)params,
+                   (const uint8_t *)((const kvr_f16 *)params + vidkv_bits_at(g)), out);
 }

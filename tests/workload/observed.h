@@ -1,6 +1,6 @@
-/* watched.h - a rollout of random chunks through an observed BF16 cache. */
-#ifndef KVR_TESTS_WATCHED_H
-#define KVR_TESTS_WATCHED_H
+/* observed.h - a rollout of random chunks through an observed BF16 cache. */
+#ifndef KVR_TESTS_OBSERVED_H
+#define KVR_TESTS_OBSERVED_H
 
 #include <check.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 /* Keys and values [T,H,D] of a chunk in one layer; pass 0 denoises, pass 1 is the clean one. */
 typedef void draw_chunk_fn(int chunk, int pass, int layer, float *k, float *v);
 
-static inline void watch_rollout(const struct kvr_cache_shape *shape, int n_chunks,
-                                 draw_chunk_fn *draw, kvr_cache_watch_fn *watch, void *ctx)
+static inline void observe_rollout(const struct kvr_cache_shape *shape, int n_chunks,
+                                   draw_chunk_fn *draw, kvr_cache_observer_fn *observer, void *ctx)
 {
     const int n_frames = shape->frames_per_chunk;
     const size_t n =
@@ -25,7 +25,7 @@ static inline void watch_rollout(const struct kvr_cache_shape *shape, int n_chun
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, shape, KVR_PATH_STAGED), KVR_OK);
-    kvr_cache_watch(cache, watch, ctx);
+    kvr_cache_observe(cache, observer, ctx);
     for (int c = 0; c < n_chunks; c++)
         for (int p = 0; p < 2; p++) {
             const struct kvr_pass pass = { .chunk = c,

@@ -1,5 +1,5 @@
-/* alone.c - see alone.h. */
-#include "methods/alone.h"
+/* one_thread.c - see one_thread.h. */
+#include "methods/one_thread.h"
 
 #include <omp.h>
 
@@ -19,16 +19,17 @@ static bool is_quick(const struct kvr_codec *c)
     return true;
 }
 
-int kvr_alone_begin(const struct kvr_codec *c, const struct kvr_dev *dev, int64_t n)
+int kvr_one_thread_begin(const struct kvr_codec *c, const struct kvr_dev *dev, int64_t n)
 {
     const int n_threads = omp_in_parallel() ? 1 : omp_get_max_threads();
 
-    if (n_threads > 1 && n < KVR_CODE_ALONE && (!dev || kvr_dev_in_host(dev)) && is_quick(c))
+    if (n_threads > 1 && n < KVR_MIN_PARALLEL_ELEMENTS && (!dev || kvr_dev_in_host(dev)) &&
+        is_quick(c))
         omp_set_num_threads(1);
     return n_threads;
 }
 
-void kvr_alone_end(int n_threads)
+void kvr_one_thread_end(int n_threads)
 {
     if (n_threads > 1)
         omp_set_num_threads(n_threads);
