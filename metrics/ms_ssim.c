@@ -15,7 +15,7 @@
 enum { SCALES = 5 };
 static const double weight[SCALES] = { 0.0448, 0.2856, 0.3001, 0.2363, 0.1333 };
 
-/* Works in place: each output is written before the inputs that later outputs need. */
+/* Works in place: an output is stored below all inputs that are still needed. */
 static void halve(float *p, int height, int width)
 {
     const int h = (height + 1) / 2, w = (width + 1) / 2;

@@ -45,7 +45,7 @@ enum {
                1 << KVR_ISA_OF_AMX_INT8
 };
 
-static char refusal[160]; /* set once, before `can` is */
+static char refusal[160]; /* set before `can` is published */
 
 /* Requests AMX tiles, which Linux grants per process (Documentation/arch/x86/xstate.rst). */
 static bool tiles_granted(uint64_t saved)
@@ -170,7 +170,7 @@ const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
     return buf;
 }
 
-/* The last usable variant, which is the widest. */
+/* The last usable variant; variants are ordered from narrow to wide. */
 static enum kvr_isa best(void)
 {
     enum kvr_isa isa = KVR_ISA_OF_PORTABLE;

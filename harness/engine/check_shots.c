@@ -71,7 +71,7 @@ static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_r
     return kvr_checker_compare_part(k, f->name, "cache_k_last", keys, n_tok * k->c->dim);
 }
 
-/* Runs the first n rows of forward_rows. */
+/* Runs rows [first, first + n) of forward_rows. */
 static enum kvr_status run_forwards(struct kvr_checker *k, int first, int n)
 {
     const int64_t capacity = k->chunk_elems + 2 * k->chunk_kv;

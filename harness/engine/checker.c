@@ -66,7 +66,7 @@ static bool ends_in(const char *name, const char *const *ends)
     return false;
 }
 
-/* Compares a tensor that no linear layer precedes. */
+/* Compares a tensor that no linear layer computes, with the F32 bounds for any type. */
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n)
 {

@@ -49,7 +49,7 @@ struct search {
     enum kvr_status st;
 };
 
-/* Frees `dir`; NULL sets an out-of-memory error. */
+/* Takes ownership of `dir`, keeps it if it has the path. NULL: out of memory. */
 static void try_folder(struct search *s, char *dir)
 {
     bool there = false;

@@ -165,7 +165,7 @@ static void find_methods(struct work *w)
     }
 }
 
-/* Tests each verdict of the table: a method is above the next one below it that is separable from
+/* Adds the verdicts of the table: each method is above the next lower one that is separable from
  * it. */
 static enum kvr_status all_verdicts(struct work *w, struct kvr_table *out)
 {

@@ -225,8 +225,8 @@ struct race {
     bool control;             /* BF16 has draws */
 };
 
-/* Splits rows by method. For a distance from BF16, BF16's draws replace its own cells, as the
- * floor. */
+/* Splits rows by method. For a distance from BF16, only BF16's draws count as its cells, if there
+ * are any: the floor. */
 static void find_methods(struct race *r, const struct kvr_table *t)
 {
     bool is_control;

@@ -121,8 +121,8 @@ static bool is_in_time(const struct runner *r, const struct kvr_job *j)
     return r->opts->budget_s <= 0 || end < (double)r->t0_ns + 1e9 * (double)r->opts->budget_s;
 }
 
-/* The first job that can start. Settles cells whose baseline failed; cells without frames wait for
- * none. NULL: none can start now. */
+/* The first job that can start: its baseline has finished, or it has no frames to compare. Settles
+ * cells whose baseline failed or was left out. NULL: none can start now. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     bool enough;

@@ -272,7 +272,8 @@ static enum kvr_status look(struct decide *d)
     s->looks++;
     s->stopped = s->run.interrupted || s->run.limited > 0;
     s->run.limited += s->run.later;
-    if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped) /* no retries */
+    /* Failed cells are not run again. */
+    if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped)
         d->done = true;
     s->run.ok += ok; /* cells of earlier looks that were in the database */
     s->run.failed += failed;

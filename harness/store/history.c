@@ -5,7 +5,8 @@
 
 #include "harness/store/sql.h"
 
-/* One row per cell, with its time including the video's, and the bytes of its artifacts. */
+/* Over cells: mean time including the video's, largest host peak, mean bytes of artifacts,
+ * count. */
 #define TAKEN                                                                                      \
     "SELECT avg((SELECT sum(ns) FROM sample x WHERE x.cell = c.key AND x.kind IN ('cell', "        \
     "'video'))), "                                                                                 \

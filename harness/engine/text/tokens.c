@@ -1,4 +1,5 @@
-/* tokens.c - maps sentencepiece's ids to those of Wan's tokenizer. */
+/* tokens.c - sentencepiece's ids as in Wan's tokenizer: a run of byte pieces becomes one unknown
+ * id, and the end token is appended. */
 #include "harness/engine/text/tokens.h"
 
 #include <stdlib.h>
