@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/cli/cli.h"
@@ -19,6 +20,15 @@ struct state {
     json_t *shards;
     int merged, failed;
 };
+
+/* True for equal names and for two names of one file. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return strcmp(a, b) == 0 ||
+           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
 
 /* Merges one shard. An unreadable shard is reported, and the others are merged. */
 static enum kvr_status merge_file(struct state *s, const char *path)
@@ -60,7 +70,7 @@ static enum kvr_status merge_folder(struct state *s, const char *dir, const char
 
         if (st == KVR_OK && !path)
             st = kvr_fail(KVR_ENOMEM, "merge: no memory");
-        if (st == KVR_OK && strcmp(path, out) != 0)
+        if (st == KVR_OK && !same_file(path, out))
             st = merge_file(s, path);
         free(path);
         free(names[i]);
@@ -111,6 +121,7 @@ static int run(const struct kvr_call *call)
 {
     const struct merge_opts *o = call->opts;
     struct state s = { .shards = json_array() };
+    const bool made = !kvr_path_exists(o->out);
     int64_t conflicts = 0;
     enum kvr_status st = open_for(&s, call, o->out);
     int code;
@@ -120,17 +131,18 @@ static int run(const struct kvr_call *call)
     for (int i = 0; st == KVR_OK && i < call->n_words; i++) {
         const char *w = call->words[i];
 
-        if (strcmp(w, o->out) == 0)
+        if (same_file(w, o->out))
             st = kvr_fail(KVR_EINVAL,
-                          "merge: %s is both input and output; leave it out of the "
-                          "inputs",
-                          w);
+                          "merge: %s is both input and output (-o %s); leave it out of the inputs",
+                          w, o->out);
         else
             st = kvr_path_is_dir(w) ? merge_folder(&s, w, o->out) : merge_file(&s, w);
     }
     if (st == KVR_OK)
         st = kvr_store_conflicts(s.store, &conflicts);
     kvr_store_close(&s.store);
+    if (made && s.merged == 0) /* an empty database tells nobody anything */
+        remove(o->out);
     code = st == KVR_OK ? report(&s, conflicts, o) : kvr_cli_fail(st);
     json_decref(s.shards);
     return code;

@@ -50,6 +50,8 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
         sql = sqlite3_mprintf("SELECT %s FROM %s.%s WHERE %s = ? ORDER BY %s", columns, schema,
                               table[0], table[1], columns);
     sqlite3_finalize(names);
+    if (!columns && sqlite3_errcode(db) != SQLITE_NOMEM)
+        return kvr_fail(KVR_ESCHEMA, "store: %s: no table '%s'", path, table[0]);
     rc = sql ? sqlite3_prepare_v2(db, sql, -1, q, NULL) : SQLITE_ERROR;
     sqlite3_free(sql);
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "checking");

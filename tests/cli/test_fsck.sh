@@ -22,7 +22,11 @@ says "and says what to do" 'fsck .* saves the intact rows'
 exits 2 "so does a report" report --db "$work/p.db"
 exits 2 "and a merge" merge "$work/p.db" -o "$work/all.db"
 says "by name" "p.db: damaged: .*$key"
-check "nothing of it is taken" test "$(sql "$work/all.db" 'SELECT count(*) FROM cell')" -eq 0
+check "nothing of it is taken, and no empty database is left" test ! -e "$work/all.db"
+cp "$work/shared.db" "$work/less.db"
+sqlite3 "$work/less.db" 'DROP TABLE metric'
+exits 2 "a table that is gone" report --db "$work/less.db"
+says "is named" "less.db: no table 'metric'"
 
 exits 4 "the rest is saved" fsck "$work/p.db" -o "$work/saved.db" --json
 json "all cells but that" ".cells == $n - 1 and .lost_cells == 1 and .saved != null"
