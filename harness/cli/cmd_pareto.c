@@ -3,6 +3,7 @@
 #include "harness/cli/cli.h"
 #include "harness/report/pareto.h"
 #include "harness/report/report.h"
+#include "harness/store/store.h"
 
 struct pareto_opts {
     const char *db, *objectives, *margins, *bounds, *where, *format, *published;
@@ -38,6 +39,8 @@ static int run(const struct kvr_call *call)
         return list_frontiers();
     if (st == KVR_OK && o->published && o->where)
         st = kvr_fail(KVR_EINVAL, "pareto: --where is about a database, not --published");
+    if (st == KVR_OK && o->where)
+        st = kvr_store_condition(o->db, "summary", o->where);
     if (st == KVR_OK)
         st = kvr_pareto(&t, &p);
     if (st != KVR_OK)

@@ -4,6 +4,7 @@
 #include "harness/cli/cli.h"
 #include "harness/report/report.h"
 #include "harness/report/stat_tables.h"
+#include "harness/store/store.h"
 
 struct stats_opts {
     const char *db, *before, *metric, *against, *where, *unit, *better, *format;
@@ -47,6 +48,8 @@ static int run(const struct kvr_call *call)
         st = parse_unit(o->unit, &s.unit);
     if (st == KVR_OK)
         st = parse_better(o->better, &s.better);
+    if (st == KVR_OK && o->where)
+        st = kvr_store_condition(o->db, "cells_wide", o->where);
     if (st == KVR_OK && strcmp(what, "paired") == 0)
         st = kvr_stat_paired(&t, &s);
     else if (st == KVR_OK && strcmp(what, "timing") == 0)

@@ -2,6 +2,7 @@
 #include "harness/plan/filter.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static enum kvr_status parse_value(struct term *t, const char *all)
     char *end;
 
     t->number = strtod(t->value, &end);
-    t->numeric = end != t->value && *end == 0;
+    t->numeric = end != t->value && *end == 0 && !isnan(t->number);
     if (t->op >= LT && !t->numeric)
         return kvr_fail(KVR_EINVAL, "filter '%s': '%s' is not a number to compare %s with", all,
                         t->value, field_name(t->field));

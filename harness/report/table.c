@@ -99,7 +99,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
                 free((char *)(uintptr_t)to[i].text);
             return kvr_fail(KVR_ENOMEM, "table: no memory for row %d", t->n_rows);
         }
-        if (bytes) /* shown text ends at a zero byte */
+        if (row[i].type == KVR_VALUE_TEXT) /* shown text ends at a zero byte */
             to[i].n_bytes = (int)strlen(to[i].text);
     }
     t->n_rows++;
@@ -276,7 +276,7 @@ static bool same(const struct kvr_value *a, const struct kvr_value *b)
         return a->r == b->r;
     case KVR_VALUE_TEXT:
     case KVR_VALUE_BLOB:
-        return strcmp(a->text, b->text) == 0;
+        return a->n_bytes == b->n_bytes && strcmp(a->text, b->text) == 0;
     case KVR_VALUE_NULL:
         break;
     }

@@ -349,3 +349,29 @@ enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *f
 
     return kvr_store_query_within(path, sql, &none, fn, ctx);
 }
+
+enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where)
+{
+    const char *tail = NULL;
+    sqlite3_stmt *q = NULL;
+    sqlite3 *db;
+    char *sql;
+    int rc;
+    enum kvr_status st = kvr_sql_open_readonly(&db, path, NULL);
+
+    if (st == KVR_OK)
+        st = kvr_sql_create_views_where(db, path, NULL);
+    if (st == KVR_OK) {
+        sql = sqlite3_mprintf("SELECT 1 FROM %s WHERE (%s\n)", view, where);
+        rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
+        if (rc == SQLITE_ERROR || (tail && *skip_blank(tail)))
+            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on %s: %s", where, view,
+                          rc == SQLITE_OK ? "the statement is incomplete" : sqlite3_errmsg(db));
+        else if (rc != SQLITE_OK)
+            st = kvr_sql_fail(db, path, "query");
+        sqlite3_free(sql);
+    }
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return st;
+}

@@ -285,6 +285,9 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx);
 
+/* KVR_EINVAL, with the condition and the reason: it is no condition on this view. */
+enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
+
 /* Definitions of an empty database, after sql/schema.sql and sql/cell.sql. */
 extern const char *const kvr_store_since_5[][2];    /* tables since version 5: name, columns */
 extern const char *const kvr_store_cell_index[][2]; /* name, ON; NULL-terminated */

@@ -26,6 +26,20 @@ says "by name" 'cut\.db'
 exits 2 "a shard that is not there" merge none.db -o empty.db
 check "nothing to join leaves no database" test ! -e empty.db
 exits 2 "a database into itself" merge all.db -o all.db
+exits 2 "and by another name" merge all.db -o ./all.db
+says "says so" 'all.db is both input and output .-o ./all.db.'
+exits 0 "a folder into a database in it" merge shards -o shards/../shards/whole.db --json
+json "takes the others" '.merged == 2'
+rm shards/whole.db
+check "also as the folder that one is in" bash -c "cd shards && '$kvreel' merge . -o whole.db && rm whole.db"
+for command in 'pareto' 'stats paired'; do
+    # shellcheck disable=SC2086
+    exits 2 "$command: a condition that is none" $command --db all.db --where 'ssim >'
+    says "is quoted" "'ssim >' is not a condition on (summary|cells_wide): "
+done
+exits 0 "bytes in a query" query --db all.db --csv "SELECT x'00ff00' AS b"
+prints "are counted" '<3 bytes>'
+exits 2 "no number to compare with" run tiny.yaml --dry-run --filter 'frames>=nan'
 
 # The same cell with other frames: both attempts stay, and are reported.
 cp all.db other.db
