@@ -142,7 +142,7 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     if (o->size)
         KVR_TRY(kvr_resources_size(o->size, &height, &width));
     if (!kvr_path_find(o->path, &j->run.path))
-        return kvr_fail(KVR_EINVAL, "fit: no attention path '%s', need staged, fused or dense",
+        return kvr_fail(KVR_EINVAL, "fit: --path %s: need staged, fused, dense or decoded",
                         o->path);
     if (!kvr_device_backend(o->device, &j->run.backend))
         return kvr_fail(KVR_EINVAL, "fit: --device %s: need " KVR_DEVICE_HELP, o->device);

@@ -285,8 +285,8 @@ static enum kvr_status path_of(const char *name, enum kvr_path *out)
 
     if (kvr_path_find(name, out))
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "--path %s: did you mean '%s'?", name,
-                    near ? near : kvr_path_names[0]);
+    return kvr_fail(KVR_EINVAL, "--path %s: need staged, fused, dense or decoded%s%s%s", name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* The device need not be present on this machine. */

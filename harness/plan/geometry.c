@@ -90,10 +90,15 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
                                  int n_layers, struct kvr_geometry *out)
 {
     struct sizes s = { 0 };
-    const char *space = "vae";
+    const char *space = "vae", *type = "";
 
     if (!json_is_object(root))
         return kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
+    KVR_TRY(kvr_json_string_opt(root, path, "model_type", &type));
+    if (strcmp(type, "llama") == 0)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: a language model (model_type llama): a geometry needs a video model",
+                        path);
     KVR_TRY(read_sizes(root, path, &s));
     KVR_TRY(kvr_json_string_opt(root, path, "latent_space", &space));
     if (n_layers < 0 || n_layers > s.layers)

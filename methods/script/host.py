@@ -62,9 +62,10 @@ def load():
 
 
 def option(name, row):
-    default, low, high, text = row
-    if not all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (default, low, high)):
+    if not isinstance(row, (tuple, list)) or len(row) != 4 or not all(
+            isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < float("inf") for x in row[:3]):
         raise TypeError("OPTIONS: %s: need (default, lowest, highest, 'what it is')" % name)
+    default, low, high, text = row
     whole = all(isinstance(x, int) for x in (default, low, high))
     return {"name": str(name), "whole": whole, "default": default, "min": low, "max": high, "help": str(text)}
 

@@ -103,6 +103,13 @@ json "are predicted" '.latent_frames == 41'
 says "with a note of the nearest that are run" '161 frames are 41 latent frames, not a multiple of 8 .* 157 or 189 frames$'
 exits 0 "40 of them" predict -m BF16 --geometry wan-5b --frames 157 --json
 check "need no note" test ! -s "$err"
+for command in "predict -m BF16 --frames 33" "fit --memory 24GiB"; do
+    # shellcheck disable=SC2086
+    exits 2 "no geometry of a language model: $command" $command --geometry smollm2-135m
+    says "for that reason" 'config.json: a language model'
+done
+exits 2 "no such path" predict -m BF16 --geometry wan-5b --frames 157 --path fuse
+says "lists those there are" "need staged, fused, dense or decoded; did you mean 'fused'"
 exits 0 "fit" fit --memory 24GiB --geometry wan-5b -m BF16
 says "has the note, too" '^kvreel: fit: 165 frames are 42 latent frames, not a multiple of 8'
 prints "and the size in pixels, 16 per latent position" '165 frames of 704x1280'

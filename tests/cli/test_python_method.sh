@@ -217,6 +217,12 @@ PY
 exits 0 "a context" codec -m PLACE --plugin place.py --draw 64x2x32 -O layers=3 -O layer=1 -O tokens_per_frame=16 -O frames_per_chunk=2 --json
 json "in both functions" '.k_mse < 1e-6'
 
+for row in '(4,)' '(float("nan"), 2, 8, "x")' '(4, 2, float("inf"), "x")' '4'; do
+    printf 'OPTIONS = {"bits": %s}\ndef encode(k, v, bits): pass\ndef decode(d, s, shape, bits): pass\n' "$row" >row.py
+    exits 2 "an option of $row" codec -m ROW --plugin row.py --draw 64x2x32
+    says "names it" "OPTIONS: bits: need \\(default, lowest, highest, 'what it is'\\)"
+done
+
 # The files to begin with.
 exits 0 "plugin new" plugin new mine_too -o made
 prints "names both files" 'made/mine_too.py: the method MINE_TOO'
