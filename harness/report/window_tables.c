@@ -119,8 +119,8 @@ static int window_samples(const struct reading *r, int from, int to, bool contro
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* BF16's rows come first in a window; `floor` is the row of BF16. Its undrawn rollout has distance
- * 0 from itself, so BF16's draws stand for it. */
+/* BF16's rows come first in a window; `floor` is the row of BF16. A rollout without jitter has
+ * distance 0 from itself, so BF16's draws stand for it. */
 static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
                                        const struct window_row *floor)
 {

@@ -176,7 +176,7 @@ static enum kvr_status write_ledger(const struct decide *d)
                                   : kvr_fail(KVR_EIO, "decide: cannot write %s", d->sum->ledger);
 }
 
-/* --- looks ------------------------------------------------------------------------------ */
+/* --- choice of the next look ------------------------------------------------------------ */
 
 static enum kvr_status judge(struct decide *d)
 {
