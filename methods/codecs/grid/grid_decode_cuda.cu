@@ -40,15 +40,14 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
 
     /* Scales are loaded before codes, and both before the first use, to overlap their latencies. */
     if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one scale for all tokens */
-        const int64_t group =
-            (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
+        const int64_t at = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
         const kvr_global<const kvr_vec<kvr_f16, V>> all = kvr_as<const kvr_vec<kvr_f16, V>>(scales);
-        const kvr_vec<kvr_f16, V> scale = all[group / V];
+        const kvr_vec<kvr_f16, V> scale = all[at / V];
         kvr_vec<kvr_f16, V> zero = {};
         struct dequant l[V];
 
         if (g.asym)
-            zero = all[(g.n_groups + group) / V];
+            zero = all[(g.n_groups + at) / V];
         kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
         for (int j = 0; j < V; j++)
