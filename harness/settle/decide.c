@@ -118,8 +118,11 @@ static enum kvr_status find_methods(struct decide *d)
 
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size)
 {
+    const size_t at = strlen(out_dir) + 1; /* of the name */
     const int n = snprintf(path, size, "%s/%s.decide.yaml", out_dir, name);
 
+    for (size_t i = at; n > 0 && (size_t)n < size && path[i]; i++)
+        path[i] = path[i] == '/' ? '_' : path[i]; /* a name may have slashes, a file's may not */
     return n > 0 && (size_t)n < size
                ? KVR_OK
                : kvr_fail(KVR_EINVAL, "decide: %s/%s has more than %zu characters", out_dir, name,

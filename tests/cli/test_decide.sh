@@ -35,6 +35,9 @@ until: decided psnr
 END
 run=(run d.yaml --db t.db -o o -j 2 -q)
 prompts_of() { sql t.db "SELECT count(DISTINCT prompt_id) FROM cells_wide WHERE outcome = 'OK' AND method = '$1'"; }
+"$kvreel" "${run[@]}" --set name=a/b --set 'methods=[BF16, RTN_INT8, RTN_INT2]' --db s.db -o s --budget 2s >"$out" 2>"$err"
+check "a name with a slash is one" test $? -ne 1
+check "is a file's without one" test -e s/a_b.decide.yaml
 for bad in 'decided lpips' 'decided psnr ssim' 'undecided'; do
     exits 2 "a stop rule of '$bad' is none" "${run[@]}" --set "until=$bad"
 done
