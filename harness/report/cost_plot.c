@@ -292,6 +292,21 @@ static void scale_memory(struct figure *f)
             most[k] > 0 ? step_of(most[k], 5) * ceil(1.02 * most[k] / step_of(most[k], 5)) : 1;
 }
 
+/* Characters of the memory axis' longest number. */
+static int longest_number(const struct panel *p)
+{
+    const double step = step_of(p->mem, 5);
+    int most = 0;
+
+    for (int i = 0; i * step < p->mem * 1.001; i++) {
+        char number[32];
+        const int n = snprintf(number, sizeof number, "%g", i * step);
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 static void lay_out(struct figure *f)
 {
     const bool narrow = f->narrow;
@@ -307,7 +322,9 @@ static void lay_out(struct figure *f)
     f->height = top + bottom + plot * (narrow ? 2 : 1) + (narrow ? line * 3 * f->font : 0);
     for (int k = 0; k < N_PANELS; k++) {
         struct panel *p = &f->p[k];
-        const double axis = line * (f->font + 2.4 * f->small) + 12;
+        const int n = longest_number(p);
+        const double axis = line * (f->font + 2.4 * f->small) + 12 +
+                            (n > 3 ? (n - 1.5) * 0.6 * f->small * px_per_pt : 0);
 
         fit(f, k);
         p->left = narrow || k == CARD ? axis : 0.58 * f->width + axis;
