@@ -9,6 +9,7 @@
 #include "methods/one_thread.h"
 #include "methods/block.h"
 #include "methods/bounce.h"
+#include "methods/eager.h"
 
 const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
 
@@ -82,6 +83,7 @@ static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kv
         .dev = dev,
         .side = c->side,
         .study = c->study,
+        .eager = c->eager,
         .compute = c->compute,
         .shape = *shape,
     };
@@ -381,7 +383,9 @@ static void transform(const struct kvr_stage_job *job, enum kvr_transform_way wa
 {
     const struct kvr_stage_ops *ops = ops_of(job);
 
-    if (ops)
+    if (job->eager)
+        kvr_eager_transform(job, x, n * nh);
+    else if (ops)
         ops->transform(job, way, x, n, h0, nh);
     else
         kvr_bounce_transform(job, way, x, n, h0, nh);
@@ -393,17 +397,23 @@ void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kv
     struct kvr_stage_job job = bare_job(c, 0, dev, &(struct kvr_block_shape){ n, nh, head_dim });
 
     job.compute = KVR_COMPUTE_F32;
+    job.eager = false;
     if (kvr_codec_rotated(c))
         transform(&job, way, x, n, h0, nh);
 }
 
-static enum kvr_status encode_stage(const struct kvr_stage_job *job, float *x,
+/* `scratch`: kvr_eager_floats(). */
+static enum kvr_status encode_stage(const struct kvr_stage_job *job, float *x, float *scratch,
                                     struct kvr_stage_data *out)
 {
     const struct kvr_stage_ops *ops = ops_of(job);
 
     if (job->stage->kind == KVR_STAGE_TRANSFORM) {
         transform(job, KVR_TO_SPACE, x, job->shape.n_tok, 0, job->shape.n_heads);
+        return KVR_OK;
+    }
+    if (kvr_eager_grid(job)) {
+        kvr_eager_encode(job, x, scratch, out);
         return KVR_OK;
     }
     return ops ? ops->encode(job, x, out) : kvr_bounce_encode(job, x, out);
@@ -417,6 +427,8 @@ static void decode_stage(const struct kvr_stage_job *job, const struct kvr_stage
 
     if (job->stage->kind == KVR_STAGE_TRANSFORM)
         transform(job, KVR_FROM_SPACE, out, n, h0, nh);
+    else if (mode == KVR_DECODE_SET && kvr_eager_grid(job))
+        kvr_eager_decode(job, in, t0, n, h0, nh, out);
     else if (ops)
         ops->decode(job, in, t0, n, h0, nh, mode, out);
     else
@@ -447,6 +459,8 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
     const bool rotate = c->stage[first].stage->kind == KVR_STAGE_TRANSFORM;
 
     *out = (struct kvr_grid_chain){ .rotate = rotate, .rotate_compute = c->compute };
+    if (c->eager)
+        return false;
     if (rotate) {
         const struct kvr_stage_job job = bare_job(c, first, dev, shape);
 
@@ -540,6 +554,19 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     return KVR_OK;
 }
 
+int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage_job job = bare_job(c, i, NULL, shape);
+        const int64_t n = kvr_eager_floats(&job);
+
+        most = n > most ? n : most;
+    }
+    return shape->n_tok * shape->n_heads * shape->head_dim + most;
+}
+
 static enum kvr_status encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
                                      const struct kvr_values *values,
                                      const struct kvr_block_shape *shape,
@@ -579,7 +606,8 @@ static enum kvr_status encode_values(const struct kvr_codec *c, struct kvr_dev *
             st = alloc_stage(&job, d);
         /* A GRID leaves x unchanged, and the last stage is one. */
         if (st == KVR_OK)
-            st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x, d);
+            st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x,
+                              work ? work + n : NULL, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
             /* The next grid encodes the residual. */
             job.compute = KVR_COMPUTE_F32;
@@ -730,7 +758,7 @@ static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t
     enum { RUN = 16 };
     const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
 
-    if (!in_host(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {
+    if (!in_host(p->dev) || p->codec->eager || n * width < 1 << 17 || omp_in_parallel()) {
         const int n_threads = kvr_one_thread_begin(p->codec, p->dev, n * width);
 
         decode_from(p, first_undone, t0, n, h0, nh, out);

@@ -85,6 +85,7 @@ struct kvr_stage_job {
     struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
     bool study; /* reproduce the 33-method study, including its bugs */
+    bool eager; /* one launch per operation of the formula (eager.h) */
     enum kvr_compute compute;
     struct kvr_block_shape shape;
     struct kvr_place place;
@@ -291,6 +292,7 @@ struct kvr_codec {
     char text[256]; /* canonical pipeline with every option */
     enum kvr_side side;
     bool study;
+    bool eager; /* kvr_eager_check() */
     enum kvr_compute compute;
     int n_stages;
     struct kvr_codec_stage stage[KVR_MAX_STAGES];
@@ -351,9 +353,13 @@ struct kvr_varying {
 /* Whether a block's size depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Encodes x [T,H,D], which is unchanged. `work`: scratch of T*H*D floats, owned by the caller. On
- * failure `out` is empty. Storage comes from `dev` with tags KV and META. On CUDA only `outliers`,
- * whose allocation depends on the outlier count, and stages without CUDA functions synchronise. */
+/* Floats of the scratch `work` that encoding needs: T*H*D, or more with `eager`. */
+int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape);
+
+/* Encodes x [T,H,D], which is unchanged. `work`: scratch of kvr_codec_work_floats(), owned by the
+ * caller. On failure `out` is empty. Storage comes from `dev` with tags KV and META. On CUDA only
+ * `outliers`, whose allocation depends on the outlier count, and stages without CUDA functions
+ * synchronise. */
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);

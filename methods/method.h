@@ -95,8 +95,12 @@ enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_
  * mean over its channels, as the stage `demean` stores past keys. */
 enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
+/* Launches of coding on a device: fused kernels, or one for each operation of a tensor library (eager.h). */
+enum kvr_launches { KVR_LAUNCHES_FUSED, KVR_LAUNCHES_EAGER };
+
 struct kvr_scheme_opts {
     int compute;                           /* enum kvr_compute */
+    int launches;                          /* enum kvr_launches */
     int commit;                            /* enum kvr_commit */
     int current;                           /* enum kvr_current */
     int correction;                        /* index into kvr_correction_names */

@@ -3,15 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "methods/eager.h"
 #include "methods/method.h"
 
 static const char *const compute_names[] = { "f32", "bf16", NULL };
+static const char *const launches_names[] = { "fused", "eager", NULL };
 static const char *const commit_names[] = { "clean_pass", "last_step", "every_pass", NULL };
 static const char *const current_names[] = { "plain", "demean", NULL };
 
 const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
                  "arithmetic of the grid fit"),
+    KVR_OPT_ENUM(struct kvr_scheme_opts, launches, KVR_LAUNCHES_FUSED, launches_names,
+                 "@study: kernels of coding: fused, or eager, one per operation as in PyTorch"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
                  "pass whose keys and values are stored; last_step: no clean pass"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
@@ -273,6 +277,21 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
     return KVR_OK;
 }
 
+/* One launch per operation, of the codecs that have such a form. */
+static enum kvr_status settle_launches(struct kvr_scheme *p)
+{
+    for (int t = 0; t < p->n_tiers && p->opts.launches == KVR_LAUNCHES_EAGER; t++)
+        for (int side = 0; side < 2; side++) {
+            struct kvr_codec *c = side ? p->v[t] : p->k[t];
+            const enum kvr_status st = kvr_eager_check(c);
+
+            if (st != KVR_OK)
+                return kvr_fail_prefix(st, "%s", p->name);
+            c->eager = true;
+        }
+    return KVR_OK;
+}
+
 static enum kvr_status settle(struct kvr_scheme *p)
 {
     if (p->opts.correction) {
@@ -292,6 +311,7 @@ static enum kvr_status settle(struct kvr_scheme *p)
                 return kvr_fail_prefix(st, "%s", p->name);
         }
     }
+    KVR_TRY(settle_launches(p));
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
                         "%s: commit=last_step: not available in a @study reading, whose sampler "
@@ -607,7 +627,8 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
                  : "none");
     for (const struct kvr_opt *o = kvr_scheme_options; o->name; o++)
         if (strcmp(o->name, "commit") != 0 && /* shown as the cadence */
-            (strcmp(o->name, "current") != 0 || p->opts.current != KVR_CURRENT_PLAIN))
+            (strcmp(o->name, "current") != 0 || p->opts.current != KVR_CURRENT_PLAIN) &&
+            (strcmp(o->name, "launches") != 0 || p->opts.launches != KVR_LAUNCHES_FUSED))
             fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 

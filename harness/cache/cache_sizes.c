@@ -70,6 +70,21 @@ struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
     };
 }
 
+/* Scratch of coding n tokens at once. */
+static size_t work_bytes(const struct kvr_scheme *p, int64_t n, int heads, int head_dim)
+{
+    const struct kvr_block_shape shape = { n, heads, head_dim };
+    int64_t most = 0;
+
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int v = 0; v < 2; v++) {
+            const int64_t floats = kvr_codec_work_floats(v ? p->v[t] : p->k[t], &shape);
+
+            most = floats > most ? floats : most;
+        }
+    return (size_t)most * sizeof(float);
+}
+
 struct kvr_cache_sizes kvr_cache_sizes_of(const struct kvr_scheme *scheme,
                                           const struct kvr_cache_shape *s, enum kvr_path path,
                                           enum kvr_backend backend)
@@ -99,7 +114,7 @@ struct kvr_cache_sizes kvr_cache_sizes_of(const struct kvr_scheme *scheme,
         .dense = dense ? all * size : 0,
         .held = dense ? capacity : 0,
         .map = capacity,
-        .work = coded * sizeof(float),
+        .work = work_bytes(scheme, (int64_t)(coded / width), kvr_cache_kv_heads(s), s->head_dim),
         .gather =
             scheme->tiers.part || scheme->retention.part || origin ? 2 * coded * sizeof(float) : 0,
         .back = kvr_moments_back_bytes(c, coded, backend),

@@ -238,6 +238,11 @@ static struct kvr_values floats(const float *x)
     return (struct kvr_values){ .p = x };
 }
 
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Codes k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: the tokens of list [n] instead
  * of a run from tok0. The layer owns the list as long as the segment; a dry layer has none. */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_values k,
@@ -269,8 +274,10 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_valu
     }
     if (kvr_codec_joint(ck))
         return code_joint(l, k.p, v.p, out, ck, cv, &shape, &place);
-    KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
-                            (size_t)(n * heads * l->geo.head_dim) * sizeof(float)));
+    KVR_TRY(kvr_buf_reserve(
+        &l->scratch->work, l->dev, KVR_MEM_SCRATCH,
+        (size_t)most(kvr_codec_work_floats(ck, &shape), kvr_codec_work_floats(cv, &shape)) *
+            sizeof(float)));
     KVR_TRY(kvr_codec_encode_values(ck, l->dev, &k, &shape, &place, l->scratch->work.p, &out->k));
     enum kvr_status st = k.bf16 ? KVR_OK : add_moments(l, k.p, out);
 

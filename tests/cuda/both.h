@@ -26,6 +26,7 @@ TCase *cases_attend(void);
 TCase *cases_corrections(void);
 TCase *cases_codec(void);
 TCase *cases_conv(void);
+TCase *cases_eager(void);
 TCase *cases_stages(void);
 TCase *cases_outliers(void);
 TCase *cases_mma(void);

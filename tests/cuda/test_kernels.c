@@ -193,6 +193,7 @@ int main(void)
     tcase_add_test(tc, kernels_are_found);
     suite_add_tcase(s, tc);
     add_case(s, cases_codec());
+    add_case(s, cases_eager());
     add_case(s, cases_stages());
     add_case(s, cases_outliers());
     add_case(s, cases_gemm());

@@ -1,0 +1,78 @@
+/* eager_ops.h - whole-tensor operations, one launch each, on both backends.
+ *
+ *     kvr_eager_ops_of(dev)->map(dev, KVR_EAGER_DIV, n, 7, 0, false, x, out);     out = x / 7
+ *
+ * Tensors are F32 and may be in place. `bf16`: tensors and results are rounded to BF16, scalars are not. A NaN stays a NaN. Pointers
+ * are memory of `dev`; nothing allocates or synchronises. */
+#ifndef KVR_METHODS_EAGER_OPS_H
+#define KVR_METHODS_EAGER_OPS_H
+
+#include "methods/codec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_eager_op {
+    KVR_EAGER_ABS,
+    KVR_EAGER_NEG,
+    KVR_EAGER_ROUND, /* half to even */
+    KVR_EAGER_CLAMP, /* to [a, b]; -0 is +0 where a is 0 */
+    KVR_EAGER_ADD,
+    KVR_EAGER_SUB,
+    KVR_EAGER_MUL, /* 0 is +0 */
+    KVR_EAGER_DIV,
+};
+
+/* Tokens [t0, t0 + n), channels [c0, c0 + width) of a tensor [T, channels], and its groups (codec.h). */
+struct kvr_eager_part {
+    int64_t t0, n, c0, width, channels;
+    int axis, group;
+};
+
+/* n elements, each a group of its own. */
+static inline struct kvr_eager_part kvr_eager_each(int64_t n)
+{
+    struct kvr_eager_part p;
+
+    p.t0 = p.c0 = 0;
+    p.n = 1;
+    p.width = p.channels = n;
+    p.axis = KVR_AXIS_CHANNELS;
+    p.group = 1;
+    return p;
+}
+
+struct kvr_eager_ops {
+    /* out[i] = x[i] op a */
+    void (*map)(struct kvr_dev *dev, enum kvr_eager_op op, int64_t n, float a, float b, bool bf16,
+                const float *x, float *out);
+    /* out[i] = x[i] op g[group of i]; x and out [n, width] */
+    void (*zip)(struct kvr_dev *dev, enum kvr_eager_op op, const struct kvr_eager_part *p,
+                bool bf16, const float *x, const float *g, float *out);
+    void (*zip_half)(struct kvr_dev *dev, enum kvr_eager_op op, const struct kvr_eager_part *p,
+                     bool bf16, const float *x, const kvr_f16 *g, float *out);
+    /* The least or the largest of each group; NaN where one is not finite. */
+    void (*reduce)(struct kvr_dev *dev, bool most, const struct kvr_eager_part *p, int64_t n_groups,
+                   const float *x, float *out);
+    /* n elements, then zeros up to `all`. */
+    void (*pad)(struct kvr_dev *dev, int64_t n, int64_t all, const float *x, float *out);
+    /* To the nearest FP16; of NaN: `nan`. */
+    void (*half)(struct kvr_dev *dev, int64_t n, kvr_f16 nan, const float *x, kvr_f16 *out);
+    /* x + plus as codes (pack.h) of [n_tok, channels]; of NaN: 0. */
+    void (*pack)(struct kvr_dev *dev, int64_t n_tok, int64_t channels, int bits, float plus,
+                 const float *x, uint8_t *codes);
+    /* Codes of [n_tok, channels], minus `minus`. */
+    void (*unpack)(struct kvr_dev *dev, int64_t n_tok, int bits, const struct kvr_eager_part *p,
+                   float minus, const uint8_t *codes, float *out);
+    /* a, b = a + b, a - b of elements `stride` apart, in rows of d; n elements in all. */
+    void (*butterfly)(struct kvr_dev *dev, int64_t n, int d, int stride, bool bf16, float *x);
+};
+
+const struct kvr_eager_ops *kvr_eager_ops_of(const struct kvr_dev *dev); /* NULL: the CPU's */
+extern const struct kvr_eager_ops kvr_eager_cpu, kvr_eager_cuda;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
