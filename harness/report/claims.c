@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/report/claims_values.h"
 #include "harness/report/values.h"
 
 const char *const kvr_claim_verdict_names[] = { "holds",  "does not hold",       "equal",

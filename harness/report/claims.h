@@ -162,9 +162,7 @@ void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes margins, verdicts, required prompts and costs of the tested claims. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
-/* Values of a database, read once per metric, kind, forcing and model. */
-struct kvr_claim_values;
-void kvr_claim_values_free(struct kvr_claim_values **v);
+struct kvr_claim_values; /* claims_values.h */
 /* Sets c->s to the sequence of the paired differences in `db`, and `tested` or why there are none. *v caches
  * the values. db NULL: not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,

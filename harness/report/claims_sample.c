@@ -4,95 +4,19 @@
 #include <string.h>
 
 #include "harness/cache/predict.h"
-#include "harness/report/chaos.h"
 #include "harness/report/claims.h"
+#include "harness/report/claims_values.h"
 #include "harness/report/nested.h"
-#include "harness/store/statement.h"
 
-KVR_STATEMENT(claims_values);
-
-/* Columns of cells_wide are selected by name, metrics through their cells. */
-static const char *value_of(const char *metric, char *buf, size_t size)
+/* First row of a method, or n. */
+static int first_of(const struct kvr_claim_value *row, int n, const char *method)
 {
-    static const char *const columns[] = { "compression", "resident_compression",
-                                           "peak_bytes",  "resident_bytes",
-                                           "runtime_s",   "runtime_ratio",
-                                           NULL };
-
-    for (int i = 0; columns[i]; i++)
-        if (strcmp(columns[i], metric) == 0)
-            return metric;
-    snprintf(buf, size, "{w.score:%.60s}", metric);
-    return buf;
-}
-
-/* --- values ----------------------------------------------------------------------------- */
-
-struct kvr_claim_values {
-    const char *metric, *kind, *forcing, *model;
-    struct kvr_table *rows; /* method, place, sample, value, suite; by method and sample */
-    struct kvr_claim_values *next;
-};
-
-enum { METHOD, PLACE, SAMPLE, VALUE, SUITE }; /* columns */
-
-void kvr_claim_values_free(struct kvr_claim_values **v)
-{
-    while (*v) {
-        struct kvr_claim_values *next = (*v)->next;
-
-        kvr_table_close(&(*v)->rows);
-        free(*v);
-        *v = next;
-    }
-}
-
-/* PSNR at which two different videos are possible; a distance from the BF16 rollout has no meaning
- * there. "0" for other metrics. */
-static const char *two_videos(const char *metric)
-{
-    return strncmp(metric, "ssim", 4) == 0 || strncmp(metric, "psnr", 4) == 0 ||
-                   strcmp(metric, "lpips") == 0
-               ? KVR_TWO_VIDEOS_DB
-               : "0";
-}
-
-static enum kvr_status values_of(struct kvr_claim_values **all, const char *db, const char *metric,
-                                 const char *kind, const char *forcing, const char *model,
-                                 const struct kvr_table **out)
-{
-    struct kvr_claim_values *v = *all;
-    char value[80];
-
-    for (; v; v = v->next)
-        if (strcmp(v->metric, metric) == 0 && strcmp(v->kind, kind) == 0 &&
-            strcmp(v->forcing, forcing) == 0 && strcmp(v->model, model) == 0) {
-            *out = v->rows;
-            return KVR_OK;
-        }
-    v = calloc(1, sizeof *v);
-    if (!v)
-        return kvr_fail(KVR_ENOMEM, "claims: no memory");
-    *v = (struct kvr_claim_values){ metric, kind, forcing, model, NULL, *all };
-    *all = v;
-    KVR_TRY(kvr_table_query_with(&v->rows, db, kvr_statement_claims_values,
-                                 KVR_WITH("value", value_of(metric, value, sizeof value), "kind",
-                                          kind, "forcing", forcing, "model", model, "two",
-                                          two_videos(metric)),
-                                 NULL));
-    *out = v->rows;
-    return KVR_OK;
-}
-
-/* First row of a method, or n_rows. */
-static int first_of(const struct kvr_table *t, const char *method)
-{
-    int lo = 0, hi = t->n_rows;
+    int lo = 0, hi = n;
 
     while (lo < hi) {
         const int mid = lo + (hi - lo) / 2;
 
-        if (strcmp(kvr_table_text(t, mid, METHOD), method) < 0)
+        if (strcmp(row[mid].method, method) < 0)
             lo = mid + 1;
         else
             hi = mid;
@@ -102,24 +26,44 @@ static int first_of(const struct kvr_table *t, const char *method)
 
 /* A position in table `t`, at a row of `method`. */
 struct at {
-    const struct kvr_table *t;
-    int row;
+    const struct kvr_claim_value *row, *end;
     const char *method;
 };
 
 static bool in_method(const struct at *a)
 {
-    return a->row < a->t->n_rows && strcmp(kvr_table_text(a->t, a->row, METHOD), a->method) == 0;
+    return a->row < a->end && strcmp(a->row->method, a->method) == 0;
 }
 
 /* Advances b to the sample of a. False: b's method lacks it. */
 static bool advance_to(const struct at *a, struct at *b)
 {
-    const double sample = kvr_table_number(a->t, a->row, SAMPLE);
-
-    while (in_method(b) && kvr_table_number(b->t, b->row, SAMPLE) < sample)
+    while (in_method(b) && b->row->sample < a->row->sample)
         b->row++;
-    return in_method(b) && kvr_table_number(b->t, b->row, SAMPLE) == sample;
+    return in_method(b) && b->row->sample == a->row->sample;
+}
+
+/* Two methods' values of one sample: one machine, one set of kernels. */
+struct pair {
+    const struct kvr_claim_value *of, *than; /* than NULL: a value alone */
+};
+
+static int age_of(const struct pair *p)
+{
+    return p->than && p->than->age > p->of->age ? p->than->age : p->of->age;
+}
+
+/* Where several machines have the same prompt, seed and settings, the newest pair counts. */
+static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
+                    const struct kvr_claim_value *than)
+{
+    const struct pair now = { of, than };
+
+    if (!n || pair[n - 1].of->pair != of->pair)
+        pair[n++] = now;
+    else if (age_of(&now) >= age_of(&pair[n - 1]))
+        pair[n - 1] = now;
+    return n;
 }
 
 /* --- samples ---------------------------------------------------------------------------- */
@@ -147,34 +91,39 @@ static enum kvr_status sample_pair(const struct kvr_claim *c, struct kvr_claim_v
 {
     const double sign = (c->relation == KVR_CLAIM_LESS ? -1 : 1) * v->sign;
     const bool alone = !v->than[0];
-    const struct kvr_table *t = NULL;
+    const struct kvr_claim_choice choice = { v->metric, c->kind, v->forcing, v->model };
+    const struct kvr_claim_value *rows = NULL;
     struct kvr_sample *sample;
+    struct pair *pair;
     struct at a, b;
-    int n = 0;
+    int n_rows, n = 0;
 
     *out = (struct pair_sums){ 0 };
-    KVR_TRY(values_of(values, db, v->metric, c->kind, v->forcing, v->model, &t));
-    sample = calloc((size_t)t->n_rows + 1, sizeof *sample);
-    if (!sample)
+    KVR_TRY(kvr_claim_values_read(values, db, &choice, &rows, &n_rows));
+    sample = calloc((size_t)n_rows + 1, sizeof *sample);
+    pair = calloc((size_t)n_rows + 1, sizeof *pair);
+    if (!sample || !pair) {
+        free(sample);
+        free(pair);
         return kvr_fail(KVR_ENOMEM, "claims: no memory");
-    a = (struct at){ t, first_of(t, v->of), v->of };
-    b = (struct at){ t, first_of(t, v->than), v->than };
-    for (; in_method(&a); a.row++) {
-        const double x = kvr_table_number(t, a.row, VALUE);
+    }
+    a = (struct at){ rows + first_of(rows, n_rows, v->of), rows + n_rows, v->of };
+    b = (struct at){ rows + first_of(rows, n_rows, v->than), rows + n_rows, v->than };
+    for (; in_method(&a); a.row++)
+        if (strncmp(a.row->suite, c->suite, strlen(c->suite)) == 0 && (alone || advance_to(&a, &b)))
+            n = add_pair(pair, n, a.row, alone ? NULL : b.row);
+    for (int i = 0; i < n; i++) {
+        const double x = pair[i].of->value, y = alone ? 0 : pair[i].than->value;
 
-        if (strncmp(kvr_table_text(t, a.row, SUITE), c->suite, strlen(c->suite)) != 0 ||
-            (!alone && !advance_to(&a, &b)))
-            continue;
-        sample[n] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, a.row, PLACE),
-                                         .seed = (int)kvr_table_number(t, a.row, SAMPLE) };
+        sample[i] = (struct kvr_sample){ .prompt = pair[i].of->place, .seed = pair[i].of->sample };
         out->a += x;
-        out->b += alone ? 0 : kvr_table_number(t, b.row, VALUE);
-        sample[n++].x =
-            alone ? sign * (x - c->by) : sign * (x - kvr_table_number(t, b.row, VALUE)) - c->by;
+        out->b += y;
+        sample[i].x = alone ? sign * (x - c->by) : sign * (x - y) - c->by;
     }
     out->a = n ? out->a / n : NAN;
     out->b = n && !alone ? out->b / n : NAN;
     finish(sample, n, out);
+    free(pair);
     free(sample);
     return KVR_OK;
 }

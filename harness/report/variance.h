@@ -10,7 +10,7 @@
  *     teacher     a control variate: the same difference under a teacher, 1 - r^2
  *     floor       a control variate: the chaos floor of the prompt
  *
- * Pairing and two_videos are in use (claims_values.sql). The suites are drawn in strata
+ * Pairing and two_videos are in use (claims_cells.sql). The suites are drawn in strata
  * (tools/fixtures/draw-suites.py), which the intervals ignore. */
 #ifndef KVR_REPORT_VARIANCE_H
 #define KVR_REPORT_VARIANCE_H

@@ -34,6 +34,26 @@ END
 exits 0 "a ledger of one's own" claims mine.yaml --db t.db --json
 json "two prompts are too few, and that is said" \
     '.[0].n == 2 and .[0].figure > 0 and (.[0].why | test("2 prompts, 12 are needed"))'
+# The same run on another machine, under other metrics: METHOD's cells again, newer, with PSNR larger by MORE.
+elsewhere() { # METHOD MORE
+    local names cells sessions
+    names=$(sql u.db "SELECT group_concat(name) FROM pragma_table_xinfo('cell') WHERE hidden = 0")
+    cells=$(sed "s/\bkey\b/substr(key, 2) || 'x'/; s/\bsession\b/'other'/; s/\bfinished\b/'2099-01-01T00:00:00Z'/" <<<"$names")
+    sessions=$(sql u.db "SELECT group_concat(name) FROM pragma_table_xinfo('session') WHERE hidden = 0" | sed "s/\bid\b/'other'/")
+    changed u.db "INSERT OR IGNORE INTO session SELECT $sessions FROM session LIMIT 1;
+        INSERT OR IGNORE INTO about(session, name, value) VALUES ('other', 'machine', 'ffffffff');
+        INSERT INTO cell($names) SELECT $cells FROM cell WHERE method = '$1';
+        INSERT INTO metric(cell, name, value, unit, n) SELECT substr(cell, 2) || 'x', name, value + $2, unit, n
+            FROM metric WHERE name = 'psnr' AND cell IN (SELECT key FROM cell WHERE method = '$1')"
+}
+first=$(jq '.[0].figure' "$out")
+cp t.db u.db
+elsewhere RTN_INT2 1
+exits 0 "one of two methods was measured again elsewhere" claims mine.yaml --db u.db --json
+json "their pairs of one machine remain" --argjson first "$first" '.[0].n == 2 and .[0].figure == $first'
+elsewhere RTN_INT4 3
+exits 0 "then the other" claims mine.yaml --db u.db --json
+json "and the newest pair of one machine counts" --argjson first "$first" '.[0].n == 2 and (.[0].figure - $first - 2 | fabs) < 1e-9'
 sed -i 's/more:/mor:/' mine.yaml
 exits 2 "a key that is none" claims mine.yaml --db t.db
 says "with its place" 'mine.yaml:3'

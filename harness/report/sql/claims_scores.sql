@@ -1,0 +1,8 @@
+-- A metric of every cell, by key; of another cell of the same run and machine where it has none of its own.
+SELECT w.key, coalesce((SELECT value FROM metric WHERE cell = w.key AND name = '{metric}'),
+  (SELECT m.value FROM cell t JOIN metric m ON m.cell = t.key AND m.name = '{metric}'
+    WHERE t.run = w.run AND t.key <> w.key AND m.value IS NOT NULL
+      AND (SELECT value FROM about WHERE session = t.session AND name = 'machine')
+        IS (SELECT value FROM about WHERE session = w.session AND name = 'machine')
+    ORDER BY t.finished DESC LIMIT 1))
+FROM cell w WHERE w.outcome = 'OK' ORDER BY w.key
