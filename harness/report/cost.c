@@ -47,7 +47,8 @@ enum {
     FPS,
     FPS_MISSING = FPS + 6,
     SETTINGS,
-    SPEC
+    SPEC,
+    SESSION_BASELINE
 };
 
 static const struct kvr_column columns[] = {
@@ -181,11 +182,14 @@ static int middle(const struct kvr_table *t, int from, int to)
     return n ? from + (n - 1) / 2 : from;
 }
 
-/* Runtime of the baseline at the settings of row `at`; NaN: there is none. */
+/* Runtime of the baseline at the settings of row `at`; NaN: there is none. A package of cells has measured the
+ * baseline again: its times are of the same minutes. */
 static double baseline_of(const struct kvr_table *t, int at)
 {
     int from = at, to;
 
+    if (isfinite(kvr_table_number(t, at, SESSION_BASELINE)))
+        return kvr_table_number(t, at, SESSION_BASELINE);
     while (from > 0 && same(t, from - 1, at, SETTINGS))
         from--;
     if (kvr_table_number(t, from, BASELINE) != 1)

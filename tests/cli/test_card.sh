@@ -16,20 +16,30 @@ check "a package" package a.db "BF16, RTN_INT4@study" 2>"$err"
 check "another, with BF16 again" package b.db "BF16, FLOWCACHE_NATIVE@study" 2>"$err"
 check "each with BF16's times at both ends" test \
     "$(sql a.db 'SELECT count(*) FROM drift') $(sql b.db 'SELECT count(*) FROM drift')" = '3 3'
+check "each cell after a warm-up" test "$(sql b.db "SELECT count(DISTINCT cell) FROM sample WHERE kind = 'warmup' AND ns > 0")" = 2
+cp a.db again.db
+check "the first package's database goes on, on another day" package again.db "BF16, RTN_INT4@study, KIVI_INT2@study" 2>"$err"
+check "BF16 is measured again, in a session of its own" test "$(sql again.db "SELECT count(DISTINCT drift.session) || ' ' || count(*)
+    FROM drift JOIN cell ON key = cell WHERE name = 'BF16'")" = '2 6'
+check "nothing that was there" test "$(sql again.db "SELECT count(*) FROM attempt")" = 3
 
+# The card's own times: BF16 takes $3 ns, the other method $4.
 card() { changed "$1" "UPDATE cell SET spec = json_set(spec, '\$.device', '$2'), time_codes = '',
-    verdict_codes = '', verdict = 'VALID', wall_ns = $3"; }
+    verdict_codes = '', verdict = 'VALID', wall_ns = iif(is_baseline, $3, ${4:-$3}); UPDATE drift SET ns = $3"; }
 card a.db 'NVIDIA A' 3000000000
 card b.db 'NVIDIA B' 2000000000
 exits 2 "packages of two cards" merge a.db b.db -o two.db
 says "are refused by name" 'b.db: timed cells of NVIDIA B; the others are of NVIDIA A'
 exits 0 "unless asked for" merge a.db b.db -o any.db --any-card
-card b.db 'NVIDIA A' 2000000000
+card a.db 'NVIDIA A' 3000000000 6000000000
+card b.db 'NVIDIA A' 2000000000 1000000000
 exits 0 "those of one are joined" merge a.db b.db -o all.db
 exits 0 "the table" report --db all.db --table cost --format json
 json "has three methods, with bytes that arithmetic predicts" \
     '(map(.method) | sort) == ["BF16", "FLOWCACHE_NATIVE@study", "RTN_INT4@study"] and
      all(.[]; .runtime_s > 0 and .peak_bytes > 0 and .predicted_bytes > 0)'
+json "each method's time is over its own package's BF16" 'map({(.method): .runtime_ratio}) | add ==
+    {BF16: 1, "RTN_INT4@study": 2, "FLOWCACHE_NATIVE@study": 0.5}'
 exits 0 "the plot" plot cost --db all.db -o figures -f svg
 check "has a point for each, and what was published" test "$(cut -f 1 figures/cost.tsv | sort | uniq -c | tr -s ' \n' ' ')" = ' 3 1 3 2 1 panel '
 check "with room for the memory axis' numbers and its label" awk '/^set lmargin/ { exit !($5 > 0.08) }' figures/cost.gp
@@ -44,5 +54,13 @@ exits 0 "both paths, with frames per second" run "$root/configs/cost-card.yaml" 
     --set 'methods=[BF16, RTN_INT4@study]' --set 'path=[staged,decoded]' --set fps=true --db c.db --out c -j 1 -q
 exits 0 "their table" report --db c.db --table cost --format json
 json "has each method on both paths" 'length == 4 and all(.[]; .fps_vae_seen > 0 and .fps_transformer_seen > .fps_vae_seen and .fps_vae == null)'
+exits 0 "and operation by operation" run "$root/configs/cost-card.yaml" --set model=little --set device=emulated --set frames=3 \
+    --set 'methods=[{method: RTN_INT4@study, options: {launches: [fused, eager]}}]' --set path=decoded --db e.db --out e -j 1 -q
+check "the row says so" test "$(sql e.db "SELECT group_concat(method, '; ') FROM (SELECT method FROM cell WHERE name = 'RTN_INT4' ORDER BY 1)")" = \
+    'RTN_INT4@study launches=eager; RTN_INT4@study launches=fused'
+check "the frames are those of the fused kernels" test "$(sql e.db "SELECT count(DISTINCT value) FROM metric JOIN cell ON cell = key
+    WHERE metric.name = 'psnr' AND cell.name = 'RTN_INT4'")" = 1
+exits 0 "its table" report --db e.db --table cost --format json
+json "its scratch is predicted" 'map(.off_bytes) | unique | length == 1'
 check "the same frames from both paths, but for roundings" test "$(sql c.db "SELECT min(value) > 40 FROM metric JOIN cell ON cell = key
     WHERE metric.name = 'psnr' AND method = 'BF16'")" = 1

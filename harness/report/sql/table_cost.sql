@@ -1,4 +1,6 @@
 -- One row per cell, grouped by method and settings and ordered by runtime; cells without a controlled time last.
+-- session_baseline: seconds of the baseline as the cell's session measured it again, if the baseline's cell
+-- belongs to another session.
 WITH m AS (SELECT cell,
     max(at_peak) FILTER (WHERE tag = 'KV') AS kv,
     max(at_peak) FILTER (WHERE tag = 'META') AS meta,
@@ -29,7 +31,9 @@ SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
   iif(w.fps_vae IS NULL, w.fps_vae_seen, NULL), iif(w.fps_taehv IS NULL, w.fps_taehv_seen, NULL),
   iif(w.fps_transformer_seen IS NULL, NULL, w.fps_missing),
   w.settings || ', ' || w.machine AS settings,
-  c.spec
+  c.spec,
+  (SELECT avg(d.ns) / 1e9 FROM drift d JOIN cell b ON b.key = d.cell
+    WHERE d.session = c.session AND d.cell = c.baseline AND b.session <> c.session) AS session_baseline
 FROM cells_wide w JOIN cell c ON c.key = w.key
   LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key
 WHERE w.run_kind = 'bench' AND w.jitter = 0 AND w.outcome = 'OK'
