@@ -497,7 +497,7 @@ static bool draws_tokens(const struct kvr_scheme *scheme)
 static bool layers_alike(const struct kvr_scheme *scheme)
 {
     static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };
-    static const char *const retentions[] = { "keep", NULL };
+    static const char *const retentions[] = { "keep", "memory", "fade", "replay", "reset", NULL };
     const struct kvr_loaded_plugin *p;
 
     for (int i = 0; (p = kvr_plugin_at(i)); i++)

@@ -1,6 +1,7 @@
 /* priority.c - see priority.h. */
 #include "harness/run/priority.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,13 +52,21 @@ static int *count_of(struct count *table, size_t capacity, uint64_t key)
     return &table[i].n;
 }
 
+/* In timed sweeps costs within a factor of two are alike, so that the listed order decides. */
+static double cost_of(const struct kvr_cell *c)
+{
+    const double cost = c->cost > 0 ? c->cost : 1;
+
+    return c->set.timing ? exp2(rint(log2(cost))) : cost;
+}
+
 static double worth_of(const struct kvr_cell *c, int *n)
 {
     const bool counts = c->repeat == 0 || c->set.timing;
     const double gain = *n ? 1.0 / (*n * (*n + 1.0)) : 2;
 
     *n += counts;
-    return (counts ? gain : gain * 1e-6) / (c->cost > 0 ? c->cost : 1);
+    return (counts ? gain : gain * 1e-6) / cost_of(c);
 }
 
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
@@ -91,7 +100,8 @@ enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep
         worth[b] = worth[i] > worth[b] ? worth[i] : worth[b];
     }
     for (int i = 0; i < n; i++)
-        ranked[i] = (struct ranked_cell){ order[i], i, worth[order[i]] };
+        ranked[i] = (struct ranked_cell){ order[i], sweep->cell[order[i]].set.timing ? order[i] : i,
+                                          worth[order[i]] };
     qsort(ranked, (size_t)n, sizeof *ranked, by_worth);
     for (int i = 0; i < n; i++)
         order[i] = ranked[i].index;

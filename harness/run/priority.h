@@ -7,7 +7,8 @@
 /* Moves the cells with the most information per cost to the front; otherwise keeps the order. One
  * more prompt reduces the variance of a method's mean over n prompts by s^2 (1/n - 1/(n + 1)), so
  * every method gets its first prompt before any gets a second. In timed sweeps repeats count like
- * prompts; in others they come last. A baseline precedes the first cell that needs it. */
+ * prompts; in others they come last. Timed cells whose costs
+ * are within a factor of two keep the sweep's order. A baseline precedes the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 

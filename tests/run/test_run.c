@@ -517,6 +517,33 @@ START_TEST(most_telling_first)
 }
 END_TEST
 
+/* What a card's minutes are spent on first is what the sweep lists first. */
+START_TEST(timed_cells_keep_the_listed_order)
+{
+    static const struct {
+        const char *methods, *frames, *first;
+    } of[] = { { "[BF16, KIVI_INT2, RTN_INT4, RTN_INT2]", "frames=3", "KIVI_INT2" },
+               { "[BF16, RTN_INT2, RTN_INT4, KIVI_INT2]", "frames=6", "RTN_INT2" } };
+
+    for (int i = 0; i < 2; i++) {
+        struct kvr_run_options o = options();
+        const char *sets[] = { of[i].frames, NULL };
+        char sql[160];
+
+        write_config(least, of[i].methods, "timing: true\n");
+        o.sweep.overrides = sets;
+        o.budget_s = 3600;
+        o.limit = 2;
+        ck_assert_int_eq(must_run(&o).ok, 2);
+        snprintf(sql, sizeof sql,
+                 "SELECT group_concat(method) = 'BF16,%s' FROM (SELECT method "
+                 "FROM cell WHERE %s ORDER BY 1)",
+                 of[i].first, of[i].frames);
+        ck_assert_int_eq(ask(sql).i, 1);
+    }
+}
+END_TEST
+
 static void two_gpus(void)
 {
     set_up();
@@ -1378,6 +1405,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, enough_while_it_runs);
     tcase_add_test(tc, budget);
     tcase_add_test(tc, most_telling_first);
+    tcase_add_test(tc, timed_cells_keep_the_listed_order);
     suite_add_tcase(suite, tc);
     if (kvr_device_build()->emulated)
         add_gpu_case(suite);
