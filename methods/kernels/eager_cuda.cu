@@ -1,7 +1,7 @@
 /* eager_cuda.cu - eager_ops.h on a device: every function is one launch. eager_cpu.c is the reference.
  *
- * A thread handles N = 4 elements if extents and addresses allow, else 1. In place, operands are read through `out`:
- * x is then not accessed. */
+ * A thread handles N = 4 elements if extents and addresses allow, else 1. In place, operands are read through `out`,
+ * and x is NULL. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/kernels/eager_ops.h"
@@ -264,7 +264,7 @@ static void launch_map(struct kvr_stream *s, int op, int64_t n, float a, float b
                        const float *x, float *out)
 {
     KVR_LAUNCH(eager_map<N>, kvr_blocks(n, THREADS), THREADS, 0, s, op, n, a, b, bf16, x == out,
-               (const kvr_few<float, N> *)x, (kvr_few<float, N> *)out);
+               (const kvr_few<float, N> *)(x == out ? NULL : x), (kvr_few<float, N> *)out);
 }
 
 static void map(struct kvr_dev *dev, enum kvr_eager_op op, int64_t n, float a, float b, bool bf16,
@@ -288,7 +288,7 @@ static void launch_zip(struct kvr_stream *s, int op, const struct kvr_eager_part
     const unsigned strips = kvr_blocks(p->width / W::N, THREADS);
 
     KVR_LAUNCH(eager_zip<W>, (unsigned)p->n * strips, THREADS, 0, s, op, *p, strips, bf16, x == out,
-               (const T *)x, g, (T *)out);
+               (const T *)(x == out ? NULL : x), g, (T *)out);
 }
 
 template <class G>
