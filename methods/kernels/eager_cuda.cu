@@ -41,13 +41,13 @@ static __device__ __forceinline__ float applied(int op, float x, float a, float 
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
     eager_map(int op, int64_t n, float a, float b, bool bf16, bool same,
-              kvr_global<const kvr_few<float, N>> x, kvr_global<kvr_few<float, N>> out)
+              kvr_global<const kvr_vec<float, N>> x, kvr_global<kvr_vec<float, N>> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i >= n)
         return;
-    kvr_few<float, N> v;
+    kvr_vec<float, N> v;
 
     if (same)
         v = out[i];
@@ -82,7 +82,7 @@ static __device__ __forceinline__ float number_of(kvr_f16 x)
 template <class E, int M> struct way {
     using G = E;
     static constexpr int N = M;
-    using T = kvr_few<float, M>;
+    using T = kvr_vec<float, M>;
 };
 
 /* A CTA handles a strip of one row. */
@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     eager_pack(struct kvr_planes p, unsigned strips, float plus,
-               kvr_global<const kvr_few<float, sizeof(T)>> x, kvr_global<T> codes)
+               kvr_global<const kvr_vec<float, sizeof(T)>> x, kvr_global<T> codes)
 {
     const int64_t t8 = blockIdx.x / strips;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
@@ -204,7 +204,7 @@ static __global__ void __launch_bounds__(THREADS)
         code[i] = 0;
         if (8 * t8 + i >= p.n_tok)
             continue;
-        const kvr_few<float, sizeof(T)> v = x[(8 * t8 + i) * p.channels + c];
+        const kvr_vec<float, sizeof(T)> v = x[(8 * t8 + i) * p.channels + c];
 
 #pragma unroll
         for (int j = 0; j < (int)sizeof(T); j++) {
@@ -219,7 +219,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     eager_unpack(struct kvr_planes p, struct kvr_eager_part d, unsigned strips, float minus,
-                 kvr_global<const T> codes, kvr_global<kvr_few<float, sizeof(T)>> out)
+                 kvr_global<const T> codes, kvr_global<kvr_vec<float, sizeof(T)>> out)
 {
     const int64_t t8 = d.t0 / 8 + blockIdx.x / strips, units = d.width / (int64_t)sizeof(T);
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
@@ -231,7 +231,7 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int64_t t = 8 * t8 + i - d.t0;
-        kvr_few<float, sizeof(T)> v;
+        kvr_vec<float, sizeof(T)> v;
 
         if (t < 0 || t >= d.n)
             continue;
@@ -264,7 +264,7 @@ static void launch_map(struct kvr_stream *s, int op, int64_t n, float a, float b
                        const float *x, float *out)
 {
     KVR_LAUNCH(eager_map<N>, kvr_blocks(n, THREADS), THREADS, 0, s, op, n, a, b, bf16, x == out,
-               (const kvr_few<float, N> *)(x == out ? NULL : x), (kvr_few<float, N> *)out);
+               (const kvr_vec<float, N> *)(x == out ? NULL : x), (kvr_vec<float, N> *)out);
 }
 
 static void map(struct kvr_dev *dev, enum kvr_eager_op op, int64_t n, float a, float b, bool bf16,
@@ -361,7 +361,7 @@ static void launch_pack(struct kvr_stream *s, int64_t n_tok, int64_t channels, i
     const unsigned strips = kvr_blocks(p.channels, THREADS);
 
     KVR_LAUNCH(eager_pack<T>, kvr_blocks(n_tok, 8) * strips, THREADS, 0, s, p, strips, plus,
-               (const kvr_few<float, sizeof(T)> *)x, (T *)codes);
+               (const kvr_vec<float, sizeof(T)> *)x, (T *)codes);
 }
 
 static void pack(struct kvr_dev *dev, int64_t n_tok, int64_t channels, int bits, float plus,
@@ -387,7 +387,7 @@ static void launch_unpack(struct kvr_stream *s, int64_t n_tok, int bits,
     const int64_t runs = (d->t0 + d->n + 7) / 8 - d->t0 / 8;
 
     KVR_LAUNCH(eager_unpack<T>, (unsigned)runs * strips, THREADS, 0, s, p, *d, strips, minus,
-               (const T *)codes, (kvr_few<float, sizeof(T)> *)out);
+               (const T *)codes, (kvr_vec<float, sizeof(T)> *)out);
 }
 
 static void unpack(struct kvr_dev *dev, int64_t n_tok, int bits, const struct kvr_eager_part *p,
