@@ -141,7 +141,7 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_store_conflicts(s.store, &conflicts);
     kvr_store_close(&s.store);
-    if (made && s.merged == 0) /* an empty database tells nobody anything */
+    if (made && s.merged == 0) /* leave no empty database behind */
         remove(o->out);
     code = st == KVR_OK ? report(&s, conflicts, o) : kvr_cli_fail(st);
     json_decref(s.shards);
