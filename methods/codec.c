@@ -10,6 +10,7 @@
 #include "methods/block.h"
 #include "methods/bounce.h"
 #include "methods/eager.h"
+#include "methods/codecs/grid/once.h"
 
 const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
 
@@ -519,6 +520,15 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
     return KVR_OK;
 }
 
+static void drop_stages(struct kvr_packed *out)
+{
+    for (int i = 0; i < KVR_MAX_STAGES; i++) {
+        kvr_buf_free(&out->stage[i].codes);
+        kvr_buf_free(&out->stage[i].meta);
+        out->stage[i] = (struct kvr_stage_data){ 0 };
+    }
+}
+
 /* CPU: encodes outliers, if any, and a chain in one pass, so that each tile is read from memory
  * once. *done: it applied. */
 static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
@@ -540,16 +550,18 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     scratch = kvr_chain_scratch(&chain);
     if (!scratch || (!find && !x->bf16 && !worth_chaining(&chain)))
         return KVR_OK;
+    KVR_TRY(alloc_chain(find, &chain, out, data));
+    if (find)
+        KVR_TRY(kvr_once_encode(&chain, &job, x, work, scratch, &out->stage[0], data, done));
+    if (*done)
+        return KVR_OK;
     if (find)
         KVR_TRY(stage->cpu.find(&job, x, work, &out->stage[0], &instead));
     if (instead.n > n - scratch) { /* `work` lacks room for scratch and replacements */
-        kvr_buf_free(&out->stage[0].codes);
-        kvr_buf_free(&out->stage[0].meta);
-        out->stage[0] = (struct kvr_stage_data){ 0 };
+        drop_stages(out);
         return KVR_OK;
     }
-    KVR_TRY(alloc_chain(find, &chain, out, data));
-    kvr_chain_encode(&chain, x, &instead, work, data);
+    kvr_chain_encode(&chain, x, &instead, 0, work, data);
     *done = true;
     return KVR_OK;
 }

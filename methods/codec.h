@@ -208,6 +208,23 @@ enum kvr_transform_way {
     KVR_FROM_SPACE,     /* R^-1 y: decoded values, or attention output */
 };
 
+/* What an EXACT stage decides while the next stage codes n BF16 values in one pass
+ * (methods/codecs/grid/once.h). An element above the bound takes the value of the channel's nearest
+ * earlier element that is not, or else of the first one. */
+struct kvr_exact_once {
+    /* Magnitude bits of BF16 that the bound will probably exceed. False: this block needs `find`. */
+    bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
+                   uint16_t *least);
+    /* The bound from the sums of the values and of their squares, each off by at most 2^-18 of the
+     * sum of magnitudes or of squares. NaN: this block needs `find`. */
+    float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
+    /* Allocates n_exact entries; *fits false: there are too many. */
+    enum kvr_status (*alloc)(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
+                             struct kvr_stage_data *out, bool *fits);
+    /* The stored values of n elements. */
+    void (*hold)(const struct kvr_stage_job *job, kvr_f16 *held, const float *x, int64_t n);
+};
+
 /* A stage's functions for one backend; all pointers are memory of job->dev. On CUDA `encode` may
  * synchronise and allocate, which EXACT stages need to count the outliers; the other functions do
  * neither. */
@@ -231,6 +248,8 @@ struct kvr_stage_ops {
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
+    /* EXACT, CPU only; NULL: use `find`. */
+    const struct kvr_exact_once *once;
 };
 
 /* A stage that codes keys and values jointly (joint.h). It is the only stage of both pipelines and

@@ -1,6 +1,7 @@
 /* kernels_codecs.c - kernels shared by codecs (methods/kernels) as kernel cases.
  *
- * Their results determine stored bytes, so variants must agree exactly. */
+ * Their results determine stored bytes, so variants must agree exactly, except in rough sums. */
+#include <math.h>
 #include <stdint.h>
 
 #include "harness/bench/kernel_case.h"
@@ -295,6 +296,42 @@ static void next_over(const struct kvr_case_kit *k)
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->next_over(at(k, 0), k->shape[0], 2.5f);
 }
 
+/* BF16 x [n]: a bit for each value above `least`, sums of values and of squares */
+static enum kvr_status rough_args(struct kvr_case_kit *k)
+{
+    const size_t n = (size_t)k->shape[0];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_BF16, n, n));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_I64, (n + 63) / 64, 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F64, 2, 1);
+}
+
+static void rough(const struct kvr_case_kit *k)
+{
+    const uint16_t one_and_a_half = 0x3fc0;
+    const struct kvr_rough r =
+        kvr_outlier_kernels()->rough(at(k, 0), k->shape[0], one_and_a_half, at(k, 1));
+    double *out = at(k, 2);
+
+    out[0] = r.sum;
+    out[1] = r.square;
+}
+
+/* The sum of magnitudes, or of squares. */
+static double rough_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
+{
+    const kvr_bf16 *x = at(k, 0);
+    double size = 0;
+
+    (void)a;
+    for (int i = 0; i < k->shape[0]; i++) {
+        const double v = fabs((double)kvr_bf16_to_f32(x[i]));
+
+        size += row ? v * v : v;
+    }
+    return size;
+}
+
 #define FIELDS(called, its, fn, args, list, ...)                                                   \
     .name = called, .table = its, .prepare = args, .run = fn, .shapes = list,                      \
     .n_shapes = (int)(sizeof list / sizeof *list), .timed = __VA_ARGS__
@@ -329,5 +366,7 @@ const struct kvr_kernel_case kvr_kernels_codecs[] = {
     CASE("outliers.moments", outliers, moments, moments_args, span_shapes, { KVR_OUTLIER_SPAN }),
     CASE("outliers.count_over", outliers, count_over, index_args, flat_shapes, { 1 << 17 }),
     CASE("outliers.next_over", outliers, next_over, index_args, flat_shapes, { 1 << 17 }),
+    { FIELDS("outliers.rough", outliers, rough, rough_args, span_shapes, { KVR_OUTLIER_SPAN }),
+      .tol = 0x1p-18, .size = rough_size }, /* outlier_kernels.h */
     { 0 },
 };

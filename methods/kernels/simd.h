@@ -87,16 +87,26 @@ typedef __m256i vh;
 /* Low halves of VL integers. */
 #define i_store_low(p, i) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi32_epi16(i))
 
-/* Low halves of a to p, of b to q. */
-static inline void i_store_lows(void *p, void *q, vi a, vi b)
+/* Low halves of a's integers, and those of b in place of the high ones. */
+#define w_halves(a, b) _mm512_mask_blend_epi16(0xaaaaaaaau, a, b)
+#define w_left(a, n) _mm512_slli_epi16(a, n)
+#define w_add(a, b) _mm512_add_epi16(a, b)
+
+/* Low halves of v's integers to p, high halves to q. */
+static inline void i_store_split(void *p, void *q, vi v)
 {
     const vi order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30,
                                       28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    const vi mixed = _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, 16));
-    const vi both = _mm512_permutexvar_epi16(order, mixed);
+    const vi both = _mm512_permutexvar_epi16(order, v);
 
     _mm256_storeu_si256((__m256i *)p, _mm512_castsi512_si256(both));
     _mm256_storeu_si256((__m256i *)q, _mm512_extracti64x4_epi64(both, 1));
+}
+
+/* Low halves of a to p, of b to q. */
+static inline void i_store_lows(void *p, void *q, vi a, vi b)
+{
+    i_store_split(p, q, w_halves(a, i_left(b, 16)));
 }
 
 /* VL / 2 doubles. */
@@ -106,6 +116,20 @@ typedef __m512d vd;
 #define d_store(p, d) _mm512_storeu_pd(p, d)
 #define d_add(a, b) _mm512_add_pd(a, b)
 #define d_mul_add(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define d_load(p) _mm512_loadu_pd(p)
+
+/* Sums of a vector's floats i and i + VL / 2. */
+static inline vd d_pairs(vf v)
+{
+    return d_add(_mm512_cvtps_pd(_mm512_castps512_ps256(v)),
+                 _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
+}
+
+/* Bit i: |x[i]| > least, both as bits of BF16, i < 2 VL. */
+static inline uint32_t w_bits_over(vi x, vi least)
+{
+    return (uint32_t)_mm512_cmpgt_epi16_mask(i_and(x, w_set(0x7fff)), least);
+}
 
 /* Low bytes of 4 VL integers in 0..255. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
@@ -191,15 +215,23 @@ static inline void i_store_low(void *p, vi i)
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(both));
 }
 
-/* Low halves of a to p, of b to q. */
-static inline void i_store_lows(void *p, void *q, vi a, vi b)
+#define w_halves(a, b) _mm256_blend_epi16(a, b, 0xaa)
+#define w_left(a, n) _mm256_slli_epi16(a, n)
+#define w_add(a, b) _mm256_add_epi16(a, b)
+
+static inline void i_store_split(void *p, void *q, vi v)
 {
-    const vi low = _mm256_set1_epi32(0xffff);
-    const vi mixed = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
-    const vi both = _mm256_permute4x64_epi64(mixed, 0xd8);
+    const vi order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4,
+                                      5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    const vi both = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, order), 0xd8);
 
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(both));
     _mm_storeu_si128((__m128i *)q, _mm256_extracti128_si256(both, 1));
+}
+
+static inline void i_store_lows(void *p, void *q, vi a, vi b)
+{
+    i_store_split(p, q, w_halves(a, i_left(b, 16)));
 }
 
 typedef __m256d vd;
@@ -208,6 +240,21 @@ typedef __m256d vd;
 #define d_store(p, d) _mm256_storeu_pd(p, d)
 #define d_add(a, b) _mm256_add_pd(a, b)
 #define d_mul_add(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define d_load(p) _mm256_loadu_pd(p)
+
+static inline vd d_pairs(vf v)
+{
+    return d_add(_mm256_cvtps_pd(_mm256_castps256_ps128(v)),
+                 _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+}
+
+static inline uint32_t w_bits_over(vi x, vi least)
+{
+    const vi size = i_and(x, w_set(0x7fff));
+    const vi over = _mm256_packs_epi16(_mm256_cmpgt_epi16(size, least), _mm256_setzero_si256());
+
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(over, 0xd8));
+}
 
 static inline int32_t i_least(vi v)
 {

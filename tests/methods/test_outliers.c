@@ -370,6 +370,103 @@ START_TEST(same_bytes_for_any_thread_count)
 }
 END_TEST
 
+/* Outliers at the first tokens, in a run of 40 tokens across threads' parts and groups, in the last
+ * tokens, in a channel of nothing else, and in one that has them in every group. */
+static void fill_runs(float *x, kvr_bf16 *narrow, const struct kvr_block_shape *s)
+{
+    const size_t n = elements(s), width = (size_t)(s->n_heads * s->head_dim);
+
+    fill_block(x, s, FILL_NORMAL, 31);
+    for (size_t t = 0; t < (size_t)s->n_tok; t++) {
+        x[t * width + 11] = t % 3 ? 60.0f : -61.0f;
+        x[t * width + 12] *= 12;
+        if (t < 21)
+            x[t * width + 3] = 70 + (float)t;
+        if (t >= 690 && t < 730)
+            x[t * width + 70] = -80;
+        if (t + 5 > (size_t)s->n_tok)
+            x[t * width + 100] = 90;
+        if (t % 37 == 0)
+            x[t * width + t % width] = 50;
+    }
+    kvr_from_f32(narrow, KVR_BF16, x, n);
+    kvr_to_f32(x, narrow, KVR_BF16, n);
+}
+
+/* BF16 blocks are coded while their outliers are found; x is coded in place, stage by stage. */
+static void same_in_one_pass(const float *x, const kvr_bf16 *narrow,
+                             const struct kvr_block_shape *s, int sigma, const char *grid)
+{
+    const size_t n = elements(s);
+    const int before = omp_get_max_threads();
+    struct kvr_dev *dev = open_dev();
+    float *work = floats(n);
+    char text[80];
+
+    snprintf(text, sizeof text, "outliers(sigma=%d)|%s", sigma, grid);
+    for (int i = 0; i < 3; i++) {
+        struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
+        struct kvr_packed steps, once;
+
+        set_threads((int[]){ 1, 2, 5 }[i]);
+        ck_assert_int_eq(kvr_codec_encode_bf16(c, dev, narrow, s, work, &once), KVR_OK);
+        memcpy(work, x, n * sizeof *x);
+        ck_assert_int_eq(kvr_codec_encode(c, dev, work, s, work, &steps), KVR_OK);
+        ck_assert_int_gt(kvr_packed_n_entries(&steps), 1400);
+        same_stages(&steps, &once);
+        kvr_packed_free(&steps);
+        kvr_packed_free(&once);
+        kvr_codec_close(&c);
+    }
+    omp_set_num_threads(before);
+    kvr_dev_close(&dev);
+    free(work);
+}
+
+static const char *const grids[] = { "asym(bits=4)",
+                                     "asym(bits=2)",
+                                     "asym(bits=8)",
+                                     "asym(bits=4,axis=token)",
+                                     "asym(bits=2,axis=token)",
+                                     "sym(bits=4)",
+                                     "sym(bits=2,axis=token)",
+                                     "sym(bits=8)" };
+
+START_TEST(one_pass_stores_what_the_stages_do)
+{
+    static const int sigma[] = { 2, 3, 6 }; /* many columns hold outliers; some; few */
+    const struct kvr_block_shape s = { _i % 2 ? 1403 : 1408, 3, 64 };
+    float *x = floats(elements(&s));
+    kvr_bf16 *narrow = calloc(elements(&s), sizeof *narrow);
+
+    ck_assert_ptr_nonnull(narrow);
+    fill_runs(x, narrow, &s);
+    same_in_one_pass(x, narrow, &s, sigma[_i / 16], grids[_i / 2 % 8]);
+    free(x);
+    free(narrow);
+}
+END_TEST
+
+/* The spans from which the bound is guessed are six times as large as the others. */
+START_TEST(a_loud_sample)
+{
+    const struct kvr_block_shape s = { 1408, 3, 64 };
+    const size_t n = elements(&s);
+    float *x = floats(n);
+    kvr_bf16 *narrow = calloc(n, sizeof *narrow);
+
+    ck_assert_ptr_nonnull(narrow);
+    fill_block(x, &s, FILL_NORMAL, 32);
+    for (size_t i = 0; i < n; i++)
+        x[i] *= i / 1024 % 40 ? 1 : 6;
+    kvr_from_f32(narrow, KVR_BF16, x, n);
+    kvr_to_f32(x, narrow, KVR_BF16, n);
+    same_in_one_pass(x, narrow, &s, 3, grids[_i]);
+    free(x);
+    free(narrow);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("outliers");
@@ -385,5 +482,7 @@ int main(void)
     tcase_add_test(tc, filled_outliers_leave_the_range_alone);
     tcase_add_loop_test(tc, bf16_selects_what_f32_does, 0, 4);
     tcase_add_loop_test(tc, same_bytes_for_any_thread_count, 0, 4);
+    tcase_add_loop_test(tc, one_pass_stores_what_the_stages_do, 0, 48);
+    tcase_add_loop_test(tc, a_loud_sample, 0, 8);
     return run_suite(s);
 }

@@ -332,7 +332,7 @@ int64_t kvr_chain_scratch(const struct kvr_grid_chain *c)
 }
 
 void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x,
-                      const struct kvr_instead *instead, float *work,
+                      const struct kvr_instead *instead, int64_t t0, float *work,
                       const struct kvr_stage_data *const data[2])
 {
     struct chain k = { .c = c,
@@ -358,7 +358,7 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
         struct ends ends = { .t0 = -1 };
 
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < down * across; i++) {
+        for (int64_t i = t0 / k.tile.tokens * across; i < down * across; i++) {
             const struct tile w = tile_at(&k, i), next = tile_at(&k, i + 1);
 
             encode_tile(&k, &w, i + 1 < down * across ? &next : NULL,

@@ -25,10 +25,10 @@ struct kvr_grid_chain {
  * across threads, or the grids have no common tile. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
-/* x [T,H,D] with the replacements of `instead` is unchanged; data[i] belongs to the i-th grid. The
- * bytes equal those of separate stages. */
+/* Codes tokens from t0 on; t0 is 0 or a multiple of KVR_GRID_ROWS. x [T,H,D] with the replacements of
+ * `instead` is unchanged; data[i] belongs to the i-th grid. The bytes equal those of separate stages. */
 void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x,
-                      const struct kvr_instead *instead, float *work,
+                      const struct kvr_instead *instead, int64_t t0, float *work,
                       const struct kvr_stage_data *const data[2]);
 
 #ifdef __cplusplus

@@ -154,4 +154,4 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                    (const kvr_f16 *)in->meta.p, out);
 }
 
-extern "C" const struct kvr_stage_ops kvr_levels_cuda = { NULL, encode, decode, NULL };
+extern "C" const struct kvr_stage_ops kvr_levels_cuda = { NULL, encode, decode, NULL, NULL };

@@ -638,6 +638,45 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     return KVR_OK;
 }
 
+/* ---- while a grid is coded (codec.h) ----------------------------------------------------- */
+
+static bool once_likely(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
+                        uint16_t *least)
+{
+    const struct outliers_opts *o = job->opts;
+
+    if (!x->bf16 || o->left != KVR_LEFT_FILL || n > INT32_MAX)
+        return false;
+    *least = likely_bound(job, x, n);
+    return true;
+}
+
+static float once_bound(const struct kvr_stage_job *job, double sum, double square, int64_t n)
+{
+    return bound_of_rough(job, (struct kvr_rough){ sum, square }, n);
+}
+
+static enum kvr_status once_alloc(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
+                                  struct kvr_stage_data *out, bool *fits)
+{
+    *fits = n_exact <= most_of(job->opts, n);
+    return *fits ? alloc_entries(out, job->dev, n_exact) : KVR_OK;
+}
+
+static void once_hold(const struct kvr_stage_job *job, kvr_f16 *held, const float *x, int64_t n)
+{
+    kvr_from_f32(held, KVR_F16, x, (size_t)n);
+    for (int64_t i = 0; i < n && !job->study; i++) /* infinity to 65504 */
+        held[i] = (kvr_f16)(held[i] - ((held[i] & 0x7fffu) == 0x7c00u));
+}
+
+static const struct kvr_exact_once once = {
+    .likely = once_likely,
+    .bound = once_bound,
+    .alloc = once_alloc,
+    .hold = once_hold,
+};
+
 static void outliers_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                             int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                             float *out)
@@ -744,6 +783,9 @@ const struct kvr_stage kvr_stage_outliers = {
     .idempotent = false, /* decoded values have another sigma */
     .layout = outliers_layout,
     .noise = outliers_noise,
-    .cpu = { .encode = outliers_encode, .decode = outliers_decode, .find = outliers_find },
+    .cpu = { .encode = outliers_encode,
+             .decode = outliers_decode,
+             .find = outliers_find,
+             .once = &once },
     .cuda = &cuda,
 };

@@ -130,28 +130,12 @@ static int64_t next_over(const float *x, int64_t n, float bound)
 }
 
 #ifdef KVR_SIMD
-/* Bit i: |x[i]| > least, i < 2 VL. */
-static inline uint32_t w_bits_over(vi x, vi least)
-{
-    const vi size = i_and(x, w_set(0x7fff));
-
-#ifdef KVR_ISA_AVX512
-    return (uint32_t)_mm512_cmpgt_epi16_mask(size, least);
-#else
-    const vi over = _mm256_packs_epi16(_mm256_cmpgt_epi16(size, least), _mm256_setzero_si256());
-
-    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(over, 0xd8));
-#endif
-}
-
 /* Sum of the floats of a vector, in double. */
 static inline double d_total(vf v)
 {
-    float at[VL];
     double part[VL / 2], total = 0;
 
-    v_store(at, v);
-    d_store(part, d_add(d_load_floats(at), d_load_floats(at + VL / 2)));
+    d_store(part, d_pairs(v));
     for (int i = 0; i < VL / 2; i++)
         total += part[i];
     return total;

@@ -1,0 +1,507 @@
+/* grid_narrow.h - codes of BF16 values without division, for the *_isa.c files of this folder.
+ *
+ * A vector of 32-bit words holds two BF16 values per word. A shift converts the even channels to
+ * F32, a mask the odd ones. Both are quantized separately; then their codes are merged into 16-bit
+ * words.
+ *
+ * Quantization needs no division. Let v be the value, s the scale (11 bits), y within 2 ulp of 1/s:
+ *
+ *   near   One or both of v and the residual have at most 11 bits (below), so that v/s is a tie of
+ *          rounding, h = k + 1/2, or at least 2^-13 away from it: v - h s is a multiple of the
+ *          smaller of their last places. near = fma(v, y, C) rounds to a multiple of 2^-16 (2^-13
+ *          for 8 bits), which is finer than that and coarser than the error of v y. So ties stay
+ *          ties, and rounding near to an integer gives the code of the rounded quotient.
+ *   exact  Otherwise near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. It is the correctly
+ *          rounded quotient, because v/s is at least 2^-12 ulp from a rounding boundary
+ *          (grid_encode_isa.c).
+ *
+ * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits. For c = 0 it
+ * is x. Otherwise |x| >= s/2, so that r is a multiple of s 2^-11 and at most s/2.
+ *
+ * Adding M = 1.5 2^23 rounds to an integer, ties to even, in the low bits of the sum; later rows of a
+ * byte are added to 2^bits times the earlier ones.
+ *
+ *     range_of_narrow(x, stride, &low, &high);     16 tokens of SPAN channels
+ *     done = fit_strip(&place, n, range, how, k);  scales, stored, and reciprocals
+ *     sum = word_of(&tokens, k, how);              a byte of each channel */
+#ifndef KVR_METHODS_GRID_NARROW_H
+#define KVR_METHODS_GRID_NARROW_H
+
+#include "methods/codecs/grid/grid_fit.h"
+#include "methods/codecs/grid/grid_narrow_kernels.h"
+#include "methods/codecs/hadamard/fwht_lanes.h"
+
+#ifdef KVR_SIMD
+enum { N = KVR_NARROW_TOKENS, SPAN = 2 * VL, MAX_ROWS = 4 /* rows per byte */ };
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* Grid parameters; compile-time constants in each instantiation. */
+struct variant {
+    int bits;
+    bool asym, exact;
+};
+
+static const float magic = 12582912; /* M */
+
+/* The constant C: 1.5 times the power of two whose spacing is 2^-16 (8 bits: 2^-13); 0 for
+ * `exact`. */
+ALWAYS float offset_of(struct variant variant)
+{
+    return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
+}
+
+/* Scale s, reciprocal y + l, minimum m. */
+struct encode_params {
+    vf s, y, l, m;
+};
+
+ALWAYS struct encode_params encode_params_of(vf s, vf m, struct variant variant)
+{
+    const vf about = v_about_inverse(s);
+    const vf y = v_mul_add(v_minus_mul(about, s, v_set(1)), about, about);
+    const vf l = variant.exact ? v_mul(v_minus_mul(y, s, v_set(1)), y) : y;
+
+    return (struct encode_params){ s, y, l, m };
+}
+
+/* C + v/s, still to be rounded to an integer. */
+ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
+{
+    const vf v = variant.asym ? v_sub(x, k->m) : x;
+
+    return v_mul_add(v, k->y, variant.exact ? v_mul(v, k->l) : v_set(offset_of(variant)));
+}
+
+/* Quantizes 8 / bits rows into one byte per channel, x[i] at bit i * bits. Symmetric codes still
+ * lack their bias. */
+ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, struct variant variant)
+{
+    const int per = 8 / variant.bits;
+    const float base = magic - offset_of(variant), more = (float)(1 << variant.bits);
+    vf sum = v_add(near_of(x[per - 1], k + each * (per - 1), variant), v_set(base));
+
+#pragma GCC unroll 4
+    for (int i = per - 2; i >= 0; i--)
+        sum = v_add(near_of(x[i], k + each * i, variant),
+                    v_mul_add(sum, v_set(more), v_set(base - more * magic)));
+    return v_bits(sum);
+}
+
+/* Bias of symmetric codes, in every field of a 16-bit word. */
+ALWAYS int bias_of(struct variant variant)
+{
+    int bias = 0;
+
+    for (int i = 0; i < 16 && !variant.asym; i += variant.bits)
+        bias |= 1 << (variant.bits - 1) << i;
+    return bias;
+}
+
+ALWAYS vf evens(vi raw)
+{
+    return v_of_bits(i_left(raw, 16));
+}
+
+ALWAYS vf odds(vi raw)
+{
+    return v_of_bits(i_and(raw, i_set((int)0xffff0000u)));
+}
+
+/* ---- ranges ---------------------------------------------------------------------------- */
+
+/* Monotonic map from floats to signed integers, as in grid_fit.h. */
+ALWAYS vi in_order(vf x)
+{
+    return i_xor(v_bits(x), i_and(i_sign(v_bits(x)), i_set(0x7fffffff)));
+}
+
+/* Ranges of SPAN columns of BF16, compared by their bits as in grid_encode_isa.c. */
+ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high)
+{
+    vi most = i_load(x), most_bits = most;
+
+#pragma GCC unroll 16
+    for (int i = 1; i < N; i++) {
+        const vi v = i_load(x + i * stride);
+
+        most = w_max(most, v);
+        most_bits = w_max_bits(most_bits, v);
+    }
+    if (__builtin_expect(!w_all_signs(i_and_not(most, most_bits)), 0)) { /* columns of one sign */
+        vi least = i_load(x), least_bits = least;
+
+        for (int i = 1; i < N; i++) {
+            const vi v = i_load(x + i * stride);
+
+            least = w_min(least, v);
+            least_bits = w_min_bits(least_bits, v);
+        }
+        most = i_pick(w_sign(most), least_bits, most);
+        most_bits = i_pick(w_sign(most_bits), most_bits, least);
+    }
+    *high = most;
+    *low = most_bits;
+}
+
+/* Whether scale and minimum are below the largest FP16 number, so that no code clips and none is
+ * NaN. */
+ALWAYS bool in_fp16_range(const struct v_quant_params *f, bool asym)
+{
+    const vi size = i_set(0x7fff), most = i_set(0x7bfe);
+    const vi scale = i_and(f->scale, size);
+
+    return i_none_over(asym ? i_max(scale, i_and(f->zero, size)) : scale, most);
+}
+
+/* Stores scales and minima of SPAN groups. */
+ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at,
+                         const struct v_quant_params *even, const struct v_quant_params *odd,
+                         bool asym)
+{
+    i_store(b->scales + at, i_add(even->scale, i_left(odd->scale, 16)));
+    if (asym)
+        i_store(b->scales + b->n_groups + at, i_add(even->zero, i_left(odd->zero, 16)));
+}
+
+/* ---- blocks of 16 tokens --------------------------------------------------------------- */
+
+/* A block and the position of the current column. */
+struct tile_position {
+    const struct kvr_grid_block *b;
+    int64_t t0, c;
+};
+
+ALWAYS uint8_t *codes_at(const struct tile_position *p, int row, int bits)
+{
+    return p->b->codes + (p->t0 / (8 / bits) + row) * p->b->channels + p->c;
+}
+
+ALWAYS int64_t group_at(const struct tile_position *p)
+{
+    return p->t0 / N * p->b->channels + p->c;
+}
+
+ALWAYS void fetch(const struct kvr_grid_prefetch *prefetch, int c)
+{
+    if (c * (int)sizeof(kvr_bf16) % 64 == 0)
+#pragma GCC unroll 16
+        for (int i = 0; i < N; i++)
+            __builtin_prefetch(prefetch->p + i * prefetch->stride + (int64_t)prefetch->size * c, 0,
+                               2);
+}
+
+/* Strips of 128 columns are quantized in several passes while they are in L1, so that the
+ * dependency chains of the columns' fits overlap. Vectors 2 j and 2 j + 1 are the even and odd
+ * channels of span j. */
+enum { STRIP = 128, COLUMNS = STRIP / VL };
+
+/* Even and odd channels of tokens [i, i + 8 / bits) as F32. */
+struct token_rows {
+    vf even[MAX_ROWS], odd[MAX_ROWS];
+};
+
+/* Quantizes these tokens into 16-bit words: the byte of the odd channel above that of the even one.
+ * Packed by Horner's scheme, as in byte_of(). */
+ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
+                  struct variant variant)
+{
+    const int per = 8 / variant.bits;
+    const float base = magic - offset_of(variant), more = (float)(1 << variant.bits);
+    vf sum = v_add(near_of(x->odd[per - 1], k + 1, variant), v_set(base));
+
+#pragma GCC unroll 8
+    for (int i = 2 * per - 2; i >= 0; i--)
+        sum = v_add(near_of(i < per ? x->even[i] : x->odd[i - per], k + (i >= per), variant),
+                    v_mul_add(sum, v_set(more), v_set(base - more * magic)));
+    return i_add(v_bits(sum), i_set(bias_of(variant)));
+}
+
+/* The same; x becomes the residual. Zeros may lose their sign, since the next grid is symmetric. */
+ALWAYS vi word_with_residual(struct token_rows *x, const struct encode_params k[2],
+                             struct variant variant)
+{
+    const int per = 8 / variant.bits;
+    const float more = (float)(1 << variant.bits);
+    vf sum = v_set(0);
+
+#pragma GCC unroll 8
+    for (int i = 2 * per - 1; i >= 0; i--) {
+        const struct encode_params *own = k + (i >= per);
+        vf *v = i < per ? &x->even[i] : &x->odd[i - per];
+        const vf n = v_add(near_of(*v, own, variant), v_set(magic - offset_of(variant)));
+        const vf code = v_sub(n, v_set(magic));
+
+        sum = i == 2 * per - 1 ? code : v_mul_add(sum, v_set(more), code);
+        *v = v_minus_mul(code, own->s, *v);
+    }
+    return v_bits(v_add(sum, v_set(magic + (float)bias_of(variant))));
+}
+
+ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct token_rows *to)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) {
+        const vi raw = i_load(x + i * stride);
+
+        to->even[i] = evens(raw);
+        to->odd[i] = odds(raw);
+    }
+}
+
+/* Takes the tokens from F32 columns. */
+ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) {
+        to->even[i] = x[i][0];
+        to->odd[i] = x[i][1];
+    }
+}
+
+/* Range of a column: bits of its smallest and largest float. */
+struct range {
+    vi low, high;
+};
+
+/* Updates `worst`, which exceeds 0x7bfe - 0x400 if any FP16 number so far was outside [0x400,
+ * 0x7bfe], FP16's normal numbers without the largest. */
+ALWAYS vi note_not_normal(vi worst, vi half)
+{
+    return i_max_bits(worst, i_sub(half, i_set(0x400)));
+}
+
+ALWAYS bool all_normal(vi worst)
+{
+    return i_most_bits(worst) <= 0x7bfe - 0x400;
+}
+
+/* Converts |x| from F32 to FP16; correct if the result is a normal FP16 number. */
+ALWAYS vi half_of(vi x)
+{
+    return (vi)((uvec)i_sub(x, i_set(112 << 23)) >> 13);
+}
+
+/* Rounds |x| up to 11 significant bits, in F32. */
+ALWAYS vi up_to_half(vi x)
+{
+    return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
+}
+
+/* v_fit() of a column, correct if scale and minimum are normal FP16 numbers; `worst` records
+ * whether. */
+ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, vi *worst)
+{
+    const vi sign = i_set(INT32_MIN);
+
+    if (variant.asym) {
+        const vi low = i_and(i_add(r.low, i_and(i_sign(r.low), i_set(0x1fff))), i_set(~0x1fff));
+        const vf m = v_of_bits(low), wide = v_sub(v_of_bits(r.high), m);
+        const vi s = up_to_half(v_bits(v_quotient(wide, (float)((1 << variant.bits) - 1))));
+        const vi scale = half_of(s), zero = half_of(i_and_not(sign, low));
+
+        *worst = note_not_normal(note_not_normal(*worst, scale), zero);
+        return (struct v_quant_params){ v_of_bits(s), m, scale,
+                                        i_add(zero, i_and(i_sign(low), i_set(0x8000))) };
+    }
+    const float qmax = (float)((1 << (variant.bits - 1)) - 1);
+    const vi pos = i_max(r.high, i_set(0)), neg = i_max(i_xor(r.low, sign), i_set(0));
+    const vf wide = v_mul(v_of_bits(i_max(pos, neg)), v_set(1 / (qmax + 1)));
+    const vf narrow = v_quotient(v_of_bits(i_min(pos, neg)), qmax);
+    const vi s = up_to_half(i_max(v_bits(wide), v_bits(narrow))), scale = half_of(s);
+    const vi over = i_over(pos, neg);
+
+    *worst = note_not_normal(*worst, scale);
+    return (struct v_quant_params){ v_of_bits(i_xor(s, i_and(over, sign))), v_set(0),
+                                    i_xor(scale, i_and(over, i_set(0x8000))), i_set(0) };
+}
+
+/* Fits spans [0, n) of a strip at p from the ranges of their columns. Returns the number of leading
+ * spans that are moderate(). */
+ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r,
+                     struct variant variant, struct encode_params *k)
+{
+    const struct kvr_grid g = { .bits = variant.bits, .asym = variant.asym };
+    vi worst = i_set(0);
+
+    for (int j = 0; j < n; j++) {
+        struct v_quant_params f[2];
+
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            f[i] = fit_normal(r[2 * j + i], variant, &worst);
+            k[2 * j + i] = encode_params_of(f[i].s, f[i].m, variant);
+        }
+        store_groups(p->b, group_at(p) + j * SPAN, &f[0], &f[1], variant.asym);
+    }
+    if (__builtin_expect(all_normal(worst), 1))
+        return n;
+    for (int j = 0; j < n; j++) {
+        struct v_quant_params f[2];
+
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            const struct range *of = &r[2 * j + i];
+
+            f[i] = v_fit(&g, in_order(v_of_bits(of->low)), in_order(v_of_bits(of->high)));
+            k[2 * j + i] = encode_params_of(f[i].s, f[i].m, variant);
+        }
+        if (!in_fp16_range(&f[0], variant.asym) || !in_fp16_range(&f[1], variant.asym))
+            return j;
+        store_groups(p->b, group_at(p) + j * SPAN, &f[0], &f[1], variant.asym);
+    }
+    return n;
+}
+
+/* Fits spans [0, n) of BF16 columns. */
+ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
+                      struct variant variant, struct encode_params *k)
+{
+    struct range range[COLUMNS];
+
+    for (int j = 0; j < n; j++) {
+        vi low, high;
+
+        fetch(r->prefetch, c + j * SPAN);
+        range_of_narrow(r->x + c + j * SPAN, r->stride, &low, &high);
+        range[2 * j] = (struct range){ v_bits(evens(low)), v_bits(evens(high)) };
+        range[2 * j + 1] = (struct range){ v_bits(odds(low)), v_bits(odds(high)) };
+    }
+    return fit_strip(p, n, range, variant, k);
+}
+
+/* Ranges of n vectors of F32 columns, which hold no NaN and no -0 if the grid is asymmetric. */
+ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
+                          struct range *range)
+{
+    for (int j = 0; j < n; j++) {
+        vf most = x[0][j], least = most;
+
+#pragma GCC unroll 16
+        for (int i = 1; i < N; i++) {
+            if (variant.asym) {
+                most = v_max(most, x[i][j]);
+                least = v_min(least, x[i][j]);
+            } else { /* compared as unsigned bits, negative floats are the largest */
+                most = v_of_bits(i_max(v_bits(most), v_bits(x[i][j])));
+                least = v_of_bits(i_max_bits(v_bits(least), v_bits(x[i][j])));
+            }
+        }
+        range[j] = (struct range){ v_bits(least), v_bits(most) };
+    }
+}
+
+/* Fits spans [0, n) of F32 columns. */
+ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n,
+                    struct variant variant, struct encode_params *k)
+{
+    struct range range[COLUMNS];
+
+    range_of_wide(x, 2 * n, variant, range);
+    return fit_strip(p, n, range, variant, k);
+}
+
+/* Returns call(bits, asym, exact) with constants. */
+#define BY_GRID(g, precise, call)                                                                  \
+    switch ((g).bits * 2 + (g).asym) {                                                             \
+    case 4:                                                                                        \
+        return call(2, false, precise);                                                            \
+    case 5:                                                                                        \
+        return call(2, true, true);                                                                \
+    case 8:                                                                                        \
+        return call(4, false, precise);                                                            \
+    case 9:                                                                                        \
+        return call(4, true, true);                                                                \
+    case 16:                                                                                       \
+        return call(8, false, precise);                                                            \
+    default:                                                                                       \
+        return call(8, true, true);                                                                \
+    }
+
+/* BF16 limits of a range with both signs. */
+struct limits {
+    vi low, high;
+};
+
+ALWAYS vi clipped(vi raw, struct limits l)
+{
+    return w_min_bits(w_min(raw, l.high), l.low);
+}
+
+/* Codes 8 / bits tokens; steps k of each. limits: NULL, or what to clip each to: a code beyond its
+ * bits would change its neighbours. Then also prefetches the tokens after them. */
+ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
+                        const struct encode_params *k, const struct limits *limits,
+                        struct variant variant)
+{
+    const int per = 8 / variant.bits;
+    const float base = magic - offset_of(variant), more = (float)(1 << variant.bits);
+    uint8_t *to = b->codes + (r->t0 + t) / per * b->channels;
+    const kvr_bf16 *x = r->x + t * r->stride;
+
+    for (int64_t c = 0; c < b->channels; c += SPAN) {
+        struct token_rows a;
+        vf sum;
+
+#pragma GCC unroll 4
+        for (int i = 0; i < per; i++) {
+            const vi given = i_load(x + i * r->stride + c);
+            const vi raw = limits ? clipped(given, limits[i]) : given;
+
+            a.even[i] = evens(raw);
+            a.odd[i] = odds(raw);
+            if (limits && c * (int)sizeof *x % 64 == 0)
+                __builtin_prefetch(x + (i + per) * r->stride + c, 0, 2);
+        }
+        sum = v_add(near_of(a.odd[per - 1], k + per - 1, variant), v_set(base));
+#pragma GCC unroll 8
+        for (int i = 2 * per - 2; i >= 0; i--) /* as in word_of() */
+            sum = v_add(near_of(i < per ? a.even[i] : a.odd[i - per], k + i % per, variant),
+                        v_mul_add(sum, v_set(more), v_set(base - more * magic)));
+        i_store_low(to + c, i_add(v_bits(sum), i_set(bias_of(variant))));
+    }
+}
+
+/* Codes n tokens, a multiple of 8 / bits and at most 8, whose ranges are known, in the order of
+ * grid_fit.h. clip: values may exceed them. False: a scale is at FP16's limit. */
+ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
+                        const int32_t *low, const int32_t *high, bool clip, struct variant variant)
+{
+    const struct kvr_grid g = { .bits = variant.bits, .asym = variant.asym };
+    const int per = 8 / variant.bits;
+    const struct v_quant_params f = v_fit(&g, i_load(low), i_load(high));
+    const struct encode_params all = encode_params_of(f.s, f.m, variant);
+    int32_t scale[VL], zero[VL];
+    float s[VL], y[VL], l[VL], m[VL];
+
+    if (!in_fp16_range(&f, variant.asym))
+        return false;
+    i_store(scale, f.scale);
+    i_store(zero, f.zero);
+    v_store(s, all.s);
+    v_store(y, all.y);
+    v_store(l, all.l);
+    v_store(m, all.m);
+    for (int i = 0; i < n; i++) {
+        b->scales[r->t0 + i] = (kvr_f16)scale[i];
+        if (variant.asym)
+            b->scales[b->n_groups + r->t0 + i] = (kvr_f16)zero[i];
+    }
+    for (int t = 0; t < n; t += per) {
+        struct encode_params k[MAX_ROWS];
+        struct limits limits[MAX_ROWS];
+
+#pragma GCC unroll 4
+        for (int i = 0; i < per; i++) {
+            k[i] = (struct encode_params){ v_set(s[t + i]), v_set(y[t + i]), v_set(l[t + i]),
+                                           v_set(m[t + i]) };
+            limits[i] = (struct limits){ w_set((short)((low[t + i] ^ 0x7fffffff) >> 16)),
+                                         w_set((short)(high[t + i] >> 16)) };
+        }
+        code_tokens(b, r, t, k, clip ? limits : NULL, variant);
+    }
+    return true;
+}
+#endif
+
+#endif

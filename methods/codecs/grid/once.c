@@ -1,0 +1,514 @@
+/* once.c - see once.h. */
+#include "methods/codecs/grid/once.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "methods/codecs/grid/grid_once_kernels.h"
+
+enum { MAX_PARTS = 64, UNIT = KVR_NARROW_TOKENS, ROWS = 8 /* tokens coded together */ };
+
+/* A likely outlier. */
+struct hit {
+    int32_t at;        /* flat index */
+    kvr_bf16 x, above; /* and the previous token's value */
+};
+
+/* Coding a stray costs as much as sixteen other columns, and a hit as much as thirty other values:
+ * beyond these shares, `find` takes less time. */
+enum { STRAYS = 16, HITS = 32, SLACK = 16 };
+
+/* Tokens [t0, end). A part's scratch is that of its elements in `work`. */
+struct part {
+    int64_t t0, end;
+    struct kvr_grid_seen seen;
+    struct hit *hit;
+    int64_t n_hits, most_hits;
+    int32_t (*range)[2];    /* of each token's other values */
+    int64_t first, n_exact; /* entries */
+    bool ok;
+};
+
+struct once {
+    struct kvr_grid_block b;
+    const struct kvr_grid_once *k;
+    const struct kvr_stage_job *job;
+    const struct kvr_exact_once *exact;
+    const kvr_bf16 *x;
+    float *work;
+    uint16_t least, bound; /* magnitude bits */
+    int n_parts;
+    struct part part[MAX_PARTS + 1]; /* the last: tokens after the last complete group */
+    int32_t *index;
+    kvr_f16 *held;
+};
+
+static bool is_outlier(const struct once *o, kvr_bf16 x)
+{
+    return (x & 0x7fffu) > o->bound;
+}
+
+static float *scratch_of(const struct once *o, const struct part *p)
+{
+    return o->work + p->t0 * o->b.channels;
+}
+
+static int64_t size_of(const struct once *o, const struct part *p)
+{
+    return (p->end - p->t0) * o->b.channels;
+}
+
+/* What takes the place of element (t, c), an outlier, read from the values alone. */
+static kvr_bf16 nearest(const struct once *o, int64_t t, int64_t c)
+{
+    const int64_t channels = o->b.channels;
+
+    for (int64_t i = t - 1; i >= 0; i--)
+        if (!is_outlier(o, o->x[i * channels + c]))
+            return o->x[i * channels + c];
+    for (int64_t i = t + 1; i < o->b.n_tok; i++)
+        if (!is_outlier(o, o->x[i * channels + c]))
+            return o->x[i * channels + c];
+    return 0;
+}
+
+/* ---- first pass ------------------------------------------------------------------------ */
+
+static bool code_band(const struct once *o, struct part *p, int64_t t)
+{
+    const int64_t channels = o->b.channels;
+    const kvr_bf16 *x = o->x + t * channels;
+
+    for (int64_t c = 0; c < channels; c += KVR_GRID_STRIP) {
+        const int64_t left = channels - c,
+                      next = left > KVR_GRID_STRIP ? c + KVR_GRID_STRIP : UNIT * channels;
+        const struct kvr_grid_prefetch prefetch = { (const char *)(x + next),
+                                                    channels * (int64_t)sizeof *x, sizeof *x };
+        const struct kvr_narrow_rows r = { x + c, channels, t, c, &prefetch };
+
+        if (!o->k->tokens(&o->b, &r, (int)(left < KVR_GRID_STRIP ? left : KVR_GRID_STRIP), o->least,
+                          &p->seen))
+            return false;
+    }
+    return true;
+}
+
+static void code_part(const struct once *o, struct part *p)
+{
+    p->seen.stray = (struct kvr_grid_stray *)(void *)scratch_of(o, p);
+    p->seen.most = size_of(o, p) / (UNIT * STRAYS) + SLACK;
+    p->ok = true;
+    for (int64_t t = p->t0; t < p->end && p->ok; t += UNIT)
+        p->ok = code_band(o, p, t) &&
+                p->seen.n <= (t + UNIT - p->t0) * o->b.channels / (UNIT * STRAYS) + SLACK;
+}
+
+/* Lists the elements of a token of n channels, at e, whose bits are set. */
+static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, const uint64_t *over)
+{
+    enum { WORDS = 64 };
+    const kvr_bf16 *above = e > 0 ? x - n : x;
+    int64_t k = p->n_hits;
+
+    for (int64_t from = 0; from < n / 64; from += WORDS) {
+        const int64_t words = n / 64 - from < WORDS ? n / 64 - from : WORDS;
+        uint8_t some[WORDS];
+        int n_some = 0;
+
+        /* Most words are 0, which a branch could not predict. */
+        for (int64_t i = 0; i < words; i++) {
+            some[n_some] = (uint8_t)i;
+            n_some += over[from + i] != 0;
+        }
+        for (int i = 0; i < n_some; i++) {
+            uint64_t left = over[from + some[i]];
+
+            do {
+                const int64_t at = (from + some[i]) * 64 + __builtin_ctzll(left);
+
+                if (k == p->most_hits)
+                    return false;
+                p->hit[k++] = (struct hit){ (int32_t)(e + at), x[at], above[at] };
+                left &= left - 1;
+            } while (left);
+        }
+    }
+    p->n_hits = k;
+    return true;
+}
+
+/* The range of a token matters only with one group per token, and not in the last part. */
+static void look_at_part(const struct once *o, struct part *p, bool ranges)
+{
+    const int64_t channels = o->b.channels, size = size_of(o, p);
+    float *scratch = scratch_of(o, p);
+    uint64_t *over = (uint64_t *)(void *)(scratch + size / 4);
+
+    p->hit = (struct hit *)(void *)scratch;
+    p->most_hits = size / HITS + SLACK < size / 8 ? size / HITS + SLACK : size / 8;
+    p->range = (int32_t(*)[2])(void *)(scratch + size / 4 + channels / 32);
+    p->ok = true;
+    for (int64_t t = p->t0; t < p->end && p->ok; t++) {
+        const kvr_bf16 *x = o->x + t * channels;
+        int32_t range[2];
+
+        p->ok = o->k->look(x, channels, o->least, &p->seen, over, range) || !ranges;
+        p->ok = p->ok && list_hits(p, x, channels, t * channels, over) &&
+                p->n_hits <= (t + 1 - p->t0) * channels / HITS + SLACK;
+        if (ranges)
+            memcpy(p->range[t - p->t0], range, sizeof range);
+    }
+}
+
+static void first_pass(struct once *o, bool along)
+{
+    struct part *last = &o->part[o->n_parts];
+
+#pragma omp parallel for schedule(static) num_threads(o->n_parts)
+    for (int i = 0; i < o->n_parts; i++) {
+        if (along)
+            look_at_part(o, &o->part[i], true);
+        else
+            code_part(o, &o->part[i]);
+    }
+    look_at_part(o, last, false);
+}
+
+/* False if `least` was too high or the bound needs exact sums. From 2^14 on scales could clip. */
+static bool find_bound(struct once *o)
+{
+    double sum = 0, square = 0;
+    float bound;
+
+    for (int i = 0; i <= o->n_parts; i++) {
+        if (!o->part[i].ok)
+            return false;
+        for (int j = 0; j < 8; j++) {
+            sum += o->part[i].seen.sum[j];
+            square += o->part[i].seen.square[j];
+        }
+    }
+    bound = o->exact->bound(o->job, sum, square, o->b.n_tok * o->b.channels);
+    if (!(bound < 0x1p14f))
+        return false;
+    o->bound = (uint16_t)(kvr_f32_bits(bound) >> 16);
+    return o->bound >= o->least;
+}
+
+/* Reduces hits to outliers only where nothing else needs them. */
+static int64_t count_outliers(struct once *o)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i <= o->n_parts; i++) {
+        struct part *p = &o->part[i];
+
+        p->first = total;
+        p->n_exact = o->k->mark(p->seen.stray, p->seen.n, o->bound);
+        for (int64_t j = 0; j < p->n_hits; j++)
+            p->n_exact += is_outlier(o, p->hit[j].x);
+        total += p->n_exact;
+    }
+    return total;
+}
+
+/* ---- columns --------------------------------------------------------------------------- */
+
+/* The latest replacement in each channel. */
+struct latest {
+    int32_t *t;
+    int32_t *x;
+};
+
+static struct latest none_yet(float *scratch, int64_t channels)
+{
+    struct latest l = { (int32_t *)(void *)scratch, (int32_t *)(void *)scratch + channels };
+
+    memset(l.t, 0xff, (size_t)channels * sizeof *l.t);
+    return l;
+}
+
+static kvr_bf16 before(const struct once *o, const struct latest *l, int64_t t, int64_t c,
+                       kvr_bf16 above)
+{
+    if (t > 0 && !is_outlier(o, above))
+        return above;
+    return t > 0 && l->t[c] == t - 1 ? (kvr_bf16)l->x[c] : nearest(o, t, c);
+}
+
+/* Completes the strays that hold outliers, which it moves to the front; returns their number. */
+static int64_t keep_strays(const struct once *o, struct part *p, struct latest *l)
+{
+    int64_t kept = 0;
+
+    for (int64_t i = 0; i < p->seen.n; i++) {
+        struct kvr_grid_stray s = p->seen.stray[i];
+        const uint32_t good = ~(uint32_t)s.over & 0xffffu;
+
+        if (!s.over)
+            continue;
+        if (s.over & 1)
+            s.before = before(o, l, s.t0, s.c, s.before);
+        l->t[s.c] = s.t0 + UNIT - 1;
+        l->x[s.c] = good ? s.x[31 - __builtin_clz(good)] : s.before;
+        p->seen.stray[kept++] = s;
+    }
+    return kept;
+}
+
+/* Entries of n strays of the same tokens: ascending in tokens, then channels. */
+static int64_t enter_band(const struct once *o, const struct kvr_grid_stray *s, int64_t n,
+                          int32_t *index, float *value)
+{
+    int64_t at[UNIT + 1] = { 0 };
+
+    for (int64_t i = 0; i < n; i++)
+        for (int r = 0; r < UNIT; r++)
+            at[r + 1] += s[i].over >> r & 1;
+    for (int r = 0; r < UNIT; r++)
+        at[r + 1] += at[r];
+    for (int64_t i = 0; i < n; i++)
+        for (uint32_t some = s[i].over; some; some &= some - 1) {
+            const int r = __builtin_ctz(some);
+
+            value[at[r]] = kvr_bf16_to_f32(s[i].x[r]);
+            index[at[r]++] = (int32_t)((s[i].t0 + r) * o->b.channels + s[i].c);
+        }
+    return at[UNIT];
+}
+
+static void settle_columns(const struct once *o, struct part *p)
+{
+    const int64_t size = size_of(o, p);
+    float *scratch = scratch_of(o, p), *value = scratch + size / 2;
+    struct latest l = none_yet(scratch + size / 32 * 11, o->b.channels);
+    const struct kvr_grid_stray *s = p->seen.stray;
+    const int64_t n = keep_strays(o, p, &l);
+    int64_t done = 0;
+
+    o->k->columns(&o->b, s, n, o->bound);
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && s[end].t0 == s[i].t0;)
+            end++;
+        done += enter_band(o, s + i, end - i, o->index + p->first + done, value + done);
+    }
+    o->exact->hold(o->job, o->held + p->first, value, p->n_exact);
+}
+
+/* ---- whole tokens ---------------------------------------------------------------------- */
+
+static int32_t order_of(kvr_bf16 x)
+{
+    const uint32_t u = (uint32_t)x << 16;
+
+    return (int32_t)(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+}
+
+/* Replaced elements of a token. */
+struct patch {
+    int64_t t;
+    const int32_t *at;
+    const float *x;
+    int64_t n;
+};
+
+/* Codes them by the token's scale. */
+static void code_again(const struct kvr_grid_block *b, const struct patch *p)
+{
+    const int bits = b->grid.bits, per = 8 / bits, top = (1 << bits) - 1;
+    const int shift = (int)(p->t % per) * bits, post = b->grid.asym ? 0 : 1 << (bits - 1);
+    const float given = kvr_f16_to_f32(b->scales[p->t]), step = given == 0 ? 1 : given;
+    const float low = b->grid.asym ? kvr_f16_to_f32(b->scales[b->n_groups + p->t]) : 0;
+    uint8_t *row = b->codes + p->t / per * b->channels - p->t * b->channels;
+
+    for (int64_t i = 0; i < p->n; i++) {
+        const int code = (int)rintf((p->x[i] - low) / step) + post;
+        uint8_t *byte = &row[p->at[i]];
+
+        *byte = (uint8_t)((*byte & ~(top << shift)) | code << shift);
+    }
+}
+
+/* Hits and entries in order; `fills` has each channel's latest hit, replaced. */
+struct walk {
+    const struct hit *h, *end;
+    kvr_bf16 *fills;
+    int32_t *index;
+    float *value, *instead;
+    int64_t n;
+};
+
+/* The replacements above the first token of a part. */
+static void open_walk(const struct once *o, const struct part *p, struct walk *w)
+{
+    const int64_t channels = o->b.channels, first = p->t0 * channels;
+
+    for (const struct hit *h = p->hit; h < w->end && h->at < first + channels; h++)
+        if (is_outlier(o, h->x))
+            w->fills[h->at - first] = nearest(o, p->t0, h->at - first);
+}
+
+/* Takes up the hits of token t: each widens its range, itself or by its replacement. Which hits are
+ * outliers is unpredictable, so no branch depends on it. */
+static void walk_token(const struct once *o, struct walk *w, int64_t t, bool first,
+                       int32_t range[2])
+{
+    const int64_t channels = o->b.channels, end = (t + 1) * channels;
+    int32_t low = range[0], high = range[1];
+
+    for (; w->h < w->end && w->h->at < end; w->h++) {
+        const int32_t at = w->h->at;
+        const kvr_bf16 x = w->h->x;
+        kvr_bf16 *fill = &w->fills[at - t * channels];
+        const kvr_bf16 above = w->h->above;
+        const kvr_bf16 before = first || is_outlier(o, above) ? *fill : above;
+        const bool out = is_outlier(o, x);
+        const kvr_bf16 now = out ? before : x;
+        const int32_t order = order_of(now);
+
+        *fill = now;
+        low = order < low ? order : low;
+        high = order > high ? order : high;
+        w->index[w->n] = at;
+        w->value[w->n] = kvr_bf16_to_f32(x);
+        w->instead[w->n] = kvr_bf16_to_f32(now);
+        w->n += out;
+    }
+    range[0] = low;
+    range[1] = high;
+}
+
+static bool settle_tokens(const struct once *o, struct part *p)
+{
+    const int64_t channels = o->b.channels, size = size_of(o, p);
+    float *scratch = scratch_of(o, p);
+    struct walk w = { .h = p->hit,
+                      .end = p->hit + p->n_hits,
+                      .fills = (kvr_bf16 *)(void *)(scratch + size / 4 * 3),
+                      .index = (int32_t *)(void *)(scratch + size / 8 * 3),
+                      .value = scratch + size / 2,
+                      .instead = scratch + size / 8 * 5 };
+
+    open_walk(o, p, &w);
+    for (int64_t t = p->t0; t < p->end; t += ROWS) {
+        const struct kvr_narrow_rows r = { o->x + t * channels, channels, t, 0, NULL };
+        int32_t low[16] = { 0 }, high[16] = { 0 };
+        int64_t ends[ROWS + 1] = { w.n };
+
+        for (int i = 0; i < ROWS; i++) {
+            int32_t *range = p->range[t + i - p->t0];
+
+            walk_token(o, &w, t + i, t + i == p->t0, range);
+            low[i] = range[0];
+            high[i] = range[1];
+            ends[i + 1] = w.n;
+        }
+        if (!o->k->rows(&o->b, &r, ROWS, low, high))
+            return false;
+        for (int i = 0; i < ROWS; i++) {
+            const int64_t k = ends[i];
+
+            code_again(&o->b,
+                       &(struct patch){ t + i, w.index + k, w.instead + k, ends[i + 1] - k });
+        }
+    }
+    memcpy(o->index + p->first, w.index, (size_t)w.n * sizeof *w.index);
+    o->exact->hold(o->job, o->held + p->first, w.value, w.n);
+    return true;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------- */
+
+/* The tokens after the last complete group, by the general kernels. */
+static void settle_rest(const struct once *o, const struct kvr_grid_chain *c,
+                        const struct kvr_values *x, const struct kvr_stage_data *const data[2])
+{
+    const struct part *p = &o->part[o->n_parts];
+    const int64_t channels = o->b.channels;
+    float *value = o->work + o->b.n_tok * channels - p->n_exact;
+    struct kvr_instead instead = { o->index + p->first, value, p->n_exact };
+    int64_t k = 0;
+
+    if (p->t0 == p->end)
+        return;
+    for (int64_t i = 0; i < p->n_hits; i++)
+        if (is_outlier(o, p->hit[i].x)) {
+            o->index[p->first + k] = p->hit[i].at;
+            value[k++] = kvr_bf16_to_f32(p->hit[i].x);
+        }
+    o->exact->hold(o->job, o->held + p->first, value, k);
+    for (int64_t i = 0; i < k; i++)
+        value[i] = kvr_bf16_to_f32(nearest(o, instead.at[i] / channels, instead.at[i] % channels));
+    kvr_chain_encode(c, x, &instead, p->t0, o->work, data);
+}
+
+static bool settle(struct once *o, bool along)
+{
+    bool ok = true;
+
+#pragma omp parallel for schedule(static) num_threads(o->n_parts) reduction(&& : ok)
+    for (int i = 0; i < o->n_parts; i++) {
+        if (along)
+            ok = ok && settle_tokens(o, &o->part[i]);
+        else
+            settle_columns(o, &o->part[i]);
+    }
+    return ok;
+}
+
+/* Divides complete groups of tokens among threads. */
+static void divide(struct once *o)
+{
+    const int64_t units = o->b.n_tok / UNIT;
+    const bool alone = o->b.n_tok * o->b.channels < KVR_MIN_PARALLEL_ELEMENTS || omp_in_parallel();
+    const int threads = alone ? 1 : omp_get_max_threads();
+
+    o->n_parts = threads < MAX_PARTS ? threads : MAX_PARTS;
+    o->n_parts = o->n_parts < units ? o->n_parts : (int)units;
+    for (int i = 0; i < o->n_parts; i++)
+        o->part[i] = (struct part){ .t0 = units * i / o->n_parts * UNIT,
+                                    .end = units * (i + 1) / o->n_parts * UNIT };
+    o->part[o->n_parts] = (struct part){ .t0 = units * UNIT, .end = o->b.n_tok };
+}
+
+enum kvr_status kvr_once_encode(const struct kvr_grid_chain *c, const struct kvr_stage_job *exact,
+                                const struct kvr_values *x, float *work, int64_t scratch,
+                                struct kvr_stage_data *entries,
+                                const struct kvr_stage_data *const data[2], bool *done)
+{
+    struct once o = {
+        .k = kvr_grid_once(), .job = exact, .exact = exact->stage->cpu.once, .x = x->p, .work = work
+    };
+    const bool along = c->grid[0].axis == KVR_AXIS_TOKEN;
+    int64_t n_exact;
+
+    *done = false;
+    if (!o.exact || !x->bf16 || !o.k->exists || c->n != 1 || c->rotate)
+        return KVR_OK;
+    o.b = kvr_grid_block_of(&c->grid[0], &c->job[0], data[0]);
+    const int64_t n = o.b.n_tok * o.b.channels;
+
+    if (!kvr_grid_is_narrow(&o.b) || o.b.channels % 64 || o.b.n_tok < UNIT ||
+        scratch + UNIT * o.b.channels / 8 > n || !o.exact->likely(exact, x, n, &o.least))
+        return KVR_OK;
+    divide(&o);
+    first_pass(&o, along);
+    if (!find_bound(&o))
+        return KVR_OK;
+    n_exact = count_outliers(&o);
+    KVR_TRY(o.exact->alloc(exact, n, n_exact, entries, done));
+    if (!*done)
+        return KVR_OK;
+    o.index = entries->meta.p;
+    o.held = entries->codes.p;
+    *done = settle(&o, along);
+    if (*done) {
+        settle_rest(&o, c, x, data);
+        return KVR_OK;
+    }
+    kvr_buf_free(&entries->codes);
+    kvr_buf_free(&entries->meta);
+    entries->n_entries = 0;
+    return KVR_OK;
+}
