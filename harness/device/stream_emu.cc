@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness/core/clock.h"
+#include "harness/device/device_check.h"
 #include "harness/device/traffic.h"
 
 /* Reads a size from an environment variable, at most `most`; *bytes is unchanged if it is unset. */
@@ -35,9 +36,12 @@ static enum kvr_status capability(int *out)
     char rest;
 
     *out = 0;
-    if (text && (sscanf(text, "%2d.%1d%c", &major, &minor, &rest) != 2 || major < 0 || minor < 0))
+    if (text && (sscanf(text, "%2d.%1d%c", &major, &minor, &rest) != 2 || minor < 0 ||
+                 major < KVR_DEVICE_OLDEST_MAJOR))
         return kvr_fail(KVR_EINVAL,
-                        "device emulated: KVREEL_EMULATED_CAPABILITY='%s', need one as 9.0", text);
+                        "device emulated: KVREEL_EMULATED_CAPABILITY='%s', need %d.%d or newer, "
+                        "such as 9.0",
+                        text, KVR_DEVICE_OLDEST_MAJOR, KVR_DEVICE_OLDEST_MINOR);
     *out = 10 * major + minor;
     return KVR_OK;
 }

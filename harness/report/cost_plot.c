@@ -313,7 +313,7 @@ static void lay_out(struct figure *f)
     const double line = 1.35 * px_per_pt;
     double top, bottom, plot;
 
-    f->p[CARD].label = "seconds of a rollout on this card";
+    f->p[CARD].label = "seconds of a rollout, measured";
     f->p[STUDY].label = "seconds of a video, published";
     scale_memory(f);
     top = line * (1.2 * f->font * f->n_title + 1.4 * f->small + 6);

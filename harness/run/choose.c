@@ -30,9 +30,12 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
             r->only[o] = kvr_outcome_is_failure((enum kvr_outcome)o);
         return KVR_OK;
     }
-    if (strncmp(text, "failed:", 7) != 0 || strlen(text) >= sizeof copy)
+    if (strncmp(text, "failed:", 7) == 0 && strlen(text) < sizeof copy)
+        snprintf(copy, sizeof copy, "%s", text + 7);
+    else
+        copy[0] = '\0';
+    if (copy[strspn(copy, ",")] == '\0')
         return kvr_fail(KVR_EINVAL, "retry '%s': expected failed, or failed:TYPE,...", text);
-    snprintf(copy, sizeof copy, "%s", text + 7);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         enum kvr_outcome o;
 

@@ -43,7 +43,7 @@ json "each method's time is over its own package's BF16" 'map({(.method): .runti
 exits 0 "the plot" plot cost --db all.db -o figures -f svg
 check "has a point for each, and what was published" test "$(cut -f 1 figures/cost.tsv | sort | uniq -c | tr -s ' \n' ' ')" = ' 3 1 3 2 1 panel '
 check "with room for the memory axis' numbers and its label" awk '/^set lmargin/ { exit !($5 > 0.08) }' figures/cost.gp
-check "as the plot of a measured card" grep -q 'seconds of a rollout on this card' figures/cost.gp
+check "as the plot of a measured card" grep -q 'seconds of a rollout, measured' figures/cost.gp
 exits 2 "its axes are fixed" plot cost --db all.db -o figures -f svg --y ssim
 says "says so" 'plot cost has fixed axes'
 

@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(a_capability_is_two_numbers)
 {
-    static const char *const wrong[] = { "", "9", "nine", "9.0a", "-9.0" };
+    static const char *const wrong[] = { "", "9", "nine", "9.0a", "-9.0", "7.5" };
     struct kvr_device_info info;
     struct kvr_stream *s;
 
