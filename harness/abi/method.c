@@ -185,7 +185,7 @@ static enum kvr_status tell(json_t *doc, char **json)
 {
     *json = doc ? kvr_json_text(doc, JSON_COMPACT) : NULL;
     json_decref(doc);
-    return *json ? KVR_OK : kvr_fail(KVR_ENOMEM, "no memory for an answer");
+    return *json ? KVR_OK : kvr_fail(KVR_ENOMEM, "methods: no memory for the JSON result");
 }
 
 int kvreel_registry(char **json)

@@ -97,7 +97,7 @@ static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct 
         n += json_array_size(json_object_get(root, lists[k][0]));
     p->sample = calloc(n, sizeof *p->sample);
     if (!p->sample)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
+        return kvr_fail(KVR_ENOMEM, "run: no memory for the JSON result");
     p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns - integer(o, "video") };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
