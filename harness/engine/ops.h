@@ -147,7 +147,7 @@ struct kvr_ops {
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
     /* out = the linear combination `b` of n-element arrays, summed in float64 in the order of its
-     * terms, rounded once. out may alias an input. */
+     * terms, rounded once. out may be the array of one term. */
     void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
     /* Clamps x to [lo, hi]; NaN stays NaN. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);

@@ -241,23 +241,25 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
 }
 
-/* One thread per element. Products are in float64, summed in the order of the terms. */
+/* One thread per element. Products are in float64, summed in the order of the terms. Term `in_place`
+ * (-1: no term) is read from out, and its x is NULL. */
 static __global__ void __launch_bounds__(THREADS)
-    blend(int64_t n, int n_terms, double c0, double c1, double c2, double c3,
+    blend(int64_t n, int n_terms, int in_place, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,
           kvr_global<const float> x3, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i < n) {
-        double sum = n_terms > 0 ? c0 * (double)(float)x0[i] : 0.0;
+        const float old = in_place < 0 ? 0 : (float)out[i];
+        double sum = n_terms > 0 ? c0 * (double)(in_place == 0 ? old : (float)x0[i]) : 0.0;
 
         if (n_terms > 1)
-            sum += c1 * (double)(float)x1[i];
+            sum += c1 * (double)(in_place == 1 ? old : (float)x1[i]);
         if (n_terms > 2)
-            sum += c2 * (double)(float)x2[i];
+            sum += c2 * (double)(in_place == 2 ? old : (float)x2[i]);
         if (n_terms > 3)
-            sum += c3 * (double)(float)x3[i];
+            sum += c3 * (double)(in_place == 3 ? old : (float)x3[i]);
         out[i] = (float)sum;
     }
 }
@@ -417,9 +419,17 @@ void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const fl
 
 void kvr_blend_cuda(struct kvr_stream *s, int64_t n, const struct kvr_blend *b, float *out)
 {
+    const float *x[KVR_BLEND_MAX] = { 0 };
+    int in_place = -1;
+
+    for (int i = 0; i < b->n; i++)
+        if (b->x[i] == out)
+            in_place = i;
+        else
+            x[i] = b->x[i];
     if (n)
-        KVR_LAUNCH(blend, kvr_blocks(n, THREADS), THREADS, 0, s, n, b->n, b->c[0], b->c[1], b->c[2],
-                   b->c[3], b->x[0], b->x[1], b->x[2], b->x[3], out);
+        KVR_LAUNCH(blend, kvr_blocks(n, THREADS), THREADS, 0, s, n, b->n, in_place, b->c[0],
+                   b->c[1], b->c[2], b->c[3], x[0], x[1], x[2], x[3], out);
 }
 
 void kvr_clamp_cuda(struct kvr_stream *s, int64_t n, float lo, float hi, float *x)

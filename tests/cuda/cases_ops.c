@@ -557,6 +557,17 @@ START_TEST(sampling)
         kvr_blend_cuda(both_stream, n, &b, d_next);
         same_floats(want, d_next, n, "blended");
     }
+    for (int j = 0; j < KVR_BLEND_MAX; j++) { /* term j is overwritten */
+        struct kvr_blend b = { KVR_BLEND_MAX, { 1.7, -0.3, 0.02, -1.1 }, { y, y, y, y } };
+        float *d_place = both_inout(x, size);
+
+        b.x[j] = x;
+        kvr_ops_cpu()->blend(NULL, n, &b, want);
+        for (int i = 0; i < KVR_BLEND_MAX; i++)
+            b.x[i] = i == j ? d_place : d_y;
+        kvr_blend_cuda(both_stream, n, &b, d_place);
+        same_floats(want, d_place, n, "blended in place");
+    }
     kvr_ops_cpu()->subtract(NULL, n, x, y, want);
     kvr_subtract_cuda(both_stream, n, d_x, d_y, d_less);
     same_floats(want, d_less, n, "difference");

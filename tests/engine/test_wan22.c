@@ -494,7 +494,7 @@ static const struct {
 } broken[] = {
     { "x.lora_A.weight", "y.lora_B.weight", 2, 0, "needs its lora_B" },
     { "x.lora_A.weight", "x.lora_B.weight", 1, 0, "rank" },
-    { "x.lora_A.weight", "x.lora_B.weight", 2, 4, "not 4" },
+    { "x.lora_A.weight", "x.lora_B.weight", 2, 4, "need 4" },
     { "x.lora_A.weight", "x.bias", 2, 0, "'x.bias' is not a tensor of an adapter" },
 };
 

@@ -113,7 +113,7 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
 
     for (int64_t from = 0; from < n / 64; from += WORDS) {
         const int64_t words = n / 64 - from < WORDS ? n / 64 - from : WORDS;
-        uint8_t some[WORDS];
+        uint8_t some[WORDS] = { 0 };
         int n_some = 0;
 
         /* Most words are 0, which a branch could not predict. */
