@@ -13,13 +13,14 @@
 extern "C" {
 #endif
 
-/* n values: copied, converted from BF16, and rounded to BF16 in place. */
+/* For n values: copy copies them, widen converts them from BF16 to F32, and round rounds them to
+ * BF16 in place. */
 void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n);
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
-/* Whether the device codes a chain of grids in one kernel. Otherwise the next two must not be
- * called. */
+/* Whether the device codes a chain of grids in one kernel. Otherwise kvr_block_encode_chain and
+ * kvr_block_decode_chain must not be called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
 /* x [T,H,D] is unchanged; data[i] belongs to the i-th grid. Returns false, without effect, for an
  * unsupported shape. */
@@ -29,7 +30,7 @@ bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out);
-/* The same as BF16, on a device. */
+/* kvr_block_decode_chain with BF16 output, on a device only. */
 bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                                  const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                  int h0, int nh, kvr_bf16 *out);

@@ -15,7 +15,7 @@ void kvr_bounce_transform(const struct kvr_stage_job *job, enum kvr_transform_wa
 enum kvr_status kvr_bounce_encode(const struct kvr_stage_job *job, float *x,
                                   struct kvr_stage_data *out);
 
-/* Like the stage's decode. Out of host memory, here or in a transform, the output becomes NaN;
+/* Like the stage's decode. If host memory runs out, here or in a transform, the output becomes NaN;
  * device errors surface at kvr_dev_sync. */
 void kvr_bounce_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                        int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);

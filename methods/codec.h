@@ -72,7 +72,8 @@ enum kvr_stage_kind {
 struct kvr_stage_data {
     struct kvr_buf codes;    /* KVR_MEM_KV */
     struct kvr_buf meta;     /* KVR_MEM_META: scales, zero points, indices */
-    int64_t n_entries;       /* entries, for stages whose size depends on the data; else 0 */
+    int64_t n_entries;       /* number of entries, for stages whose size depends on the data; else
+                              * 0 */
     struct kvr_joint *joint; /* NULL unless keys and values were coded jointly */
 };
 
@@ -81,7 +82,7 @@ struct kvr_stage;
 struct kvr_stage_job {
     const struct kvr_stage *stage;
     const void *opts;    /* the stage's option struct */
-    const void *table;   /* written by the stage's `table`; NULL: none */
+    const void *table;   /* written by the stage's `table`; NULL: the stage has no table */
     struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
     bool study; /* reproduce the 33-method study, including its bugs */
@@ -160,7 +161,7 @@ struct kvr_layout {
 
 /* Error model of a codec. A correction is refused if it needs more than the model states. */
 enum kvr_noise_kind {
-    KVR_NOISE_UNKNOWN, /* unknown: no correction */
+    KVR_NOISE_UNKNOWN, /* unknown: keys cannot be corrected */
     KVR_NOISE_NONE,    /* lossless */
     KVR_NOISE_UNIFORM, /* uniform within half a scale of the group */
     /* Like UNIFORM, but only the stage can read its scales (kvr_packed_scales). Stored scales are
@@ -210,7 +211,7 @@ enum kvr_transform_way {
 
 /* What an EXACT stage decides while the next stage codes n BF16 values in one pass
  * (methods/codecs/grid/once.h). An element above the bound takes the value of the channel's nearest
- * earlier element that is not, or else of the first one. */
+ * earlier element within the bound; without one, that of the first element within it. */
 struct kvr_exact_once {
     /* Magnitude bits of BF16 that the bound will probably exceed. False: this block needs `find`. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
@@ -271,7 +272,7 @@ struct kvr_stage {
     const struct kvr_opt *options;
     size_t opts_size;
     const void *variant; /* distinguishes stages with shared functions; private to the stage */
-    bool deterministic;  /* same input, same bytes */
+    bool deterministic;  /* equal inputs give equal bytes */
     /* Encoding the decoded values again gives bit-identical values while the scales are normal FP16
      * numbers. */
     bool idempotent;
@@ -331,7 +332,8 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
 
-/* Sets an option ("bits", "group", ...) on every stage that has it. *n_set: their number. */
+/* Sets an option ("bits", "group", ...) on every stage that has it. *n_set: number of these
+ * stages. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
@@ -353,9 +355,9 @@ void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_s
 bool kvr_codec_rotated(const struct kvr_codec *c);
 /* Whether both codecs begin with the same transform, or neither has one. */
 bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
-/* Applies that transform in F32, in place: x [n,nh,D], rows of heads [h0, h0 + nh), memory of `dev`
- * (NULL: the CPU's). Thread-safe on the CPU; on CUDA only the device's thread may call it. Does
- * nothing for a codec without a transform. */
+/* Applies the codec's leading transform in F32, in place: x [n,nh,D], rows of heads [h0, h0 + nh),
+ * memory of `dev` (NULL: the CPU's). Thread-safe on the CPU; on CUDA only the device's thread may
+ * call it. Does nothing for a codec without a transform. */
 void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
                          float *x, int64_t n, int h0, int nh, int head_dim);
 
@@ -383,13 +385,14 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
 
-/* The same for tokens of known position. */
+/* kvr_codec_encode for tokens whose positions are known. */
 enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                     const struct kvr_block_shape *shape,
                                     const struct kvr_place *place, float *work,
                                     struct kvr_packed *out);
 
-/* The same for either type: BF16 input gives the same bytes as its values in F32. */
+/* kvr_codec_encode_at for F32 or BF16 values: BF16 input gives the same bytes as its values in
+ * F32. */
 enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
                                         const struct kvr_values *x,
                                         const struct kvr_block_shape *shape,
@@ -399,7 +402,8 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
 
-/* Joint codecs: starts the stage, once before any coding; encodes keys and values together. */
+/* For joint codecs: kvr_codec_start_joint starts the stage, once before any coding;
+ * kvr_codec_encode_joint encodes keys and values together. */
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
                                        struct kvr_dev *dev, const float *k, const float *v,
@@ -412,7 +416,7 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
  * without CUDA functions. If these run out of host memory, out becomes NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
-/* The same without undoing a leading rotation: out is H x / sqrt(D). */
+/* kvr_codec_decode without the inverse of a leading transform: out is in the transformed space. */
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 

@@ -37,7 +37,8 @@ bool kvr_eager_grid(const struct kvr_stage_job *job);
 /* Floats of scratch for kvr_eager_encode. 0 for a stage that does not run operation by operation. */
 int64_t kvr_eager_floats(const struct kvr_stage_job *job);
 
-/* x [T,H,D] is unchanged. Neither allocates nor synchronises, as the others. */
+/* Encodes x [T,H,D], which is unchanged. Like the two functions below it neither allocates nor
+ * synchronises. */
 void kvr_eager_encode(const struct kvr_stage_job *job, const float *x, float *scratch,
                       struct kvr_stage_data *out);
 /* Tokens [t0, t0 + n) of heads [h0, h0 + nh) into out [n,nh,D]. */

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* INTENDED: as the method's paper describes it. STUDY: as the 33-method study ran it, bugs
- * included. */
+/* Version of a method: as its paper describes it (INTENDED), or as the 33-method study ran it, bugs
+ * included (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
 /* When chunks are quantized. The intended reading quantizes each chunk once, at its clean pass.
@@ -48,9 +48,10 @@ struct kvr_method {
     const char *family;                                        /* colour in plots: RTN, KIVI, ... */
     const char *title;                                         /* one line */
     const char *paper;                                         /* citation */
-    bool study;                                                /* one of the study's 33 */
+    bool study;                                                /* the study measured this method */
     const char *k, *v;                                         /* codec pipelines of tier 0 */
-    const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS]; /* of tiers 1, 2; [0] unused */
+    const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS]; /* codec pipelines of tiers 1 and 2;
+                                                                * [0] is unused */
     const char *tiers;                                         /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
     const char *reuse;     /* feature reuse by the runner: "rel_l1(threshold=1.5)" */
@@ -64,7 +65,8 @@ struct kvr_method {
     enum kvr_study_span study_span;
     const char *differs; /* differences between the readings and their reason; one paragraph */
     const char *note;    /* differences from the paper or its authors' code; one paragraph */
-    struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* project NULL: none */
+    struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* versions of projects; the list ends with project
+                                                  * NULL */
 };
 
 /* Built-in methods, in the order of methods.def. NULL-terminated. */
@@ -85,10 +87,11 @@ struct kvr_setting {
     const char *name, *value;
 };
 
-/* The denoising pass whose keys and values the cache keeps. EVERY_PASS: each pass overwrites those
- * of the one before, so the clean pass's remain, at several times the cost. LAST_STEP: the last
- * denoising step, without a clean pass; K and V are then computed from a still noisy input. This is
- * a rule of the sampler: the cache keeps what is appended as the clean pass. */
+/* The denoising pass whose keys and values the cache keeps. EVERY_PASS: each pass overwrites the
+ * keys and values of the previous pass, so those of the clean pass remain, at several times the
+ * cost. LAST_STEP: those of the last denoising step remain, and there is no clean pass; K and V are
+ * then computed from a still noisy input. This is a rule of the sampler: the cache keeps what is
+ * appended as the clean pass. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
 /* The form in which attention reads the current chunk's keys: as appended, or minus each head's

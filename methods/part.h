@@ -45,7 +45,7 @@ static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, 
 
 #define KVR_LAUNCHER void
 
-/* The same, host code. */
+/* Writes decoded value i of a range according to `mode`, host code. */
 static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
 {
     out[i] = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? out[i] + v : out[i] - v;

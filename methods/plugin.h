@@ -69,7 +69,7 @@ enum { KVR_PLUGIN_MAX = 16, KVR_PLUGIN_PATH = 4096 };
 struct kvr_loaded_plugin {
     const struct kvr_plugin *plugin;
     char path[KVR_PLUGIN_PATH];  /* absolute */
-    char sha256[KVR_SHA256_HEX]; /* of the file, computed just before loading */
+    char sha256[KVR_SHA256_HEX]; /* hash of the file, computed just before loading */
 };
 
 /* Load a shared object, or a file NAME.py, and register its contents: all or, on failure, nothing.

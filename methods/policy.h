@@ -11,14 +11,14 @@
  * `thin` instead: one byte for every token it may keep. struct kvr_thin_needs lists the inputs it
  * can request.
  *
- * Intended reading: the map covers the tokens written so far. Only the new chunk's keys and values
- * are given, since older ones are already coded. All tokens of a unit (frame or chunk) get the same
- * byte, unless the part has `unit = KVR_UNIT_TOKEN`; it then decides for the new chunk's tokens
- * alone. A token never gains fidelity: the cache moves it down to tier 0 or evicts it, and ignores
- * a move up.
+ * In the intended reading (the paper's) the map covers the tokens written so far. Only the new
+ * chunk's keys and values are given, since older ones are already coded. All tokens of a unit
+ * (frame or chunk) get the same byte, unless the part has `unit = KVR_UNIT_TOKEN`; it then decides
+ * for the new chunk's tokens alone. A token never gains fidelity: the cache moves it down to tier 0
+ * or evicts it, and ignores a move up.
  *
- * Study reading: the map covers the whole capacity, k and v are the complete dense tensors, and
- * every call decides again for every token. */
+ * In the study's reading the map covers the whole capacity, k and v are the complete dense tensors,
+ * and every call decides again for every token. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -57,25 +57,26 @@ struct kvr_policy_ctx {
     /* k and v are memory of the device passed to `assign`; everything else here, the map and the
      * part's state are host memory. */
     bool cut;         /* the new chunk begins a shot: another prompt than the chunk before */
-    bool counts_only; /* thin: no data, only counts */
+    bool counts_only; /* for `thin`: there is no data, only numbers of tokens are needed */
     int64_t n_stored; /* tokens stored so far: new0, or n_active when a chunk is stored again */
-    /* thin: keys [n_active - key0,H,D] of the tokens from key0 on, 0 where not stored; NULL unless
-     * requested. key0 is 0 without key_frames. */
+    /* For `thin`: keys [n_active - key0,H,D] of the tokens from key0 on, 0 for tokens that are not
+     * stored; NULL unless requested. key0 is 0 unless key_frames is set. */
     const float *all_keys;
     int64_t key0;
-    const float *all_values; /* the same for values */
-    /* thin: [n_active][G] multiplicity of each stored token; NULL unless requested */
+    const float *all_values; /* values, in the form of all_keys */
+    /* For `thin`: multiplicity of each stored token, [n_active][G]; NULL unless requested. */
     const int32_t *weights;
     const struct kvr_columns
-        *columns; /* thin: NULL before the first attention, or unless requested */
-    /* thin: the new chunk's queries [n_active - new0, n_query_heads, D], same memory as k; NULL
-     * before the first attention, or unless requested. */
+        *columns; /* for `thin`; NULL before the first attention, or unless requested */
+    /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], memory of the same
+     * device as k; NULL before the first attention, or unless requested. */
     const float *q;
     int n_query_heads;
-    /* thin: an oracle score for each token of the whole video, from a complete earlier run; NULL if
-     * there is none, or unless requested. */
+    /* For `thin`: an oracle score for each token of the whole video, from a complete earlier run;
+     * NULL if there are no scores, or unless requested. */
     const float *oracle_scores;
-    struct kvr_summaries *summaries; /* thin: output; NULL unless requested */
+    struct kvr_summaries *summaries; /* for `thin`: receives summary tokens; NULL unless
+                                      * requested */
 };
 
 /* Summary tokens made by a thinning retention, host memory. From now on head `head` stores k and v
@@ -104,13 +105,13 @@ struct kvr_policy_state {
 
 /* Counts for the side information of the study's formats (docs, "byte accounting"). */
 struct kvr_study_counts {
-    int64_t capacity, active; /* tokens */
+    int64_t capacity, active; /* numbers of tokens: capacity, and written so far */
     int64_t stored;           /* tokens stored by codecs */
     int64_t pooled_frames;
 };
 
-/* Fills in the map. On CUDA it synchronises if it reads keys and values, because the storage layout
- * depends on the map. */
+/* Fills in the map. On CUDA the function synchronises if it reads keys and values, because the
+ * storage layout depends on the map. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
@@ -120,15 +121,15 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
  * computed only for the retention, so its time is charged to the method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* [n_active,H], host memory; 0 where not stored */
+    const float *sum, *max; /* [n_active,H], host memory; 0 for tokens that are not stored */
 };
 
 /* Which of a chunk's queries are sampled. */
 enum kvr_query_pick {
     KVR_QUERY_SPREAD, /* evenly spaced */
     KVR_QUERY_NEWEST, /* the newest ones */
-    KVR_QUERY_FRAME,  /* all of the newest frame */
-    KVR_QUERY_CHUNK,  /* all of the chunk */
+    KVR_QUERY_FRAME,  /* all queries of the newest frame */
+    KVR_QUERY_CHUNK,  /* all queries of the chunk */
 };
 
 /* Inputs requested by a thinning retention. */
@@ -146,7 +147,7 @@ struct kvr_thin_needs {
     bool values;        /* ctx->v: the new chunk's values */
     bool all_keys;      /* ctx->all_keys */
     int key_frames;   /* all_keys without all_values: only of this many frames before the new chunk,
-                         * and of the chunk; 0: of all */
+                       * and of the chunk; 0: of all frames */
     bool all_values;  /* ctx->all_values, together with all_keys */
     bool undoes_rope; /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
     bool summaries;   /* ctx->summaries; only with by_head */
@@ -154,8 +155,8 @@ struct kvr_thin_needs {
     bool beyond_window; /* kept tokens stay visible beyond the cell's window */
 };
 
-/* keep [n_active][G]: 1 if the token stays; G is H with by_head, else 1. On entry it
- * holds what the layer stores, and 1 for the new chunk's tokens. The part may only change a 1 to 0.
+/* keep [n_active][G]: 1 if the token stays; G is H with by_head, else 1. On entry it is 1 for the
+ * tokens that the layer stores and for the new chunk's tokens. The part may only change a 1 to 0.
  * All memory is the host's, including `dev`. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
@@ -168,14 +169,15 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* study: tokens beyond n_active are not coded (map: ZERO) */
+    bool active_only; /* in the study's reading, tokens beyond n_active are not coded; the part maps
+                       * them to KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. Retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
     bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* Intended reading: number of chunks that change tier together and become one segment; NULL:
-     * one chunk per segment. With a thinning retention chunks move one at a time. */
+    /* Number of chunks that change tier together and become one segment, in the intended reading;
+     * NULL: one chunk per segment. With a thinning retention chunks move one at a time. */
     int (*together)(const void *opts);
 };
 
@@ -185,13 +187,13 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Changes bytes of tier 0 only. NULL if `thin` is set. */
+    /* Changes only bytes that are 0 (tier 0). NULL if `thin` is set. */
     kvr_assign_fn *assign;
-    /* Intended reading only: evicts single tokens of any tier. */
+    /* Evicts single tokens of any tier; used in the intended reading only. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0; `state` is the
-     * layer's. If not, that attention is not computed. NULL: always. */
+     * layer's. If not, that attention is not computed. NULL: `thin` always reads it. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
     bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
@@ -211,8 +213,8 @@ extern const struct kvr_retention *const kvr_retention_parts[];
 const struct kvr_tiers *kvr_tiers_at(int i);
 const struct kvr_retention *kvr_retention_at(int i);
 
-/* A part with its options, as named by a row. part == NULL: none (all tokens are kept in tier 0).
- * Owns opts. */
+/* A part with its options, as named by a row. part NULL: there is no such part, and all tokens are
+ * kept in tier 0. Owns opts. */
 struct kvr_tiers_use {
     const struct kvr_tiers *part;
     void *opts;
@@ -237,8 +239,8 @@ const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
-/* Call the part (not NULL). A part without `cuda` receives copies of k and v in memory of
- * kvr_dev_host(dev), and that device. */
+/* Call the function of the part, which must not be NULL. A part without `cuda` receives copies of k
+ * and v in memory of kvr_dev_host(dev), and that device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,

@@ -18,20 +18,20 @@ enum {
     KVR_CLIP_SIZE = 48, /* frames of 48x48 */
     KVR_CLIP_SEEN = 64, /* look [32], place [32] */
     KVR_CLIP_HEADS = 5,
-    KVR_CLIP_CLASSES = 16 /* at most */
+    KVR_CLIP_CLASSES = 16 /* maximum number of classes per head */
 };
 
 struct kvr_clip_head {
     const char *name;
     bool moves;  /* uses `place` instead of `look` */
-    int slot[2]; /* of the prompt; -1: none */
+    int slot[2]; /* prompt slots that the head classifies; -1: unused */
     int n_classes;
     char word[KVR_CLIP_CLASSES][32];
     const float *weight, *bias;
 };
 
 struct kvr_clip_probe {
-    int window; /* frames */
+    int window; /* number of frames in a clip */
     const float *conv[3], *conv_bias[3], *look, *look_bias, *place, *place_bias, *path, *path_bias;
     struct kvr_clip_head head[KVR_CLIP_HEADS];
 };

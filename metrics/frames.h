@@ -10,10 +10,11 @@
 
 #include "metrics/metric.h"
 
-/* Value of frame i; false without memory. Called concurrently. */
+/* Computes the value of frame i; returns false if memory runs out. Called concurrently. */
 typedef bool kvr_frame_fn(const struct kvr_metric_input *in, int i, double *value);
 
-/* series[first .. end) from `fn`; `value` is their mean. The error message gives `name`. */
+/* Fills series[first .. end) by `fn`, and sets `value` to their mean. The error message gives
+ * `name`. */
 enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
                                      struct kvr_metric_value *out, const char *name, int first,
                                      int end, kvr_frame_fn *fn);

@@ -34,8 +34,8 @@ struct kvr_metric_kernels {
     /* Adds the sum and sum of squares of n Laplacians of adjacent pixels, starting at p, with w
      * pixels per row: p[-1] + p[1] + p[-w] + p[w] - 4 p[0]. */
     void (*laplacian)(const uint8_t *p, int w, int n, int64_t *sum, int64_t *squares);
-    /* 7x7 window (ssim.c): add (sign 1) or remove (-1) a row of both videos; then map[i] for n
-     * windows over columns i, i + 3, ... i + 18. */
+    /* For the 7x7 window of ssim.c: ssim_add adds (sign 1) or removes (sign -1) a row of both
+     * videos. ssim_map computes map[i] for n windows over columns i, i + 3, ... i + 18. */
     void (*ssim_add)(const struct kvr_ssim_columns *c, const uint8_t *a, const uint8_t *b, int row,
                      int sign);
     void (*ssim_map)(const struct kvr_ssim_columns *c, int n, double *map);
@@ -46,7 +46,8 @@ struct kvr_metric_kernels {
     void (*gauss_along)(const double g[11], const double *in, int n, double *out);
     void (*gauss_across)(const double g[11], const double *const rows[11], int n, double *out);
     void (*gauss_map)(const double *maps, int n, double *ssim, double *contrast);
-    /* LPIPS: sum[i] += a[i]^2 for n positions; sum[i] += w (a[i] na[i] - b[i] nb[i])^2. */
+    /* For LPIPS, over n positions: add_squares computes sum[i] += a[i]^2; add_distance computes
+     * sum[i] += w (a[i] na[i] - b[i] nb[i])^2. */
     void (*add_squares)(const float *a, size_t n, double *sum);
     void (*add_distance)(const float *a, const double *na, const float *b, const double *nb,
                          double w, size_t n, double *sum);

@@ -1,9 +1,9 @@
-/* kernels_isa.c - loops whose result is independent of the vector width: integer sums, or
- * independent sums of doubles. Blocks keep byte sums within 32 bits, so that the accumulators of
- * inner loops are 32-bit lanes. */
+/* kernels_isa.c - loops whose result does not depend on the vector width: sums of integers, or
+ * independent sums of doubles. Blocks keep sums of bytes within 32 bits, so that the accumulators
+ * of inner loops are 32-bit lanes. */
 #include "metrics/kernels.h"
 
-/* 255^2 * 32768 < 2^31 and 510 * 32768 < 2^31. */
+/* Sums of BLOCK elements stay below 2^31: 255^2 * 32768 < 2^31 and 510 * 32768 < 2^31. */
 enum { BLOCK = 32768 };
 
 static uint64_t sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
@@ -15,7 +15,8 @@ static uint64_t sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
         int32_t sum = 0;
 
         for (size_t j = i; j < end;
-             j++) { /* 16-bit, for instructions that multiply and add pairs */
+             /* The differences are 16-bit, for instructions that multiply and add pairs. */
+             j++) {
             const int16_t d = (int16_t)(a[j] - b[j]);
 
             sum += d * d;
@@ -61,7 +62,8 @@ static uint64_t sum_bend(const uint8_t *a, const uint8_t *b, const uint8_t *c, s
     return total;
 }
 
-/* LINE is a multiple of 3 (channels) and of the vector size; each of its bytes has its own sum. */
+/* LINE is a multiple of 3 (the channels) and of the vector size. Each byte of a line has its own
+ * sum. */
 static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
 {
     enum { LINE = 192 };
@@ -72,7 +74,8 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
     while (i + LINE <= bytes) {
         uint16_t part[LINE] = { 0 };
 
-        for (int k = 0; k < 257 && i + LINE <= bytes; k++, i += LINE) /* 257 * 255 < 2^16 */
+        /* The sums of at most 257 lines fit 16 bits: 257 * 255 < 2^16. */
+        for (int k = 0; k < 257 && i + LINE <= bytes; k++, i += LINE)
             for (int j = 0; j < LINE; j++)
                 part[j] = (uint16_t)(part[j] + rgb[i + (size_t)j]);
         for (int j = 0; j < LINE; j++)
@@ -83,7 +86,7 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
 }
 
 /* v / 1000 = (v / 8) / 125. For u < 58000, u / 125 = u * 33555 >> 22: 33555 exceeds 2^22 / 125 by
- * .57, which adds less than 1 / 125 to the quotient. */
+ * 0.57, which adds less than 1 / 125 to the quotient. */
 static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -93,7 +96,7 @@ static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
     }
 }
 
-/* 2048 squares of at most 1020 stay below 2^31. */
+/* The loop takes 2048 pixels at a time: 2048 squares of at most 1020 stay below 2^31. */
 static void laplacian(const uint8_t *p, int w, int n, int64_t *sum, int64_t *squares)
 {
     for (int i = 0; i < n; i += 2048) {
@@ -130,7 +133,7 @@ static void ssim_add(const struct kvr_ssim_columns *c, const uint8_t *restrict a
     }
 }
 
-/* Sum over the window's columns i, i + 3, ... */
+/* Sum over columns i, i + 3, ... of the window. */
 static inline int32_t hsum_i32(const int32_t *p)
 {
     return p[0] + p[3] + p[6] + p[9] + p[12] + p[15] + p[18];

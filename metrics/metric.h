@@ -25,7 +25,7 @@ extern "C" {
 struct kvr_metric_prompt {
     int n_chunks, n_slots;
     const char *const *word; /* [n_chunks, n_slots], from the model's vocabulary */
-    const char *probe;       /* path of a safetensors file; NULL: none */
+    const char *probe;       /* path of the network's safetensors file; NULL: no network */
 };
 
 /* Input of a metric. Borrowed. */
@@ -33,19 +33,20 @@ struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
     int chunk; /* frames generated together; 0: unknown */
     int lead;  /* frames missing from the first chunk (a VAE's first latent frame) */
-    const char *lpips_weights; /* path of a safetensors file; NULL: none */
+    const char *lpips_weights; /* path of a safetensors file; NULL: no weights */
     const char
-        *stlpips_weights; /* the authors' .pth, or the same tensors in another format; NULL: none */
+        *stlpips_weights; /* the authors' .pth, or the same tensors in another format; NULL: no
+                           * weights */
     const struct kvr_metric_prompt *prompt; /* NULL: unknown */
 };
 
 struct kvr_metric_value {
     double value;      /* pooled; invalid if missing[0] != 0 */
     double extra;      /* the metric's second number, if any (psnr: identical frames) */
-    int n_series;      /* frames, or 0 */
-    int first;         /* earlier frames have no value: NaN in the series */
+    int n_series;      /* number of frames, or 0 without a series */
+    int first;         /* first frame with a value; earlier entries of the series are NaN */
     double *series;    /* per frame, owned */
-    char missing[128]; /* "" or the reason */
+    char missing[128]; /* why there is no value; "" if there is one */
 };
 
 /* How per-frame values are pooled. */
@@ -65,8 +66,8 @@ struct kvr_metric {
     bool alone;        /* no-reference: uses the test video only */
     bool usual;        /* computed by default */
     bool whole;        /* defined on the whole video: the value is not pooled from the series */
-    bool truth;        /* against ground-truth frames that continue the given clip, instead of
-                        * against the BF16 rollout; over generated frames */
+    bool truth;        /* compares generated frames with ground-truth frames that continue the given
+                        * clip, instead of with the BF16 rollout */
     enum kvr_pool pool;
     const char *source; /* source of the definition */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
@@ -89,13 +90,13 @@ const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
 /* Checks that the shapes agree (KVR_EINVAL gives both), computes, checks the range. */
 enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                    struct kvr_metric_value *out);
-/* The same for two videos without other information. */
+/* kvr_metric_measure for two videos without other information. */
 enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);
 
-/* Pools the values of frames [from, to); frames without a value are skipped. NaN if none has
- * one. */
+/* Pools the values of frames [from, to); frames without a value are skipped. NaN if no frame has a
+ * value. */
 double kvr_metric_pool(const struct kvr_metric *m, const double *series, int from, int to);
 
 #ifdef __cplusplus

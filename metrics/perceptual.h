@@ -20,7 +20,7 @@ double kvr_perceptual_distance(const float *a, const float *b, const float *head
 /* Distance between frame i of both videos, single-threaded. False: no memory. */
 typedef bool kvr_perceptual_fn(const void *net, const struct kvr_metric_input *in, int i,
                                double *value);
-/* All frames and their mean; `name` is for messages. */
+/* Fills `out` with the distances of all frames and their mean; `name` is for messages. */
 enum kvr_status kvr_perceptual_frames(const char *name, kvr_perceptual_fn *fn, const void *net,
                                       const struct kvr_metric_input *in,
                                       struct kvr_metric_value *out);

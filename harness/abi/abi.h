@@ -9,12 +9,12 @@ struct kvreel_method {
     struct kvr_scheme *scheme;
 };
 
-/* Copies a caller's struct of `size` bytes into ours of n bytes; missing fields become 0.
- * KVR_EINVAL if no version of the struct had this size. */
+/* Copies the caller's struct `theirs` of `size` bytes into the library's struct `ours` of n bytes.
+ * Fields that `theirs` lacks become 0. KVR_EINVAL if no version of the struct had this size. */
 enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void *theirs,
                              size_t size);
-/* The reverse: copies as many bytes of ours as the caller's struct has room for; its `size` field
- * is unchanged. */
+/* Copies `ours` into the caller's struct `theirs`, as many bytes as it has room for. The `size`
+ * field of `theirs` is unchanged. */
 enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const void *ours,
                              size_t n);
 

@@ -85,14 +85,15 @@ struct kvreel_block_shape {
 
 struct kvreel_bytes {
     size_t size;       /* sizeof(struct kvreel_bytes) */
-    int64_t tokens;    /* in an uncoded cache */
+    int64_t tokens;    /* tokens that an uncoded cache would hold */
     uint64_t bf16;     /* size of these tokens in BF16 */
     uint64_t nominal;  /* size of the packed format, from arithmetic */
-    uint64_t resident; /* allocated: codes and side information */
-    uint64_t codes;    /* allocated for codes */
+    uint64_t resident; /* allocated bytes: codes and side information */
+    uint64_t codes;    /* allocated bytes of the codes alone */
 };
 
-/* k, v [n_tok,n_heads,head_dim]; copied. On failure *out is NULL. */
+/* Encodes keys and values k, v [n_tok,n_heads,head_dim], which are copied. On failure *out is
+ * NULL. */
 int kvreel_block_encode(kvreel_block **out, const kvreel_method *m, const float *k, const float *v,
                         const struct kvreel_block_shape *shape);
 void kvreel_block_free(kvreel_block **b);
@@ -118,7 +119,8 @@ struct kvreel_cache_shape {
     int32_t tokens_per_frame, frames_per_chunk;
     int32_t capacity_frames; /* frames of the whole rollout */
     int32_t window_frames,
-        sink_frames;    /* newest visible frames, 0: all; first frames that stay visible */
+        sink_frames;    /* number of newest visible frames, 0: all; number of first frames that stay
+                         * visible */
     int32_t evict;      /* evict tokens that no later pass can see */
     int32_t causal;     /* causal mask within the chunk */
     int32_t exact_f32;  /* uncoded values as F32 instead of BF16 */
@@ -130,25 +132,26 @@ int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,
                       const struct kvreel_cache_shape *shape);
 void kvreel_cache_close(kvreel_cache **c);
 void kvreel_cache_reset(kvreel_cache *c);
-/* Begins a pass over frames [frame0, frame0 + n_frames) of one chunk. The cache stores the tokens of a clean
- * pass; those of other passes are visible to that pass only. */
+/* Begins a pass over frames [frame0, frame0 + n_frames) of one chunk; `index` counts the chunk's
+ * passes from 0. The cache stores the tokens of a clean pass. Tokens of any other pass are visible
+ * to that pass only. */
 int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n_frames,
                        int32_t index, int32_t clean);
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
 /* Attention over the visible past and the pass's own tokens; q, out [T,n_heads,head_dim]. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
-/* In a clean pass: store without attention. */
+/* Stores the appended tokens of a clean pass without computing attention. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
 /* Stored tokens of a layer that the next pass may see, oldest first: k, v [n,n_kv_heads,head_dim];
  * either may be NULL; with both NULL the call only sets *n. */
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n);
 int kvreel_cache_bytes(const kvreel_cache *c, struct kvreel_bytes *out);
-/* Nanoseconds since open or reset. */
+/* Nanoseconds spent in encoding, decoding and attention since the cache was opened or reset. */
 int kvreel_cache_times(const kvreel_cache *c, int64_t *encode_ns, int64_t *decode_ns,
                        int64_t *attend_ns);
 
-/* n numbers of type "F32", "F64", "F16", "BF16", "F8_E4M3" or "F8_E5M2" as F32. */
+/* Converts n numbers of type "F32", "F64", "F16", "BF16", "F8_E4M3" or "F8_E5M2" to F32. */
 int kvreel_to_f32(float *to, const void *from, const char *type, size_t n);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* bench.h - rows of the micro-benchmarks (`kvreel bench`).
  *
  * A row is measured against a reference in the same process in alternating rounds, so that load and
- * clock changes affect both. Rounds end when the ratio is steady, or at a maximum number:
+ * clock changes affect both. Rounds end when the ratio is steady, or after a maximum number of
+ * rounds:
  *
  *     for (n = 0, last = false; !last; n++) {
  *         last = kvr_bench_last(ratio, n, rounds);
@@ -27,14 +28,14 @@ struct kvr_bench_row {
     const char *device;        /* "cpu", "cuda", "emulated" */
     const char *variant;       /* kernel variant of the CPU; NULL: the selected one */
     const char *unit;          /* unit of median and min: "GB/s" */
-    double median, min;        /* over rounds */
+    double median, min;        /* of the measured quantity over rounds */
     double ratio;              /* median over rounds of (this / reference); NaN: see missing */
-    double ratio_q1, ratio_q3; /* its quartiles */
+    double ratio_q1, ratio_q3; /* quartiles of the ratio */
     double cold, warm;         /* medians like `median`; NaN: not measured */
     double error;              /* relative L2 error of the result; NaN: not measured */
     const char *reference;     /* name of the reference: "memcpy" */
-    char missing[512];         /* why there is no ratio; "" */
-    int n;                     /* rounds */
+    char missing[512];         /* why there is no ratio; "" if there is one */
+    int n;                     /* number of rounds */
     bool steady;               /* kvr_bench_steady() ended the rounds */
     bool out_of_time;          /* the time limit ended the rounds */
     double mhz, watts;         /* median clock and power of the GPU while working; 0: unknown */
@@ -62,8 +63,8 @@ bool kvr_bench_steady(const double *ratio, int n);
 /* Whether round n (from 0) is the last: the previous n are steady, or n + 1 is `most`. */
 bool kvr_bench_last(const double *ratio, int n, int most);
 
-/* Number of initial rounds with cold and warm timings; one if `most` is small, so that quick runs
- * stay quick. */
+/* Number of initial rounds with cold and warm timings. It is 1 if `most`, the maximum number of
+ * rounds, is small, so that quick runs stay quick. */
 static inline int kvr_bench_cache_rounds(int most)
 {
     return most < KVR_BENCH_LEAST_ROUNDS ? 1 : KVR_BENCH_CACHE_ROUNDS;
@@ -72,7 +73,8 @@ static inline int kvr_bench_cache_rounds(int most)
 /* Fills a row from n rounds; sorts v and ratio. The caller sets name, device and unit; cold and
  * warm stay unset. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
-/* cold, warm [n] of the first rounds; sorted in place. */
+/* Sets the row's cold and warm to the medians of cold, warm [n], the times of the first rounds.
+ * Sorts both arrays in place. */
 void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm, int n);
 
 /* Evicts p [n_bytes] from this CPU's caches, but not code or TLB entries. false: the CPU has no
@@ -82,11 +84,11 @@ bool kvr_bench_evict(const void *p, size_t n_bytes);
  * cores may remain. KVR_ENOMEM. */
 enum kvr_status kvr_bench_evict_all(void);
 
-/* Rotates the input's rows by one: different input for the next round, with the same values. A
- * kernel that reuses results of an earlier round then fails the check after timing. */
+/* Rotates the input's rows by one, so that the next round has a different input with the same
+ * values. A kernel that reuses results of an earlier round then fails the check after timing. */
 void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes);
 
-/* Replaces the ratio by the reason why there is none. */
+/* Sets the ratio to NaN and row->missing to the reason `why`. */
 void kvr_bench_without(struct kvr_bench_row *row, const char *why);
 
 #ifdef __cplusplus

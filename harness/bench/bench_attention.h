@@ -8,9 +8,10 @@
  *
  * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h); their
  * reference, "own F32 of BF16", is this program's F32 attention over the same tokens in BF16. With
- * AMX, rows "attention.bf16.METHOD.QxK" multiply BF16 (attend_bf16.h) against the same reference,
- * rows ".onednn" against oneDNN's BF16 products of the same shape, and int8 rows ".bf16" against
- * this program's BF16 attention. `error` is relative to the direct softmax. */
+ * AMX, rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h) and have the same
+ * reference. The reference of rows ending in ".onednn" is oneDNN's BF16 products of the same shape;
+ * that of int8 rows ending in ".bf16" is this program's BF16 attention. `error` is relative to the
+ * direct softmax. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
@@ -18,20 +19,22 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 64 };
 
-/* seconds: time limit of a row's rounds, after at least three; 0: none. A row that hits it has
- * out_of_time set. Filling the cache, warm-up and check do not count. */
+/* seconds: time limit of a row's rounds; 0: unlimited. At least three rounds run. A row that
+ * reaches the limit has out_of_time set. The limit excludes filling the cache, warm-up and
+ * check. */
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
                                     struct kvr_bench_row *rows, int *n_rows);
-/* Maximum operations per call: more would take minutes per row, and gigabytes for the library's
- * scores. */
+/* Maximum number of floating-point operations per call. More would take minutes per row, and
+ * gigabytes for the scores of the GEMM library. */
 #define KVR_BENCH_ATTENTION_FLOP 5e10
 
-/* Largest divisor of the number of queries within that limit; at least one. */
+/* Largest divisor of the number of queries for which a call stays within KVR_BENCH_ATTENTION_FLOP;
+ * at least 1. */
 int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
 /* One shape, "QUERIESxKEYSxHEADSxDIM". Above KVR_BENCH_ATTENTION_FLOP only some of the queries are
- * measured over all keys, in chunks of that many tokens. The row's name has their number:
- * "4680x65520x12x128" becomes 120x65520. */
+ * measured over all keys, in chunks of that many tokens. The row's name has the number of measured
+ * queries: "4680x65520x12x128" becomes 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        double seconds, struct kvr_bench_row *rows, int *n_rows);
 

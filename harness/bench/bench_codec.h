@@ -6,9 +6,9 @@
  *
  * One chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. Speed is the block's BF16 bytes
  * per second; the reference is a memcpy with the same number of threads and the same total traffic:
- * the block's values plus its coded bytes. Rows are named quantise.LINE.VARIANT.tN for N threads:
- * first 1, then OpenMP's maximum; with .bf16 after LINE if the input is BF16, as in a cache, else
- * F32. */
+ * the block's values plus its coded bytes. Rows are named quantise.LINE.VARIANT.tN, where N is the
+ * number of threads, first 1, then OpenMP's maximum. The name has .bf16 after LINE if the input is
+ * BF16, as in a cache; otherwise the input is F32. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 
@@ -31,9 +31,9 @@ extern const struct kvr_bench_line kvr_bench_lines[];
 /* Test data: n floats in channels of head_dim, exact in BF16. */
 void kvr_bench_values(float *x, size_t n, int head_dim);
 
-/* `shape` NULL: the default. rounds >= 3. Writes *n_rows <= KVR_BENCH_CODEC_ROWS rows. Before
- * timing, and for the last timed round, every decoded element must be within half a scale of its
- * original (exact elements: within FP16 rounding), else KVR_ETOLERANCE. Each round codes a
+/* `shape` NULL: the chunk of Wan 1.3B. rounds >= 3. Writes *n_rows <= KVR_BENCH_CODEC_ROWS rows.
+ * Before timing, and for the last timed round, every decoded element must be within half a scale of
+ * its original (exact elements: within FP16 rounding), else KVR_ETOLERANCE. Each round codes a
  * different block. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);

@@ -18,8 +18,8 @@ struct kvr_bench_cudnn {
     struct kvr_cudnn *library;
     struct kvr_cudnn_plan *plan;
     struct kvr_cudnn_shape shape;
-    struct kvr_buf q, out, work; /* BF16 [n_query,H,D] both; workspace */
-    char why[512];               /* why it is no reference; "" */
+    struct kvr_buf q, out, work; /* q and out: BF16 [n_query,H,D]; work: cuDNN's workspace */
+    char why[512];               /* why cuDNN cannot be the reference; "" if it can */
 };
 
 /* On CUDA. q [n_query,H,D] is host memory. */
@@ -29,7 +29,7 @@ void kvr_bench_cudnn_close(struct kvr_bench_cudnn *b); /* accepts {0} */
 
 enum kvr_status kvr_bench_cudnn_keys(struct kvr_bench_cudnn *b, int64_t n_key);
 
-/* k, v BF16 [n_key,H,D] on the device. Only if `why` is empty. */
+/* k, v BF16 [n_key,H,D] on the device. Must be called only if `why` is empty. */
 enum kvr_status kvr_bench_cudnn_run(struct kvr_bench_cudnn *b, const void *k, const void *v);
 
 /* Copies the last result to out [n_query,H,D] in host memory. Synchronises. */

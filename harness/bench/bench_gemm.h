@@ -1,7 +1,8 @@
-/* bench_gemm.h - linear layers as in the engine, against the library's plain call.
+/* bench_gemm.h - linear layers as in the engine, compared with a plain call of the GEMM library.
  *
  * Rows "gemm.MxKxN" in GFLOP/s; the reference is dnnl_sgemm on unpacked weights of the same shape.
- * Both must agree before timing. With AMX, rows "gemm.bf16.MxKxN" compute in BF16. */
+ * The results of both must agree before timing. With AMX, rows "gemm.bf16.MxKxN" compute in
+ * BF16. */
 #ifndef KVR_BENCH_GEMM_H
 #define KVR_BENCH_GEMM_H
 

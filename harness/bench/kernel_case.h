@@ -45,7 +45,7 @@ enum kvr_case_fill {
     KVR_FILL_TINY,     /* 1e-38: denormal range */
     KVR_FILL_HUGE,     /* 1e15: squares and their sums stay finite */
     KVR_FILL_NAN,      /* PLAIN; one NaN in the first filled argument */
-    KVR_FILL_INF,      /* PLAIN; one infinity there */
+    KVR_FILL_INF,      /* PLAIN; one infinity in the first filled argument */
     KVR_N_FILLS
 };
 const char *kvr_fill_name(enum kvr_case_fill fill);
@@ -58,7 +58,7 @@ struct kvr_case_arg {
     void *p;      /* pointer passed to the kernel */
     void *before; /* content before the kernel ran */
     void *want;   /* portable C's result, while comparing a variant */
-    void *block;  /* allocation of all of them */
+    void *block;  /* allocation that contains p, before and want */
 };
 
 struct kvr_case_kit {
@@ -72,7 +72,8 @@ struct kvr_case_kit {
 
 struct kvr_kernel_case {
     const char *name;           /* "ops.gelu": table and function */
-    const void *(*table)(void); /* the selected table; variants with equal tables are one */
+    const void *(*table)(void); /* the selected table; variants with the same table count as one
+                                 * variant */
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
     void (*run)(const struct kvr_case_kit *k);
     /* NULL: portable C is the reference. Otherwise computes the expected result of the selected

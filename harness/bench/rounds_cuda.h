@@ -21,13 +21,14 @@ struct kvr_rounds {
     void *ctx;
     /* Queues the work once. `iter` increases by one each time and selects the buffer. */
     kvr_round_fn *run, *reference;
-    int rounds, times;          /* maximum rounds; turns of each per round */
-    const struct kvr_buf *busy; /* memory for the filler work; NULL: none */
+    int rounds, times;          /* maximum number of rounds; runs of the work, and of the reference,
+                                 * in each round */
+    const struct kvr_buf *busy; /* memory that the filler work overwrites; NULL: no filler work */
 };
 
 /* Nanoseconds per iteration. `warm`: the first rounds repeated on one buffer, which stays in L2 as far
  * as it fits. Ordinary turns cycle through more memory than L2 (kvr_rounds_buffers), so only data
- * common to all, such as a layer's weights, is warm. */
+ * that all turns read, such as a layer's weights, is warm. */
 struct kvr_round_times {
     double ns[KVR_BENCH_MAX_ROUNDS], reference_ns[KVR_BENCH_MAX_ROUNDS];
     double warm_ns[KVR_BENCH_CACHE_ROUNDS];
@@ -42,8 +43,8 @@ enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_time
 /* Row for these times: `work` (bytes, operations) over nanoseconds, ratio, clock and power. */
 void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *times, double work);
 
-/* Number of buffers of n_bytes, 1 to `most`, such that a buffer has left L2 when its turn
- * returns. */
+/* Number of buffers of n_bytes, 1 to `most`, such that a buffer has left L2 before it is used
+ * again. */
 enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
 
 /* n random values, exact in BF16, malloc'ed; `which` selects the random stream. */

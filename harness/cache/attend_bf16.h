@@ -40,7 +40,7 @@ static inline int kvr_bf16_padded(int n)
 }
 
 struct kvr_bf16_kernels {
-    /* rows [n], `ld` elements apart, of d channels. */
+    /* Packs n rows of d channels, `ld` elements apart, into panels. */
     void (*pack_keys)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     void (*pack_values)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     /* s[m][n] = q[m][padded d] keys; n a multiple of STEP. */

@@ -7,12 +7,15 @@
  *
  * The integer accumulators are used as floats without a conversion instruction:
  *
- *     scores     q kq^T, signed, plus KVR_BYTE_BIAS from an extra MMA of bytes that are all 255. The
- *                accumulator x satisfies 0 <= x < 2^23, so its bits are the float x 2^-149. One FMA with
- *                the token's (A, C) gives the score in units of the tile (byte_rows.h).
- *     weights    255 e^(s - m), m the row maximum within the tile, rounded to an integer code in FP16
+ *     scores     q kq^T, signed, plus KVR_BYTE_BIAS, which an extra MMA adds: all bytes of its operands
+ *                are 255. The accumulator x satisfies 0 <= x < 2^23, so its bits are the float
+ *                x 2^-149. One FMA with the token's (A, C) gives the score in units of the tile
+ *                (byte_rows.h).
+ *     weights    The code of a weight is 255 e^(s - m), where m is the row maximum within the tile. It
+ *                is rounded to an integer in FP16.
  *     output     o = pq (vq + 128), unsigned, below 2^23. One FMA subtracts 128 times the sum of weights
- *                and applies the row scale; a second applies the channel scale and accumulates. */
+ *                and applies the row scale. A second FMA applies the channel scale and accumulates the
+ *                result. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -27,32 +30,34 @@ enum {
     ROWS = 64,
     QUERIES = PART_QUERIES,
     STAGES = 4,
-    OCTET = 8 * 128, /* bytes of 8 rows: one swizzle atom */
+    OCTET = 8 * 128, /* bytes of 8 rows, which form one swizzle atom */
     TILE_BYTES = KEYS * 128,
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
     /* Byte offsets in shared memory. */
-    AT_ONES = 0, /* 8 rows of bytes 255; a stride of 0 repeats them for all rows of an operand */
+    AT_ONES = 0, /* 8 rows of bytes 255; with a stride of 0 all rows of an operand are these rows */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
     AT_KEY_STEPS = AT_VALUES + STAGES * TILE_BYTES,
     AT_VALUE_STEPS = AT_KEY_STEPS + STAGES * KEY_STEPS,
-    AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS, /* (scale 2^22, q . mu) of each query */
+    /* the pair (scale 2^22, q . mu) of each query */
+    AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS,
     AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
     N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
-    OF_PRODUCER = 24, /* setmaxnreg */
+    OF_PRODUCER = 24, /* registers per thread of the producer after setmaxnreg */
     OF_CONSUMER = 240,
 };
 static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
               "tiles of 128 rows of 128 bytes");
 
-/* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
+/* Named barriers. There are two per consumer group: one to alternate with the other group
+ * (ping-pong), one to synchronize the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* Kernel argument. The tensor maps of K, V and their scales describe rows of 128 bytes as 64 BF16
- * elements. */
+/* The argument of the kernel. The tensor maps of K, V and their scales describe rows of 128 bytes
+ * as 64 BF16 elements. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -61,7 +66,7 @@ struct byte_list {
     struct cut cut;
 };
 
-/* The mbarriers of a CTA, STAGES of each kind. */
+/* The mbarriers of a CTA: STAGES mbarriers of each kind. */
 struct byte_barriers {
     kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
 };
@@ -73,7 +78,8 @@ static __device__ __forceinline__ struct byte_barriers barriers_at(kvr_shared<ui
     return { b, b + STAGES, b + 2 * STAGES, b + 3 * STAGES };
 }
 
-/* Producer, one thread. Stage s may be refilled once its previous tile has been released. */
+/* Main loop of the producer thread. The thread refills stage s once the consumers have released the
+ * stage's previous tile. */
 static __device__ __forceinline__ void produce(const struct byte_list &l, const struct part &p,
                                                kvr_shared<uint8_t> shared)
 {
@@ -102,8 +108,8 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
 
 /* ---- consumer warp groups ----------------------------------------------------------------- */
 
-/* Quantizes the group's Q tile to INT8, two threads per row. The named barrier in the caller makes
- * it visible to the group. */
+/* Quantizes the group's Q tile to INT8, two threads per row. The caller's named barrier makes the
+ * INT8 tile visible to the group. */
 static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
                                                     int query, int h, kvr_global<const float> q,
                                                     kvr_global<const float> mu,
@@ -153,14 +159,16 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
     kvr_fence_async();
 }
 
-/* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
- * maximum m, `sum` the denominator l, `out` its columns of the O accumulator. */
+/* Online-softmax state of a thread for two rows: lane / 4 and lane / 4 + 8 of the 16 rows of its
+ * warp. `top` is the row maximum m, `sum` the denominator l, `out` the thread's columns of the O
+ * accumulator. */
 struct byte_state {
     float top[2], sum[2];
     float out[D / 2];
 };
 
-/* Per-row dequantization of a tile's P V accumulator x: x by + less. */
+/* Dequantization of a tile's P V accumulator x: the result is x by + less, with factors `by` and
+ * summands `less` of the row. */
 struct byte_weight_scale {
     float by[2], less[2];
 };
@@ -196,7 +204,7 @@ static __device__ __forceinline__ void issue_values(kvr_whole_sums &o, byte_weig
     kvr_wgmma_commit();
 }
 
-/* Consumer release: this warp has read the tile. */
+/* Consumer release: signals on `empty` that this warp has read the tile. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
 {
     __syncwarp();
@@ -204,15 +212,16 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Softmax parameters of a row for one tile: a weight is 2^(x factor + shift). */
+/* Softmax parameters of a row for one tile: the weight of accumulator x is 2^(x factor + shift). */
 struct byte_row {
     float factor, shift;
-    float weight_scale; /* e^(m - M): m the maximum of the tile, M the running maximum */
-    float rescale;      /* rescale factor of l and O: e^(M_old - M) */
+    /* e^(m - M), where m is the maximum of the tile and M the running maximum */
+    float weight_scale;
+    float rescale; /* e^(M_old - M), the factor by which l and O are rescaled */
 };
 
 /* Scales S in place to the tile's unit and updates the running maximum. `odd` is NaN if a token of
- * the tile has a NaN, else 0. */
+ * the tile has a NaN; otherwise it is 0. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -246,24 +255,26 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* A zero query has scale 0; the lower bound keeps its masked scores at -infinity. */
-        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale, q . mu */
+        /* A query of zeros has scale 0. The lower bound of `unit` keeps its masked scores at
+         * -infinity. */
+        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* the scale and q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
         const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* The second term exceeds the rounding error of the product, so no weight exceeds 255,
-         * whatever the magnitude of the scores. */
+        /* The second term exceeds the rounding error of the product. Therefore no weight exceeds
+         * 255, whatever the magnitude of the scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);
     }
 }
 
-/* Rounds two numbers in [0, 255] to integers in bytes 0 and 2. The conversion to FP16 has an error
- * of at most 1/16. Adding 1024 rounds to an integer, because FP16 has a spacing of 1 there. */
+/* Rounds two numbers in [0, 255] to integers and stores them in bytes 0 and 2. The conversion to
+ * FP16 has an error of at most 1/16. Adding 1024 rounds to an integer, because FP16 numbers from
+ * 1024 on have a spacing of 1. */
 static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -280,8 +291,8 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 #endif
 }
 
-/* Dequantizes the P V accumulators of columns 8 i + 2 (lane % 4) and the next, and adds them to
- * O. */
+/* Dequantizes the P V accumulators of columns 8 i + 2 (lane % 4) and 8 i + 2 (lane % 4) + 1, and
+ * adds the results to O. */
 static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
                                                          kvr_shared<const float> steps, int lane,
                                                          const struct byte_weight_scale &of, int i,
@@ -298,8 +309,9 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
     }
 }
 
-/* S to P: weights 0..255 as bytes, in the token order of V, and their row sums. With ADDS it interleaves
- * the accumulation of the previous tile's P V, which fills issue slots while MUFU computes exp2. */
+/* Turns S into P: weights 0..255 as bytes, in the token order of V, and their row sums. With ADDS
+ * the function also accumulates the previous tile's P V, which fills issue slots while MUFU
+ * computes exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void
 quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
@@ -352,13 +364,14 @@ static __device__ __forceinline__ void rescale_output(struct byte_state &state,
                                                       const struct byte_row *row)
 {
     if (!__any_sync(~0u, row[0].rescale != 1.0f || row[1].rescale != 1.0f))
-        return; /* a new maximum is rare after the first tiles */
+        return; /* skip the rescaling: a new maximum is rare after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= row[i / 2 % 2].rescale;
 }
 
-/* Loads the state of earlier launches, or the initial one: m = -infinity, l = 0, O = 0. */
+/* Loads the state that earlier launches stored, or the initial state: m = -infinity, l = 0, O =
+ * 0. */
 static __device__ __forceinline__ void load_state(const struct rows_at &r, bool begins, int first,
                                                   int lane, struct byte_state &state)
 {
@@ -396,8 +409,8 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = state.top[j];
-            /* A NaN query scale invalidates every weight of the row: x - x makes l NaN then, and
-             * adds 0 otherwise. */
+            /* A query scale of NaN makes every weight of the row invalid. The difference of the
+             * scale and itself then makes l NaN; otherwise it adds 0. */
             r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -409,7 +422,7 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
     }
 }
 
-/* Position of a tile: its span, and the number of tiles left in that span. */
+/* Position of a tile: the tile's span, and the number of tiles left in that span. */
 struct byte_position {
     int span, left;
 };
@@ -426,8 +439,8 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* Shared-memory operands of a consumer group: its queries, and the first stage of K, of V and of their
- * scales. */
+/* Shared-memory operands of a consumer group: the group's queries, and the first stage of K, of V
+ * and of the scales of both. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;
@@ -444,7 +457,7 @@ static __device__ __forceinline__ struct byte_operands operands_of(kvr_shared<ui
              kvr_as<float>(shared + AT_VALUE_STEPS) };
 }
 
-/* P V of the last tile, which has no following softmax to overlap with. */
+/* P V of the last tile; no later softmax overlaps with it. */
 static __device__ __forceinline__ void
 finish_values(const struct byte_operands &in, const struct byte_barriers &b, int last, int lane,
               byte_weights &weights, kvr_whole_sums &o, const struct byte_weight_scale &of,
@@ -461,7 +474,7 @@ finish_values(const struct byte_operands &in, const struct byte_barriers &b, int
         accumulate_values(o, in.value_steps + stage * (VALUE_STEPS / 4), lane, of, i, state);
 }
 
-/* Main loop of consumer group 0 or 1. */
+/* Main loop of consumer group `group`, which is 0 or 1. */
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struct part &p,
         int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
@@ -489,7 +502,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
     const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
 
-    if (group == CONSUMERS - 1) /* let group 0 issue first */
+    if (group == CONSUMERS - 1) /* lets group 0 issue its GEMMs first */
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
@@ -511,7 +524,8 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_wgmma_fence(s, o, weights);
         issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
         issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
-        if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
+        /* after its last tile group 0 does not wait, so group 1 does not arrive */
+        if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);
         scale_scores(s, in.key_steps + stage * (KEY_STEPS / 4), lane, l.log_m[at.span], mine_of,
@@ -526,7 +540,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     store_state(rows, first, lane, mine_of, state);
 }
 
-/* Without WGMMA support the kernel body is empty and its launch bound is 32 threads;
+/* Without WGMMA support the kernel has an empty body and a launch bound of 32 threads.
  * kvr_hopper_has() reads that bound. */
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_bytes(struct kvr_attend_shape a, const __grid_constant__ struct byte_list l,
@@ -535,7 +549,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* Warp-uniform; the shuffle tells the compiler so. */
+    /* The shuffle tells the compiler that the value is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
 
@@ -573,7 +587,7 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_bytes, THREADS);
 }
 
-/* Tensor map of `each` 128-byte rows per tile and head. */
+/* Tensor map with `each` rows of 128 bytes per tile and head. */
 static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
                    int each, enum kvr_swizzle swizzle)
 {
@@ -616,7 +630,7 @@ void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
         n_tiles += l.n_tiles[i];
     }
     l.scale = 1.0f / sqrtf((float)D);
-    if (!map_rows(&l, rows, heads)) /* the caller has checked kvr_attend_bytes_maps */
+    if (!map_rows(&l, rows, heads)) /* cannot fail: the caller has checked kvr_attend_bytes_maps */
         return;
     split = kvr_attend_split_for(a, n_tiles, n_floats);
     l.cut = cut_of(&split, n_tiles);

@@ -6,8 +6,9 @@
  *
  * Formulas as in attend_dot.h, with codes up to 127, weights up to 255 and tiles of 128 tokens of
  * one span. The softmax denominator sums the quantized weights. Accumulation is exact in int32;
- * results are deterministic. A NaN or infinity in a query makes its output NaN; in a key, the
- * output of all queries that see it; in a value, its channel. */
+ * results are deterministic. A NaN or infinity in a query makes the query's output NaN. One in a
+ * key makes the outputs of all queries that see the key NaN; one in a value, the value's channel of
+ * those outputs. */
 #ifndef KVR_CACHE_ATTEND_BYTES_H
 #define KVR_CACHE_ATTEND_BYTES_H
 
@@ -22,7 +23,7 @@ extern "C" {
 
 enum { KVR_ATTEND_BYTES_SPANS = 64 }; /* spans per launch */
 
-/* n tokens from a multiple of KVR_BYTE_TILE on; spans are consecutive. */
+/* A span of n tokens, which begins at a multiple of KVR_BYTE_TILE. Spans are consecutive. */
 struct kvr_byte_span {
     int64_t n;
     float log_m; /* log of each token's multiplicity */

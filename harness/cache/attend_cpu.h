@@ -45,7 +45,7 @@ struct cursor {
     int64_t t;
 };
 
-/* The next tile of head h (-1: of all heads, if every span has all of them); empty at the end. */
+/* The next tile of head h (-1: of all heads, if every span has all heads); empty at the end. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
 /* Decodes the tile's keys or values of head h: rows [n][D], in the tile's space. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
@@ -88,15 +88,16 @@ struct state {
     float *mx, *sum;      /* [H*T] */
     float *acc, *acc_rot; /* [H*T][padded D]: outputs in plain and in rotated space */
     float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
-    /* Codecs whose transform defines the rotated space of keys and of values; NULL: none. */
+    /* Codecs whose transform defines the rotated space of keys and of values; NULL: nothing is
+     * rotated. */
     const struct kvr_codec *k_space, *v_space;
     /* int8 only, per space: quantized queries, and each head's mean key mu [H][D]. */
     struct kvr_dot_queries code, code_rot;
     float *mu, *mu_rot;
 };
 
-/* Whether all tokens of the causal tile come after rows [at, at + m); records where the past
- * ends. */
+/* Whether all tokens of the causal tile come after rows [at, at + m). At the first causal tile,
+ * also records the rows' sums of weights over the past if the job needs them. */
 bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
                     const struct tile *tile, int h, int64_t at, int m);
 /* Rescales the outputs of m rows from `at` on to their new maximum. */
@@ -127,7 +128,8 @@ void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, i
 
 /* Floats needed for quantized queries and mu in one space; `rows` over all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
-/* Assigns their memory from `base` on; returns its end. */
+/* Assigns the memory of the quantized queries and of mu from `base` on; returns the end of that
+ * memory. */
 float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
 /* Computes mu and quantizes the queries in every space. Called by all threads of a team. */
@@ -137,7 +139,7 @@ void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state 
 void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h, int d,
                          const float *rows, struct staged out);
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
-/* s [m][TILE]; the first `wide` columns are computed. */
+/* Computes the first `wide` columns of the scores s [m][TILE]. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
 /* acc [m][padded D] += p values (kvr_dot_kernels.online_softmax). */

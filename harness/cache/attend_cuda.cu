@@ -1,9 +1,10 @@
 /* attend_cuda.cu - online softmax over tiles of decoded keys and values, in F32.
  *
- * A CTA computes QUERIES queries of one head, ROWS per warp. In S = Q K^T a lane computes one key
- * of the tile; in P V it computes every 32nd channel, with P broadcast by shuffle. K, squared
- * scales and V of a tile reuse one buffer. Its row stride of D + 1 floats makes reads of 32 rows by
- * 32 lanes free of bank conflicts. */
+ * A CTA computes QUERIES queries of one head, ROWS per warp. In S = Q K^T a lane computes the
+ * scores of one key of the tile. In P V it computes every 32nd channel, with P broadcast by
+ * shuffle. K, the squared scales and V of a tile occupy the same buffer one after the other. The
+ * buffer's row stride of D + 1 floats lets 32 lanes read 32 different rows without bank
+ * conflicts. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cache/query_norm.cuh"
@@ -27,7 +28,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Maximum of the lanes' values and `start`; NaN if any is NaN. */
+/* Maximum of `start` and of every lane's value; NaN if any of them is NaN. */
 static __device__ __forceinline__ float warp_max(float v, float start)
 {
     const bool bad = __any_sync(~0u, v != v) || start != start;
@@ -47,8 +48,8 @@ static __device__ __forceinline__ float warp_sum(float v)
     return v;
 }
 
-/* Loads a tile's rows [n,D] of head h from token t0 on, with row stride W + 1; zeros beyond the
- * last token and channel. */
+/* Loads rows [n,D] of a tile for head h, from token t0 on, into a buffer with row stride W + 1.
+ * Tokens and channels past the last one become zeros. */
 template <int W>
 static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a,
                                                  kvr_global<const float> x, int64_t t0, int n,
@@ -62,7 +63,7 @@ static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a
     }
 }
 
-/* log(sinh a / a), a >= 0, as in methods/corrections/exact.c. */
+/* log(sinh a / a) for a >= 0, computed as in methods/corrections/exact.c. */
 static __device__ __forceinline__ float log_sinhc(float a)
 {
     if (a < 0.5f) {
@@ -73,8 +74,8 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Subtracts the correction from the scores p of a lane's key, whose squared scales are row `lane`
- * of the tile, for each query of W channels. */
+/* Subtracts the correction from the scores p of a lane's key. p has one score per query; a query
+ * has W channels. The key's squared scales are row `lane` of the tile. */
 template <int W>
 static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,
@@ -100,13 +101,13 @@ static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
         p[r] -= by_scales == KVR_BY_SCALES_TAYLOR ? c[r] / 24.0f : c[r];
 }
 
-/* Shared memory of attend_piece<J>. */
+/* Bytes of shared memory that attend_piece<J> needs for J = j. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
 }
 
-/* Score terms besides the dot product. */
+/* Parameters that turn a dot product into a score. */
 struct terms {
     float scale, log_m;
     int64_t n;
@@ -115,12 +116,12 @@ struct terms {
 };
 
 /* Online-softmax state of a warp's queries. Lane l holds channels l, l + 32, ... of each output
- * row; all lanes hold the same m, l and bias. */
+ * row. All lanes hold the same m, l and bias of a query. */
 template <int J> struct piece_state {
     float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
 };
 
-/* Loads the state of queries from `first` on. */
+/* Loads the state of the queries with indices from `first` on. */
 template <int J>
 static __device__ __forceinline__ void
 load_piece(const struct kvr_attend_shape &a, int64_t first, int h, int lane, bool by_row,
@@ -168,7 +169,7 @@ static __device__ __forceinline__ void store_piece(const struct kvr_attend_shape
     }
 }
 
-/* Online softmax and P V of a tile of m values: p holds the scores of the lane's key. */
+/* Online softmax and P V over a tile of m values; p holds the scores of the lane's key. */
 template <int J>
 static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m, int lane,
                                                   float (&p)[ROWS], struct piece_state<J> &o)
@@ -181,7 +182,8 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
 
         o.top[r] = warp_max(s, old);
         p[r] = expf(s - o.top[r]);
-        /* Rescale at a new maximum; NaN propagates. */
+        /* Rescale l and O if the maximum has grown. A NaN maximum also enters this branch and
+         * propagates. */
         const float rescale = o.top[r] == old ? 1.0f : expf(old - o.top[r]);
 
         o.total[r] *= rescale;
@@ -203,7 +205,7 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
     }
 }
 
-/* Requires D <= 32 J. */
+/* The head dimension D must not exceed 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
     attend_piece(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
@@ -230,7 +232,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
         const int m = n - t0 < TILE ? (int)(n - t0) : TILE;
         float p[ROWS];
 
-        __syncthreads(); /* previous values have been read */
+        __syncthreads(); /* all threads have read the previous tile's values */
         load_tile<W>(a, k, t0, m, h, tile);
         __syncthreads();
 #pragma unroll
@@ -246,7 +248,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             p[r] -= o.bias[r];
-        __syncthreads(); /* keys have been read */
+        __syncthreads(); /* all threads have read the keys */
         if (terms.by_scales != KVR_BY_SCALES_NO) {
             load_tile<W>(a, s2, t0, m, h, tile);
             __syncthreads();
@@ -260,7 +262,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     store_piece<J>(a, first, h, lane, o, mx, sum, acc);
 }
 
-/* One token per CTA. HERE: q is out, and accessed through out only, since both are __restrict__. */
+/* Each CTA normalizes one token. With HERE, q and out are the same array, and the kernel accesses
+ * it only through out, since both pointers are __restrict__. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     attend_norm(struct kvr_attend_shape a, const struct kvr_query_norm norm,
@@ -297,7 +300,7 @@ static __global__ void __launch_bounds__(THREADS)
     inverses[t] = 1.0f / sqrtf(sum / (float)width + eps);
 }
 
-/* Stores value i of the output. */
+/* Stores x as value i of the output. */
 static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, int64_t i, float x)
 {
     const kvr_global<float> out(io.out);
@@ -309,7 +312,7 @@ static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, i
         out16[i] = (kvr_bf16)kvr_bf16_pair(x, 0);
 }
 
-/* One row per warp. */
+/* Each warp computes one row. */
 static __global__ void __launch_bounds__(THREADS)
     attend_merge(int64_t n_rows, int d, const struct kvr_attend_io io, kvr_global<const float> mx2,
                  kvr_global<const float> sum2, kvr_global<const float> acc2)
@@ -354,7 +357,7 @@ static __global__ void __launch_bounds__(THREADS)
         put_out(io, i, acc[i] * (1.0f / sum[i / d]));
 }
 
-/* One thread per key and head; all threads of a warp read the same query. */
+/* Each thread computes one key of one head. All threads of a warp read the same query. */
 static __global__ void __launch_bounds__(THREADS)
     attend_columns(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
                    kvr_global<const float> k, kvr_global<const float> row_bias,

@@ -67,8 +67,9 @@ static inline struct kvr_attend_io kvr_attend_io_partial(const struct kvr_attend
     return some;
 }
 
-/* Keys, values, and score terms besides the dot product: + log_m, - row_bias of the query, - the
- * correction that `by_scales` derives from the key's squared scales. */
+/* Keys, values, and the terms of a score besides the dot product: log_m is added; row_bias of the
+ * query, and the correction that `by_scales` derives from the key's squared scales, are
+ * subtracted. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
@@ -78,10 +79,10 @@ struct kvr_attend_piece {
     const float *s2;              /* [n,H,D], in the space of k and q */
 };
 
-/* State of no keys: maximum -infinity, sums 0. */
+/* Sets the state of queries that have seen no keys: maximum -infinity, sums 0. */
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *state);
-/* q [T,H,D], unscaled. */
+/* Attends from q [T,H,D], unscaled, to a piece of keys, and updates the state. */
 void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const float *q, const struct kvr_attend_piece *piece,
                            const struct kvr_attend_state *state);
@@ -116,7 +117,7 @@ void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape 
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
-/* Performs what no launch of the call has done: initializing the state, writing the output. */
+/* Initializes the state and writes the output, if no launch of the call has done so. */
 void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                      const struct kvr_attend_io *io);
 

@@ -18,8 +18,9 @@
  * weights pq, so they sum to one.
  *
  * `top` is 127 where the CPU accumulates byte products in int32 (AVX-512 VNNI, AVX-VNNI, NEON) and
- * in portable C without SSSE3. It is 63 where pairs of products are added in int16 (AVX2, SSSE3),
- * whose range 2 * 127 * 127 just fits. `kvreel bench attention` reports the error against F32.
+ * in portable C without SSSE3. It is 63 where pairs of products are added in int16 (AVX2, SSSE3): a
+ * pair's sum of up to 2 * 127 * 127 just fits. `kvreel bench attention` reports the error against
+ * F32.
  *
  * Bytes are in panels of PAD columns, four consecutive K indices adjacent: keys [tokens / PAD][D /
  * 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], zero-padded. */
@@ -45,7 +46,7 @@ struct kvr_dot_queries {
 
 struct kvr_dot_kernels {
     int top;
-    /* q [m][d] and mu [d]. A NaN in a row makes its scale NaN. */
+    /* q [m][d] and mu [d]. A NaN in a row makes the row's scale NaN. */
     void (*pack_queries)(const float *q, const float *mu, int m, int d,
                          const struct kvr_dot_queries *out);
     /* Quantizes rows [n][d], n <= KVR_ATTEND_TILE, to codes, padded(n) * round4(d) bytes, and scale

@@ -1,8 +1,8 @@
 /* attend_dot_tiles.h - int8 products on AMX tiles (tile.h). Private to attend_dot.c and its test.
  *
  * sums[m][n] (rows `ld` apart) = A[m][k] B[k][n], exactly: B in panels of 16 columns, each
- * [k/4][16][4], `panel` bytes apart; k a multiple of 64, n of 16. keys: A is signed and B unsigned,
- * as in scores; else A is unsigned. */
+ * [k/4][16][4], `panel` bytes apart; k a multiple of 64, n of 16. With `keys`, A is signed and B
+ * unsigned, as in scores; otherwise A is unsigned and B signed. */
 #ifndef KVR_CACHE_ATTEND_DOT_TILES_H
 #define KVR_CACHE_ATTEND_DOT_TILES_H
 

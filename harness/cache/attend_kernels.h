@@ -9,7 +9,7 @@
  *
  * Both products have the form C[m][n] = A[m][k] B[k][n]. B is in panels of PAD columns, each
  * [k][PAD]: a panel is read sequentially, and no two of its rows share a cache set. n is rounded up
- * to whole panels; padding is 0 in values, and the caller masks padded keys with scores of
+ * to whole panels; padded values are 0, and the caller sets the scores of padded keys to
  * -INFINITY. */
 #ifndef KVR_CACHE_ATTEND_KERNELS_H
 #define KVR_CACHE_ATTEND_KERNELS_H
@@ -33,7 +33,7 @@ struct kvr_attend_kernels {
                        int n, int m, int d);
 
     /* Online softmax of m <= KVR_ATTEND_ROWS rows of n scores (n <= KVR_ATTEND_TILE, a multiple of
-     * PAD), after adding bias[n] (NULL: none). With M = max(max_i, max_j s_ij)
+     * PAD), after adding bias[n] (bias NULL: 0). With M = max(max_i, max_j s_ij)
      *
      *     s_ij <- e^(s_ij - M), rescale_i <- e^(max_i - M), sum_i <- sum_i rescale_i + sum_j s_ij
      *

@@ -2,8 +2,9 @@
  *
  * A CTA computes QUERIES queries of one head; each warp computes ROWS of them as two blocks of 16
  * rows. The main loop runs over tiles of TILE tokens. cp.async loads the next tile's codes into
- * shared memory during the GEMMs and softmax of the current one. A lane holds rows g and g + 8 of
- * each 16-row block, g = lane / 4, and columns 2 t and 2 t + 1 of every 8, t = lane % 4 (mma.cuh).
+ * shared memory during the GEMMs and softmax of the current tile. Of each 16-row block a lane holds
+ * rows g and g + 8, with g = lane / 4. Of every 8 columns it holds 2 t and 2 t + 1, with t = lane %
+ * 4 (mma.cuh).
  *
  * The Taylor correction is an extra MMA: squared queries times squared scales. With both operands
  * rounded to BF16 its relative error is at most 2^-7 (2^-9 for each factor, and 2 x 2^-9 for
@@ -17,7 +18,7 @@
 #include "harness/cache/attend_tile.cuh"
 #include "harness/cache/query_norm.cuh"
 
-/* BF16 spans per launch. */
+/* Maximum number of BF16 spans that one launch attends to. */
 enum { MAX_SPANS = KVR_ATTEND_ROWS_SPANS };
 
 struct rows_list {
@@ -25,22 +26,23 @@ struct rows_list {
     int t0[MAX_SPANS], end[MAX_SPANS];
     float log_m[MAX_SPANS];
     float scale;
-    bool biased; /* implies a single span and no split */
+    bool biased; /* true only for a single span without split-KV */
     int at_tiles;
     struct cut cut;
 };
 
-/* Tiles of a span. */
+/* Number of tiles of a span. */
 static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int span)
 {
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
-/* Loop state kept in shared memory to save registers: head, first query, slot, tiles left after the
- * current span, current span. */
+/* Loop state that is kept in shared memory to save registers. HEAD: the head. QUERY: the first
+ * query. SLOT: the slot of the partial result. LEFT: the tiles left after the current span. SPAN:
+ * the current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
-/* Span of the CTA's first tile, and the tile's first token. */
+/* The span of the CTA's first tile, and the first token of that tile. */
 struct rows_position {
     int span, tile;
 };
@@ -61,7 +63,7 @@ static __device__ __forceinline__ struct rows_position position_of(const struct 
     return at;
 }
 
-/* Loads Q; applies RMSNorm and RoPE to it if io.norm is set. */
+/* Loads Q. Applies RMSNorm and RoPE to Q if io.norm is set. */
 template <int W>
 static __device__ __forceinline__ void
 load_any(const struct kvr_attend_shape &a, const struct part &p, const struct kvr_attend_io &io,
@@ -76,7 +78,8 @@ load_any(const struct kvr_attend_shape &a, const struct part &p, const struct kv
         load_queries<W>(a, p.query, p.h, io, queries);
 }
 
-/* Main-loop step over BF16 rows: waits for the tile, prefetches the next one before `stop`, attends. */
+/* Main-loop step over a tile of BF16 rows: waits for the tile, prefetches the next tile if it
+ * begins before `stop`, and attends to the current one. */
 template <int W>
 static __device__ __forceinline__ void
 attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
@@ -91,7 +94,8 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
     const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
 
     kvr_copy_wait<0>();
-    __syncthreads(); /* this tile is full, the previous one empty */
+    /* all threads' copies of this tile have arrived, and all threads have read the previous tile */
+    __syncthreads();
     const int at = where[SPAN], h = where[HEAD];
     const struct tile_bounds bounds = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
 
@@ -104,7 +108,8 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
                                     queries, here + SIZE, rows, o);
 }
 
-/* BF16 rows, D <= W, in a 2-stage cp.async pipeline. The load of a span's first tile is exposed. */
+/* Attends to BF16 rows, D <= W, in a 2-stage cp.async pipeline. The load of a span's first tile
+ * overlaps with no computation. */
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_rows(struct kvr_attend_shape a, const __grid_constant__ struct rows_list l,
@@ -132,7 +137,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                   o);
 #pragma unroll 1
     for (;;) {
-        __syncthreads(); /* all warps have read the previous span's data */
+        __syncthreads(); /* all warps have read the data of the previous span */
         const int there_are = (l.end[span] + TILE - 1 - tile) / TILE;
         const int mine = n < there_are ? n : there_are, stop = tile + mine * TILE;
         const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
@@ -157,15 +162,17 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             break;
         span = where[SPAN] + 1;
         tile = l.t0[span] / TILE * TILE;
-        rows[BIAS + kvr_thread()] = l.log_m[span]; /* each thread: a row of its own warp */
+        /* each thread sets the bias of a row of its own warp */
+        rows[BIAS + kvr_thread()] = l.log_m[span];
     }
     store<W>(rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], io, parts), a.head_dim,
              where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, o);
 }
 
-/* Coded spans: one dequantized tile, and a stage that receives the next tile's codes. FORM is W
- * plus flags for what the kernel supports: K or V with token groups (else channel groups), the
- * Taylor correction, chains of grids, K and V both `packed`, uncoded K or V. */
+/* Coded spans have one dequantized tile in shared memory, and a stage that receives the next tile's
+ * codes. FORM is W plus flags for what the kernel supports: K or V with token groups (without the
+ * flag: channel groups), the Taylor correction, chains of grids, K and V both `packed`, uncoded K
+ * or V. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -176,7 +183,7 @@ enum {
     FORMS = 63
 };
 
-/* State rows of a CTA in a launch without split-KV. */
+/* The state rows that a CTA updates in a launch without split-KV. */
 static __device__ __forceinline__ struct rows_at
 rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
@@ -198,17 +205,18 @@ template <int FORM> struct coded_form {
                                (FORM & WITH_ROWS ? HOW_ROWS : 0);
     static constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
     static constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
-    /* Corrections are rare; K and V share instructions where possible, to reduce code size. */
+    /* Whether K and V share instructions, which reduces code size. Only kernels with corrections do
+     * so, because they are rarely used. */
     static constexpr bool alike = corrected && how_k == how_v;
 };
 
-/* Shared-memory arrays of a tile. */
+/* The shared-memory arrays of a tile. */
 struct coded_tile {
     kvr_shared<uint8_t> here;
     kvr_shared<kvr_bf16> keys, values, scales, norms;
 };
 
-/* cp.async of the codes of a tile of K and V into their stages. */
+/* Issues cp.async for the codes of a tile of K and of V into the stages of K and V. */
 template <int FORM>
 static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
                                                    const struct tile_bounds &bounds, int tile,
@@ -227,8 +235,8 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
     kvr_copy_commit();
 }
 
-/* Waits for the codes of a tile and dequantizes K and V, their squared scales and their outliers.
- * `next` holds each thread's position in the outlier lists. */
+/* Waits for the codes of a tile, then dequantizes K and V, their squared scales and their outliers.
+ * `next` holds each thread's position in the lists of outliers. */
 template <int FORM>
 static __device__ __forceinline__ void
 decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
@@ -240,7 +248,7 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
 
     kvr_copy_wait<0>();
-    __syncthreads(); /* the codes are full, the previous tile empty */
+    __syncthreads(); /* all codes have arrived, and all threads have read the previous tile */
     if constexpr (of::alike) {
 #pragma unroll 1
         for (int i = K; i <= V; i++)
@@ -264,7 +272,7 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     __syncthreads();
 }
 
-/* Attends to a dequantized tile, in one or two steps (whole_tile()). */
+/* Attends to a dequantized tile in one step or in two (whole_tile()). */
 template <int FORM>
 static __device__ __forceinline__ void
 attend_coded_tile(const struct span_job &j, const struct tile_bounds &bounds, int self, int tile,
@@ -296,7 +304,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
-    KVR_SHARED(int, next, 2 * MMA_THREADS); /* each thread's position in the outliers of K, V */
+    /* each thread's position in the outliers of K and of V */
+    KVR_SHARED(int, next, 2 * MMA_THREADS);
     typedef coded_form<FORM> of;
     enum { W = of::W };
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
@@ -319,7 +328,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     }
     load_state<W>(rows_of_block(a, block, h, io.state), a.head_dim, !io.begins, j.log_m, j.biased,
                   row_bias, kvr_thread(), rows, o);
-    /* Prologue: the iteration before the first tile only fetches it. */
+    /* The first iteration is the prologue: it only fetches the first tile. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
         const struct tile_bounds bounds = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
@@ -360,7 +369,7 @@ static int log2_of(int64_t n)
     return shift;
 }
 
-/* False if the kernels cannot dequantize this grid. */
+/* Returns false if the kernels cannot dequantize this grid. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
     const int d = p->shape.head_dim;
@@ -369,8 +378,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     kvr_codec_layout(p->codec, i, &p->shape, &l);
     if (l.form != KVR_FORM_INTEGER)
         return false;
-    /* In BF16 arithmetic the codec rounds code * scale before it adds the minimum; these kernels do
-     * not. */
+    /* In BF16 arithmetic the codec rounds code * scale before it adds the minimum. These kernels do
+     * not round the product. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -384,7 +393,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* one scale, and one sum of q^2, per head */
+    if (l.axis == KVR_AXIS_TOKEN) { /* each head has one scale per token, and one sum of q^2 */
         out->shift = 30;
         out->groups_per_head = out->groups_per_token = 1;
         out->n_scales = TILE;
@@ -408,7 +417,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* Whether all grids have token groups. Uncoded rows have no scales and fit either kernel. */
+/* Whether all grids have token groups. Uncoded rows have no scales, so kernels of either axis
+ * accept them. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -476,12 +486,13 @@ static int stage_of(const struct tile_source *s, int w)
     return n;
 }
 
-/* Upper bound of a kernel's static shared memory. */
+/* Upper bound of the static shared memory of every kernel in this file. */
 enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
-/* BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two of its CTAs fill
- * an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 it exceeds the shared-memory limit of a CTA;
- * the coded kernel then reads BF16 rows, as it does when only K or only V is coded. */
+/* BF16 rows have a kernel of their own, with a 2-stage pipeline in shared memory. Two of its CTAs
+ * fill an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline exceeds the shared-memory
+ * limit of a CTA. The kernel of coded spans then reads the BF16 rows, as it does when only K or
+ * only V is coded. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
@@ -536,14 +547,14 @@ size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape 
     return job_of(shared, a, span, &j) ? (size_t)(j.n_shared + STATIC_SHARED) : 0;
 }
 
-/* Arguments of the launchers. */
+/* Arguments that all launchers have in common. */
 struct call {
     struct kvr_stream *s;
     dim3 blocks;
     struct kvr_attend_shape a;
     struct kvr_attend_io io;
     const float *row_bias;
-    int *at_once; /* if not NULL: receives the CTAs per SM; nothing is launched */
+    int *at_once; /* if not NULL, receives the CTAs per SM, and no kernel is launched */
 };
 
 template <int FORM> static void launch_coded(const struct call &c, const struct span_job &j)
@@ -571,7 +582,8 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
 }
 
 /* For head_dim above 64 the common methods have specialized kernels without unused branches.
- * Smaller heads, and spans with only K or only V coded, have one kernel per pair of axes. */
+ * Smaller heads, and spans with only K or only V coded, have one kernel per pair of axes of K and
+ * V. */
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
@@ -593,8 +605,8 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-/* Launches several BF16 spans at once. `j` is the job of any of them and gives the shared-memory
- * size. */
+/* Launches one kernel for several BF16 spans. `j` is the job of any of these spans; only its
+ * shared-memory size is used. */
 template <int W>
 static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
                         float *parts, size_t n_floats)
@@ -666,7 +678,7 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     for (int i = 0; i < n_spans; i++) {
         if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
-        if (n == MAX_SPANS) { /* more spans follow: do not write the output */
+        if (n == MAX_SPANS) { /* more spans follow in a later launch: do not write the output */
             c.io = kvr_attend_io_partial(&c.io);
             if (wide)
                 launch_rows<128>(c, last, l, parts, n_floats);

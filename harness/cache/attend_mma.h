@@ -51,8 +51,8 @@ struct kvr_attend_mma_span {
 /* Whether the launcher supports this span with this much shared memory per block
  * (kvr_stream_block_shared; SIZE_MAX: unlimited). Supported: head_dim a multiple of 16 up to 128;
  * codecs [hadamard |] [outliers |] grid [+ grid] with grids sym and asym, and raw; rows of BF16 or
- * F32. Unsupported: group sizes that are below 8 or no power of two; chains of grids unless all
- * grids of K and V have token groups; the intended asym with compute=bf16. */
+ * F32. Unsupported: group sizes that are below 8 or not a power of two; chains of two grids, unless
+ * all grids of K and V have groups of tokens; asym of the intended reading with compute=bf16. */
 bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_mma_span *span);
 

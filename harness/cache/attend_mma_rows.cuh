@@ -1,5 +1,5 @@
-/* attend_mma_rows.cuh - the ROWS queries of one warp in attend_mma.cu: load, S by mma.sync, Taylor
- * correction, online softmax, P V, epilogue. */
+/* attend_mma_rows.cuh - one warp's part of attend_mma.cu, for ROWS queries: load, S by mma.sync,
+ * Taylor correction, online softmax, P V, epilogue. */
 #ifndef KVR_CACHE_ATTEND_MMA_ROWS_CUH
 #define KVR_CACHE_ATTEND_MMA_ROWS_CUH
 
@@ -11,10 +11,10 @@
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
 static_assert((int)QUERIES == (int)PART_QUERIES, "a CTA computes PART_QUERIES queries");
 
-/* Whether a step computes S for a whole coded tile or for half of it. The accumulators of S for a
- * whole tile and of O just fit into the registers; with dequantization they fit on sm_90 only. The
- * emulator uses the sm_90 form for odd tiles and the other form for even ones, so that both are
- * tested. */
+/* Whether a step computes S for a whole coded tile or for half of it. The accumulators of O and of
+ * S for a whole tile just fit into the registers; together with dequantization they fit on sm_90
+ * only. The emulator takes whole steps for odd tiles, as sm_90 does, and half steps for even tiles,
+ * so that both are tested. */
 static __device__ __forceinline__ bool whole_tile(int tile)
 {
 #ifdef KVR_EMULATED
@@ -26,16 +26,16 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* Layout of a tile's squared scales, [rows][columns]. */
+/* Layout of a tile's squared scales in shared memory, as [rows][columns]. */
 enum taylor_kind {
     TAYLOR_NO,
-    TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W] against q^2 */
-    TAYLOR_GROUPS,   /* channels share a column: [TILE][16] against sums of q^2 */
-    TAYLOR_ELEMENTS, /* [TILE][W] against q^2; 0 for outliers */
+    TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W]; the other operand is q^2 */
+    TAYLOR_GROUPS,   /* channels share a column: [TILE][16]; the other operand is the sums of q^2 */
+    TAYLOR_ELEMENTS, /* [TILE][W]; the other operand is q^2; the scales of outliers are 0 */
 };
 enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
 
-/* Keys and values. */
+/* Indices of arrays with an entry for keys and one for values. */
 enum { K, V };
 
 struct span_job {
@@ -46,10 +46,10 @@ struct span_job {
     bool biased;
     /* Byte offsets in shared memory. */
     int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
-    bool plain; /* BF16 rows, double-buffered */
+    bool plain; /* K and V are BF16 rows, and their tiles are double-buffered */
 };
 
-/* Loads Q as BF16 [QUERIES][W + 8]; rows past the last query are zero. */
+/* Loads Q as BF16 into [QUERIES][W + 8]. Rows past the last query become zero. */
 template <int W>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -62,7 +62,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
         [&](int r, int c, pairs x) { kvr_as<pairs>(out + r * (W + 8) + c)[0] = x; });
 }
 
-/* Zeroes the columns past head_dim, once per kernel: no later load writes them. */
+/* Zeroes the columns past head_dim. Once per kernel is sufficient, since no later load writes these
+ * columns. */
 template <int W>
 static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
                                                   kvr_shared<kvr_bf16> rows)
@@ -74,13 +75,13 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
             kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
-/* Channels per group of the last grid, which must have channel groups. */
+/* Number of channels per group of the last grid, which must have channel groups. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].groups_per_head : k.grid[0].groups_per_head);
 }
 
-/* Sums of q^2 over the channels that share a scale: [QUERIES][GROUP_STRIDE]. */
+/* Writes the sums of q^2 over the channels that share a scale, as [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
                                                   int h, int group, const struct kvr_attend_io &io,
                                                   kvr_shared<kvr_bf16> out)
@@ -105,8 +106,8 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
     }
 }
 
-/* Loads -s^2 / (24 sqrt(D)) for the tile's keys. Their MMA with q^2 accumulates into the unscaled
- * scores and subtracts the correction. */
+/* Loads -s^2 / (24 sqrt(D)) for the tile's keys, s being the scale. An MMA multiplies these numbers
+ * by q^2 and accumulates into the unscaled scores, which subtracts the correction. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
 load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
@@ -149,14 +150,14 @@ load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
     }
 }
 
-/* Row whose address this lane supplies to ldmatrix: the four 8 x 8 matrices are ordered down the
- * rows, then across the columns. */
+/* Row whose address this lane supplies to ldmatrix. The four 8 x 8 matrices are ordered down the
+ * rows first, then across the columns. */
 static __device__ __forceinline__ int row_of_a(int lane)
 {
     return lane / 8 % 2 * 8 + lane % 8;
 }
 
-/* S = Q K^T of the warp's queries and N keys. */
+/* Computes S = Q K^T of the warp's queries and N keys. */
 template <int W, int N>
 static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf16> q,
                                               kvr_shared<const kvr_bf16> k, float (*s)[N / 8][4])
@@ -186,8 +187,9 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Adds the Taylor correction of N keys to S. `a`: Q, or the sums of q^2 per group. `scales`: one
- * row per key; for TAYLOR_OCTETS one per octet of the tile, whose token `from` is the first key. */
+/* Adds the Taylor correction of N keys to S. `a` holds Q, or the sums of q^2 per group. `scales`
+ * has one row per key; for TAYLOR_OCTETS it has one row per 8 tokens of the tile, and `from` is the
+ * tile's token that is the first of the N keys. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -232,7 +234,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
     }
     if (kind != TAYLOR_OCTETS)
         return;
-        /* Column n of the product applies to tokens [8 n, 8 n + 8) of the tile. */
+        /* Column n of the product is the correction of tokens [8 n, 8 n + 8) of the tile. */
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll
@@ -247,7 +249,8 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
             }
 }
 
-/* Masks scores of tokens outside the span with -infinity; the first column is token t. */
+/* Masks scores of tokens outside the span with -infinity. The first column of S belongs to token
+ * t. */
 template <int N>
 static __device__ __forceinline__ void mask_scores(int lane, int t, const struct tile_bounds &p,
                                                    float (*s)[N / 8][4])
@@ -266,10 +269,11 @@ static __device__ __forceinline__ void mask_scores(int lane, int t, const struct
         }
 }
 
-/* Online softmax, first half. From the row maximum `top` so far it computes the new maximum `now`, the
- * rescale factor `rescale` of l and O, and `shift`: a weight is 2^(scaled score + shift). Element r is
- * row lane / 4 + 8 r of the warp. A NaN score does not become the maximum but reaches l. If every score
- * so far was -infinity, the maximum counts as 0. */
+/* First half of the online softmax. `top` is the row maximum so far. The function computes the new
+ * maximum `now`, the factor `rescale` for l and O, and `shift`: a weight is 2^(scaled score +
+ * shift). Element r of each array belongs to row lane / 4 + 8 r of the warp. A NaN score does not
+ * become the maximum but makes l NaN. If every score so far was -infinity, the maximum counts as
+ * 0. */
 template <int N>
 static __device__ __forceinline__ void
 new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
@@ -303,8 +307,8 @@ new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias
     }
 }
 
-/* Online softmax, second half: P = 2^x and O += P V, 16 tokens at a time, so that exp2 of the next 16
- * overlaps the MMAs of these. `sum`: the lane's partial row sums of P. */
+/* Second half of the online softmax: P = 2^x and O += P V, 16 tokens at a time. exp2 of the next 16
+ * tokens overlaps the MMAs of the current 16. `sum` receives the lane's partial row sums of P. */
 template <int W, int N>
 static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4], float scale,
                                                   const float *shift, kvr_shared<const kvr_bf16> v,
@@ -342,16 +346,17 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
     }
 }
 
-/* The O accumulator of a lane, in registers; row r is row lane / 4 + 8 r of the warp. */
+/* The O accumulator of a lane, in registers. Row r of it is row lane / 4 + 8 r of the warp. */
 template <int W> struct accumulator {
     float out[BLOCKS][W / 8][4];
 };
 
-/* Per-row softmax state in shared memory, [3][QUERIES]: score bias, denominator l, maximum m. The first
- * of the four lanes of a row writes them. Functions take a pointer to row lane / 4 of the warp. */
+/* Softmax state of every row in shared memory, [3][QUERIES]: score bias, denominator l, maximum m.
+ * Four lanes share a row; the first of them writes its state. Functions take a pointer to the state
+ * of row lane / 4 of the warp. */
 enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
 
-/* One main-loop step of a warp: S, online softmax and P V over tokens [t, t + N). */
+/* One main-loop step of a warp over tokens [t, t + N): S, online softmax and P V. */
 template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
 attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &bounds, int self, int t,
@@ -385,7 +390,8 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++)
         moved |= rescale[r] != 1.0f;
-    if (__any_sync(~0u, moved)) /* a new maximum is rare after the first tiles */
+    /* O is rescaled only if a maximum has grown, which is rare after the first tiles */
+    if (__any_sync(~0u, moved))
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++) {
             if (lane % 4 == 0)
@@ -406,11 +412,12 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
             numbers[TOTAL + 8 * r] += sum[r];
-    __syncwarp(); /* publish m and l to the lanes of a row */
+    __syncwarp(); /* makes m and l visible to the other lanes of the row */
 }
 
-/* Loads the softmax state. `bias`: per state row, subtracted from its scores; NULL for none.
- * `seen`: the state holds results of earlier keys. */
+/* Loads the softmax state. `bias` has one number per state row, which is subtracted from the row's
+ * scores; NULL subtracts nothing. `seen` says that the state already holds results of earlier
+ * keys. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
@@ -430,7 +437,7 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
             numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
             numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
         }
-        const int columns = read ? head_dim : 0; /* a multiple of 16 */
+        const int columns = read ? head_dim : 0; /* head_dim is a multiple of 16 */
         const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
 
 #pragma unroll
@@ -445,8 +452,8 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
     }
 }
 
-/* Epilogue. Writes the state or, under split-KV, the partial result; with `ends`, writes O / l to
- * the output of `io`, which has the row layout of the state. */
+/* Epilogue. Writes the state or, under split-KV, the partial result. With `ends` it writes O / l to
+ * the output of `io`, whose rows are laid out like those of the state. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,

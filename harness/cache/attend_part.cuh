@@ -1,5 +1,5 @@
-/* attend_part.cuh - the work of a CTA under split-KV (attend_split.h), and the destination of its
- * result. */
+/* attend_part.cuh - the part of attention that a CTA computes under split-KV (attend_split.h), and
+ * where the CTA writes its result. */
 #ifndef KVR_CACHE_ATTEND_PART_CUH
 #define KVR_CACHE_ATTEND_PART_CUH
 
@@ -9,8 +9,9 @@
 
 enum { PART_QUERIES = KVR_ATTEND_SPLIT_QUERIES };
 
-/* n_whole CTAs process all n_tiles. The other CTAs process n_cut query blocks, each split into
- * parts of `tiles` tiles. */
+/* Partition of the work. n_whole CTAs each process all n_tiles of one query block. The other CTAs
+ * process n_cut query blocks; each of these blocks is split into parts of `tiles` tiles, one CTA
+ * per part. */
 struct cut {
     int n_tiles, n_whole, n_cut, tiles;
 };
@@ -20,16 +21,18 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
     return { n_tiles, (int)s->n_whole, (int)s->n_cut, (int)s->tiles };
 }
 
-/* Work of a CTA: tiles [first, first + n) of head h, for the queries from `query` on. */
+/* Work of a CTA: tiles [first, first + n) of head h, for the queries with indices from `query`
+ * on. */
 struct part {
     int first, n, h, query;
-    int slot;    /* slot for the partial result of a split query block; -1: the state */
-    bool paired; /* CTAs 2 i and 2 i + 1 have adjacent query blocks of the same head */
-                 /* and the same tiles */
+    /* slot for the partial result of a split query block; -1: the CTA writes the state */
+    int slot;
+    /* CTAs 2 i and 2 i + 1 compute adjacent query blocks of one head over the same tiles. */
+    bool paired;
 };
 
-/* Query blocks in launch order: first those with a neighbour, in pairs, head by head; then the last
- * block of each head if a head has an odd number of blocks. */
+/* A query block in launch order. Blocks with a neighbour come first, in pairs, head by head. If a
+ * head has an odd number of blocks, the last block of each head follows. */
 struct piece {
     int h, query;
     bool paired;
@@ -60,9 +63,10 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
     return p;
 }
 
-/* Rows of a state or of a partial result: row i of the CTA is row at + i * step, i < n. One base
- * and one offset select between the partial sums and the output. With two selected addresses the
- * compiler keeps one live across the main loop, and sm_100 has no register left for it. */
+/* Rows of a state or of a partial result. Row i of the CTA, i < n, is at row at + i * step of the
+ * arrays. `at` and `step` select between the partial results and the output. If two addresses were
+ * selected instead, the compiler would keep one of them live across the main loop, and sm_100 has
+ * no register left for it. */
 struct rows_at {
     int64_t at;
     int step, n;

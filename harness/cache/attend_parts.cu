@@ -2,8 +2,8 @@
 #include "harness/cache/attend_part.cuh"
 #include "harness/device/mma.cuh"
 
-/* Merges the partial results of split query blocks in order, starting from the softmax state if the
- * call has one. A thread merges four channels of one row. */
+/* Merges the partial results of split query blocks in their order, starting from the softmax state
+ * if the call has one. Each thread merges four channels of one row. */
 template <int D>
 static __global__ void __launch_bounds__(PART_QUERIES)
     attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,

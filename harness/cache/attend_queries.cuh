@@ -1,5 +1,5 @@
-/* attend_queries.cuh - loads a CTA's queries as BF16 for tensor-core attention; query_norm.cuh does
- * so with RMSNorm and RoPE. */
+/* attend_queries.cuh - loads a CTA's queries as BF16 for tensor-core attention. query_norm.cuh also
+ * applies RMSNorm and RoPE to them. */
 #ifndef KVR_CACHE_ATTEND_QUERIES_CUH
 #define KVR_CACHE_ATTEND_QUERIES_CUH
 
@@ -8,9 +8,9 @@
 #include "harness/device/mma.cuh"
 #include "harness/device/vector.cuh"
 
-/* TEAM threads load ROWS queries of head h from `first` on, N channels at a time, and call put(row,
- * channel, x) with N BF16 values. Rows past the last query and channels from head_dim to WIDTH are
- * zero. */
+/* TEAM threads load ROWS queries of head h from query `first` on. A thread loads N channels at a
+ * time and passes them to put(row, channel, x) as N BF16 values. Rows past the last query, and
+ * channels from head_dim to WIDTH, are zero. */
 template <int WIDTH, int ROWS, int TEAM, int N, class PUT>
 static __device__ __forceinline__ void load_rounded(const struct kvr_attend_shape &a, int head_dim,
                                                     const struct kvr_attend_io &io, int self,

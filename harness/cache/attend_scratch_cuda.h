@@ -18,7 +18,7 @@ enum {
     KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
 };
 
-/* Softmax state of the queries. begun: it is not empty. */
+/* Softmax state of the queries. begun: the state has been initialized. */
 struct kvr_cuda_sums {
     struct kvr_attend_state state;
     bool begun;

@@ -21,13 +21,14 @@ extern "C" {
 
 enum {
     KVR_ATTEND_SPLIT_SMS = 132,       /* SMs of an H100 and an H200 */
-    KVR_ATTEND_SPLIT_OVERHEAD = 4,    /* tiles */
+    KVR_ATTEND_SPLIT_OVERHEAD = 4,    /* extra cost of a part, in tiles */
     KVR_ATTEND_SPLIT_SLOTS = 2 * 132, /* maximum number of parts */
     KVR_ATTEND_SPLIT_QUERIES = 128    /* query rows per CTA */
 };
 
 struct kvr_attend_split {
-    int64_t n_whole, n_cut; /* CTAs over all tiles; split query blocks */
+    int64_t n_whole, n_cut; /* query blocks of one CTA each, which processes all tiles; query blocks
+                             * that are split */
     int parts;              /* parts of each split block */
     int64_t tiles;          /* tiles per part; the last may have fewer */
 };

@@ -1,11 +1,11 @@
 /* attend_tile.cuh - loads and dequantizes TILE keys or values of one head into BF16 in shared
- * memory. A decoded value is that of grid.h, rounded once to BF16. Tokens outside the span become
- * 0.
+ * memory. A dequantized value is the value that grid.h defines, rounded once to BF16. Tokens outside
+ * the span become 0.
  *
- *     fetch_rows     plain BF16 rows: cp.async into the tile
- *     fetch_grids    codes and scales: cp.async into a stage
- *     decode         from the stage, or from plain rows in global memory, into the tile
- *     put            overwrites outliers in the decoded tile
+ *     fetch_rows     copies plain BF16 rows into the tile by cp.async
+ *     fetch_grids    copies codes and scales into a stage by cp.async
+ *     decode         dequantizes the stage, or plain rows in global memory, into the tile
+ *     put            overwrites the dequantized values of outliers in the tile
  *
  * Tile rows are padded by 8 elements: ldmatrix reads 8 rows at the same columns without bank
  * conflicts. */
@@ -21,24 +21,28 @@ enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, 
 
 enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 
-/* Values that would need a division are precomputed on the host; group sizes are powers of two. */
+/* A grid as kernels read it. The host precomputes the values that would need a division. Group
+ * sizes are powers of two. */
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *scales;
-    int64_t n_groups; /* as stored */
+    int64_t n_groups; /* number of groups in storage */
     int n_tok;
     int bits, axis;
-    int shift;           /* log2 of the group size; 30 for whole-token groups: channel >> 30 is 0 */
-    int groups_per_head; /* groups per token and head; token groups: 0 */
-    int groups_per_token; /* groups per token over all heads: 1 for whole-token groups */
-    int n_scale_rows;     /* token groups: rows of scales, one per group */
+    /* log2 of the group size; 30 for groups of whole tokens, so that channel >> 30 is 0 */
+    int shift;
+    int groups_per_head;  /* groups per token and head; 0 for token groups */
+    int groups_per_token; /* groups per token over all heads; 1 for groups of whole tokens */
+    int n_scale_rows;     /* rows of scales of a tile with token groups, one per group */
     int n_scales;         /* maximum number of scales per tile */
     bool asym;
-    /* Masks for the zero point and the minimum, in both halves of a word: all ones if the grid has
-     * one. Symmetric codes have neither; `middle` is their offset. */
+    /* Masks for the zero point and the minimum, in both halves of a word. A mask is all ones if the
+     * grid has that number, else 0. Symmetric grids have neither; their codes have the offset
+     * `middle`. */
     unsigned zero, minimum, middle;
-    bool
-        aligned_scales; /* channel and whole-token groups: scales are aligned for copies of eight */
+    /* For channel groups and groups of whole tokens: the scales are aligned for copies of eight
+     * scales. */
+    bool aligned_scales;
 };
 
 struct tile_source {
@@ -49,16 +53,17 @@ struct tile_source {
     const kvr_f16 *value; /* outlier values; `index` holds their ascending flat indices */
     const int32_t *index;
     int n_exact;
-    bool packed; /* one symmetric grid over token groups, 2 or 4 bits: see packed_values */
+    /* the source is one symmetric grid of 2 or 4 bits over token groups; see packed_values */
+    bool packed;
 };
 
-/* Fills in a kernel's description of a source; false if these kernels cannot decode it. Host
- * only. */
+/* Fills in the description that kernels use for a source. Returns false if these kernels cannot
+ * dequantize the source. Only the host calls this function. */
 bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
 
-/* Tokens and head of a tile. */
+/* The tokens and the head that a tile belongs to. */
 struct tile_bounds {
-    int t0, end; /* of the span */
+    int t0, end; /* the span has tokens [t0, end) */
     int n_heads, head_dim, h;
 };
 
@@ -71,7 +76,8 @@ static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_gri
 
 /* ---- fetch -------------------------------------------------------------------------------- */
 
-/* Copies the planes of the tile at token `tile`, widest first; returns their size in the stage. */
+/* Copies the planes of the tile at token `tile`, the widest plane first. Returns the bytes of the
+ * planes in the stage. */
 template <int W>
 static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
                                                    const struct tile_bounds &p, int tile,
@@ -83,7 +89,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     int at = 0;
 
     if (!(g.bits & (g.bits - 1)) &&
-        tile + TILE <= g.n_tok) { /* a single plane, completely present */
+        tile + TILE <= g.n_tok) { /* the codes form a single plane, which covers the whole tile */
         const int r = self / LINE, c = self % LINE * 16;
         kvr_shared<uint8_t> to = stage + r * W + c;
 
@@ -120,7 +126,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     return at;
 }
 
-/* Copies 8 scales and their 8 zero points or minima. */
+/* Copies 8 scales and the 8 zero points or minima of the same groups. */
 static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, int64_t at,
                                                    bool there, kvr_shared<kvr_f16> out)
 {
@@ -132,7 +138,7 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
                        there);
 }
 
-/* Scales of groups of 8 or more tokens: rows of W. */
+/* Copies the scales of token groups of 8 or more tokens, as rows of W scales. */
 template <int W>
 static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid &g,
                                                           const struct tile_bounds &p, int tile,
@@ -154,8 +160,8 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
     }
 }
 
-/* Scales of channel groups or of whole tokens: [TILE][per]. Aligned runs of eight are copied by
- * cp.async, others by loads and stores. */
+/* Copies the scales of channel groups or of whole tokens, as [TILE][per]. cp.async copies aligned
+ * runs of eight scales; loads and stores copy the others. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
                                                             const struct tile_bounds &p, int tile,
                                                             kvr_shared<kvr_f16> out)
@@ -164,7 +170,8 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.groups_per_token > 1 ? p.h * g.groups_per_head : 0);
 
     if (g.aligned_scales && tile + TILE <= g.n_tok) {
-        /* A tile's whole-token scales are contiguous; channel groups have 8 or 16 per token. */
+        /* The scales of a tile's whole tokens are contiguous. Channel groups have 8 or 16 scales
+         * per token. */
         const int odd = g.groups_per_head / 16,
                   step = g.groups_per_token > 1 ? g.groups_per_token : 8;
 
@@ -187,8 +194,8 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
     }
 }
 
-/* Issues cp.async for BF16 rows of K, then of V. Each thread copies every STEP-th row at the same 8
- * channels, so it computes an address once per tile and increments it. */
+/* Issues cp.async for BF16 rows of K, then of V. Each thread copies the same 8 channels of every
+ * STEP-th row, so it computes an address once per tile and increments it. */
 template <int W>
 static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_bf16 *v,
                                                   const struct tile_bounds &p, int tile,
@@ -228,8 +235,8 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
     }
 }
 
-/* Sources that a kernel is compiled for: token or channel groups, one grid or a chain; `packed`
- * grids only; plain rows as well. */
+/* The sources that a kernel is compiled for: token groups or channel groups; one grid or a chain;
+ * `packed` grids only; whether plain rows are accepted too. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
 /* Issues cp.async for the codes and scales of a tile. */
@@ -253,7 +260,7 @@ static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
 
 /* ---- decode ------------------------------------------------------------------------------- */
 
-/* Reads N words of shared memory; N is 1, 2 or 4. */
+/* Reads N words of shared memory. N is 1, 2 or 4. */
 template <int N, class T>
 static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 {
@@ -274,13 +281,13 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
     }
 }
 
-/* Dequantization of C channels: x = (q - off) s + m. A code inserted into the low bits of the float
- * 2^23 gives 2^23 + q. `off` includes the same 2^23, so the difference is exact. */
+/* Dequantization of C channels: x = (q - off) s + m. Inserting the code q into the low bits of the
+ * float 2^23 gives 2^23 + q. `off` includes the same 2^23, so the difference is exact. */
 template <int C> struct dequant_params {
     float s[C], off[C], m[C];
 };
 
-/* Extracts a scale and its zero point or minimum from the low or high half of a word. */
+/* Extracts a scale, and its zero point or minimum, from the low or high halves of two words. */
 static __device__ __forceinline__ void set_dequant(const struct tile_grid &g, unsigned scale,
                                                    unsigned zero, int high, float &s, float &off,
                                                    float &m)
@@ -293,7 +300,8 @@ static __device__ __forceinline__ void set_dequant(const struct tile_grid &g, un
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* Sets C channels from one scale at `at` and its zero point or minimum at `zero`. */
+/* Sets the parameters of C channels from one scale at `at` and the zero point or minimum at
+ * `zero`. */
 template <int C>
 static __device__ __forceinline__ void
 dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f16> zero,
@@ -310,8 +318,8 @@ dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f
     }
 }
 
-/* Loads the scales of channels [c, c + C) for the tile's token i. Channel groups, multiples of C,
- * and whole tokens have one scale for them. */
+/* Loads the scales of channels [c, c + C) for token i of the tile. These channels have the same
+ * scale in channel groups, whose size is a multiple of C, and in groups of whole tokens. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, int tile, int i,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -354,15 +362,15 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
     }
 }
 
-/* Reads the codes of tokens [8 o, 8 o + 8), channels [c, c + C). Codes of several planes are
- * assembled from the widest, which has the high bits, down. */
+/* Reads the codes of tokens [8 o, 8 o + 8) and channels [c, c + C). Codes of several planes are
+ * assembled from the widest plane, which has the high bits, to the narrowest. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
                                                   kvr_shared<uint8_t> stage,
                                                   unsigned (*codes)[C / 4])
 {
     stage = stage + c;
-    if (g.bits == 4) { /* the most common cases */
+    if (g.bits == 4) { /* 4 bits and 2 bits are the most common cases */
         read_plane<W, 4, C>(stage + o * 4 * W, codes);
         return;
     }
@@ -402,14 +410,14 @@ template <int C>
 static __device__ __forceinline__ float value_of(const struct dequant_params<C> &l,
                                                  const unsigned *codes, int e)
 {
-    const unsigned which =
-        0x7540u + (unsigned)e % 4; /* bytes e, 0, 0, 0x4b: the float 2^23 + byte */
+    /* Selects byte e and the bytes 0, 0 and 0x4b, which together are the float 2^23 + byte e. */
+    const unsigned which = 0x7540u + (unsigned)e % 4;
 
     return fmaf(__uint_as_float(__byte_perm(codes[e / 4], 0x4b000000u, which)) - l.off[e], l.s[e],
                 l.m[e]);
 }
 
-/* Stores C BF16 values at once. */
+/* Stores C BF16 values by one instruction. */
 template <int C>
 static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, const unsigned *x)
 {
@@ -438,7 +446,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     for (int i = 0; i < 8; i++) {
         unsigned x[C / 2];
 
-        if (!TOKENS) { /* offsets advance by additions from token to token */
+        if (!TOKENS) { /* the offset of the next token is the sum of this token's and a stride */
             dequant_from<C>(g, at, zero, l);
             at = at + g.groups_per_head;
             zero = zero + g.groups_per_head;
@@ -451,7 +459,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     }
 }
 
-/* Decodes a chain of grids, added in F32 in order. */
+/* Dequantizes a chain of grids and adds their values in F32, in the order of the grids. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void decode_chain(const struct tile_source &s, int tile, int o,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -487,12 +495,12 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
             uint2{ kvr_bf16_pair(x[i][0], x[i][1]), kvr_bf16_pair(x[i][2], x[i][3]) };
 }
 
-/* Scales of 8 channels, each the sum of two BF16 numbers (packed_values). */
+/* Scales of 8 channels, each represented as the sum of two BF16 numbers (packed_values). */
 struct split_scales {
     unsigned hi[4], lo[4];
 };
 
-/* `two`: FP16 pairs, one pair per word. */
+/* Splits the FP16 scales of `two`, which has a pair of them in each word. */
 static __device__ __forceinline__ void split(const unsigned *two, struct split_scales &s)
 {
 #pragma unroll
@@ -504,25 +512,25 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
         const float ha = __uint_as_float(s.hi[e] << 16);
         const float hb = __uint_as_float(s.hi[e] & 0xffff0000u);
 
-        s.lo[e] =
-            kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb); /* 0 if the scale is
-                                                                              * infinite */
+        /* The low part of an infinite scale is 0. */
+        s.lo[e] = kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb);
     }
 }
 
-/* Dequantizes 8 channels of field i from two words of symmetric codes, F = 2 or 4 bits, into BF16
- * pairs. 2^7 + code is exact in BF16, with the code in its low bits; subtracting the offset leaves
- * d, |d| <= 8. An FP16 scale has 11 significant bits: s = hi + lo, where hi is s rounded to BF16
- * and lo has at most two bits. d lo is therefore exact, and d hi + d lo = d s is rounded once, like
- * a single F32 product. `high` is 0x43, the upper byte of 2^7; as a variable it stays in a
- * register. */
+/* Dequantizes 8 channels of field i from two words of symmetric codes of F = 2 or 4 bits into BF16
+ * pairs. 2^7 + code is exact in BF16, with the code in the low bits. Subtracting the offset leaves
+ * d, with |d| <= 8. An FP16 scale s has 11 significant bits. It is the sum s = hi + lo, where hi is
+ * s rounded to BF16 and lo has at most two bits. Hence d lo is exact, and d hi + d lo = d s is
+ * rounded once, like a single F32 product. `high` is 0x43, the upper byte of 2^7; as a variable it
+ * stays in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
                                                      unsigned high = 0x43u)
 {
-    const unsigned ones = 0x3f803f80u;                          /* 1, 1 */
-    const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
+    const unsigned ones = 0x3f803f80u; /* the BF16 pair (1, 1) */
+    /* a BF16 pair of -(2^7 + 2^(F - 1)) */
+    const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u;
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
 
 #pragma unroll
@@ -535,7 +543,7 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
     }
 }
 
-/* Dequantizes such codes with token groups. */
+/* Dequantizes codes for packed_values, with token groups. */
 template <int W, int F>
 static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
                                                      int c, kvr_shared<uint8_t> stage,
@@ -562,7 +570,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 }
 
-/* Zeroes C channels of the tokens outside the span. */
+/* Zeroes C channels of the tile's tokens that are outside the span. */
 template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
@@ -575,7 +583,7 @@ static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p
                 kvr_as<uint2>(to + i * (W + 8) + e)[0] = uint2{ 0, 0 };
 }
 
-/* Plain rows that bypass the stage: loaded from global memory. */
+/* Loads plain rows from global memory into the tile without a stage. */
 template <int W>
 static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile, int o,
@@ -603,8 +611,8 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
-/* Dequantizes the stage into the tile. Each thread takes 8 tokens and C channels at a time: one
- * such piece for D = 128 and C = 8. */
+/* Dequantizes the stage into the tile. A thread takes 8 tokens by C channels at a time; with D =
+ * 128 and C = 8 it takes only one such piece. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_bounds &p, int tile,
@@ -643,8 +651,8 @@ static __device__ __forceinline__ void decode(const struct tile_source &s,
 
 /* ---- outliers ------------------------------------------------------------------------------- */
 
-/* This thread's first outlier at or after the span's start; a thread handles every
- * MMA_THREADS-th. */
+/* Index of this thread's first outlier at or after the span's start. A thread handles every
+ * MMA_THREADS-th outlier. */
 static __device__ __forceinline__ int first_exact(const struct tile_source &s,
                                                   const struct tile_bounds &p)
 {
@@ -662,13 +670,13 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
     return lo + (kvr_thread() - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
 }
 
-/* Writes the tile's outliers from `next` on, or zeros in their places, into `rows` (row stride
- * `stride`) and advances `next`. */
+/* Writes the tile's outliers from index `next` on into `rows`, which has row stride `stride`. With
+ * ZEROS it writes 0 at their positions instead. Advances `next`. */
 template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)
 {
-    const int channels = p.n_heads * p.head_dim; /* flat indices are int32 */
+    const int channels = p.n_heads * p.head_dim; /* flat indices of elements are int32 */
     const int end = tile + TILE < p.end ? tile + TILE : p.end;
     const kvr_global<const int32_t> index(s.index);
     const kvr_global<const kvr_f16> value(s.value);

@@ -129,7 +129,7 @@ static inline vec rescale_of(vec old, vec top)
     return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
 }
 
-/* top[i]: maximum of start[i] and of row i of n scores, after adding bias[n] (NULL: none). NaN is
+/* top[i]: maximum of start[i] and of row i of n scores, after adding bias[n] (bias NULL: 0). NaN is
  * ignored. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)

@@ -1,19 +1,19 @@
 /* attend_wgmma.cu - see attend_wgmma.h.
  *
- * A CTA computes QUERIES = 128 queries of one head: one producer warp group, two consumer warp groups
- * of ROWS = 64 query rows each. K and V tiles of KEYS tokens pass through a 2-stage shared-memory
- * pipeline for each of K and V. The mbarrier `full` signals that a tile has arrived; `empty` counts the
- * eight consumer warps that have released it. One producer thread loads BF16 rows by TMA. All 128
- * producer threads dequantize coded rows into the same stages. Both write the same 128-byte swizzle, so
- * the consumers are unaware of the source. The producer prefetches the next codes while it dequantizes
- * a tile.
+ * A CTA computes QUERIES = 128 queries of one head: one producer warp group, and two consumer warp
+ * groups of ROWS = 64 query rows each. Tiles of KEYS tokens pass through a shared-memory pipeline
+ * with two stages for K and two for V. The mbarrier `full` signals that a tile has arrived; `empty`
+ * counts the eight consumer warps that have released it. One producer thread loads BF16 rows by
+ * TMA. All 128 producer threads dequantize coded rows into the same stages. Both sources have the
+ * same 128-byte swizzle in shared memory, so the consumers do not distinguish them. The producer
+ * prefetches the next codes while it dequantizes a tile.
  *
  * For coded spans, two CTAs with adjacent queries of one head form a cluster. CTA 0 dequantizes K,
  * CTA 1 dequantizes V, and each copies its tile into the other's shared memory (DSMEM). A stage may be
- * refilled once the consumers of both CTAs have released it; the dequantizing CTA's `empty` counts
- * them. DeepSeek's FlashMLA shares tiles in the same way: each of two CTAs converts half of an FP8 tile
- * to BF16 and stores it into both (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding
- * kernel on Hopper).
+ * refilled once the consumers of both CTAs have released it. The mbarrier `empty` of the CTA that
+ * dequantizes the tile counts these consumers. DeepSeek's FlashMLA shares tiles in the same way: each
+ * of two CTAs converts half of an FP8 tile to BF16 and stores that half into the shared memory of both
+ * CTAs (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding kernel on Hopper).
  *
  * Intra-group overlap: a group issues S = Q K^T of tile j together with O += P V of tile j - 1, so that
  * P V runs during the softmax of tile j. Ping-pong: the two groups alternate through named barriers, so
@@ -37,14 +37,14 @@
 
 /* ---- consumer warp groups ----------------------------------------------------------------- */
 
-/* Swizzled byte offset of channel c of query row r in a group's Q tile. */
+/* Swizzled byte offset of channel c of query row r in the Q tile of a consumer group. */
 static __device__ __forceinline__ int query_at(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * Q_PANEL + r * 128 + (c / 8 % 8 ^ r % 8) * 16 + c % 8 * 2;
 }
 
-/* Loads the group's Q tile as BF16, with RMSNorm and RoPE if io.norm is set; rows past the last
- * query are zero. */
+/* Loads the Q tile of a group as BF16, with RMSNorm and RoPE if io.norm is set. Rows past the last
+ * query become zero. */
 template <int FORM>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -54,7 +54,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     constexpr int D = form<FORM>::D;
     const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
-    if constexpr (!form<FORM>::CODED) /* coded: see kvr_attend_norm_cuda() */
+    /* for coded spans kvr_attend_norm_cuda() has already normalized Q */
+    if constexpr (!form<FORM>::CODED)
         if (io.norm.inverses) {
             load_normed<D, ROWS, KVR_WARP_GROUP>(
                 a, io.norm, io.q16, self, first, h, [&](int r, unsigned x) {
@@ -67,8 +68,9 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     });
 }
 
-/* Online-softmax state of a thread: rows lane / 4 and lane / 4 + 8 of its warp's 16. `top` is the row
- * maximum m, `sum` the thread's partial denominator l, `out` its columns of the O accumulator. */
+/* Online-softmax state of a thread for two rows: lane / 4 and lane / 4 + 8 of the 16 rows of its
+ * warp. `top` is the row maximum m, `sum` the thread's partial denominator l, `out` the thread's
+ * columns of the O accumulator. */
 template <int D> struct softmax_state {
     float top[2], sum[2];
     struct kvr_registers<float, D / 2> out;
@@ -100,7 +102,7 @@ issue_values(struct kvr_registers<float, D / 2> &out,
     kvr_wgmma_commit();
 }
 
-/* Masks scores past the end of the span with -infinity; n keys remain. */
+/* Masks scores past the end of the span with -infinity; n keys are left up to that end. */
 static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
 {
 #pragma unroll
@@ -111,9 +113,9 @@ static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
                 s[4 * i + j] = s[4 * i + 2 + j] = -INFINITY;
 }
 
-/* Online softmax in place: S becomes P, m and l are updated, and `rescale` returns e^(m_old -
- * m_new) of each row. A NaN score does not become the maximum but reaches l. If every score so far
- * was -infinity, m counts as 0 and P is 0. */
+/* Online softmax in place: S becomes P, m and l are updated, and `rescale` receives e^(m_old -
+ * m_new) of each row. A NaN score does not become the maximum but makes l NaN. If every score so
+ * far was -infinity, m counts as 0 and P is 0. */
 template <int D>
 static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, float log_m,
                                                       struct softmax_state<D> &state,
@@ -153,7 +155,7 @@ static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, 
     }
 }
 
-/* Softmax of a tile's scores, masked past the end of their span. */
+/* Softmax of a tile's scores. Scores past the end of the tile's span are masked. */
 template <int D>
 static __device__ __forceinline__ void
 softmax_of_tile(kvr_sums &s, const struct span_list &l, const struct tile_position &at, int lane,
@@ -169,7 +171,7 @@ static __device__ __forceinline__ void rescale_output(struct softmax_state<D> &s
                                                       const float *rescale)
 {
     if (!__any_sync(~0u, rescale[0] != 1.0f || rescale[1] != 1.0f))
-        return; /* a new maximum is rare after the first tiles */
+        return; /* skip the rescaling: a new maximum is rare after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= rescale[i / 2 % 2];
@@ -183,7 +185,7 @@ static __device__ __forceinline__ void round_weights(kvr_sums &s,
         out[i] = kvr_bf16_pair(s[2 * i], s[2 * i + 1]);
 }
 
-/* Consumer release: this warp arrives on `empty` of CTA `whose`. */
+/* Consumer release: this warp arrives on the mbarrier `empty` of CTA `whose`. */
 template <int FORM>
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty, unsigned whose)
 {
@@ -195,7 +197,7 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Consumer wait: returns once the tile has arrived. */
+/* Consumer wait: returns once the tile has arrived in shared memory. */
 template <int FORM>
 static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned parity)
 {
@@ -205,7 +207,7 @@ static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned
         kvr_barrier_wait(full, parity);
 }
 
-/* Initial state: m = -infinity, l = 0, O = 0. */
+/* Sets the initial state: m = -infinity, l = 0, O = 0. */
 template <int D> static __device__ __forceinline__ void clear_state(struct softmax_state<D> &state)
 {
     state.top[0] = state.top[1] = -INFINITY;
@@ -215,7 +217,7 @@ template <int D> static __device__ __forceinline__ void clear_state(struct softm
         state.out[i] = 0;
 }
 
-/* Resumes from the state of earlier launches; expects a cleared state. */
+/* Replaces an initial state by the state that earlier launches stored. */
 template <int D>
 static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
                                                   struct softmax_state<D> &state)
@@ -241,8 +243,8 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
     }
 }
 
-/* Epilogue. Writes the state or, under split-KV, the partial result; with `ends`, writes O / l to
- * the output, which has the row layout of the state. */
+/* Epilogue. Writes the state or, under split-KV, the partial result. With `ends` it writes O / l to
+ * the output, whose rows are laid out like those of the state. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
@@ -289,7 +291,7 @@ static __device__ __forceinline__ void store(const struct rows_at &r,
     }
 }
 
-/* Returns once the mbarriers are initialized, in the other CTA of the cluster as well. */
+/* Returns once the mbarriers of this CTA and of the other CTA of the cluster are initialized. */
 template <int FORM> static __device__ __forceinline__ void begin()
 {
     if constexpr (form<FORM>::CODED) {
@@ -300,7 +302,7 @@ template <int FORM> static __device__ __forceinline__ void begin()
     }
 }
 
-/* Keeps a CTA alive while the other still accesses its shared memory. */
+/* Keeps this CTA alive until the other CTA no longer accesses its shared memory. */
 template <int FORM> static __device__ __forceinline__ void end()
 {
     if constexpr (form<FORM>::CODED) {
@@ -309,7 +311,8 @@ template <int FORM> static __device__ __forceinline__ void end()
     }
 }
 
-/* Prologue of a consumer group: its queries, its softmax state, the ping-pong order. */
+/* Prologue of a consumer group: loads the group's queries, initializes its softmax state, and
+ * starts the ping-pong order. */
 template <int FORM>
 static __device__ __forceinline__ void
 begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
@@ -319,16 +322,16 @@ begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
     constexpr int D = form<FORM>::D;
 
     load_queries<FORM>(a, p.query + group * ROWS, p.h, io, queries);
-    kvr_fence_async(); /* made visible to the group by the named barrier below */
+    kvr_fence_async(); /* the named barrier below makes the queries visible to the group */
     clear_state<D>(state);
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, state);
     kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
-    if (group == CONSUMERS - 1) /* let group 0 issue first */
+    if (group == CONSUMERS - 1) /* lets group 0 issue its GEMMs first */
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
 }
 
-/* O += P V of the last tile, which has no following softmax to overlap with. */
+/* O += P V of the last tile; no later softmax overlaps with it. */
 template <int FORM>
 static __device__ __forceinline__ void
 finish_values(kvr_shared<uint64_t> full_v, kvr_operand values, int last,
@@ -342,7 +345,8 @@ finish_values(kvr_shared<uint64_t> full_v, kvr_operand values, int last,
     kvr_wgmma_wait<0>(out, weights);
 }
 
-/* Main loop of consumer group 0 or 1. of_keys and of_values: ranks of the CTAs that produce K and V. */
+/* Main loop of consumer group 0 or 1. of_keys and of_values are the ranks of the CTAs that produce
+ * K and V. */
 template <int FORM>
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
@@ -387,13 +391,14 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         issue_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
-        if (tile + 1 < p.n || !group) /* group 0 does not wait after its last tile */
+        /* after its last tile group 0 does not wait, so group 1 does not arrive */
+        if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
         softmax_of_tile<D>(s, l, at, lane, state, rescale);
-        /* Never true: l >= 0. The compiler does not know that, so it cannot hoist the wait for P V
-         * above the softmax, and the two overlap. */
+        /* The condition is never true, since l >= 0. The compiler does not know that, so it cannot
+         * hoist the wait for P V above the softmax, and the softmax overlaps with P V. */
         if (state.sum[0] + state.sum[1] < 0)
             return;
         kvr_wgmma_wait<0>(state.out, weights);
@@ -406,7 +411,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     end<FORM>();
 }
 
-/* Without WGMMA support the kernel body is empty and its launch bound is 32 threads;
+/* Without WGMMA support the kernel has an empty body and a launch bound of 32 threads.
  * kvr_hopper_has() reads that bound. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
@@ -416,7 +421,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 #if KVR_HAS_WGMMA
     typedef form<FORM> of;
     KVR_SHARED_TILES(uint8_t, shared);
-    /* Warp-uniform; the shuffle tells the compiler so. */
+    /* The shuffle tells the compiler that the value is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
     const bool pair = of::CODED && p.paired && kvr_cluster_blocks() > 1;
@@ -470,20 +475,20 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Whether the producer can dequantize this grid: token groups, or one group per token if
- * whole_tokens. */
+/* Whether the producer can dequantize this grid. The grid must have one group per token if
+ * whole_tokens, else token groups. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
     if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->scales) ||
         g->n_groups % 8)
         return false;
-    /* Per-token scales are read 8 at a time; token groups must cover a whole unit. */
+    /* Per-token scales are read 8 at a time. A token group must cover a whole unit of a thread. */
     return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
                         : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
 
-/* Describes a source that consists of grids alone in *out and returns the number of grids; 0 for
- * other sources. */
+/* Describes a source that consists of grids only in *out and returns the number of its grids.
+ * Returns 0 for other sources. */
 static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
@@ -492,15 +497,16 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
                : 0;
 }
 
-/* Two symmetric grids over token groups, the second of MORE bits. */
+/* Whether the source consists of two symmetric grids over token groups and the second grid has MORE
+ * bits. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&
            !s->grid[1].asym && s->grid[1].bits == MORE;
 }
 
-/* FORM minus the head dimension: the code bits plus TOKEN_VALUES or CHAIN; 0 for BF16 rows; -1:
- * unsupported. */
+/* Returns FORM minus the head dimension: the bits per code plus TOKEN_VALUES or CHAIN, or 0 for
+ * BF16 rows. Returns -1 if the kernel does not support the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -536,7 +542,7 @@ bool kvr_attend_list_supported(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_list<128>, THREADS);
 }
 
-/* Tensor map of the span's rows; TMA reads rows past its end as zeros. */
+/* Encodes the tensor map of the span's rows. TMA reads rows past the end of the span as zeros. */
 static bool map_rows(struct kvr_tensor_map *out, const struct kvr_attend_shape *a,
                      const struct kvr_attend_mma_source *s, const struct kvr_attend_mma_span *span)
 {
@@ -559,7 +565,8 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     }
 }
 
-/* A launch under construction: the spans in `list`, and the kind_of() of the coded ones. */
+/* A launch that is being assembled: the spans in `list`, and the kind_of() that the coded spans
+ * have in common. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;
@@ -570,9 +577,10 @@ struct call {
     struct span_list list;
 };
 
-/* CTAs 2 i and 2 i + 1 form a cluster: adjacent query blocks of a head over the same tiles. A CTA
- * whose query block has no neighbour dequantizes both K and V. If the number of whole or of split
- * query blocks is odd, a cluster would span two tile ranges, so the launch uses no clusters. */
+/* CTAs 2 i and 2 i + 1 form a cluster: they compute adjacent query blocks of a head over the same
+ * tiles. A CTA whose query block has no neighbour dequantizes both K and V. If the number of whole
+ * query blocks or of split ones is odd, the two CTAs of a cluster would have different tile ranges,
+ * so the launch uses no clusters. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
     const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;
@@ -582,7 +590,8 @@ template <int FORM> static void launch_form(const struct call &c, unsigned n_blo
                         c.s, *c.a, c.list, c.io, c.parts);
 }
 
-/* A call is one or more launches. The first initializes the state, the last writes the output. */
+/* A call consists of one or more launches. The first launch initializes the state, the last one
+ * writes the output. */
 static void launch(struct call *c, bool last)
 {
     const struct kvr_attend_io io = c->io;
@@ -617,7 +626,7 @@ static void launch(struct call *c, bool last)
     c->list.coded = 0;
 }
 
-/* False if the driver cannot create a tensor map for the span. */
+/* Returns false if the driver cannot create a tensor map for the span. */
 static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int kind)
 {
     struct span_list *l = &c->list;

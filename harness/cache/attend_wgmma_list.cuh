@@ -16,16 +16,18 @@ enum {
     KEYS = KVR_ATTEND_LIST_KEYS,
     STAGES = 2,
     MAX_SPANS = KVR_ATTEND_LIST_SPANS,
-    OCTET = 8 * 128, /* bytes of 8 panel rows: one swizzle atom */
+    OCTET = 8 * 128, /* bytes of 8 rows of a panel, which form one swizzle atom */
     Q_PANEL = ROWS * 128,
     TILE_PANEL = KEYS * 128,
 };
 static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
-/* Template parameter FORM: head dimension plus, for coded spans, the bits per code and the scheme.
- *     0             RTN: K and V scaled per channel and token group, symmetric
- *     TOKEN_VALUES  KIVI: K scaled per channel and token group, V per token; optional zero points
- *     CHAIN         PRQ: RTN, plus a second 4-bit grid that codes the residual */
+/* The template parameter FORM is the head dimension plus, for coded spans, the bits per code and one
+ * of these schemes:
+ *     0             RTN: symmetric grids; K and V have a scale per channel and token group
+ *     TOKEN_VALUES  KIVI: K has a scale per channel and token group, V has a scale per token; both
+ *                   may have zero points
+ *     CHAIN         PRQ: the grids of RTN, and a second 4-bit grid that codes the residual */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
@@ -36,21 +38,23 @@ template <int FORM> struct form {
         MIXED = (FORM & TOKEN_VALUES) != 0,
         CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
-        /* Byte offsets in shared memory: Q of each consumer group, K stages, V stages, each in
-         * panels of 64 columns; then the mbarriers. */
+        /* Byte offsets in shared memory. The order is: Q of each consumer group, the stages of K,
+         * the stages of V, the mbarriers. Q, K and V consist of panels of 64 columns. */
         TILE_BYTES = PANELS * TILE_PANEL,
         AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
         AT_BARRIERS = AT_VALUES + STAGES * TILE_BYTES,
         N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
-        /* setmaxnreg: dequantization needs registers, which the consumers give up. */
+        /* Registers per thread after setmaxnreg. The producer of coded spans needs more registers
+         * for dequantization, and the consumers release them. */
         OF_PRODUCER = CODED ? 120 : 24,
         OF_CONSUMER = CODED ? 192 : 240,
     };
     static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
-/* Named barriers: ping-pong order of the consumer groups; synchronization within a group. */
+/* Named barriers. There are two per consumer group: one to alternate with the other group
+ * (ping-pong), one to synchronize the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
 /* A quantization grid in global memory: codes, scales and zero points. */
@@ -65,22 +69,22 @@ struct coded_rows {
 
 union rows {
     struct kvr_tensor_map map;
-    struct coded_rows coded[2]; /* the second one only in a chain */
+    struct coded_rows coded[2]; /* the second grid exists only in a chain */
 };
 
-/* Kernel argument. CUDA before 12.1 limits the arguments of a kernel to 4096 bytes. */
+/* The argument of the kernel. CUDA before 12.1 limits the arguments of a kernel to 4096 bytes. */
 struct span_list {
-    union rows of[2][MAX_SPANS]; /* K, V */
+    union rows of[2][MAX_SPANS]; /* rows of K, then of V */
     int n[MAX_SPANS];
     float log_m[MAX_SPANS];
-    unsigned coded; /* bit i: span i is coded */
+    unsigned coded; /* bit i is set if span i is coded */
     float scale;
     unsigned one; /* the bits of 1.0f, passed at run time to prevent constant folding */
     struct cut cut;
 };
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
 
-/* Position of a tile: span index, and its first token within the span. */
+/* Position of a tile: the index of its span, and the tile's first token within the span. */
 struct tile_position {
     int span, t;
 };
@@ -102,7 +106,7 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Advances to the next tile. */
+/* Advances the position to the next tile. */
 static __device__ __forceinline__ void step(const struct span_list &l, struct tile_position &s)
 {
     s.t += KEYS;
@@ -112,7 +116,7 @@ static __device__ __forceinline__ void step(const struct span_list &l, struct ti
     }
 }
 
-/* The mbarriers of a CTA, STAGES of each kind. */
+/* The mbarriers of a CTA: STAGES mbarriers of each kind. */
 struct barriers {
     kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
 };

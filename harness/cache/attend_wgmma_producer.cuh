@@ -1,5 +1,5 @@
-/* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu: one thread loads BF16 rows by
- * TMA, 128 threads dequantize coded rows into the same swizzled K and V stages. */
+/* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu. One thread loads BF16
+ * rows by TMA; all 128 threads dequantize coded rows into the same swizzled stages of K and V. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 #define KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 
@@ -22,7 +22,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
                        full);
 }
 
-/* Runs in one thread. Stage s may be refilled once its previous tile has been released. */
+/* Main loop of the single thread that loads BF16 rows. The thread refills stage s once the
+ * consumers have released the stage's previous tile. */
 template <int FORM>
 static __device__ __forceinline__ void produce(const struct span_list &l, const struct part &p,
                                                kvr_shared<uint8_t> shared)
@@ -48,9 +49,9 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 
 /* ---- producer: dequantization of coded rows ----------------------------------------------- */
 
-/* One thread's share of a tile: codes of UNIT tokens by 8 channels, their scales, and their
- * zero points or minima. All tokens of a unit share per-channel scales (N = 1); per-token scales
- * need two vectors of 8 (N = 2). */
+/* One thread's unit of a tile: codes of UNIT tokens by 8 channels, the scales, and the zero points
+ * or minima. With per-channel scales all tokens of a unit share one vector of 8 (N = 1). With
+ * per-token scales a unit needs two vectors of 8 (N = 2). */
 enum { UNIT = 16 };
 
 template <int F, int N> struct unit {
@@ -58,8 +59,9 @@ template <int F, int N> struct unit {
     uint4 scale[N], zero[N];
 };
 
-/* Loads the unit at token `at` of an n-token span, head h, channel c. Past the end of the span it
- * loads arbitrary valid tokens; if the planes end within the unit, it repeats their last row. */
+/* Loads the unit of tokens from `at` on and channels from c on, for head h of an n-token span. Past
+ * the end of the span it loads arbitrary valid tokens. If the planes of codes end within the unit,
+ * it loads their last row again. */
 template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
@@ -94,24 +96,25 @@ static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
     return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-/* Byte offset of channels [c, c + 8) of tile row r; r must be a multiple of 8. */
+/* Byte offset of channels [c, c + 8) of tile row r, which must be a multiple of 8. */
 static __device__ __forceinline__ int offset_of(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
-/* Stores 8 BF16 values at byte `offset`, i rows further on, with the 128-byte swizzle. */
+/* Stores 8 BF16 values with the 128-byte swizzle. The row of the values is i rows after the row of
+ * byte `offset`. */
 static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
                                                  const unsigned *x)
 {
     kvr_as<uint4>(tile + ((offset ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
 }
 
-/* Per-channel scales, common to all tokens of a unit. */
+/* Per-channel scales that all tokens of a unit share. */
 struct unit_scales {
     struct dequant_params<8> l;
     struct split_scales s;
-    unsigned high; /* 0x43: see packed_values */
+    unsigned high; /* the number 0x43, which packed_values takes as an argument */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -181,10 +184,10 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
     }
 }
 
-/* Scales of both grids of a chain: s[0] for F bits, s[1] for the residual. */
+/* Scales of both grids of a chain: s[0] of the grid of F bits, s[1] of the residual's grid. */
 struct chain_scales {
     float s[2][8];
-    unsigned base[8]; /* 2^(23 - 2 i) */
+    unsigned base[8]; /* base[i] holds the bits of the float 2^(23 - 2 i) */
 };
 
 static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &first,
@@ -196,12 +199,13 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* Opaque to the compiler, so that extracting a code and OR-ing this is one LOP3. */
+        /* The constant is opaque to the compiler, so that extracting a code and its OR with the
+         * constant are one LOP3. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
 
-/* Code e of token i of a unit as a float, minus the middle of the symmetric F-bit grid. */
+/* Returns code e of token i of a unit as a float, minus the middle of the symmetric F-bit grid. */
 template <int F>
 static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, const unsigned *base,
                                                    int i, int e)
@@ -209,15 +213,15 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
     const int at = e % 2 * 8 + i % (8 / F) * F;
-    /* A code placed in mantissa bits [at, at + F) of the float 2^(23 - at) adds its own value to
-     * it. */
+    /* A code in mantissa bits [at, at + F) of the float 2^(23 - at) increases the float by exactly
+     * the code. */
     const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
 
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of a chain. Both products are exact; their sum is rounded to F32
- * as on the CPU, then to BF16. */
+/* Dequantizes tokens [FIRST, END) of a chain. The products of both grids are exact. Their sum is
+ * rounded to F32, as on the CPU, then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -239,7 +243,7 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
     }
 }
 
-/* One thread's unit of a K or V tile, with the residual grid of a chain. */
+/* One thread's unit of a K or V tile; for a chain, also its unit of the residual grid. */
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };
@@ -261,13 +265,14 @@ template <int FORM> struct octets {
     }
 };
 
-/* Scales of these units. */
+/* The scales of the units in a struct octets. */
 template <int FORM> struct octet_scales {
     typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
         by;
 };
 
-/* Dequantizes tokens [FIRST, END). FIRST = 0 also computes the scales, for the later calls to reuse. */
+/* Dequantizes tokens [FIRST, END). A call with FIRST = 0 also computes the scales, which later
+ * calls reuse. */
 template <int FORM, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
@@ -290,8 +295,8 @@ decode_octets(const struct span_list &l, const struct coded_rows &g, const struc
     }
 }
 
-/* Signals `full` for this warp's share of a tile and, in a pair, copies the share to the other CTA. The
- * share is a contiguous run of rows in each panel. */
+/* Signals on `full` that this warp's share of a tile is complete. In a pair of CTAs it also copies
+ * the share to the other CTA. The share is a contiguous run of rows in each panel. */
 template <int FORM>
 static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full,
                                                bool pair, unsigned other)
@@ -318,9 +323,9 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
     }
 }
 
-/* Loads an uncoded tile between coded ones, multicast to both CTAs of a pair. One lane of each of
- * the four warps arrives after all lanes of its warp have passed the wait for `empty`. A lane two
- * phases behind would wait for a parity that has already come and gone. */
+/* Loads an uncoded tile that lies between coded ones, multicast to both CTAs of a pair. In each of
+ * the four warps one lane arrives, after all lanes of the warp have passed the wait for `empty`. A
+ * lane two phases behind the others would wait for a parity that has already passed. */
 template <int FORM>
 static __device__ __forceinline__ void
 fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
@@ -353,18 +358,18 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
     return l.coded >> s.span & 1;
 }
 
-/* Main loop of the producer group, all 128 threads. A step dequantizes one K or one V tile. A
- * single CTA alternates K and V; in a pair, CTA 0 dequantizes K and CTA 1 V for both. The next
- * step's loads are in flight during the second half of the dequantization and the wait for an empty
- * stage. __syncwarp pins the loads between the two halves; without it the compiler sinks them below
- * all stores. */
+/* Main loop of the producer group, all 128 threads. A step dequantizes one tile of K or of V. A
+ * single CTA alternates between K and V; in a pair, CTA 0 dequantizes K for both CTAs and CTA 1
+ * dequantizes V. The next step's loads are in flight during the second half of the dequantization
+ * and the wait for an empty stage. __syncwarp keeps the loads between the two halves; without it
+ * the compiler sinks the loads below all stores. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
               bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
-    /* Tokens dequantized before the next loads are issued. With 2-bit chains, 8 spills a register. */
+    /* Tokens dequantized before the next loads are issued. In 2-bit chains 8 would spill. */
     enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
@@ -372,7 +377,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* 0x43 in a per-thread register, not a uniform one: see packed_values. */
+    /* 0x43 in a register of each thread, not in a uniform register: see packed_values. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
@@ -384,7 +389,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     for (int i = 0; i < n_steps; i++) {
         const unsigned stage = tile % STAGES, freed = (tile / STAGES + 1) % 2;
         const int which = values * STAGES + (int)stage, left = l.n[s.span] - s.t;
-        /* full_k, full_v, empty_k, empty_v, STAGES of each. */
+        /* The mbarriers full_k, full_v, empty_k and empty_v, STAGES of each. */
         const kvr_shared<uint64_t> full = b.full_k + which;
         const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
         const struct tile_position now = s;
@@ -417,7 +422,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
         __syncwarp();
         decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, offset, to);
         if (left <
-            KEYS) /* zero-fill past the end of the span, where codes and scales are arbitrary */
+            KEYS) /* writes zeros past the end of the span, where codes and scales are arbitrary */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
                 store_row(to, offset, r - row, zeros);

@@ -1,4 +1,5 @@
-/* byte_code.cuh - quantizes F32 to INT8 (-127..127) with the rounding of attend_dot.c. */
+/* byte_code.cuh - quantizes F32 to INT8 codes from -127 to 127, with the rounding of
+ * attend_dot.c. */
 #ifndef KVR_CACHE_BYTE_CODE_CUH
 #define KVR_CACHE_BYTE_CODE_CUH
 
@@ -7,7 +8,7 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/vector.cuh"
 
-/* |x| as an integer. Integers have the order of the floats, with NaN above infinity. */
+/* |x| as an integer. The integers have the same order as the floats; NaN is above infinity. */
 static __device__ __forceinline__ unsigned size_of(float x)
 {
     return __float_as_uint(x) & 0x7fffffffu;
@@ -18,7 +19,7 @@ static __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* Quantization factor 127 / most; 0 if `most` is below 1e-30 or not finite. */
+/* Quantization factor 127 / most. It is 0 if `most` is below 1e-30 or not finite. */
 static __device__ __forceinline__ float inverse_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -26,7 +27,7 @@ static __device__ __forceinline__ float inverse_of(unsigned most)
     return x >= 1e-30f && x < INFINITY ? 127.0f / x : 0.0f;
 }
 
-/* Scale most / 127; NaN if `most` is infinite or NaN. */
+/* The scale most / 127. It is NaN if `most` is infinite or NaN. */
 static __device__ __forceinline__ float step_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -34,13 +35,14 @@ static __device__ __forceinline__ float step_of(unsigned most)
     return x < INFINITY ? x / 127.0f : NAN;
 }
 
-/* INT8 code in the lowest byte. Adding 1.5 * 2^23 rounds to the nearest integer, ties to even. */
+/* Returns the INT8 code in the lowest byte. Adding 1.5 * 2^23 rounds to the nearest integer, ties
+ * to even. */
 static __device__ __forceinline__ unsigned code_of(float x, float by)
 {
     return __float_as_uint(x * by + 12582912.0f);
 }
 
-/* Packs the lowest byte of each of four words. */
+/* Packs the lowest bytes of four words into one word. */
 static __device__ __forceinline__ unsigned four_codes(unsigned a, unsigned b, unsigned c,
                                                       unsigned d)
 {

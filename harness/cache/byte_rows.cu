@@ -1,12 +1,14 @@
-/* byte_rows.cu - see byte_rows.h. Bit-identical to attend_dot.c. */
+/* byte_rows.cu - see byte_rows.h. The codes and scales are bit-identical to those of
+ * attend_dot.c. */
 #include "harness/cache/byte_rows.h"
 
 #include "harness/cache/byte_code.cuh"
 
-enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* floats of a row of steps */ };
+enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* number of floats in a row of scales */ };
 static_assert(TILE == 128 && D == 128, "one thread per token, or per channel, of a tile");
 
-/* mu of attend_int8.c, the mean of the first keys. One CTA per head, one thread per channel. */
+/* Computes mu of attend_int8.c, the mean of the first keys. One CTA per head, one thread per
+ * channel. */
 static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> rows,
                                  kvr_global<float> mu)
 {
@@ -18,7 +20,7 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* Quantizes one token, four channels per lane. Returns the largest |x| in the encoding of
+/* Quantizes one token, four channels per lane. Returns the largest |x|, encoded as an integer by
  * size_of(). */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
@@ -62,7 +64,7 @@ static __global__ void __launch_bounds__(TILE)
             step[t] = step_of(most);
     }
     __syncthreads();
-    /* From here on, one thread per token. */
+    /* From here on, each thread handles one token. */
     const bool there = tile * TILE + self < n;
     const float a = step[self];
     const bool is_number = a < INFINITY;
@@ -128,7 +130,7 @@ static __global__ void __launch_bounds__(D)
 
                 code[j] = code_of(t < here ? (float)from[t * line] : 0.0f, by);
             }
-            /* Flipping the top bit of each byte adds 128. */
+            /* The XOR flips the top bit of each byte, which adds 128 to the code. */
             four[i] = four_codes(code[0], code[1], code[2], code[3]) ^ 0x80808080u;
         }
         kvr_as<uint4>(to + t0)[0] = uint4{ four[0], four[1], four[2], four[3] };

@@ -69,13 +69,14 @@ static inline int64_t kvr_cache_pass_tokens(const struct kvr_cache *c)
 /* Tokens before `end` visible to the current pass, if stored. */
 struct kvr_visible kvr_cache_visible(const struct kvr_cache *c, int64_t end);
 
-/* Room for n spans in c->spans. */
+/* Makes room for n spans in c->spans. */
 enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n);
 
 /* Fills c->spans with the layer's spans for this pass, before the current chunk; leaves room for one more. */
 enum kvr_status kvr_cache_past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out);
 
-/* The current chunk as a span. Path decoded copies it into the uncompressed copy, and reads it there. */
+/* The current chunk as a span. On path decoded the chunk is first copied into the uncompressed
+ * copy, and the span refers to that copy. */
 struct kvr_span kvr_cache_chunk_span(struct kvr_cache *c, const void *k, const void *v);
 
 #endif

@@ -15,8 +15,9 @@ struct kvr_cache_sizes {
     size_t current, values, dense,
         held;                       /* `current`, `values`, `dense`: once for K and once for V */
     size_t map, work, gather, back; /* for coding, so that passes do not allocate */
-    size_t keep, rows, pick, pick_host, all_keys, all_values; /* for thinning, see layer.h */
-    size_t weights; /* thinning: multiplicities of tokens */
+    size_t keep, rows, pick, pick_host, all_keys, all_values; /* used if the method's retention
+                                                               * evicts single tokens (layer.h) */
+    size_t weights; /* multiplicities of tokens, used if the retention evicts single tokens */
     size_t columns; /* struct kvr_columns: sums, then maxima */
     struct kvr_attend_bytes attend;
 };
@@ -27,7 +28,7 @@ static inline int kvr_cache_kv_heads(const struct kvr_cache_shape *s)
     return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
 }
 
-/* What attention over the scheme's segments has to support. */
+/* Sizes and features that attention over the scheme's segments needs. */
 struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
                                                const struct kvr_cache_shape *s, enum kvr_path path);
 /* Bytes of every scratch buffer of a cache. */

@@ -18,9 +18,9 @@
 struct kvr_conform {
     const char *method;    /* NAME, optionally with a reading or a correction */
     struct kvr_dev *dev;   /* a CPU device */
-    struct kvr_dev *other; /* a device to compare with; NULL: none */
+    struct kvr_dev *other; /* a device to compare with; NULL: no comparison */
     int head_dim;
-    char finding[256]; /* a check's finding; reset to "" */
+    char finding[256]; /* finding of the last check; "" if it has none */
 };
 
 struct kvr_conform_check {

@@ -3,7 +3,7 @@
  *     KVR_TRY(kvr_layer_fingerprint(&layer, hex));
  *
  * Equal if two layers hold the same tokens in the same way with identical bytes of codes, scales,
- * zero points, indices, lists and moments. It contains no floating-point sums, so it does not
+ * zero points, indices, lists and moments. The hash covers no floating-point sums, so it does not
  * depend on the instruction set. */
 #ifndef KVR_CACHE_FINGERPRINT_H
 #define KVR_CACHE_FINGERPRINT_H

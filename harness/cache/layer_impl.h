@@ -28,7 +28,7 @@ static inline const float *kvr_row(const float *x, size_t width, int64_t t)
     return x ? x + (size_t)t * width : NULL;
 }
 
-/* The values from row t on, in either type. */
+/* The values x, F32 or BF16, from row t on. */
 static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t width, int64_t t)
 {
     const size_t each = x.bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -36,7 +36,8 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
     return (struct kvr_values){ x.p ? (const char *)x.p + (size_t)t * width * each : NULL, x.bf16 };
 }
 
-/* Calls tiers, then retention: map [n_tok], all 0 without either. */
+/* Calls the method's tiers, then its retention, which write each token's tier to map [n_tok]; all 0
+ * if the method has neither. */
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
@@ -64,7 +65,7 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
 /* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out);
-/* BF16 values, if kvr_layer_only_codes. */
+/* Like kvr_layer_code; the values may be BF16 if kvr_layer_only_codes returns true. */
 enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_values k,
                                       struct kvr_values v, int64_t tok0, int64_t n,
                                       struct kvr_segment *out);
@@ -75,11 +76,11 @@ enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int
                                     const float *k, const float *v, int64_t tok0, int64_t n,
                                     struct kvr_segment *out);
 
-/* Summaries that the retention made in kvr_layer_decide: segments of one head and one chunk
- * each. */
+/* Adds the summaries that the retention made in kvr_layer_decide to `list`, in segments of one head
+ * and one chunk each. */
 enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list);
 
-/* One mean token for [tok0, tok0 + n). */
+/* A segment with one mean token for tokens [tok0, tok0 + n). */
 enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                int64_t n, struct kvr_segment *out);
 

@@ -19,8 +19,9 @@ struct kvr_geometry {
     char name[64];
     int n_layers, n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
-    int pixel_frames;  /* pixel frames per latent frame after the first; 1: for all */
-    int window_frames; /* the model's own window in latent frames; 0: none */
+    int pixel_frames;  /* pixel frames per latent frame; the first latent frame is one pixel
+                        * frame */
+    int window_frames; /* the model's own window in latent frames; 0: all frames are visible */
     int64_t n_params;  /* 0: unknown */
     int weight_bytes;  /* per parameter */
 };
@@ -44,7 +45,8 @@ struct kvr_prediction {
     struct kvr_layer_bytes at_peak;
     size_t scratch; /* scratch of the cache: current chunk, values being coded, attention */
     size_t weights; /* 0: n_params is unknown */
-    size_t peak;    /* the sum; without ACT, IO and the workspace of linear layers */
+    size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, IO and the
+                     * workspace of linear layers */
 };
 
 /* Settings of the predicted run; zeros mean path staged, F32 attention, CPU. */
@@ -66,9 +68,9 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
 /* Bytes and peak only, in negligible time even for a full-size model. If all layers store the same,
- * one is simulated, and the result equals kvr_predict(). A method that selects random tokens per
- * head is also simulated in one layer; the others count its final size, and at_peak and scratch are
- * that layer's. */
+ * one is simulated, and the result equals kvr_predict(). For a method that selects random tokens
+ * per head one layer is simulated too, and the other layers are counted with that layer's final
+ * size. at_peak and scratch are then those of the simulated layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
@@ -84,8 +86,8 @@ struct kvr_study_peak {
     size_t resident;    /* codes, scales, masks and indices as tensors */
     size_t non_kv;      /* everything else at the peak of the first prompt */
     size_t left_over;   /* the previous prompt's video and latents, still referenced */
-    size_t peak;        /* the sum */
-    size_t packed_peak; /* the sum, with the packed format's bytes for the cache */
+    size_t peak;        /* resident + non_kv + left_over */
+    size_t packed_peak; /* the same sum with the packed format's bytes in place of `resident` */
 };
 
 /* For a scheme in the study reading; the constants are those of wan-1.3b at 42 latent frames. */

@@ -1,4 +1,4 @@
-/* query_norm.cuh - see query_norm.h. Rounds as rms_norm and rms_rope (engine/ops_cuda.cu) do. */
+/* query_norm.cuh - see query_norm.h. Rounds like rms_norm and rms_rope in engine/ops_cuda.cu. */
 #ifndef KVR_CACHE_QUERY_NORM_CUH
 #define KVR_CACHE_QUERY_NORM_CUH
 
@@ -6,7 +6,7 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/mma.cuh"
 
-/* A channel pair of a query, its weights and its rotation. */
+/* A channel pair of a query, with its RMSNorm weights and its RoPE rotation. */
 struct query_pair {
     unsigned x;
     float inverse;
@@ -25,9 +25,9 @@ static __device__ __forceinline__ unsigned normed(const struct query_pair &q, bo
     return kvr_bf16_pair((float)(x * q.co - y * q.si), (float)(x * q.si + y * q.co));
 }
 
-/* TEAM threads load ROWS queries of head h from `first` on. Each handles one channel pair of every
- * STEP-th row and calls put(row, pair), with 0 past the end. Loads are issued DEPTH rows ahead,
- * since the CTA has no other work to hide their latency. */
+/* TEAM threads load ROWS queries of head h from query `first` on. A thread handles one channel pair
+ * of every STEP-th row and calls put(row, pair); rows past the last query are 0. Loads are issued
+ * DEPTH rows ahead, because the CTA has no other work that would hide their latency. */
 template <int WIDTH, int ROWS, int TEAM, class PUT>
 static __device__ __forceinline__ void
 load_normed(const struct kvr_attend_shape &a, const struct kvr_query_norm &n, const kvr_bf16 *q,

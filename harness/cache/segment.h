@@ -8,22 +8,23 @@
 
 enum kvr_segment_kind {
     KVR_SEG_CODED,  /* every token, by a codec */
-    KVR_SEG_POOLED, /* one mean token for all of them: log m = log n */
-    KVR_SEG_ZERO,   /* one zero key and value for all of them; nothing stored */
+    KVR_SEG_POOLED, /* one mean token for all n tokens: log m = log n */
+    KVR_SEG_ZERO,   /* one zero key and value for all tokens; nothing is stored */
 };
 
 struct kvr_segment {
     enum kvr_segment_kind kind;
     int tier;
-    int64_t serial;       /* serial number of the layer's coding that created it, from 1; ZERO: 0 */
-    int64_t tok0;         /* absolute index of the first token: frame * tokens_per_frame + s */
-    int64_t n_tok;        /* tokens represented */
-    int head0;            /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
-    bool listed;          /* not contiguous: see `list` */
-    bool summary;         /* CODED: summaries by which a retention replaced these tokens */
-    int32_t weight;       /* CODED: multiplicity of each token; 0: one */
-    struct kvr_buf list;  /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
-    struct kvr_buf shown; /* host copy of a device list */
+    int64_t serial;         /* number of the layer's coding that created the segment, from 1; ZERO:
+                           * 0 */
+    int64_t tok0;           /* absolute index of the first token: frame * tokens_per_frame + s */
+    int64_t n_tok;          /* tokens represented */
+    int head0;              /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
+    bool listed;            /* not contiguous: see `list` */
+    bool summary;           /* CODED: summaries by which a retention replaced these tokens */
+    int32_t weight;         /* CODED: multiplicity of each token; 0: one */
+    struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
+    struct kvr_buf shown;   /* host copy of a device list */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
     struct kvr_buf moments; /* FP16 [moments][H][D]: for the scheme's correction */
 };

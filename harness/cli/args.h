@@ -85,7 +85,8 @@ struct kvr_command {
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
-    bool hidden, stops;                      /* stops: handles SIGINT, SIGTERM and SIGUSR1 itself */
+    bool hidden, stops;                      /* stops: the command handles SIGINT, SIGTERM and
+                                              * SIGUSR1 itself */
     int (*run)(const struct kvr_call *call); /* the exit code */
 };
 

@@ -39,9 +39,9 @@ bool kvr_cli_reader_left(void);
  * is added. docs/schemas/ has a schema per document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
-/* Prints one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the
- * reference. Returns `code`, or the exit code of a failed write. `doc` NULL (out of memory) is a
- * failure. */
+/* Prints one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the caller's
+ * reference to `doc`. Returns `code`, or the exit code of a failed write. `doc` NULL (out of
+ * memory) is a failure. */
 int kvr_cli_json(json_t *doc, int code);
 
 /* Prints an array of flat objects as a text table; `keys` (NULL-terminated) are the columns. */
@@ -51,8 +51,9 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
  * multiple of `chunk`. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
-/* For commands that predict any length: prints a note to stderr if `latent_frames`, of so many
- * pixel frames, is no whole number of chunks, which `run` and `generate` refuse. */
+/* For commands that predict any length. Prints a note to stderr if `latent_frames`, the latent
+ * frames of `frames` pixel frames, is not a multiple of the chunk's frames. `run` and `generate`
+ * refuse such a length. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);

@@ -1,5 +1,5 @@
-/* dtype_isa.c - conversions of arrays: loops over dtype_scalar.h; F16 by instructions that round
- * the same way. */
+/* dtype_isa.c - conversions of arrays, as loops over dtype_scalar.h. F16 uses conversion
+ * instructions, which round in the same way. */
 #include "harness/core/dtype_kernels.h"
 #include "harness/core/dtype_scalar.h"
 

@@ -29,17 +29,17 @@ extern "C" {
 enum kvr_isa {
     KVR_ISA_OF_PORTABLE, /* baseline of the build: x86-64-v2, ARMv8-A */
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
-    KVR_ISA_OF_AVXVNNI,  /* plus 8-bit dot products in 256-bit registers */
+    KVR_ISA_OF_AVXVNNI,  /* AVX2 and 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
-    KVR_ISA_OF_VNNI,     /* plus 8-bit dot products in 512-bit registers */
-    KVR_ISA_OF_AMX_BF16, /* plus AVX512-BF16 and BF16 products of AMX tiles */
-    KVR_ISA_OF_AMX_INT8, /* plus 8-bit products of AMX tiles */
+    KVR_ISA_OF_VNNI,     /* AVX512 and 8-bit dot products in 512-bit registers */
+    KVR_ISA_OF_AMX_BF16, /* VNNI, AVX512-BF16 and BF16 products of AMX tiles */
+    KVR_ISA_OF_AMX_INT8, /* AMX_BF16 and 8-bit products of AMX tiles */
     KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };
 
-/* The selected variant. The first call selects it from KVREEL_CPU or the CPU; an unusable name in
- * KVREEL_CPU is ignored here and refused by kvr_isa_force(NULL). */
+/* The selected variant. The first call selects the variant by KVREEL_CPU or by the CPU's features.
+ * This function ignores an unusable name in KVREEL_CPU; kvr_isa_force(NULL) refuses it. */
 enum kvr_isa kvr_isa(void);
 
 /* Whether the selected variant has AMX tiles (tile.h). */
@@ -52,7 +52,8 @@ enum kvr_status kvr_isa_force(const char *name);
 /* Whether the variant is compiled in, and whether this CPU can run it. */
 bool kvr_isa_compiled(enum kvr_isa isa);
 bool kvr_isa_usable(enum kvr_isa isa);
-/* Why the operating system refuses the CPU's AMX tiles; NULL: it does not, or there are none. */
+/* Why the operating system refuses the use of the CPU's AMX tiles; NULL: it does not, or the CPU
+ * has no tiles. */
 const char *kvr_isa_refused(void);
 /* "portable, avx2": the variants that satisfy `which`, kvr_isa_compiled or kvr_isa_usable. Returns
  * buf [n]. */

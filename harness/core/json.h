@@ -38,8 +38,8 @@ json_t *kvr_json_words(const char *text);
 /* Refuses duplicate keys. Errors of kvr_infile_open_text(), or KVR_EFORMAT "file:line:column: ...".
  * Accepts NaN, Infinity and -Infinity as Python's json writes them: see kvr_json_not_finite(). */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
-/* The same for `n` bytes in memory, with or without a UTF-8 byte order mark; messages start with
- * `where`. */
+/* kvr_json_load() for `n` bytes in memory, with or without a UTF-8 byte order mark; messages start
+ * with `where`. */
 enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where);
 
 /* "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as such;

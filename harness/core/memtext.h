@@ -6,8 +6,8 @@
  *     if (!kvr_text_close(to, &text))
  *         return kvr_fail(KVR_ENOMEM, ...);
  *
- * Replaces open_memstream(): when memory is short, glibc's drops output and continues with later
- * output, and neither ferror() nor fclose() reports it. */
+ * Replaces open_memstream(): when memory is short, glibc's open_memstream() drops output and
+ * continues with later output, and neither ferror() nor fclose() reports it. */
 #ifndef KVR_CORE_MEMTEXT_H
 #define KVR_CORE_MEMTEXT_H
 

@@ -4,7 +4,7 @@
  *
  * With --cpu or KVREEL_CPU the whole program, including oneDNN, behaves as on a CPU without newer
  * instructions. Otherwise oneDNN uses all instructions of the CPU, within DNNL_MAX_CPU_ISA. The
- * library accepts a limit only once: a later selection affects our kernels alone.
+ * library accepts a limit only once: a later selection affects kvreel's own kernels alone.
  *
  *     KVR_TRY(kvr_onednn_done(kvr_dnnl_stream_wait(s), "gemm", "stream"));     onednn_guard.h */
 #ifndef KVR_CORE_ONEDNN_H

@@ -11,7 +11,7 @@
  *
  * Writes go to a temporary file in the target's directory; commit syncs it and renames it over the
  * target. Until then, and after any failure, the target is unchanged. A replaced file keeps its
- * mode. Devices and FIFOs are written in place; symbolic links are refused. A full disk or quota is
+ * mode. Devices and FIFOs are written directly; symbolic links are refused. A full disk or quota is
  * KVR_EFULL, other errors are KVR_EIO; both name the target. */
 #ifndef KVR_CORE_OUTFILE_H
 #define KVR_CORE_OUTFILE_H

@@ -26,9 +26,9 @@ enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
  * becomes false if the file was modified less than a second ago, and is otherwise unchanged. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
-/* Like kvr_sha256_file. */
+/* Like kvr_sha256_file, but returns a cached hash if there is one, and caches a computed one. */
 enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
-/* The same if cached or the file is small; else "" and KVR_OK. */
+/* The hash if it is cached or the file is small; otherwise hex is "" and the status KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
 /* Path of a file in the cache folder, whether or not it exists; malloc'ed. NULL: no cache

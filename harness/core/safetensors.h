@@ -28,7 +28,8 @@ extern "C" {
 struct kvr_st;
 
 enum kvr_status kvr_st_open(struct kvr_st **out, const char *path);
-/* The same from memory (fuzzing, tests). Borrows `bytes`, which must outlive the reader. */
+/* Opens a file's content in memory (fuzzing, tests). Borrows `bytes`, which must outlive the
+ * reader. */
 enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
                                    const char *name_for_messages);
 void kvr_st_close(struct kvr_st **f);

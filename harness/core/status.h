@@ -16,7 +16,7 @@ enum kvr_status {
     KVR_OK = 0,
     KVR_EINVAL,       /* usage or configuration: exit code 2 */
     KVR_ENOMEM,       /* host memory, or the allocator's injected failure */
-    KVR_EIO,          /* read, write, open */
+    KVR_EIO,          /* a read, write or open failed */
     KVR_EFULL,        /* no space left */
     KVR_EFORMAT,      /* malformed file */
     KVR_ENOTFOUND,    /* no such file, name, tensor */
@@ -26,7 +26,7 @@ enum kvr_status {
     KVR_EINTERRUPTED, /* stopped by the user; resumable */
     KVR_ENAN,         /* a required number is not finite */
     KVR_ETOLERANCE,   /* a comparison out of tolerance: exit code 4 */
-    KVR_EINTERNAL,    /* our own bug */
+    KVR_EINTERNAL,    /* a bug in kvreel */
     KVR_EDIVERGED,    /* finite values far outside a model's normal range */
     KVR_N_STATUS
 };

@@ -28,8 +28,9 @@ struct kvr_tile_config {
     uint8_t rows[16];
 };
 
-/* Tiles 0 to 3: accumulators; 0 and 1 of the first block of 16 rows of A, 2 and 3 of the second.
- * Tiles 4 and 5: the two blocks of A. Tiles 6 and 7: two panels of B, 16 rows each. */
+/* Tiles 0 to 3 are accumulators: tiles 0 and 1 of the first block of 16 rows of A, tiles 2 and 3 of
+ * the second block. Tiles 4 and 5: the two blocks of A. Tiles 6 and 7: two panels of B, 16 rows
+ * each. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
     struct kvr_tile_config c;

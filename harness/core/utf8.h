@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Bytes of the well-formed character at the terminated text `s`, 1 for the end; 0: malformed. */
+/* Bytes of the first character of the NUL-terminated text `s`; 1 for the NUL itself; 0:
+ * malformed. */
 int kvr_utf8_length(const char *s);
 bool kvr_utf8_is(const char *s); /* the whole text is valid */
 

@@ -50,8 +50,8 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* In stream order. x, w, y and workspace are 16-byte aligned; bias is ignored if the shape has
- * none. Operands that are aligned as their rows are, up to 256 bytes, get an algorithm chosen for
- * that alignment. */
+ * none. Operands whose address has the alignment of their rows, up to 256 bytes, get an algorithm
+ * chosen for that alignment. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);

@@ -1,5 +1,6 @@
-/* blaslt_cuda.cu - blaslt.h by cuBLASLt. Our matrices are row-major and cuBLASLt's column-major, so
- * it computes Y^T = W X^T, and its m is our N. */
+/* blaslt_cuda.cu - implements blaslt.h with cuBLASLt. The matrices of blaslt.h are row-major and
+ * those of cuBLASLt column-major. Therefore this file lets cuBLASLt compute Y^T = W X^T, and
+ * cuBLASLt's m is N of blaslt.h. */
 #include "harness/device/blaslt.h"
 
 #include <cstdint>
@@ -48,12 +49,15 @@ struct kvr_blaslt_plan {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-    } aligned, any; /* pointers aligned to x_bytes, w_bytes, y_bytes; to 16 bytes */
+        /* Algorithms for pointers aligned to x_bytes, w_bytes and y_bytes, and for pointers aligned to
+     * 16 bytes. */
+    } aligned, any;
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
 };
 
-enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 256 /* an allocation's */ };
+/* An allocation is aligned to MOST_ALIGNMENT bytes. */
+enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 256 };
 
 static enum kvr_status check(cublasStatus_t s, const char *what)
 {
@@ -126,7 +130,8 @@ enum kvr_status kvr_blaslt_find(char *words, size_t n)
     if (n)
         *words = 0;
     KVR_TRY(load(&f));
-    v = f.cublasLtGetVersion(); /* 130100 is 13.1.0; likewise for 11 and 12 */
+    /* the number 130100 means 13.1.0; versions 11 and 12 are encoded in the same way */
+    v = f.cublasLtGetVersion();
     snprintf(words, n, "cuBLASLt %zu.%zu", v / 10000, v / 100 % 100);
     unload(&f);
     return KVR_OK;
@@ -168,7 +173,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transpose = CUBLAS_OP_T;
     const cudaDataType_t result =
-        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* also the type of the bias */
+        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* the bias has this type too */
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                   : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
@@ -188,7 +193,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* Alignment of rows of `row_bytes` bytes in an aligned allocation. */
+/* Alignment that all rows of `row_bytes` bytes have in an aligned allocation. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -198,8 +203,8 @@ static uint32_t alignment_of(size_t row_bytes)
     return bytes;
 }
 
-/* Chooses an algorithm for the operands' actual alignment, as PyTorch does. For 16-byte alignment
- * of all operands the heuristics return other algorithms. */
+/* Chooses an algorithm for the alignment that the operands have, as PyTorch does. If 16 bytes were
+ * given as the alignment of all operands, the heuristics would return other algorithms. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)
@@ -237,8 +242,8 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* Less aligned operands use the first algorithm that the heuristics return for 16-byte
- * alignment. */
+/* Operands with a smaller alignment use the first algorithm that the heuristics return for an
+ * alignment of 16 bytes. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)
@@ -319,7 +324,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
                  "cublasLtMatmul");
 }
 
-#else /* toolkit without cuBLAS */
+#else /* the toolkit has no cuBLAS */
 
 #include "harness/device/blaslt_none.cuh"
 #endif

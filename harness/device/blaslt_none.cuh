@@ -1,4 +1,4 @@
-/* blaslt_none.cuh - stubs of blaslt.h for builds without cuBLASLt. */
+/* blaslt_none.cuh - stubs of the functions of blaslt.h for builds without cuBLASLt. */
 #ifndef KVR_DEVICE_BLASLT_NONE_CUH
 #define KVR_DEVICE_BLASLT_NONE_CUH
 

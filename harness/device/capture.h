@@ -14,7 +14,7 @@
 
 struct kvr_capture {
     bool on;
-    const char *refused; /* first forbidden call; NULL: none */
+    const char *refused; /* name of the first forbidden call; NULL: there was none */
 };
 
 static inline enum kvr_status kvr_capture_forbids(struct kvr_capture *c, const char *call)

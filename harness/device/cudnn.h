@@ -38,8 +38,8 @@ void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* ac
 /* Size of the workspace of kvr_cudnn_attend; may be 0. */
 size_t kvr_cudnn_plan_bytes(const struct kvr_cudnn_plan *p);
 
-/* In stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 on the device, 16-byte
- * aligned. Not during graph capture. */
+/* Runs in stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 on the device, 16-byte
+ * aligned. Must not be called during graph capture. */
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace);
 

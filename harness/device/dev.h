@@ -51,13 +51,13 @@ enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* The same by backend; no device needs to be open. */
+/* Whether the host can access memory of this backend's devices; no device needs to be open. */
 bool kvr_backend_in_host(enum kvr_backend backend);
 /* Host memory as a device with its own accounting; `dev` itself if its memory is host memory. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
-/* Copies n bytes from or to the host, in order with the device's work. On return `put` has read,
- * and `get` has written, the host memory; `get` synchronises. */
+/* Copies n bytes from or to the host, in order with the device's work. On return kvr_dev_put has
+ * read, and kvr_dev_get has written, the host memory. kvr_dev_get synchronises. */
 enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, size_t n);
 enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
 /* Copies n bytes within the device, not overlapping. Errors surface at kvr_dev_sync. */

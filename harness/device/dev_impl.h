@@ -8,7 +8,7 @@
 
 struct kvr_dev_kind {
     const char *(*name)(void); /* name in commands */
-    bool in_host;              /* host memory, zero-initialised */
+    bool in_host;              /* the device's memory is host memory, zero-initialised */
 
     /* Initialises the device's own state; only kind and host of `dev` are set. */
     enum kvr_status (*open)(struct kvr_dev *dev);
@@ -33,7 +33,7 @@ struct kvr_dev_kind {
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 
-    /* All four NULL: no graphs. */
+    /* All four are NULL if the device has no graphs. */
     enum kvr_status (*record_begin)(struct kvr_dev *dev);
     enum kvr_status (*record_end)(struct kvr_dev *dev, struct kvr_graph **out);
     enum kvr_status (*replay)(struct kvr_dev *dev, struct kvr_graph *g);
@@ -47,9 +47,9 @@ struct kvr_dev {
     struct kvr_dev *host;      /* owned; NULL if memory is host memory */
     struct kvr_stream *stream; /* CUDA only */
     struct kvr_mem_stats stats;
-    size_t limit_bytes;  /* 0: none */
+    size_t limit_bytes;  /* 0: unlimited */
     bool over_limit;     /* an allocation exceeded the limit */
-    uint64_t fail_after; /* allocations until an injected failure; 0: none */
+    uint64_t fail_after; /* allocations until an injected failure; 0: no failure is injected */
 };
 
 #endif

@@ -19,15 +19,15 @@ extern "C" {
 enum { KVR_DEVICE_OLDEST_MAJOR = 8, KVR_DEVICE_OLDEST_MINOR = 0 };
 
 struct kvr_device_facts {
-    int driver, runtime; /* CUDA version numbers: 13000 is 13.0; driver 0: none */
+    int driver, runtime; /* CUDA version numbers: 13000 is 13.0; driver 0: no driver */
     bool driver_refused; /* the runtime rejects the driver as too old */
     int n_devices;
     const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */
-    const char *name;    /* name of device 0; NULL without one, as below */
-    int major, minor;    /* its compute capability */
-    bool no_image;       /* a kernel has no code for it */
+    const char *name;    /* name of device 0; NULL without a device */
+    int major, minor;    /* compute capability of device 0; 0 without a device */
+    bool no_image;       /* a kernel has no code for device 0 */
     const char *archs;   /* architectures of the kernels, in nvcc's form: "800,900,1000" */
-    const char *error;   /* any other CUDA error; NULL: none */
+    const char *error;   /* any other CUDA error; NULL: there was none */
 };
 
 enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f);

@@ -1,5 +1,5 @@
-/* emu.cc - launches. Blocks, or clusters of them, run one after the other; their threads are fibers, scheduled
- * in a seeded random order. */
+/* emu.cc - launches. Blocks, or clusters of blocks, run one after the other. The threads of a block
+ * are fibers, and a seeded random order schedules them. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdarg>
@@ -23,7 +23,8 @@ static uint64_t draw(struct kvr_stream *s)
     return z ^ z >> 31;
 }
 
-/* Uniform in [0, n), by a multiplication instead of a division: called at every switch. */
+/* A random number, uniform in [0, n). It takes a multiplication instead of a division, because
+ * every context switch calls this function. */
 static uint32_t random_below(struct kvr_stream *s, uint32_t n)
 {
     return (uint32_t)((draw(s) >> 32) * n >> 32);
@@ -53,13 +54,14 @@ void record(struct kvr_stream *s, const char *fmt, ...)
     va_end(ap);
 }
 
-/* The fiber is never resumed: kernels own nothing to clean up. */
+/* Does not return: the fiber that calls it is never resumed. This leaks nothing, because kernels
+ * own no resources. */
 void fail(const char *fmt, ...)
 {
     va_list ap;
 
     if (!here)
-        abort(); /* device memory accessed by host code */
+        abort(); /* host code has accessed device memory */
     va_start(ap, fmt);
     vrecord(running, fmt, ap);
     va_end(ap);
@@ -76,8 +78,9 @@ void wake(struct kvr_stream *s, struct fiber *f)
     s->ready[s->n_ready++] = f->coords.linear;
 }
 
-/* The next context: a random runnable fiber, or the host if none is runnable. Bulk copies in flight
- * take part in the draw and complete when drawn. */
+/* The next context to run: a random runnable fiber, or the host if no fiber is runnable. The draw
+ * also includes the bulk copies in flight; a copy that is drawn completes, and the draw is
+ * repeated. */
 static struct context *next_of(struct kvr_stream *s)
 {
     unsigned i, next;
@@ -114,7 +117,7 @@ static void fiber_main()
     abort();
 }
 
-/* Releases __syncthreads: all threads of the block have arrived. */
+/* Releases the threads that wait at __syncthreads, after all threads of the block have arrived. */
 static void open_barrier(struct kvr_stream *s, unsigned rank)
 {
     struct fiber *fibers = s->fibers + (size_t)rank * s->n_threads, *first = fibers;
@@ -159,11 +162,12 @@ void wait_as(enum state why, const char *file, int line)
     if (why == AT_BARRIER && ++running->block[here->rank].n_waiting == running->n_threads)
         open_barrier(running, here->rank);
     next = next_of(running);
-    if (next != &f->context) /* a copy completed by the scheduler may have woken this fiber */
+    /* A copy that the scheduler has completed may have woken this fiber. */
+    if (next != &f->context)
         leave_for(&f->context, next, false);
 }
 
-/* The source lane of a shuffle. */
+/* The lane whose value a shuffle returns to `lane`. */
 static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width)
 {
     const unsigned w = (unsigned)width, first = lane / w * w;
@@ -179,7 +183,7 @@ static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width
     return lane;
 }
 
-/* The result of an operation that is uniform over its mask. */
+/* The result of an operation that returns the same value to all lanes of its mask. */
 static uint64_t common_of(const struct warp_book *w, enum warp_kind kind, unsigned mask)
 {
     const unsigned first = (unsigned)__builtin_ctz(mask);
@@ -225,7 +229,7 @@ static void give_results(struct warp_book *w, enum warp_kind kind, unsigned mask
     }
 }
 
-/* Whether all lanes of the mask have arrived at this operation. */
+/* Whether all lanes of the mask have arrived at the operation that `lane` executes. */
 static bool all_came(const struct warp_book *w, unsigned lane)
 {
     const unsigned mask = w->mask[lane];
@@ -254,7 +258,8 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
     struct fiber *lanes = &s->fibers[first];
     struct warp_book *w = &s->warps[first / 32];
 
-    mask &= exist; /* lanes that were not launched count as exited */
+    /* Lanes that were not launched count as exited. */
+    mask &= exist;
     if (!(mask >> lane & 1u))
         fail("%s:%d: warp operation: the mask %08x does not name the caller, lane %u", file, line,
              mask, lane);
@@ -275,7 +280,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
         wait_as(IN_WARP, file, line);
         return w->result[lane];
     }
-    /* The last lane has arrived. */
+    /* Every other lane has arrived before this one. */
     if (kind == TOGETHER) {
         void *brought[32];
 
@@ -312,8 +317,8 @@ void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
-/* Reports a deadlock: no thread is runnable. Waits for registers are reported first, since they may
- * cause the others. */
+/* Reports a deadlock: no thread is runnable. A thread that waits for registers is reported first,
+ * because its wait may be the cause of the others. */
 static void record_deadlock(struct kvr_stream *s)
 {
     for (unsigned i = 0; i < s->n_fibers; i++)
@@ -328,7 +333,7 @@ static void record_deadlock(struct kvr_stream *s)
         const unsigned mask = w->mask[i % 32];
 
         if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->coords.rank].n_left))
-            continue; /* waits for threads that are reported below */
+            continue; /* this thread waits for threads that the loop reports later */
         here = const_cast<struct coords *>(&f->coords);
         if (f->state == AT_BARRIER)
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",
@@ -345,7 +350,7 @@ static void record_deadlock(struct kvr_stream *s)
     }
 }
 
-/* Starts the cluster of blocks from `at` on along x. */
+/* Starts the threads of the cluster whose first block is `at`; its blocks are adjacent along x. */
 static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3 at)
 {
     const dim3 block = shape->block;
@@ -480,7 +485,7 @@ static void count_launch(struct kvr_stream *s, const char *name)
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg)
 {
     const dim3 grid = shape->grid;
-    uint64_t blocks; /* a cluster counts as one */
+    uint64_t blocks; /* number of blocks to run; a cluster counts as one block */
     uint32_t *order;
 
     if (s->failed || refused(s, shape))

@@ -1,23 +1,25 @@
-/* emu.cuh - the part of CUDA C++ that kernels use, for the host compiler.
+/* emu.cuh - emulates, for the host compiler, the part of CUDA C++ that kernels use.
  *
  * The threads of a block are fibers. A fiber runs until it waits at a barrier or warp operation, or
  * returns; the stream's seed decides which fiber runs next. Blocks, or clusters of blocks, run one
  * after the other in a seeded order. Faults that a GPU does not report are errors here:
  *
- *     memory      access out of bounds or misaligned; read of uninitialized bytes; data race: two threads
- *                 of a launch access a byte, one of them writes, and no barrier (within a warp,
- *                 __syncwarp) orders them
- *     barriers    __syncthreads that exited threads miss, or reached at different lines
- *     warps       operation whose mask names an exited lane or omits the caller; shuffle from a lane
- *                 outside the mask; deadlock
- *     arguments   the same address in two pointers, one of them not const: nvcc takes both as
- *                 __restrict__. Ranges that overlap from different addresses on are not noticed
+ *     memory      an access out of bounds or misaligned; a read of uninitialized bytes; a data race: two
+ *                 threads of a launch access a byte, at least one of them writes it, and no barrier
+ *                 (within a warp: no __syncwarp) orders the two accesses
+ *     barriers    a __syncthreads that threads miss because they have exited, or that threads of a block
+ *                 reach at different lines
+ *     warps       an operation whose mask names an exited lane or does not name the caller; a shuffle
+ *                 from a lane outside the mask; a deadlock
+ *     arguments   equal addresses in two pointer arguments, at least one of which is not const: nvcc
+ *                 takes both pointers as __restrict__. An overlap of ranges with different addresses is
+ *                 not detected
  *
- * hopper.cuh has the instructions of sm_90 and their checks.
+ * hopper.cuh declares the instructions of sm_90; emu_hopper.cuh lists the checks of them.
  *
- * The first error ends the launch; kvr_stream_sync() returns it with kernel, block, thread and
- * array. Not emulated: textures, grid-wide barriers, waits between clusters, fences of global
- * memory. */
+ * The first error ends the launch. kvr_stream_sync() then returns the error with the kernel, block,
+ * thread and array. The emulator has no textures, no grid-wide barriers, no waits between clusters
+ * and no fences of global memory. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -66,32 +68,34 @@ namespace kvr_emu
 struct coords {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
-    unsigned rank, n_ranks; /* of the block in its cluster; blocks per cluster */
-    unsigned linear;        /* thread index over all blocks of the cluster */
+    unsigned rank, n_ranks; /* rank of the block in its cluster; number of blocks in the cluster */
+    unsigned linear;        /* index of the thread among all threads of the cluster */
 };
-/* NULL on the host. __thread rather than thread_local, which checks initialization at every use. */
+/* The running thread's variables; NULL while the host runs. The storage class is __thread, because
+ * thread_local checks initialization at every use. */
 extern __thread struct coords *here;
 
 [[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- memory ---------------------------------------------------------------------------- */
 
-struct region; /* an allocation, or a block's shared array */
+struct region; /* an allocation of device memory, or a block's shared array */
 
 struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
-/* The same array in block `rank` of the cluster. */
+/* Returns the region of the same shared array in block `rank` of the cluster. */
 struct region *map_shared(struct region *r, unsigned rank);
 void *begin(struct region *r);
-/* Check and record an access of n bytes at address p; return their backing storage. */
+/* Each function checks and records an access of n bytes at address p, and returns the backing
+ * storage of these bytes. */
 void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_write(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_atomic(struct region *r, uintptr_t p, size_t n, size_t align);
 
 template <class T> class element;
 
-/* A checked pointer: an address and the region it points into. T may be const. */
+/* A checked pointer: an address, and the region that contains the address. T may be const. */
 template <class T> class pointer
 {
     uintptr_t at;
@@ -101,7 +105,8 @@ template <class T> class pointer
     pointer(uintptr_t p, struct region *r) : at(p), in(r)
     {
     }
-    pointer(T *p) : at((uintptr_t)p), in(find(p)) /* a kernel argument */
+    /* constructs the pointer from a kernel argument */
+    pointer(T *p) : at((uintptr_t)p), in(find(p))
     {
     }
     template <class U, class = std::enable_if_t<std::is_same<T, const U>::value>>
@@ -209,34 +214,34 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
     return v;
 }
 
-/* Calls `fn` once, when the last of all 32 lanes has arrived, with the argument of each lane: for
- * warp operations with more than a word per lane. */
+/* Calls `fn` once, with the arguments of all 32 lanes, when the last lane has arrived. Warp
+ * operations with more than a word per lane use this function. */
 void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
 
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
-/* cp.async of n bytes, or of zeros, into shared memory. It completes when its thread has waited for
- * its group; an earlier access to the target is an error. */
+/* Starts a cp.async of n bytes, or of n zeros, into shared memory. The copy completes when its
+ * thread has waited for the copy's group. An access to the target before that is an error. */
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                 bool zeros);
 void copy_commit();
-/* Waits until at most `pending` cp.async groups of the thread are in flight. */
+/* Waits until at most `pending` of the thread's cp.async groups are in flight. */
 void copy_wait(unsigned pending);
 
 /* ---- launches -------------------------------------------------------------------------- */
 
-/* Launch configuration. */
+/* The configuration of a launch. */
 struct shape {
     const char *name;
     dim3 grid, block;
     size_t shared_bytes;
-    unsigned cluster;  /* blocks along x */
-    const void *entry; /* the kernel */
+    unsigned cluster;  /* number of blocks of a cluster, which are adjacent along x */
+    const void *entry; /* address of the kernel, which identifies it */
 };
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* An argument of a kernel, if it is a pointer; else `at` is 0. */
+/* The address of a kernel argument that is a pointer; `at` is 0 for other arguments. */
 struct argument {
     uintptr_t at;
     bool written;
@@ -249,18 +254,20 @@ template <class T> struct argument argument_of(const T &)
 {
     return { 0, false };
 }
-/* Record an error if two of the n pointers are one and the kernel may write through either. */
+/* Records an error if two of the n pointers are equal and the kernel may write through at least one
+ * of the two. */
 void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n);
 
-/* An operation on a stream: executed at once, or by each launch of the graph that captured it. */
+/* An operation on a stream. It is executed at once or, if the stream is capturing a graph, by each
+ * launch of that graph. */
 typedef void player(struct kvr_stream *s, const struct shape *shape, void *args);
 bool capturing(const struct kvr_stream *s);
-/* Appends a graph node with n bytes of arguments for `play`. Returns NULL, with an error on the
- * stream, if it cannot. */
+/* Appends a graph node with n bytes of arguments for `play`. Returns NULL, and records an error on
+ * the stream, if the launch is refused or there is no memory for the node. */
 void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, size_t n);
 
-/* Arguments are stored as passed. Pointers are resolved when the kernel runs, so a graph launched
- * after its memory was freed is an error. */
+/* The graph stores arguments as they were passed. The emulator resolves a pointer among them when
+ * the kernel runs, so a graph that is launched after its memory was freed is an error. */
 template <class F, class... A> struct call;
 template <class... P, class... A> struct call<void (*)(P...), A...> {
     void (*kernel)(P...);
@@ -316,7 +323,7 @@ void launch(struct kvr_stream *s, const struct shape &shape, F kernel, A... a)
 template <class T> using kvr_global = kvr_emu::pointer<T>;
 template <class T> using kvr_shared = kvr_emu::pointer<T>;
 
-/* Each declaration has its own lambda, and so its own id. */
+/* The lambda makes every declaration distinct, so each declaration has its own id. */
 #define KVR_SHARED(T, name, n)                                                                     \
     const kvr_shared<T> name = [] {                                                                \
         static const char id = 0;                                                                  \
@@ -344,7 +351,7 @@ template <class T> using kvr_shared = kvr_emu::pointer<T>;
 #define gridDim (kvr_emu::here->grid_dim)
 #define warpSize 32
 
-/* ---- the language's functions ------------------------------------------------------------ */
+/* ---- functions of CUDA C++ --------------------------------------------------------------- */
 
 #define KVR_EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
@@ -443,7 +450,7 @@ template <class T> static inline std::remove_const_t<T> __ldg(kvr_emu::pointer<T
     return *p;
 }
 
-/* FP16 and BF16 with the conversions of CUDA's headers. */
+/* The FP16 and BF16 types, with the conversions that CUDA's headers define. */
 struct __half {
     kvr_f16 bits;
 };
@@ -483,7 +490,8 @@ static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
 }
-/* PRMT: byte i of the result is byte d of the pair (b, a), d being hex digit i of the selector `which`. */
+/* PRMT. Let d be hex digit i of the selector `which`; byte i of the result is then byte d of the
+ * pair (b, a). */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
 {
     const uint64_t both = (uint64_t)b << 32 | a;
@@ -493,7 +501,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
         r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
     return r;
 }
-/* c plus the four unsigned byte products. */
+/* Returns c plus the sum of four products of unsigned bytes. */
 static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 {
     for (int i = 0; i < 32; i += 8)

@@ -5,7 +5,8 @@
 namespace kvr_emu
 {
 
-/* Exited threads count as arrived. */
+/* Completes the cluster barrier if all threads have arrived. A thread that has exited counts as
+ * arrived. */
 static void end_meeting(struct kvr_stream *s)
 {
     struct meeting *c = &s->hopper->meeting;
@@ -97,7 +98,7 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
     return (void *)at;
 }
 
-/* The store completes later, with complete_tx on the mbarrier. */
+/* Only starts the store. It completes later and then performs complete_tx on the mbarrier. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at)
 {

@@ -1,6 +1,6 @@
-/* emu_fiber.cc - one stack per emulated thread, and context switches. On x86-64 a switch is
- * assembly, since swapcontext makes a system call. Every switch is announced to
- * AddressSanitizer. */
+/* emu_fiber.cc - the stack of every emulated thread, and context switches. On x86-64 the switch is
+ * written in assembly, because swapcontext makes a system call. AddressSanitizer is notified of
+ * every switch. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -26,8 +26,8 @@ __asm__(".text\n.type kvr_emu_switch,@function\nkvr_emu_switch:\n"
 
 static void prepare(struct context *c, void (*entry)())
 {
-    /* Six saved registers, the entry as return address, and one word that aligns the stack as after
-     * a call. */
+    /* The initial stack holds six saved registers, the entry as return address, and one word that
+     * aligns the stack as after a call. */
     void **top = (void **)((uintptr_t)c->bottom + c->size) - 8;
 
     for (int i = 0; i < 8; i++)
@@ -69,7 +69,8 @@ void leave_for(struct context *from, struct context *to, bool for_good)
 #endif
 }
 
-/* Stack starts are staggered: equally spaced ones would share a few cache sets. */
+/* Prepares stacks with staggered starts, because equally spaced stacks would share a few cache
+ * sets. */
 void fiber_stacks(struct kvr_stream *s, unsigned n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -78,14 +79,15 @@ void fiber_stacks(struct kvr_stream *s, unsigned n)
         unsigned char *stack = s->stacks + (size_t)s->n_stacks * STACK_BYTES;
         struct context *c = &s->fibers[s->n_stacks].context;
 
-        mprotect(stack, page, PROT_NONE); /* an overflow faults */
+        mprotect(stack, page, PROT_NONE); /* a stack overflow causes a fault on this page */
         c->bottom = stack + page;
         c->size = STACK_BYTES - page - s->n_stacks % STACK_COLOURS * COLOUR_BYTES;
     }
 }
 
-/* Unpoisons the stack for AddressSanitizer. Returned functions have unpoisoned their frames. After
- * an aborted launch live frames may be anywhere, else they are at the top. 256 stacks are 36 MB. */
+/* Unpoisons the stack for AddressSanitizer. Functions that returned have unpoisoned their own
+ * frames, so only the top of the stack may be poisoned. After an aborted launch live frames may be
+ * anywhere on the stack. Unpoisoning whole stacks is slow: 256 stacks are 36 MB. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left)
 {
 #ifdef KVR_ASAN

@@ -1,7 +1,7 @@
 /* emu_global.cc - device memory on the emulated device: allocations and copies, with shadow memory.
  *
- * Device addresses are unmapped, so that host code faults on them. Kernels and copies reach the
- * backing storage. */
+ * Device addresses are unmapped, so host code that accesses one causes a fault. Kernels and copies
+ * access the backing storage instead. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -59,7 +59,7 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     while (*link && (*link)->base != p)
         link = &(*link)->next;
     if (!*link)
-        abort(); /* not from kvr_device_alloc */
+        abort(); /* kvr_device_alloc has not returned p */
     r = *link;
     *link = r->next;
     s->used_bytes -= r->n;
@@ -74,14 +74,14 @@ bool kvr_stream_was_full(const struct kvr_stream *s)
     return s->was_full;
 }
 
-/* n bytes of device memory with their shadow. */
+/* n bytes of device memory, and the shadow cells of these bytes. */
 struct span {
     struct region *region;
     size_t at, n_cells;
     struct cell *cell;
 };
 
-/* n > 0 */
+/* Finds the n bytes from p on; n must not be 0. */
 static enum kvr_status span_at(const char *what, const void *p, size_t n, unsigned finest,
                                struct span *out)
 {
@@ -140,7 +140,7 @@ enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *dev
 
 struct move {
     unsigned char *to;
-    const unsigned char *from; /* NULL: fill with `value` */
+    const unsigned char *from; /* NULL: the operation is a fill with `value` */
     size_t n;
     unsigned char value;
 };
@@ -155,7 +155,8 @@ static enum kvr_status fill_now(const struct move *m)
     return KVR_OK;
 }
 
-/* Uninitialized bytes remain uninitialized in the copy. */
+/* Copies bytes and their state: a byte that is uninitialized in `from` is uninitialized in the
+ * copy. */
 static enum kvr_status copy_now(const struct move *m)
 {
     struct span to, from;

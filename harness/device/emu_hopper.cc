@@ -38,8 +38,9 @@ void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* Starts vector clocks for the running block. Its views continue the epochs reached so far: a
- * thread is ordered after every earlier epoch, and after earlier warp epochs of its own warp. */
+/* Starts vector clocks for the running block. Its views continue the epochs that the block has
+ * reached: a thread is ordered after every earlier epoch, and after the earlier warp epochs of its
+ * own warp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -92,7 +93,8 @@ struct hopper *clock_block()
     return s->hopper;
 }
 
-/* The blocks of a cluster share a serial number; their threads have distinct clocks. */
+/* Starts the vector clocks of a cluster. Its blocks share a serial number, and each of its threads
+ * has a clock of its own. */
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))
@@ -106,8 +108,9 @@ bool is_unobserved(const struct kvr_stream *s, stamp then)
     return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
 }
 
-/* An mbarrier orders another block after reads, and after writes to the mbarrier's own block. Only
- * the cluster barrier orders it after other writes. */
+/* Whether an access of another block is not ordered before the running thread. An mbarrier orders a
+ * thread after reads of another block, and after writes of that block to the mbarrier's own block.
+ * Only the cluster barrier orders a thread after other writes. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);
@@ -190,7 +193,7 @@ void wake_those(struct kvr_stream *s, enum state why, int on)
             wake(s, &s->fibers[i]);
 }
 
-/* ---- threads that wait, blocks that end ------------------------------------------------------- */
+/* ---- waiting threads, exiting blocks ---------------------------------------------------------- */
 
 void record_stuck(struct kvr_stream *s, const struct fiber *f)
 {
@@ -217,7 +220,7 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
                s->hopper->in_group[f->coords.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
 }
 
-/* Some thread of the block must be ordered after every remote access to the block. */
+/* Records an error if no thread of the block is ordered after a remote access to the block. */
 static void check_reached(struct kvr_stream *s, unsigned rank)
 {
     struct hopper *x = s->hopper;

@@ -83,7 +83,8 @@ void end_phase(struct kvr_stream *s, struct phased *b)
     wake_those(s, AT_PHASE, i);
 }
 
-/* `gives`: release semantics, waiting threads are ordered after the arriving one. */
+/* Arrives on the mbarrier. With `gives` (release semantics) threads that wait for the phase are
+ * ordered after the arriving thread. */
 static void arrive(struct region *r, uintptr_t at, unsigned bytes, bool gives)
 {
     struct phased *b = phased_at(r, at);
@@ -167,7 +168,7 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
             wait_as(AT_NAMED, file, line);
         return;
     }
-    /* bar.sync counts whole warps. */
+    /* bar.sync counts whole warps, so all lanes of an arrived warp must have arrived. */
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (b->has[i] != b->has[i / 32 * 32])
             fail("%s:%d: named barrier %d: thread %u arrives without all lanes of its warp", file,

@@ -1,4 +1,5 @@
-/* emu_memory.cc - shared arrays, and the shadow memory that detects invalid accesses and races. */
+/* emu_memory.cc - shared arrays, and the shadow memory, which detects invalid accesses and
+ * races. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -73,7 +74,8 @@ struct region *shared_dynamic()
     return &running->block[here->rank].array[0];
 }
 
-/* An array has the same offset in every block of a cluster, whichever thread declared it first. */
+/* Returns the array of block `rank` that corresponds to r. An array has the same offset in every
+ * block of a cluster, whichever thread declared it first. */
 struct region *map_shared(struct region *r, unsigned rank)
 {
     if (!r || !r->shared)
@@ -84,7 +86,8 @@ struct region *map_shared(struct region *r, unsigned rank)
     return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
 }
 
-/* Splits from the last cell to the first: cells of shared memory are split in place. */
+/* The loop goes from the last cell to the first, because cells of shared memory are split in
+ * place. */
 bool split(struct region *r, unsigned unit)
 {
     const size_t n = (r->n + unit - 1) / unit;
@@ -101,10 +104,11 @@ bool split(struct region *r, unsigned unit)
     return true;
 }
 
-/* Units are powers of two, so no access needs a division. */
+/* Units are powers of two, so finding the cells needs no division. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
 {
-    const size_t ends = at + n == r->n ? 0 : at + n; /* the last cell may be partial */
+    /* the last cell of the region may be partial */
+    const size_t ends = at + n == r->n ? 0 : at + n;
     unsigned unit = r->unit, shift;
 
     if ((at | ends) & (unit - 1)) {
@@ -123,23 +127,24 @@ void renumber(struct kvr_stream *s)
     for (struct region *r = s->regions; r; r = r->next)
         for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++)
             r->cells[i] = { r->cells[i].write ? BY_HOST : 0, {} };
-    s->serial = 1; /* the shared memory of earlier blocks is invalid */
+    s->serial = 1; /* Serial 1 makes the shared memory of earlier blocks invalid. */
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
-/* Whether the two accesses are unordered. */
+/* Whether no barrier orders the accesses `then` and `now`. */
 static inline bool unordered(const struct region *r, stamp then, stamp now)
 {
     const stamp other = then ^ now;
 
+    /* The access `then` is older than this launch or by the host, or there was none. */
     if (serial_of(then) < running->launch_serial)
-        return false; /* an earlier launch, the host, or never */
+        return false;
     if (serial_of(other))
         return !r->shared; /* shared memory belongs to one block */
     if (running->clocked)
         return is_unobserved(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))
-        return false; /* ordered by a barrier, or the same thread */
+        return false; /* a barrier orders the accesses, or they are by the same thread */
     return thread_of(other) >> 5 || !(other >> 12);
 }
 
@@ -159,11 +164,13 @@ static void race(const struct region *r, size_t at, const char *before, const ch
 enum access { READ, WRITE, ATOMIC };
 static const char *const done[] = { "read", "written", "changed atomically" };
 
-/* Checks and records an access to one cell, at byte i of the region; `how` is a constant. */
+/* Checks and records an access to one cell, which contains byte i of the region. `how` is a
+ * constant. */
 static inline __attribute__((always_inline)) void touch_cell(const struct region *r, struct cell *c,
                                                              size_t i, stamp now, enum access how)
 {
-    const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two atomics do not race */
+    /* Two atomic operations on a byte are not a race. */
+    const stamp both = how == ATOMIC ? ATOMICALLY : 0;
 
     if ((c->write & COMING) && serial_of(c->write) == serial_of(now))
         fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is in flight",
@@ -196,7 +203,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     stamp now;
 
     if (!here)
-        abort(); /* device memory accessed by host code */
+        abort(); /* host code has accessed device memory */
     now = self()->now | (how == ATOMIC ? ATOMICALLY : 0);
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
@@ -213,7 +220,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
         n_cells = cells_of(r, at, n, &first);
         if (!n_cells)
             fail("the host has no memory for the books on its memory");
-    } else { /* whole cells, the common case */
+    } else { /* the access covers whole cells, which is the common case */
         const unsigned shift = (unsigned)__builtin_ctz(r->unit);
 
         first = r->cells + (at >> shift);

@@ -9,8 +9,8 @@ static unsigned warps_of_block(const struct kvr_stream *s)
     return (s->n_threads + 31) / 32;
 }
 
-/* Registers allocated by the launch and held by warps, in registers per thread summed over
- * warps. */
+/* The first function returns the registers that the launch has allocated, the second the registers
+ * that warps hold. Both results are a sum over warps of registers per thread. */
 static int pool_of(const struct kvr_stream *s)
 {
     return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);
@@ -38,8 +38,8 @@ void record_registers(struct kvr_stream *s, const struct fiber *f)
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->coords.rank)));
 }
 
-/* The warps of a warp group must execute the same k-th setmaxnreg and synchronize before the next
- * one. */
+/* The k-th setmaxnreg must be the same in all warps of a warp group, and the warps must synchronize
+ * before the next one. */
 static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
 {
     struct hopper *x = s->hopper;

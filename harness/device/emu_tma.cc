@@ -4,9 +4,9 @@
 namespace kvr_emu
 {
 
-/* Limits of cuTensorMapEncodeTiled: dimensions of 1 to 2^32; strides that are multiples of 16 and
- * below 2^40; boxes of 1 to 256 elements; an inner box dimension in multiples of 16 bytes, within
- * the swizzle span. Element strides are 1. */
+/* Checks the limits of cuTensorMapEncodeTiled. Dimensions are 1 to 2^32. Strides are multiples of
+ * 16 bytes below 2^40. A box has 1 to 256 elements in each dimension; its inner dimension is a
+ * multiple of 16 bytes within the swizzle span. Element strides are 1. */
 bool map_is_taken(const struct kvr_tensor_map *m)
 {
     const int64_t most = (int64_t)1 << 32, far = (int64_t)1 << 40, span = 128;
@@ -28,8 +28,8 @@ static size_t tile_bytes(const struct kvr_tensor_map *m)
     return (size_t)m->box_tok * KVR_TILE_COLUMNS * sizeof(kvr_bf16);
 }
 
-/* Starts a copy's write of n bytes, counted by mbarrier b. The bytes belong to the copy until it
- * completes. */
+/* Starts the write of a copy of n bytes, which mbarrier b counts. Until the copy completes, threads
+ * must not access these bytes. */
 static void begin_target(struct region *to, uintptr_t at, size_t n, struct phased *b)
 {
     struct kvr_stream *s = running;
@@ -73,7 +73,7 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
     b->copied = b->phase + 1;
 }
 
-/* Reads the source of a bulk copy. No thread may have written it in this launch, because
+/* Reads the source of a bulk copy. Fails if a thread has written the source in this launch, because
  * fence.proxy.async on global memory is not emulated. */
 static void read_row(struct region *from, uintptr_t at, size_t n)
 {
@@ -131,7 +131,8 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
     }
 }
 
-/* Bulk copy from the block's own shared memory, which is read when the copy completes. */
+/* Starts a bulk copy from the shared memory of the running block. The copy reads its source when it
+ * completes. */
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                  struct region *barrier, uintptr_t barrier_at)
 {
@@ -177,7 +178,8 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
     s->n_coming++;
 }
 
-/* The target inherits the source's swizzle; bytes written by threads count as swizzled. */
+/* Copies the bytes of a completed bulk copy. The target has the swizzle of the source afterwards.
+ * Bytes that threads have written count as swizzled. */
 static void move_bytes(struct kvr_stream *s, const struct coming *c)
 {
     unsigned char *swizzle = s->hopper->swizzle;

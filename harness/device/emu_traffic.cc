@@ -1,5 +1,5 @@
-/* emu_traffic.cc - see traffic.h. The shadow memory already records the launch of each byte's last
- * access. */
+/* emu_traffic.cc - see traffic.h. For every byte the shadow memory already records the launch that
+ * accessed it last. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/traffic.h"
 
@@ -14,7 +14,7 @@ struct kvr_emu::traffic {
 namespace kvr_emu
 {
 
-/* Entry of a kernel; its name excludes template arguments. */
+/* Finds the entry of a kernel. The name of the entry is the kernel's without template arguments. */
 static struct kvr_traffic_line *line_of(struct traffic *t, const char *what)
 {
     const size_t n = strcspn(what, "<");

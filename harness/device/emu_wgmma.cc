@@ -53,13 +53,14 @@ uint64_t operand_from(uint64_t descriptor, int n_bytes)
     return descriptor + (uint64_t)(n_bytes >> 4);
 }
 
-/* A 14-bit descriptor field, in bytes. */
+/* The value in bytes of the 14-bit descriptor field that starts at `bit`. */
 static unsigned field_at(uint64_t descriptor, int bit)
 {
     return (unsigned)(descriptor >> bit & FIELD) << 4;
 }
 
-/* Decodes a descriptor as the tensor core does: an address in its own block's shared memory. */
+/* Decodes a matrix descriptor as the tensor core does: its address is in the shared memory of the
+ * running block. */
 static struct matrix decode(uint64_t descriptor)
 {
     const struct block *b = &running->block[here->rank];
@@ -84,7 +85,7 @@ static struct matrix decode(uint64_t descriptor)
     return m;
 }
 
-/* Address of the 16 bytes of an operand from row r, byte c on. */
+/* Address of the 16 bytes of an operand at row r and byte c. */
 static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
 {
     const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
@@ -94,8 +95,8 @@ static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
         (transposed ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
 }
 
-/* Checks that n_bytes of rows [from, from + rows) are visible to a product of the running thread.
- * If core >= 0, records them as read by this tensor core. */
+/* Checks that the first n_bytes of rows [from, from + rows) of an operand are visible to a product
+ * that the running thread starts. If core >= 0, records that this tensor core reads these bytes. */
 static void check_operand(const struct matrix *m, bool transposed, int from, int rows, int n_bytes,
                           int core)
 {
@@ -149,7 +150,7 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
         }
 }
 
-/* Checks the operands that a warp's tensor core reads. */
+/* Checks the parts of both operands that a warp's tensor core reads. */
 static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
@@ -207,7 +208,8 @@ static int32_t byte_of(enum numbers numbers, uint8_t x)
     return numbers == SIGNED_BYTES ? (int8_t)x : x;
 }
 
-/* Fragment layout: a thread's first row of A [64, 32 bytes]; row and column of accumulator j. */
+/* Layout of fragments: the first row of A [64, 32 bytes] that a thread holds; then the row and the
+ * column of accumulator j of a thread. */
 static int row_of(int thread)
 {
     return thread / 32 * 16 + thread % 32 / 4;
@@ -221,7 +223,7 @@ static int sum_column(int thread, int j)
     return j / 4 * 8 + thread % 4 * 2 + j % 2;
 }
 
-/* 8-bit products, exact in int32. */
+/* Multiplies 8-bit operands. The sums are exact in int32. */
 static void multiply_bytes(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -286,7 +288,7 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
             ((float *)group[i].product[at].sums)[j] = x->sums[sum_row(i, j)][sum_column(i, j)];
 }
 
-/* Computes product `at` of a warp group. */
+/* Computes the product with index `at` among the pending ones of a warp group. */
 static void multiply(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -313,7 +315,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
     }
 }
 
-/* Number of a thread's products that its wait_group completes. */
+/* Number of products that the pending wait_group of a thread completes. */
 static int n_due(const struct member *m)
 {
     int n = 0;
@@ -334,8 +336,9 @@ static void finish_products(struct kvr_stream *s, unsigned first)
     for (int i = 1; i < KVR_WARP_GROUP; i++)
         if (n_due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
-    /* Once per warp: the four tensor cores read in parallel. A cell holds two readers; rotating the
-     * order varies which pair it holds. */
+    /* The check runs once per warp, because the four tensor cores read in parallel. A cell records
+     * two readers. The loop rotates the order of the warps, so that a cell does not always record
+     * the same two warps. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;

@@ -27,7 +27,7 @@ enum kvr_gpu_reason {
     KVR_GPU_SW_THERMAL = 0x20,
     KVR_GPU_HW_THERMAL = 0x40,
     KVR_GPU_POWER_BRAKE = 0x80,
-    /* Reasons besides the power limit: the machine has a problem. */
+    /* All reasons but the power limit. Any of these means that the machine has a problem. */
     KVR_GPU_SLOWED =
         KVR_GPU_HW_SLOWDOWN | KVR_GPU_SW_THERMAL | KVR_GPU_HW_THERMAL | KVR_GPU_POWER_BRAKE,
 };
@@ -36,7 +36,7 @@ enum kvr_gpu_reason {
 struct kvr_gpu_state {
     double mhz, memory_mhz, most_mhz; /* current SM clock, memory clock, maximum SM clock */
     double celsius, watts, limit_watts;
-    double busy;           /* utilisation: share of recent time with a kernel running */
+    double busy;           /* utilisation: share of recent time, 0 to 1, in which a kernel ran */
     double processes;      /* compute processes */
     double ecc;            /* 1: ECC on, 0: off */
     unsigned long reasons; /* kvr_gpu_reason bits; 0 if unknown */
@@ -53,9 +53,9 @@ void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 /* False: unavailable; `g` may be NULL. */
 bool kvr_gpu_sample(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
 
-/* Device memory of one process in *bytes. NVML may report process IDs of another namespace; then
- * the GPU's only process is taken. False: *bytes is 0 and why [n] gives the reason, for example
- * several processes of another namespace. */
+/* Writes the device memory of process `pid` to *bytes. NVML may report process IDs of another
+ * namespace; if the GPU has only one process, its memory is then written. False: *bytes is 0 and
+ * why [n] gives the reason, for example several processes of another namespace. */
 bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, int64_t *bytes,
                            char *why, size_t n);
 

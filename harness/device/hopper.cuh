@@ -9,15 +9,17 @@
  *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
  *                                                     kvr_barrier_arrive(empty);
  *
- * An mbarrier completes its phase and starts the next one when all expected arrivals and bytes have
- * been counted. A wait names a phase by its parity: it returns once the latest phase of parity p
- * has completed. On a fresh mbarrier a wait for parity 1 returns at once.
+ * An mbarrier counts arrivals and bytes. When it has counted all expected arrivals and bytes, it
+ * completes its phase and starts the next phase. A wait names a phase by its parity p: it returns
+ * once the latest phase of parity p has completed. On a fresh mbarrier a wait for parity 1 returns
+ * at once.
  *
- * wgmma and bulk copies see generic writes to shared memory only after a kvr_fence_async() of the
- * writer. A bulk copy owns its target, and a wgmma its operands, until a thread has waited for it.
+ * wgmma and bulk copies see a thread's generic writes to shared memory only after a
+ * kvr_fence_async() of that thread. No thread may access the target of a bulk copy, or the operands
+ * of a wgmma, until a thread has waited for the operation.
  *
  * Blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two cluster
- * barriers: after the first all blocks have started, and none exits before the second.
+ * barriers: after the first barrier all blocks have started, and no block exits before the second.
  *
  *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
  *     kvr_cluster_wait();                             kvr_fence_async();
@@ -27,16 +29,16 @@
  *     kvr_cluster_arrive();                           kvr_cluster_arrive();
  *     kvr_cluster_wait();                             kvr_cluster_wait();
  *
- * A remote store signals an mbarrier of the target block by complete_tx, like a copy. wgmma sees it
- * only after the fence.proxy.async of a thread that has waited for that mbarrier; a fence of the
- * writer cannot cover a store that completes later.
+ * A remote store signals an mbarrier of the target block by complete_tx, as a copy does. wgmma sees
+ * the store only after a thread has waited for that mbarrier and executed fence.proxy.async. A
+ * fence of the writer cannot cover the store, which completes after that fence.
  *
  * Tiles in shared memory have rows of 128 bytes, are aligned to 1024 bytes and use the 128-byte
- * swizzle: chunk c of 16 bytes of row r is stored at chunk c ^ r % 8.
+ * swizzle: the 16-byte chunk c of row r is stored as chunk c ^ r % 8.
  *
- * Under nvcc each function is one instruction of sm_90a; kernels that use them have empty bodies on
- * other architectures (KVR_HAS_WGMMA). The emulator checks their ordering with vector clocks
- * (emu_hopper.cuh). */
+ * Under nvcc each function is one instruction of sm_90a. On other architectures the bodies of
+ * kernels that use these functions are empty (KVR_HAS_WGMMA). The emulator checks the ordering of
+ * the instructions with vector clocks (emu_hopper.cuh). */
 #ifndef KVR_DEVICE_HOPPER_CUH
 #define KVR_DEVICE_HOPPER_CUH
 
@@ -52,7 +54,7 @@
 #define KVR_HAS_WGMMA 0
 #endif
 
-/* Whether the device has compute capability 9.0 and the program has the kernel's sm_90a body,
+/* Whether the device has compute capability 9.0 and the program has the sm_90a body of this kernel,
  * compiled for blocks of this many threads. */
 template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
 {
@@ -70,17 +72,18 @@ template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *ker
 #endif
 }
 
-/* Shared-memory layout of a bulk copy; wgmma expects KVR_SWIZZLE_128. */
+/* Layout in which a bulk copy stores a box in shared memory. wgmma expects KVR_SWIZZLE_128. */
 enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 
 enum {
-    KVR_TILE_COLUMNS = 64, /* BF16 elements: 128 bytes */
+    KVR_TILE_COLUMNS = 64, /* number of BF16 elements in 128 bytes */
     KVR_TILE_ALIGN = 1024, /* alignment of a tile in shared memory */
-    KVR_WARP_GROUP = 128,  /* threads */
+    KVR_WARP_GROUP = 128,  /* threads of a warp group */
 };
 
 #ifdef KVR_EMULATED
-/* A BF16 tensor [n_tok, n_heads, head_dim] in global memory, and the box that a TMA copy moves. */
+/* A BF16 tensor [n_tok, n_heads, head_dim] in global memory, and the box of it that a TMA copy
+ * moves. */
 struct kvr_tensor_map {
     const void *rows;
     int64_t n_tok;
@@ -91,24 +94,26 @@ struct kvr_tensor_map {
 namespace kvr_emu
 {
 
-/* Whether cuTensorMapEncodeTiled accepts the map. */
+/* Whether cuTensorMapEncodeTiled would accept the map. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* Ownership of a kvr_registers by wgmma. */
+/* Whether wgmma or the thread owns the registers of a kvr_registers. */
 struct held {
-    int under_way;     /* products in flight */
-    bool lent, fenced; /* owned by products in flight; not accessed since the last wgmma.fence */
+    int under_way; /* number of products in flight that use the registers */
+    /* lent: products in flight own the registers. fenced: the thread has not accessed the registers
+     * since its last wgmma.fence. */
+    bool lent, fenced;
 };
 
 void barrier_init(struct region *r, uintptr_t at, unsigned count);
 void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes);
 void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
                   const char *file, int line);
-/* Operations on another block's mbarrier. `expect` is relaxed: it orders nothing. */
+/* Operations on the mbarrier of another block. remote_expect is relaxed: it orders no accesses. */
 void remote_arrive(struct region *r, uintptr_t at);
 void remote_expect(struct region *r, uintptr_t at, unsigned bytes);
 void *remote_read(struct region *r, uintptr_t at, size_t n);
-/* st.async of 16 bytes. */
+/* A st.async of 16 bytes. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at);
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
@@ -123,17 +128,18 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
 void use_registers(struct held *h);
 void lend_registers(struct held *h);
 void return_registers(struct held *h, int pending);
-/* Operand types: k = 16 with float sums, k = 32 with int32_t sums. */
+/* Types of operands. BF16 operands have k = 16 and float sums, the others k = 32 and int32_t
+ * sums. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* Address in the shared::cluster window: the block's rank from bit KVR_RANK_SHIFT on, then the
- * offset in its shared memory. */
+/* Address in the shared::cluster window. The block's rank starts at bit KVR_RANK_SHIFT; the lower
+ * bits are the offset in the block's shared memory. */
 unsigned shared_address(struct region *r, uintptr_t at);
-/* Checks the fields of a descriptor before their low bits are dropped. */
+/* Checks the values of a descriptor's fields before the low bits of these values are dropped. */
 void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
-/* Starts a product [64,k] x [k,columns] with operands given by descriptors. a == NULL: A is in the
- * four registers `of_a`. */
+/* Starts a product [64,k] x [k,columns] of operands that descriptors describe. If a is NULL,
+ * operand A is in the four registers `of_a`. */
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
                    const unsigned *of_a, struct held *held_a, uint64_t b, int columns,
                    bool transposed, bool add);
@@ -142,8 +148,8 @@ void product_wait(int pending);
 
 } // namespace kvr_emu
 
-/* N registers of a thread that wgmma reads or accumulates into. The thread must not access them
- * between kvr_wgmma_fence and kvr_wgmma_wait. */
+/* N registers of a thread that wgmma reads or accumulates into. The thread must not access the
+ * registers between kvr_wgmma_fence and kvr_wgmma_wait. */
 template <class T, int N> struct kvr_registers {
     T x[N];
     struct kvr_emu::held held = {};
@@ -165,7 +171,7 @@ template <class T> struct kvr_remote {
     }
 };
 
-/* The dynamic shared memory, aligned for swizzled tiles. */
+/* The dynamic shared memory of the block, aligned for swizzled tiles. */
 #define KVR_SHARED_TILES(T, name) KVR_SHARED_DYNAMIC(T, name)
 #else
 struct kvr_tensor_map {
@@ -201,17 +207,17 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 }
 #endif
 
-/* A wgmma operand in shared memory: a PTX matrix descriptor. */
+/* The PTX matrix descriptor of a wgmma operand in shared memory. */
 typedef uint64_t kvr_operand;
-/* Position of the block's rank in an address of the shared::cluster window. */
+/* First bit of the block's rank in an address of the shared::cluster window. */
 enum { KVR_RANK_SHIFT = 24 };
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
-/* Tensor map of BF16 [n_tok, n_heads, head_dim], 16-byte aligned, with boxes of box_tok tokens and
- * KVR_TILE_COLUMNS channels of one head. Tokens outside [0, n_tok) read as zeros. So do channels
- * past head_dim, a multiple of 8, in a box that starts at a multiple of KVR_TILE_COLUMNS. False:
- * the driver refuses the map. */
+/* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. Its boxes
+ * have box_tok tokens and KVR_TILE_COLUMNS channels of one head. Tokens outside [0, n_tok) are read
+ * as zeros. In a box that starts at a multiple of KVR_TILE_COLUMNS, channels from head_dim on, a
+ * multiple of 8, are read as zeros too. Returns false if the driver refuses the map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -245,7 +251,8 @@ static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *row
 
 /* ---- mbarriers ------------------------------------------------------------------------------ */
 
-/* Other threads may use the mbarrier after __syncthreads, bulk copies after kvr_fence_async. */
+/* Initializes an mbarrier. Other threads may use it after __syncthreads, bulk copies after
+ * kvr_fence_async. */
 static __device__ __forceinline__ void kvr_barrier_init(kvr_shared<uint64_t> b, unsigned count)
 {
 #ifdef KVR_EMULATED
@@ -266,7 +273,8 @@ static __device__ __forceinline__ void kvr_barrier_arrive(kvr_shared<uint64_t> b
 #endif
 }
 
-/* mbarrier.arrive.expect_tx: arrives, and expects n_bytes more in this phase. */
+/* mbarrier.arrive.expect_tx: arrives, and increases the number of bytes that this phase expects by
+ * n_bytes. */
 static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -319,7 +327,8 @@ static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned pa
     while (!passed);
 }
 
-/* The same with cluster scope: also ordered after shared-memory accesses of the arriving blocks. */
+/* kvr_barrier_wait with cluster scope: the thread is also ordered after shared-memory accesses of
+ * the other blocks that have arrived. */
 static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, unsigned parity)
 {
     unsigned passed;
@@ -335,7 +344,7 @@ static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, uns
     asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
 }
 
-/* barrier.cluster: release at arrive, acquire at wait. */
+/* barrier.cluster, with release semantics at the arrival and acquire semantics at the wait. */
 static __device__ __forceinline__ void kvr_cluster_arrive()
 {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -345,7 +354,8 @@ static __device__ __forceinline__ void kvr_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Named barrier `id`, 1 to 15, of n_threads threads, a multiple of 32. kvr_named_arrive does not wait. */
+/* Named barrier `id`, from 1 to 15, for n_threads threads, a multiple of 32. kvr_named_sync waits
+ * for the barrier, kvr_named_arrive does not. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
@@ -356,8 +366,8 @@ static __device__ __forceinline__ void kvr_named_arrive(int id, int n_threads)
 }
 #endif
 
-/* fence.proxy.async: generic writes visible to this thread become visible to later bulk copies and
- * wgmma. */
+/* fence.proxy.async: bulk copies and wgmma that start later see the generic writes that are visible
+ * to this thread. */
 static __device__ __forceinline__ void kvr_fence_async()
 {
 #ifdef KVR_EMULATED
@@ -381,7 +391,7 @@ static __device__ __forceinline__ unsigned kvr_cluster_rank()
 #endif
 }
 
-/* Blocks of the cluster. */
+/* Number of blocks of the cluster. */
 static __device__ __forceinline__ unsigned kvr_cluster_blocks()
 {
 #ifdef KVR_EMULATED
@@ -394,7 +404,7 @@ static __device__ __forceinline__ unsigned kvr_cluster_blocks()
 #endif
 }
 
-/* The address of p in block `rank`. */
+/* The address in block `rank` that corresponds to p in this block. */
 template <class T>
 static __device__ __forceinline__ kvr_remote<T> kvr_remote_of(kvr_shared<T> p, unsigned rank)
 {
@@ -421,9 +431,9 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* mbarrier.arrive with cluster scope. After kvr_barrier_wait_cluster a thread may overwrite data
- * that this thread, or one it has synchronized with, has read. Writes become visible only at a
- * cluster barrier. */
+/* mbarrier.arrive with cluster scope. A thread that has returned from kvr_barrier_wait_cluster may
+ * overwrite data that the arriving thread, or a thread that the arriving thread has synchronized
+ * with, has read. Writes become visible to other blocks only at a cluster barrier. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
@@ -433,7 +443,8 @@ static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 #endif
 }
 
-/* Relaxed arrive.expect_tx: arrives and expects n_bytes more in this phase; orders nothing. */
+/* Relaxed mbarrier.arrive.expect_tx: arrives, and increases the number of bytes that this phase
+ * expects by n_bytes. It orders no accesses. */
 static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -446,7 +457,7 @@ static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b,
 #endif
 }
 
-/* st.async of 16 bytes, with complete_tx on b, an mbarrier in the block of `to`. */
+/* st.async of 16 bytes, with complete_tx on b, which is an mbarrier in the block of `to`. */
 static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, const uint4 &x,
                                                         kvr_remote<uint64_t> b)
 {
@@ -460,9 +471,10 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 #endif
 }
 
-/* Bulk copy of n bytes to another block; addresses and n are multiples of 16; complete_tx on b, an
- * mbarrier in the block of `to`. The copy reads through the async proxy: the source needs
- * kvr_fence_async, the target needs none before wgmma. Issued by one thread. */
+/* Bulk copy of n bytes to another block, with complete_tx on b, which is an mbarrier in the block
+ * of `to`. Addresses and n are multiples of 16. The copy reads the source through the async proxy,
+ * so the source needs kvr_fence_async; wgmma may read the target without a fence. Only one thread
+ * calls this function. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)
@@ -492,10 +504,11 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* setmaxnreg redistributes the registers that the launch allocated: threads times the registers per
- * thread of the compiled kernel, which is less than the register file. With launch bounds (threads,
- * 1) ptxas uses at most floor(65536 / threads / 8) * 8 per thread: 168 for 384 threads, a pool of
- * 504 x 128. A setmaxnreg.inc beyond the pool waits forever. */
+/* setmaxnreg redistributes the registers that the launch allocated: the number of threads times the
+ * registers per thread of the compiled kernel, which is less than the register file. With launch
+ * bounds (threads, 1) ptxas uses at most floor(65536 / threads / 8) * 8 registers per thread. For
+ * 384 threads that is 168, which makes a pool of 504 x 128. A setmaxnreg.inc that exceeds the pool
+ * waits forever. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -503,8 +516,8 @@ static constexpr int kvr_launch_registers(int threads)
 
     return n < KVR_MOST_REGISTERS ? n : KVR_MOST_REGISTERS;
 }
-/* Whether one producer warp group and the remaining consumer warp groups fit the register pool of a
- * launch. */
+/* Whether the registers of one producer warp group and of the remaining consumer warp groups fit
+ * the register pool of a launch. */
 static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
 {
     const int groups = threads / KVR_WARP_GROUP;
@@ -512,8 +525,8 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* setmaxnreg to N registers per thread, executed by all warps of a warp group; `inc` waits until
- * the pool has that many. */
+/* setmaxnreg to N registers per thread. All warps of a warp group must execute it. With `inc` it
+ * waits until the pool has enough registers. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -535,8 +548,8 @@ template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 
 /* ---- bulk copies --------------------------------------------------------------------------- */
 
-/* TMA copy of the box of head h at channel c and token t to `to`, with complete_tx on b. Issued by
- * one thread. */
+/* TMA copy of a box to `to`, with complete_tx on b. The box belongs to head h and starts at channel
+ * c and token t. Only one thread calls this function. */
 static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
                                                       const struct kvr_tensor_map &map, int c,
                                                       int h, int t, kvr_shared<uint64_t> b)
@@ -551,7 +564,8 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
 #endif
 }
 
-/* The same, multicast to all blocks of the cluster at the same offsets of `to` and b. */
+/* The same copy as kvr_tile_begin, multicast to all blocks of the cluster at the same offsets of
+ * `to` and b. */
 static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> to,
                                                           const struct kvr_tensor_map &map, int c,
                                                           int h, int t, kvr_shared<uint64_t> b)
@@ -570,13 +584,15 @@ static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> t
 
 /* ---- wgmma ---------------------------------------------------------------------------------- */
 
-/* PTX's matrix descriptor: addresses and byte offsets as (x & 0x3FFFF) >> 4, 14 bits each.
+/* PTX's matrix descriptor. A field with an address or a byte offset x has 14 bits, (x & 0x3FFFF) >>
+ * 4.
  *
  *     63 62  51  49  45           32  29            16  13          0
  *     | swizzle | base | stride offset | leading offset | start address |
  *
- * Swizzle 1 is the 128-byte swizzle. The base offset is 0: tiles are aligned to 1024 bytes. In a cluster an address
- * has the block's rank from bit 24 on; the mask keeps it out of the leading offset. */
+ * Swizzle 1 is the 128-byte swizzle. The base offset is 0, because tiles are aligned to 1024 bytes.
+ * In a cluster an address contains the block's rank from bit 24 on; the mask keeps the rank out of
+ * the leading offset. */
 static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned address, unsigned leading,
                                                                  unsigned stride)
 {
@@ -584,8 +600,9 @@ static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned addres
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* An operand in a tile with rows of 64 BF16 elements or 128 bytes. A product takes 16 columns of BF16 or 32 of
- * bytes; of a transposed operand 16 rows of BF16.
+/* Descriptor of an operand in a tile whose rows have 64 BF16 elements or 128 bytes. A product takes
+ * 16 columns of BF16 or 32 columns of bytes from the tile. From a transposed operand it takes 16
+ * rows of BF16.
  *
  *     K-major      `stride` bytes from 8 rows to the next 8; `leading` is ignored
  *     transposed   `stride` bytes from 8 rows to the next 8; `leading` bytes from 64 columns to the
@@ -603,7 +620,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 #endif
 }
 
-/* The operand n_bytes further on: a multiple of 16 within the start-address field. */
+/* Descriptor of the operand that starts n_bytes further on. n_bytes is a multiple of 16, and the
+ * new start address must still fit its field. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -614,7 +632,7 @@ static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, in
 }
 
 #ifndef KVR_EMULATED
-/* Compiler barrier on these registers. */
+/* Compiler barrier on these registers: the compiler moves no access to them across it. */
 template <int N>
 static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<float, N> &r)
 {
@@ -638,7 +656,7 @@ static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<u
 }
 #endif
 
-/* wgmma.fence: from here on the following products own the registers. */
+/* wgmma.fence: from here on the products that follow own the registers. */
 template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -649,7 +667,7 @@ template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &
 #endif
 }
 
-/* wgmma.commit_group: the products since the last commit become a group. */
+/* wgmma.commit_group: puts the products since the last commit into a group. */
 static __device__ __forceinline__ void kvr_wgmma_commit()
 {
 #ifdef KVR_EMULATED
@@ -659,8 +677,8 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
 #endif
 }
 
-/* wgmma.wait_group: waits until at most PENDING groups are in flight. The named registers, which no
- * product in flight may use, then belong to the thread again. */
+/* wgmma.wait_group: waits until at most PENDING groups are in flight. Afterwards the thread owns
+ * the registers that it has passed. No product that is still in flight may use these registers. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
     static_assert(PENDING >= 0 && PENDING <= 7, "the instruction has three bits for it");
@@ -674,9 +692,9 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 }
 
 /* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t holds rows 16 w + g and 16 w + g
- * + 8, and columns 2 t and 2 t + 1 of every 8, as in kvr_mma's c. */
+ * + 8. Of every 8 columns it holds 2 t and 2 t + 1, as in c of kvr_mma. */
 typedef struct kvr_registers<float, 64> kvr_sums;
-/* INT32 accumulators of 8-bit products, same layout. */
+/* INT32 accumulators of 8-bit products, with the layout of kvr_sums. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
 
 #ifndef KVR_EMULATED
@@ -706,7 +724,7 @@ typedef struct kvr_registers<int, 64> kvr_whole_sums;
 /* clang-format on */
 #endif
 
-/* d = a b^T, or d += a b^T if `add`: a [64,16] and b [128,16] in shared memory. */
+/* d = a b^T, or d += a b^T if `add`. Both a [64,16] and b [128,16] are in shared memory. */
 static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr_operand b,
                                                  bool add)
 {
@@ -721,8 +739,8 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 #endif
 }
 
-/* d += a b: a [64,16] in registers i to i + 3 of each thread, laid out as kvr_mma's a from row 16 w on; b [16,128] in
- * shared memory, transposed. */
+/* d += a b. a [64,16] is in registers i to i + 3 of each thread; the registers of warp w hold rows
+ * 16 w to 16 w + 15 in the layout of a in kvr_mma. b [16,128] is in shared memory, transposed. */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -737,7 +755,7 @@ kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, k
 #endif
 }
 
-/* The same with 64 columns: b [16,64], 32 accumulators per thread. */
+/* Like the function above, but with 64 columns: b is [16,64], and a thread has 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers<float, 32> &d,
                                                             struct kvr_registers<unsigned, N> &a,
@@ -764,7 +782,8 @@ static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers
                  : "l"(a), "l"(b), "r"((int)(add)))
 #endif
 
-/* d = a b^T, or d += a b^T if `add`: a [64,32] and b [128,32] in shared memory, signed bytes. */
+/* d = a b^T, or d += a b^T if `add`. Both a [64,32] and b [128,32] are signed bytes in shared
+ * memory. */
 static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_operand a,
                                                         kvr_operand b, bool add)
 {
@@ -775,7 +794,7 @@ static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_o
 #endif
 }
 
-/* The same with unsigned bytes. */
+/* Like the function above, but with unsigned bytes. */
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_operand a,
                                                        kvr_operand b, bool add)
 {
@@ -786,8 +805,9 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 #endif
 }
 
-/* a [64,32], unsigned bytes, in registers i to i + 3 of each thread. Thread 32 w + 4 g + t holds rows 16 w + g and
- * 16 w + g + 8: bytes 4 t to 4 t + 3 in registers 0 and 1, bytes 4 t + 16 on in registers 2 and 3. */
+/* Like the function above, but a [64,32] is in registers i to i + 3 of each thread. Thread 32 w + 4
+ * g + t holds rows 16 w + g and 16 w + g + 8: bytes 4 t to 4 t + 3 of both rows in registers 0 and
+ * 1, bytes 4 t + 16 to 4 t + 19 in registers 2 and 3. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,
@@ -806,7 +826,7 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
 #endif
 }
 
-/* The same with 64 columns: b [64,32], 32 accumulators per thread. */
+/* Like the function above, but with 64 columns: b is [64,32], and a thread has 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

@@ -9,13 +9,14 @@ enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
 
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    int major, minor;    /* compute capability; 0 on the CPU, as below; emulated: as configured */
-    int driver, runtime; /* versions */
-    int n_sm;            /* multiprocessors */
+    int major, minor;    /* compute capability; 0 on the CPU, as are the numbers below; emulated: as
+                          * configured */
+    int driver, runtime; /* CUDA version numbers: 13000 is 13.0 */
+    int n_sm;            /* number of streaming multiprocessors */
     size_t l2_bytes;
     size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* peak of the device memory reserved by this device's pool */
-    size_t taken_bytes;      /* reserved by the pool now */
+    size_t taken_peak_bytes; /* peak of taken_bytes */
+    size_t taken_bytes;      /* device memory that this device's allocation pool has reserved now */
 };
 
 struct kvr_device_build {

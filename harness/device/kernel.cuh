@@ -1,4 +1,5 @@
-/* kernel.cuh - the CUDA dialect of all .cu files, for nvcc and for the emulator.
+/* kernel.cuh - the CUDA dialect of all .cu files, which nvcc and the host compiler (for the
+ * emulator) compile.
  *
  *     static __global__ void twice(int64_t n, kvr_global<float> x)
  *     {
@@ -13,19 +14,20 @@
  *     }
  *
  * Under nvcc kvr_global<T> is T *__restrict__ and kvr_shared<T> is T *. Under the host compiler
- * both are the checked pointers of emu.cuh. Kernels access memory by p[i], *p and p + i only, read
- * and write whole elements, and pass p + i to atomics. */
+ * both are the checked pointers of emu.cuh. Kernels access memory only by p[i], *p and p + i. They
+ * read and write whole elements, and pass p + i to atomics. */
 #ifndef KVR_DEVICE_KERNEL_CUH
 #define KVR_DEVICE_KERNEL_CUH
 
 #include "harness/device/stream.h"
 
-/* Allows launches of the kernel this many bytes of dynamic shared memory. False, with the stream's
- * error, if the device refuses. */
+/* Allows launches of the kernel to have this many bytes of dynamic shared memory. Returns false,
+ * and records an error on the stream, if the device refuses. */
 extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 
-/* Without cudaFuncSetAttribute a block has at most 48 KiB of shared memory, static plus dynamic.
- * The stream knows the static part, so every launch with a dynamic part calls it. */
+/* Whether the launch may have its dynamic shared memory. Without cudaFuncSetAttribute a block has
+ * at most 48 KiB of shared memory, static plus dynamic. Only the stream knows the static part.
+ * Therefore every launch with a dynamic part calls kvr_stream_ask_shared(). */
 #define KVR_MAY_SHARE(kernel, shared, s)                                                           \
     ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
 
@@ -44,7 +46,7 @@ template <class T> using kvr_shared = T *;
 
 /* A shared array of n elements of T; n is a constant. */
 #define KVR_SHARED(T, name, n) __shared__ T name[n]
-/* The dynamic shared memory as an array of T; once per kernel. */
+/* The dynamic shared memory as an array of T. A kernel may use this macro once. */
 #define KVR_SHARED_DYNAMIC(T, name)                                                                \
     extern __shared__ __align__(16) unsigned char kvr_dynamic_[];                                  \
     T *const name = reinterpret_cast<T *>(kvr_dynamic_)
@@ -55,8 +57,9 @@ extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int 
                                   size_t bytes);
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 
-/* Occupancy: blocks of the kernel per SM, limited by registers, threads and shared memory. The
- * emulator considers the last two and needs the bytes of static shared memory in `declared`. */
+/* Occupancy: the number of blocks of the kernel that an SM runs at once. Registers, threads and
+ * shared memory limit it. The emulator considers only threads and shared memory, and needs the
+ * bytes of static shared memory in `declared`. */
 #define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
     kvr_stream_at_once(s, (const void *)(kernel), threads, (size_t)(shared))
 
@@ -68,7 +71,8 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
         }                                                                                          \
     } while (0)
 
-/* Launches clusters of `cluster` blocks along x; `cluster` divides the grid. */
+/* Launches a grid of clusters. A cluster has `cluster` blocks along x, and `cluster` divides the
+ * grid. */
 #define KVR_LAUNCH_CLUSTERS(kernel, cluster, grid, block, shared, s, ...)                          \
     do {                                                                                           \
         if (kvr_stream_may_launch(s) && KVR_MAY_SHARE(kernel, shared, s)) {                        \
@@ -89,7 +93,8 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
     } while (0)
 #endif
 
-/* Number of blocks of `size` threads for n elements; at least one, since a grid cannot be empty. */
+/* Number of blocks of `size` threads that cover n elements. It is at least one, because a grid
+ * cannot be empty. */
 static inline unsigned kvr_blocks(int64_t n, int64_t size)
 {
     return n > 0 ? (unsigned)((n + size - 1) / size) : 1u;

@@ -48,7 +48,8 @@ void kvr_mem_reset_peak(struct kvr_dev *dev);
 /* Allocations beyond a live_total of `bytes` fail with KVR_ENOMEM; 0 removes the limit. */
 void kvr_mem_set_limit(struct kvr_dev *dev, size_t bytes);
 
-/* For tests: the n-th allocation from now fails with KVR_ENOMEM (1: the next one); 0: none. */
+/* For tests: the n-th allocation from now fails with KVR_ENOMEM (1: the next one); n = 0: no
+ * allocation fails. */
 void kvr_mem_fail_after(struct kvr_dev *dev, uint64_t n);
 
 struct kvr_buf {
@@ -63,8 +64,8 @@ struct kvr_buf {
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes);
 
-/* The same without zeroing in host memory: for callers that write every byte before any is read,
- * stored or hashed. */
+/* kvr_buf_alloc without zeroing in host memory, for callers that write every byte before any byte
+ * is read, stored or hashed. */
 enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                   size_t n_bytes);
 

@@ -1,4 +1,4 @@
-/* mma.cuh - tensor-core MMA (BF16), ldmatrix and cp.async.
+/* mma.cuh - BF16 MMA on tensor cores, ldmatrix and cp.async.
  *
  *     kvr_copy_begin(tile + i, x + j, there);     16 bytes from global to shared memory
  *     kvr_copy_commit();
@@ -8,16 +8,16 @@
  *     kvr_matrices(b, row_of_k);
  *     kvr_mma(c, a, b);                           c += a b
  *
- * All 32 lanes of a warp take part. An MMA computes c[16,8] += a[16,16] b[16,8]. With g = lane / 4
- * and t = lane % 4, a lane holds
+ * All 32 lanes of a warp call these functions. An MMA computes c[16,8] += a[16,16] b[16,8]. With g
+ * = lane / 4 and t = lane % 4, the registers of a lane hold
  *
  *     a    rows g, g + 8, g, g + 8   columns 2t, 2t + 1; the last two registers 8 further
  *     b    rows 2t, 2t + 1; the second register 8 further   column g
  *     c    rows g, g, g + 8, g + 8   columns 2t, 2t + 1, 2t, 2t + 1
  *
- * Under nvcc these functions are PTX instructions. The emulator adds exact products to c in F32 in
- * the order of k. The order of a GPU is unspecified, and it may truncate bits below 2^-23 of the
- * largest term; tests allow 16 such roundings per MMA. */
+ * Under nvcc these functions are PTX instructions. The emulator adds exact products to c in F32, in
+ * the order of k. The order of a GPU's additions is unspecified, and a GPU may truncate bits below
+ * 2^-23 of the largest term. Therefore tests allow 16 such roundings per MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 
@@ -26,7 +26,7 @@
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-/* Rounds two floats to the nearest BF16, ties to even; `low` goes into the low half. */
+/* Rounds two floats to the nearest BF16, ties to even. `low` becomes the low half of the result. */
 static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -49,7 +49,7 @@ static __device__ __forceinline__ float kvr_bf16_high(unsigned pair)
     return __uint_as_float(pair & 0xffff0000u);
 }
 
-/* Squares both halves; one rounding. */
+/* Squares both halves, with one rounding each. */
 static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -59,7 +59,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #else
     unsigned r;
 
-    /* x x - 0: sm_80 has no BF16 multiply, but an FMA. */
+    /* Computes x x - 0: sm_80 has an FMA for BF16 but no multiplication. */
     asm("fma.rn.bf16x2 %0, %1, %1, %2;" : "=r"(r) : "r"(pair), "r"(0x80008000u));
     return r;
 #endif
@@ -73,14 +73,14 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 #else
     unsigned negative;
 
-    asm("prmt.b32 %0, %1, 0, 0xbb99;"
-        : "=r"(negative)
-        : "r"(pair)); /* each sign bit replicated 16 times */
+    /* Replicates each sign bit 16 times. */
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair));
 #endif
     return pair ^ (negative & 0x7fff7fffu);
 }
 
-/* Minimum or maximum of each half; -0 orders below 0, NaN gives 0x7fff. */
+/* Minimum or maximum of each half. -0 is less than 0. If an operand is NaN, the result is
+ * 0x7fff. */
 template <bool LARGER>
 static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned b)
 {
@@ -102,7 +102,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned 
     return r;
 }
 
-/* 2^x within 2 ulp; results below 2^-126 are 0. */
+/* 2^x within 2 ulp. A result below 2^-126 becomes 0. */
 static __device__ __forceinline__ float kvr_exp2(float x)
 {
 #ifdef KVR_EMULATED
@@ -115,7 +115,7 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
-/* 1 / x within 1 ulp; results below 2^-126 are 0. */
+/* 1 / x within 1 ulp. A result below 2^-126 becomes 0. */
 static __device__ __forceinline__ float kvr_reciprocal(float x)
 {
 #ifdef KVR_EMULATED
@@ -128,7 +128,7 @@ static __device__ __forceinline__ float kvr_reciprocal(float x)
 #endif
 }
 
-/* FMA of BF16 pairs: a b + c, rounded once. */
+/* FMA of BF16 pairs. Both halves of the result are a b + c, rounded once. */
 static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
 {
 #ifdef KVR_EMULATED
@@ -146,8 +146,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, 
 #endif
 }
 
-/* threadIdx.x through a volatile read. The compiler recomputes values derived from it instead of
- * keeping them in registers across a loop. */
+/* threadIdx.x, read by a volatile instruction. The compiler then recomputes values that depend on
+ * it, instead of keeping these values in registers across a loop. */
 static __device__ __forceinline__ int kvr_thread()
 {
 #ifdef KVR_EMULATED
@@ -161,7 +161,7 @@ static __device__ __forceinline__ int kvr_thread()
 #endif
 }
 
-/* blockIdx through a volatile read. */
+/* blockIdx, read by a volatile instruction for the same reason. */
 static __device__ __forceinline__ int kvr_block_x()
 {
 #ifdef KVR_EMULATED
@@ -186,7 +186,8 @@ static __device__ __forceinline__ int kvr_block_y()
 #endif
 }
 
-/* 0, opaque to the compiler: an address plus this is computed where it is used, not hoisted. */
+/* The number 0, which the compiler does not know. An address plus this number is computed where it
+ * is used and not hoisted out of a loop. */
 static __device__ __forceinline__ int kvr_zero()
 {
 #ifdef KVR_EMULATED
@@ -201,7 +202,7 @@ static __device__ __forceinline__ int kvr_zero()
 
 /* ---- asynchronous copies ------------------------------------------------------------------ */
 
-/* cp.async of 16 aligned bytes. If `there` is false it writes zeros without reading `from`. */
+/* cp.async of 16 aligned bytes. If `there` is false, it writes zeros and does not read `from`. */
 static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
                                                       kvr_global<const uint4> from, bool there)
 {
@@ -215,7 +216,7 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
-/* The same through L1, for data that this CTA reads again. */
+/* kvr_copy_begin through L1, for data that this CTA reads again. */
 static __device__ __forceinline__ void
 kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool there)
 {
@@ -229,7 +230,8 @@ kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool t
 #endif
 }
 
-/* Commits the copies issued since the last commit as a group, which may be empty. */
+/* Commits the copies that were issued since the last commit as one group. The group may be
+ * empty. */
 static __device__ __forceinline__ void kvr_copy_commit()
 {
 #ifdef KVR_EMULATED
@@ -261,7 +263,8 @@ struct matrices_lane {
     bool transposed;
 };
 
-/* Lane l supplies the address of row l % 8 of matrix l / 8. */
+/* Executes ldmatrix for all lanes of a warp. Lane l supplies the address of row l % 8 of matrix l /
+ * 8. */
 static inline void matrices_of(void *const *lanes)
 {
     for (int l = 0; l < 32; l++) {
@@ -346,8 +349,8 @@ static inline void kvr_mma(float *c, const unsigned *a, const unsigned *b, KVR_E
     kvr_emu::run_lanes_together(kvr_emu::mma_of, &mine, file, line);
 }
 #else
-/* ldmatrix.x4: four 8 x 8 matrices. Lane l supplies the address of row l % 8 of matrix l / 8, and
- * receives from each matrix row l / 4, columns 2 (l % 4) and the next. */
+/* ldmatrix.x4 loads four 8 x 8 matrices. Lane l supplies the address of row l % 8 of matrix l / 8.
+ * Of each matrix it receives columns 2 (l % 4) and 2 (l % 4) + 1 of row l / 4. */
 static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -356,7 +359,7 @@ static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<co
                  : "memory");
 }
 
-/* ldmatrix.x4.trans: the same with each matrix transposed. */
+/* ldmatrix.x4.trans loads the same matrices and transposes each of them. */
 static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
                                                                kvr_shared<const kvr_bf16> row)
 {
@@ -366,7 +369,7 @@ static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
                  : "memory");
 }
 
-/* c[4] += a[4] b[2] */
+/* Computes c += a b; a lane holds 4, 4 and 2 registers of c, a and b. */
 static __device__ __forceinline__ void kvr_mma(float *c, const unsigned *a, const unsigned *b)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "

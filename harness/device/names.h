@@ -21,8 +21,8 @@ extern "C" {
 extern const char *const kvr_device_names[]; /* "cpu", "cuda", "emulated", NULL */
 #define KVR_DEVICE_HELP "cpu, cuda or emulated"
 
-/* Backend of that name, which need not be available. False if there is none; *out is then
- * unchanged. */
+/* Finds the backend of a device name; its device need not be available. False if there is no such
+ * name; *out is then unchanged. */
 bool kvr_device_backend(const char *name, enum kvr_backend *out);
 
 /* KVR_EINVAL: no such name; KVR_EUNSUPPORTED: not in this program, with build instructions. */
@@ -37,16 +37,17 @@ const char *kvr_dev_name(const struct kvr_dev *dev);
 /* Description of a device, as stored in rows. */
 struct kvr_device_words {
     char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    char driver[64]; /* "13.0, runtime 13.0"; "none" without one */
+    char driver[64]; /* "13.0, runtime 13.0"; "none" without a driver */
     int n;           /* selectable devices with UUIDs */
     char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN];
 };
 
-/* For an open device. */
+/* Describes an open device. */
 enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out);
 
-/* For a device by name, queried in a child process so that this process holds no device memory.
- * Must not be called after this process has opened a GPU, whose driver does not survive fork(). */
+/* Describes a device by name. A child process queries the device, so that this process holds no
+ * device memory. Must not be called after this process has opened a GPU, whose driver does not
+ * survive fork(). */
 enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out);
 
 #ifdef __cplusplus

@@ -1,11 +1,12 @@
-/* number.cuh - conversions in kernels, bit-identical to harness/core/dtype.h on the CPU. */
+/* number.cuh - conversions of numbers in kernels. Results are bit-identical to harness/core/dtype.h
+ * on the CPU. */
 #ifndef KVR_DEVICE_NUMBER_CUH
 #define KVR_DEVICE_NUMBER_CUH
 
 #include "harness/core/dtype.h"
 #include "harness/device/kernel.cuh"
 
-/* Rounds to the nearest BF16, ties to even. */
+/* Rounds a float to the nearest BF16, ties to even. */
 static __device__ __forceinline__ float kvr_round_bf16(float x)
 {
     const unsigned u = __float_as_uint(x);
@@ -20,7 +21,7 @@ static __device__ __forceinline__ kvr_bf16 kvr_bf16_of(float x)
     return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
 }
 
-/* Keeps the sign and upper payload of a NaN, which the hardware conversion drops. */
+/* Keeps the sign and the upper payload bits of a NaN. The hardware conversion drops them. */
 static __device__ __forceinline__ kvr_f16 kvr_half_of(float x)
 {
     const unsigned u = __float_as_uint(x);

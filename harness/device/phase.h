@@ -9,9 +9,9 @@
  *     KVR_TRY(kvr_phases_read(p, ns));           ns[N_PHASES], since open or reset
  *     kvr_phases_close(&p);
  *
- * The CPU uses the host's clock, CUDA events in the stream; begin and end do not synchronise.
- * Phases may nest: each counts all time between its begin and end. Recorded work is not timed,
- * since graphs contain no events. One thread at a time. */
+ * Phases on the CPU are timed by the host's clock, phases on CUDA by events in the stream; begin
+ * and end do not synchronise. Phases may nest: each counts all time between its begin and end.
+ * Recorded work is not timed, since graphs contain no events. One thread at a time. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 
@@ -35,7 +35,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase);
 /* Synchronises. Nanoseconds of every phase since open or reset; all phases must have ended. On an
  * error, including the device's own, ns is unchanged. */
 enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
-/* Restarts at 0; discards open phases. */
+/* Sets all times to 0 and discards phases that have not ended. */
 void kvr_phases_reset(struct kvr_phases *p);
 
 /* Releases all time stamps of the device's phases. All phases must have ended and been read. */

@@ -41,7 +41,8 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 
 /* True: kernels run on the CPU under the checks of emu.cuh. */
 bool kvr_stream_emulated(void);
-/* Compute capability, 90 for 9.0. Emulated: KVREEL_EMULATED_CAPABILITY at open, else 0. */
+/* Compute capability, 90 for 9.0. Emulated: the value of KVREEL_EMULATED_CAPABILITY when the stream
+ * was opened, by default 0. */
 int kvr_stream_capability(const struct kvr_stream *s);
 /* Emulated: permutes the order of blocks, and of threads between barriers. No effect on a
  * device. */
@@ -56,7 +57,8 @@ void *kvr_stream_native(struct kvr_stream *s);
 const struct kvr_device_build *kvr_device_build(void);
 
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
-/* Maximum opt-in shared memory per block. Emulated: sm_90's, or KVREEL_EMULATED_SHARED at open. */
+/* Maximum opt-in shared memory per block. Emulated: the value of KVREEL_EMULATED_SHARED when the
+ * stream was opened, by default that of sm_90. */
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
 /* UUIDs of the visible devices in the form of CUDA_VISIBLE_DEVICES; returns their number. The
@@ -67,8 +69,9 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Stream-ordered device memory; freed memory is pooled. Initially undefined; emulated, reading it
- * is an error. KVR_ENOMEM gives the requested, free and total bytes. The emulated device has
- * KVREEL_EMULATED_BYTES at open, or the machine's memory. */
+ * is an error. KVR_ENOMEM gives the requested, free and total bytes. The emulated device has as
+ * many bytes as KVREEL_EMULATED_BYTES said when the stream was opened, by default the machine's
+ * memory. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
 /* Whether an allocation has failed because the device was full. */
@@ -94,7 +97,7 @@ enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, i
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);
 /* Releases all tickets. */
 void kvr_stream_forget_marks(struct kvr_stream *s);
-/* Maximum number of simultaneous events so far. */
+/* Largest number of events that existed at the same time so far. */
 int64_t kvr_stream_most_marks(const struct kvr_stream *s);
 
 /* ---- graphs ------------------------------------------------------------------------------ */

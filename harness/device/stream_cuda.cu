@@ -1,4 +1,4 @@
-/* stream_cuda.cu - stream.h by the CUDA runtime. */
+/* stream_cuda.cu - implements stream.h with the CUDA runtime. */
 #include "harness/device/kernel.cuh"
 
 #include <cstdio>
@@ -12,13 +12,15 @@
 enum {
     MAX_KERNELS = 256,
     MAX_GRANTED = 64,
-    UNASKED_SHARED = 48 * 1024, /* shared memory of a block without opt-in, static plus dynamic */
+    /* limit of a block's shared memory, static plus dynamic, without opt-in */
+    UNASKED_SHARED = 48 * 1024,
 };
 
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
 
-/* Dynamic shared memory granted to a kernel; a cache, since asking the driver is slow. */
+/* Dynamic shared memory that the driver has granted to a kernel. The stream keeps this record,
+ * because asking the driver is slow. */
 struct granted {
     const void *kernel;
     size_t bytes;
@@ -27,7 +29,7 @@ struct granted {
 struct launches {
     int n_kernels;
     struct {
-        const char *name; /* a literal of KVR_LAUNCH */
+        const char *name; /* a string literal of KVR_LAUNCH */
         int64_t n;
     } of[MAX_KERNELS];
 };
@@ -40,22 +42,22 @@ struct kvr_stream {
     struct granted granted[MAX_GRANTED];
     bool was_full;
     int capability;
-    void **live; /* live allocations, freed at close */
+    void **live; /* the live allocations, which kvr_stream_close() frees */
     int64_t n_live, max_live;
     struct kvr_tickets tickets;
-    cudaEvent_t *marks; /* [max_marks], created once, indexed by ticket */
+    cudaEvent_t *marks; /* [max_marks], indexed by ticket; each event is created once */
     int64_t max_marks;
     struct kvr_capture capture;
-    struct launches count;  /* launches of each kernel so far */
-    struct launches before; /* count at the start of the capture */
+    struct launches count;  /* number of launches of each kernel so far */
+    struct launches before; /* `count` at the start of the capture */
 };
 
 struct kvr_graph {
     cudaGraphExec_t exec;
-    struct launches count; /* launches per launch of the graph */
+    struct launches count; /* launches of each kernel in one launch of the graph */
 };
 
-/* ---- opening ----------------------------------------------------------------------------- */
+/* ---- opening a stream -------------------------------------------------------------------- */
 
 const struct kvr_device_build *kvr_device_build(void)
 {
@@ -88,7 +90,7 @@ static void gather(struct kvr_device_facts *f, struct cudaDeviceProp *prop)
     } else if (e != cudaSuccess && e != cudaErrorNoDevice && e != cudaErrorInsufficientDriver) {
         f->error = cudaGetErrorString(e);
     }
-    cudaGetLastError(); /* clear the error of these queries */
+    cudaGetLastError(); /* clears the error that these queries may have left */
 }
 
 static enum kvr_status failed(cudaError_t e, const char *doing)
@@ -98,7 +100,8 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
                     "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
 }
 
-/* A private pool that retains freed memory: the peak is then this stream's alone. */
+/* Creates a private pool that retains freed memory. The peak of the pool is then that of this
+ * stream alone. */
 static cudaError_t open_pool(struct kvr_stream *s)
 {
     struct cudaMemPoolProps props;
@@ -237,7 +240,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
         return true;
     s->error = cudaFuncGetAttributes(&code, kernel);
     if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
-        /* Never lowers the limit: another stream may rely on it. */
+        /* The limit is never lowered, because another stream may rely on it. */
         most = (size_t)code.maxDynamicSharedSizeBytes;
         most = most > bytes ? most : bytes;
         s->error =
@@ -374,7 +377,7 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
     }
     e = cudaMallocFromPoolAsync(p, n ? n : 1, s->pool, s->stream);
     if (e == cudaErrorMemoryAllocation) {
-        /* The pool may be fragmented: trim it and retry once. */
+        /* The pool may be fragmented: trim the pool and retry once. */
         cudaGetLastError();
         cudaStreamSynchronize(s->stream);
         cudaMemPoolTrimTo(s->pool, 0);
@@ -397,7 +400,7 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     while (i > 0 && s->live[i - 1] != p)
         i--;
     if (!i)
-        abort(); /* abort(): `p` is no live allocation of kvr_device_alloc */
+        abort(); /* `p` is not a live allocation of kvr_device_alloc */
     s->live[i - 1] = s->live[--s->n_live];
     cudaFreeAsync(p, s->stream);
 }
@@ -526,12 +529,14 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     return KVR_OK;
 }
 
-/* Assigns the launches counted since the start of the capture to the graph. */
+/* Moves the launches that were counted since the start of the capture from the stream to the
+ * graph. */
 static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
+    /* Both lists have the same order, because s->count never reorders its kernels. */
     for (int i = 0; i < s->before.n_kernels; i++)
-        out->of[i].n -= s->before.of[i].n; /* s->count never reorders its kernels */
+        out->of[i].n -= s->before.of[i].n;
     s->count = s->before;
 }
 

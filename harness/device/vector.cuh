@@ -1,7 +1,7 @@
-/* vector.cuh - vectors of elements, loaded and stored by one instruction of up to 16 bytes.
+/* vector.cuh - vectors of elements. One instruction loads or stores up to 16 bytes of a vector.
  *
- * Kernels are templated on the access type. The launcher picks the wide type if addresses and
- * extents are aligned for it, else the narrow one. */
+ * The access type is a template parameter of kernels. The launcher picks the wide type if addresses
+ * and extents are aligned for it, otherwise the narrow type. */
 #ifndef KVR_DEVICE_VECTOR_CUH
 #define KVR_DEVICE_VECTOR_CUH
 
@@ -11,7 +11,7 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
     T v[N];
 };
 
-/* Reinterprets aligned shared or global memory as another type. */
+/* Reinterprets aligned shared or global memory as an array of another type. */
 #ifdef KVR_EMULATED
 template <class U, class T> static inline kvr_emu::pointer<U> kvr_as(kvr_emu::pointer<T> p)
 {
@@ -28,7 +28,7 @@ template <class U, class T> static __device__ __forceinline__ const U *kvr_as(co
 }
 #endif
 
-/* Whether p is n-byte aligned. */
+/* Whether the address p is a multiple of n bytes. */
 static inline bool kvr_aligned(const void *p, size_t n)
 {
     return (uintptr_t)p % n == 0;

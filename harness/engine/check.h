@@ -9,11 +9,11 @@
  *
  * A folder laid out like the fixture: config.json, dit.safetensors, and any of
  *
- * scheduler.safetensors tables of the sampler.
+ *   scheduler.safetensors  tables of the sampler.
  *   forward.safetensors    single forwards a, b, c, d with intermediate tensors.
  *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}.
  *   golden.safetensors     of a model with shots: forwards a, b, c, loops plain, shots, shots_nosink.
- * lora_golden.safetensors its forward a with lora.pt merged.
+ *   lora_golden.safetensors  its forward `a` with lora.pt merged.
  *   unipc.safetensors      tables and runs of the solver.
  *
  * Decoder and text encoder have separate checks (vae/check_vae.h, text/check_text.h). Sizes come
@@ -35,7 +35,7 @@ extern "C" {
 enum kvr_check_status {
     KVR_CHECK_OK,
     KVR_CHECK_FAIL,
-    KVR_CHECK_NOT_BUILT, /* recorded, but this build has nothing to compare */
+    KVR_CHECK_NOT_BUILT, /* the tensor is recorded, but this build cannot compute it */
     KVR_CHECK_UNKNOWN,   /* a tensor whose meaning is not known */
 };
 
@@ -56,7 +56,8 @@ struct kvr_check_report {
 /* Device and arithmetic of the engine. */
 struct kvr_check_how {
     const char *device;     /* harness/device/names.h; NULL: the CPU */
-    enum kvr_dtype compute; /* of linear layers and of a second decoding: KVR_F32 or KVR_BF16 */
+    enum kvr_dtype compute; /* compute type of linear layers and of a second decoding: KVR_F32 or
+                             * KVR_BF16 */
 };
 
 /* how NULL: F32 on the CPU. KVR_OK: the comparison was made, whatever its result. Otherwise the

@@ -22,9 +22,11 @@ struct kvr_checker {
     enum kvr_status tap_status;
 };
 
-/* Opens device, model, network and the exact scheme of k->dir and k->how. */
+/* Opens the device and compute type of k->how, the model in k->dir with its network, and a scheme
+ * that stores exact values. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
-/* Closes them and k->file. If st is KVR_OK, concludes the report, else frees it. Returns st. */
+/* Closes all objects of `k`, k->file included. If st is KVR_OK, concludes the report, else frees
+ * it. Returns st. */
 enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
 
 /* Compares x [n] with the tensor of this name in k->file, once, if the file has it. In BF16,
@@ -34,10 +36,10 @@ enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, con
                                     int64_t n);
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n);
-/* Compares x with `golden`, from any file, under this name. */
+/* Compares x [n] with the tensor `golden`, from any file, and adds an entry of this name. */
 enum kvr_status kvr_checker_compare_as(struct kvr_checker *k, const char *name, const float *x,
                                        int64_t n, const struct kvr_tensor *golden);
-/* Compares under the name "test.part". */
+/* Like kvr_checker_compare, with the tensor and entry named "TEST.PART". */
 enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test, const char *part,
                                          const float *x, int64_t n);
 /* A recorded tensor of exactly n floats, borrowed from the file. */

@@ -30,8 +30,8 @@ size_t kvr_dit_bytes(const struct kvr_model_config *c);
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
-/* Computes the text MLP and the cross-attention K and V of every layer, replacing the previous
- * prompt's. */
+/* Computes the text MLP and every layer's cross-attention K and V of the prompt P [text_len,
+ * text_dim]; they replace those of the previous prompt. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
 /* Computes the network's output, flow or x0 by the configuration, for the chunk of `pass`. */
@@ -58,13 +58,14 @@ struct kvr_reuse_counts {
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
-/* Called with named intermediate tensors, for `kvreel engine check` and traces. NULL: off. Names
- * are those of the parity fixtures without the test's letter: "block0.q_rope", ... */
+/* Receives named intermediate tensors, for `kvreel engine check` and traces. A tap of NULL turns
+ * this off. Names are those of the parity fixtures without the test's letter: "block0.q_rope",
+ * ... */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 
-/* Device time since open in ns: linear layers, cross-attention, and the rest without
- * self-attention. */
+/* Device time in ns since kvr_dit_open: linear layers, cross-attention, and all other operations
+ * but self-attention. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
     int64_t graph_ns; /* forwards launched as graphs, including attention */

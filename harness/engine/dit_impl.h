@@ -27,7 +27,7 @@ struct kvr_dit_rope {
 
 /* A forward captured as a graph, and the parameters that it was captured with. */
 struct kvr_dit_recording {
-    struct kvr_graph *graph; /* NULL: none */
+    struct kvr_graph *graph; /* NULL: no forward is captured */
     const struct kvr_cache *cache;
     const float *x;
     float *out;
@@ -56,7 +56,8 @@ struct kvr_dit {
     float *mod, *mod_before;                /* e0 + modulation of this block and of the previous */
     float *head_mod;                        /* [F,2,d] */
     float *text, *text_hidden, *text_k;     /* [T,d] */
-    float *prompt;                          /* [T, text_dim]; on devices without host access */
+    float *prompt;                          /* [T, text_dim]; used on devices whose memory the host
+                                             * cannot access */
     struct kvr_dit_rope rope;
     struct kvr_dit_rope host_rope; /* staging copy in host memory, or the same as `rope` */
     float *host_sinusoid;          /* staging copy, or the same as `sinusoid` */
@@ -64,7 +65,8 @@ struct kvr_dit {
     struct kvr_buf shown;          /* host copy of a tap's data */
     double rope_frame;
     float *inverses;             /* [N], if layers write sums of squares */
-    struct kvr_query_norm query; /* norm applied by attention; none without inverses */
+    struct kvr_query_norm query; /* norm that attention applies to queries; none if `inverses` is
+                                  * not written */
     struct kvr_cross *cross;     /* [n_layers] */
     struct kvr_cross_work cross_work;
     bool has_prompt;
@@ -78,7 +80,8 @@ struct kvr_dit {
     struct kvr_graph_counts graph_counts;
 };
 
-/* Whether the host computes and copies its inputs; false if only sizes are needed. */
+/* Whether the device's memory is not host memory, so that inputs are computed on the host and
+ * copied. False if only sizes are needed (dev NULL). */
 static inline bool kvr_dit_on_device(const struct kvr_dit *d)
 {
     return d->dev && !kvr_dev_in_host(d->dev);

@@ -1,4 +1,5 @@
-/* draw_cuda.cu - Philox4x32-10 (harness/core/rng.c); one thread generates four elements. */
+/* draw_cuda.cu - the generator Philox4x32-10 of harness/core/rng.c. Each thread generates four
+ * elements. */
 #include "harness/engine/draw_cuda.h"
 
 #include "harness/core/normal_pair.h"

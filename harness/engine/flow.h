@@ -21,14 +21,14 @@ struct kvr_flow {
     struct kvr_gemm *gemm;
     double eps;
     bool rounds;              /* activations are rounded to BF16 */
-    bool narrow;              /* and stored as BF16 */
+    bool narrow;              /* activations are also stored as BF16 */
     void *x;                  /* [N,d]: the residual stream */
     void *y;                  /* [N,d]: a norm of x, or a term to be added to x */
-    struct kvr_residual left; /* a term still to be added to x; only if narrow */
+    struct kvr_residual left; /* a term not yet added to x; used only if `narrow` */
     bool fuses;               /* one launch multiplies, adds to x and writes sums of squares */
-    float
-        *squares; /* [N, kvr_linear_squares(d)]: of the first output of the last kvr_flow_layers */
-    bool squared; /* `squares` is valid */
+    float *squares; /* [N, kvr_linear_squares(d)]: sums of squares of the first output of the last
+                   * kvr_flow_layers */
+    bool squared;   /* `squares` is valid */
 };
 
 /* Norm and modulation before a group of layers. stride > 0: y = norm(x) (1 + factor) + shift, with
@@ -61,31 +61,34 @@ size_t kvr_flow_size(const struct kvr_flow *f);
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 
-/* Adds the pending term to x, then computes the norm of x. shown: the result is written to y in any
- * case. */
+/* Adds the pending term to x, then computes the norm of x. With `shown` the norm is written to y in
+ * any case. */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts floats to a layer's input. */
 struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const float *x);
-/* y[i] [N,n]: results of n layers over the same input. */
+/* Writes the results of n layers over the same input to y[i], [N, outputs of layer i] each. */
 enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                                 int n, const struct kvr_linear *const *l, void *const *y);
-/* y [N, kvr_gemm_columns(n)]: GELU of a layer's result; *out is the next layer's input. */
+/* y [N, kvr_gemm_columns(n)] receives the GELU of a layer's result; *out describes it as the next
+ * layer's input. */
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
 /* y [N,n] in F32, whatever the activation type. `in`: from kvr_flow_floats, or from a norm without
  * `shown`. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
-/* x += gate * l(in), now or before the next norm. gate: per frame, NULL: 1. shown: y gets l(in). */
+/* x += gate * l(in), now or before the next norm. gate: one vector per frame, `stride` floats
+ * apart; NULL: 1. With `shown`, y receives l(in). */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);
 /* Adds the pending term to x. */
 void kvr_flow_flush(struct kvr_flow *f, const struct kvr_rows *r);
 
-/* RMSNorm of x over all d, in place. kvr_flow_rms_rope also applies RoPE: queries x[0] to y[0] with
- * weights w[0], keys x[1] to y[1] with w[1]; x[1] NULL: queries only. In F32 y must be x. */
+/* RMSNorm of x over all d, in place. kvr_flow_rms_rope also applies RoPE: it writes queries x[0]
+ * with weights w[0] to y[0], and keys x[1] with weights w[1] to y[1]. x[1] NULL: there are queries
+ * only. In F32 y must be x. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
 void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
                        const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);

@@ -51,7 +51,7 @@ bool kvr_gemm_holds_bf16(enum kvr_backend backend);
  * proposals, or reads an earlier measurement (tune.h), and selects the fastest. No effect if only
  * one kernel exists. */
 enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
-/* kvr_tune_words(), or "". */
+/* kvr_tune_words() (tune.h), or "" without autotuning. */
 const char *kvr_gemm_tuned(const struct kvr_gemm *g);
 /* Implementation: "oneDNN 2.6", "cuBLASLt 13.0", "kvreel (...why not cuBLASLt)". */
 const char *kvr_gemm_library(const struct kvr_gemm *g);
@@ -59,7 +59,7 @@ const char *kvr_gemm_library(const struct kvr_gemm *g);
 /* w [n,k] row-major, b [n] or NULL, in host memory. The packed copy is tagged KVR_MEM_WEIGHTS. */
 enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                 const float *w, const float *b);
-/* The same with w and b in the memory of the gemm's device. */
+/* kvr_linear_open with w and b in the memory of the gemm's device. */
 enum kvr_status kvr_linear_open_device(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                        const float *w, const float *b);
 void kvr_linear_close(struct kvr_linear **l);
@@ -71,7 +71,7 @@ int kvr_linear_k(const struct kvr_linear *l);
  * bias. */
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 
-/* Frees the scratch; the next run allocates it again. */
+/* Frees the scratch of all layers; the next run allocates it again. */
 void kvr_gemm_free_scratch(struct kvr_gemm *g);
 
 /* y[i] [m, n of l[i]] = layer l[i] of x [m,k], for n_layers layers with the same k. x NULL: the
@@ -94,13 +94,14 @@ void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);
 /* Epilogue: round to BF16 [m,n]; GELU, padded like an input; or round, multiply by the gate and add
  * to the residual. */
 enum kvr_linear_end { KVR_LINEAR_ROUNDED, KVR_LINEAR_GELU, KVR_LINEAR_ADDED, KVR_N_LINEAR_ENDS };
-/* BF16 input [m,columns], columns k or kvr_gemm_columns. x NULL: it is in kvr_gemm_input. */
+/* BF16 input [m,columns]; columns is k or kvr_gemm_columns(k). x NULL: the input is in
+ * kvr_gemm_input. */
 struct kvr_linear_in {
     const kvr_bf16 *x;
     int columns;
 };
-/* The gate of a residual: one value per frame and channel. Frames are `stride` floats and tokens_per_frame rows
- * apart. NULL: 1. */
+/* The gate of a residual: one value per frame and channel. The values of successive frames are
+ * `stride` floats apart, and a frame has tokens_per_frame rows. gate NULL: 1. */
 struct kvr_linear_gate {
     const float *gate;
     int64_t stride;
@@ -128,7 +129,8 @@ struct kvr_linear_fused {
     struct kvr_linear_in in;
     enum kvr_linear_end end;
     const struct kvr_linear_gate *gate; /* for KVR_LINEAR_ADDED, which adds to y[0] */
-    float *squares; /* [m, kvr_linear_squares(n)] of the first layer's result; NULL: none */
+    float *squares; /* [m, kvr_linear_squares(n)], sums of squares of the first layer's result;
+                     * NULL: not needed */
 };
 /* *done false: no fused kernel supports these layers, and nothing was run. */
 enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,

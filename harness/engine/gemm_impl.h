@@ -9,7 +9,7 @@
 /* The functions of gemm.h for one backend; arguments are already checked. */
 struct kvr_gemm_kind {
     bool holds_bf16; /* layers with compute type BF16 read and write BF16 */
-    /* Whether such layers store BF16 weights. NULL: as holds_bf16. */
+    /* Whether such layers store BF16 weights. NULL: if and only if holds_bf16. */
     bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
@@ -22,7 +22,7 @@ struct kvr_gemm_kind {
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
     void (*free_scratch)(struct kvr_gemm *g);
-    /* All NULL without BF16 activations. */
+    /* The functions for BF16 activations are all NULL if the backend has none. */
     kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k);
     void (*leave)(struct kvr_gemm *g, int64_t m, int k, const float *x);
     enum kvr_status (*prepare_end)(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end);

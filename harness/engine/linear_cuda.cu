@@ -1,4 +1,4 @@
-/* linear_cuda.cu - tiled GEMM: F32 with FMA, BF16 on tensor cores. */
+/* linear_cuda.cu - tiled GEMM. F32 uses FMA, BF16 uses tensor cores. */
 #include "harness/engine/linear_cuda.h"
 
 #include "harness/device/mma.cuh"
@@ -10,11 +10,11 @@ enum { TILE = 64 }; /* a CTA computes TILE x TILE of Y */
 /* ---- F32: a thread computes 8 x 8 of Y, as four 4 x 4 squares -------------------------------- */
 
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
-enum { LINE = QUADS + 1 /* padding: 8 stores hit 8 banks */ };
+enum { LINE = QUADS + 1 /* one quad of padding, so that 8 stores access 8 different banks */ };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches the same number of quads");
 
-/* Column k of rows [row, row + 4) of x [rows,width]; 0 out of bounds. */
+/* Loads column k of rows [row, row + 4) of x [rows,width]. Elements out of bounds are 0. */
 static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int rows,
                                                          int width, int row, int k)
 {
@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
 
-        __syncthreads(); /* the previous tiles have been read */
+        __syncthreads(); /* all threads have read the previous tiles */
 #pragma unroll
         for (int iter = 0; iter < QUADS / QUADS_AT_ONCE; iter++) {
             const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
@@ -72,7 +72,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
 
 /* ---- BF16: a warp computes 32 x 32 of Y ------------------------------------------------------ */
 
-/* Rows of 32 elements plus 8 of padding, so that ldmatrix reads are free of bank conflicts. */
+/* Rows of 32 elements have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
 enum { STRIDE = KVR_LINEAR_CUDA_DEPTH + 8, STAGES = 3, BF16_THREADS = 128, CHUNK = 8 };
 
 static __device__ __forceinline__ float value(float v)
@@ -84,7 +84,7 @@ static __device__ __forceinline__ float value(kvr_bf16 v)
     return __uint_as_float((unsigned)v << 16);
 }
 
-/* Copies x, F32 or BF16, to BF16 rows of `padded` columns; the padding is zero. */
+/* Copies x, in F32 or BF16, to BF16 rows of `padded` columns. The padding becomes zero. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     linear_round(int64_t n, int k, int padded, kvr_global<const T> x, kvr_global<kvr_bf16> out)
@@ -99,7 +99,8 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* cp.async of columns [k0, k0 + 32) of TILE rows from `first` on; rows past the last are zero. */
+/* Issues cp.async for columns [k0, k0 + 32) of TILE rows from row `first` on. Rows past the last
+ * one become zero. */
 static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global<const kvr_bf16> x,
                                              int64_t rows, int width, int64_t first, int k0)
 {
@@ -118,7 +119,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* Epilogue: store F32; store GELU as BF16; store BF16; add to the BF16 output. */
+/* What the epilogue does with the result: stores it as F32, stores its GELU as BF16, stores it as
+ * BF16, or adds it to the BF16 output. */
 enum end { FLOATS, GELU, ROUNDED, ADDED };
 template <enum end> struct ended {
     typedef kvr_bf16 type;
@@ -143,13 +145,13 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = kvr_bf16_of(v);
 }
 
-/* Gate that scales v before ADDED: see kvr_linear_gate. */
+/* Gate by which added() multiplies v before the addition; see kvr_linear_gate. */
 struct gating {
     bool gated;
     int tokens_per_frame;
     int64_t stride;
 };
-/* Offset of the gate of a row's frame. */
+/* Offset of the gate of the frame that contains the row. */
 static __device__ __forceinline__ int64_t gate_of(struct gating how, int64_t row)
 {
     return how.gated ? row / how.tokens_per_frame * how.stride : 0;
@@ -161,8 +163,8 @@ static __device__ __forceinline__ float added(struct gating how, kvr_global<cons
     return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
-/* One stage of the main loop: a warp's 32 x 32 accumulators, from row wm of the A tile and column
- * wn of the B tile. */
+/* Computes one stage of the main loop: the 32 x 32 accumulators of a warp, from row wm of the A
+ * tile and row wn of the B tile, which is column wn of Y's tile. */
 static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_tile,
                                                       kvr_shared<kvr_bf16> b_tile, int lane, int wm,
                                                       int wn, float (&sum)[2][4][4])
@@ -185,7 +187,7 @@ static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_til
     }
 }
 
-/* `columns`: row length of y; columns from n on are zero. */
+/* `columns` is the row length of y. Columns from n to `columns` become zero. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
@@ -218,7 +220,9 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
 
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* this stage is full, the previous one empty */
+        /* all threads' copies of this stage have arrived, and all threads have read the previous
+         * stage */
+        __syncthreads();
         if (next < steps) {
             fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);
             fetch(tiles + (at + PART), w, n, k, n0, next * KVR_LINEAR_CUDA_DEPTH);
@@ -227,7 +231,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         multiply_stage(a_tile, b_tile, lane, wm, wn, sum);
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) { /* the rows of this thread */
+    for (int i = 0; i < 4; i++) { /* loop over the rows of this thread */
         const int64_t row = m0 + wm + 8 * i + lane / 4;
         const int64_t gates = E == ADDED ? gate_of(how, row) : 0;
 

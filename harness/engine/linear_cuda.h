@@ -27,11 +27,11 @@ void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const fl
 /* x [m,padded], w [n,padded], 16-byte aligned. BF16 tensor cores, F32 accumulation. */
 void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, float *y);
-/* The same with GELU, rounded: y [m, kvr_linear_padded(n)], zero from column n on. Bit-identical to
- * a separate GELU pass over the F32 result. */
+/* kvr_linear_bf16_cuda followed by GELU, rounded to BF16: y [m, kvr_linear_padded(n)], zero from
+ * column n on. Bit-identical to a separate GELU pass over the F32 result. */
 void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
-/* The same with rounding but without GELU, y [m,n]. */
+/* kvr_linear_bf16_cuda with the result rounded to BF16: y [m,n]. */
 void kvr_linear_rounded_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                              const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
 /* sum [m,n] = round(sum + gate * round(product)), in F32 arithmetic. */

@@ -44,9 +44,10 @@ enum kvr_status kvr_lm_forward(struct kvr_lm *lm, struct kvr_cache *cache, const
                                const struct kvr_pass *pass, float *hidden);
 enum kvr_status kvr_lm_logits(struct kvr_lm *lm, int64_t n, const float *hidden, float *logits);
 
-/* Nanoseconds since open or reset. */
+/* Nanoseconds spent since the model was opened. */
 struct kvr_lm_times {
-    int64_t linear_ns, other_ns; /* linear layers; norms, RoPE and other operations */
+    int64_t linear_ns, other_ns; /* linear_ns: linear layers; other_ns: norms, RoPE and other
+                                  * operations */
     int64_t logits_ns;
 };
 enum kvr_status kvr_lm_times(struct kvr_lm *lm, struct kvr_lm_times *out);

@@ -27,7 +27,8 @@ struct kvr_lm_weights {
     struct kvr_lm_block *block; /* [n_layers] */
 };
 
-/* Checks the file against `c`. look: checks only; nothing is read or packed. */
+/* Checks the file against `c`, then reads and packs the weights. With `look` it only checks the
+ * file. */
 enum kvr_status kvr_lm_weights_open(struct kvr_lm_weights **out, struct kvr_dev *dev,
                                     struct kvr_gemm *gemm, const struct kvr_model_config *c,
                                     const char *path, bool look);

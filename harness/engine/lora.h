@@ -1,11 +1,11 @@
 /* lora.h - merges a low-rank adapter with PEFT's tensor names into weights while they are read.
  *
- *     KVR_TRY(kvr_lora_open(&a, "lora.pt", 128, 128));      rank 0: the file's
+ *     KVR_TRY(kvr_lora_open(&a, "lora.pt", 128, 128));      rank 0: that of the file
  *     KVR_TRY(kvr_lora_merge(a, "blocks.0.ffn.0.weight", 14336, 3072, w));
  *     KVR_TRY(kvr_lora_check_used(a));
  *     kvr_lora_close(&a);
  *
- * W <- W + (alpha / r) B A with lora_A [r, in] and lora_B [out, r]. They are below
+ * W <- W + (alpha / r) B A with lora_A [r, in] and lora_B [out, r]. These tensors are below
  * "generator_lora" or at the top level of the file. The prefix before "base_model.model." and the
  * infixes of training wrappers are dropped. Tensors under "critic" belong to another network and
  * are ignored. */

@@ -32,7 +32,8 @@ enum kvr_predicts { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
 
 enum { KVR_MAX_STEPS = 64 };
 
-/* Transition between denoising steps: re-noising, or the UniPC solver (unipc.h). */
+/* How the sample of the next denoising step is computed: by re-noising, or by the UniPC solver
+ * (unipc.h). */
 enum kvr_sampler { KVR_SAMPLER_RENOISE, KVR_SAMPLER_UNIPC };
 
 enum kvr_timesteps { KVR_TIMESTEPS_WARPED, KVR_TIMESTEPS_LISTED, KVR_TIMESTEPS_WHOLE };
@@ -56,7 +57,7 @@ struct kvr_model_config {
     enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
     float latent_lo, latent_hi;
-    int window_frames;  /* the model's default; 0: all */
+    int window_frames;  /* the model's default number of newest visible frames; 0: all */
     int sink_frames;    /* the model's default: first frames that stay visible */
     double shot_offset; /* frames that each cut adds to later time positions */
     struct kvr_lora_config {
@@ -108,7 +109,8 @@ extern const char *const kvr_decoder_names[];
 /* KVR_EINVAL, with the known names: no such decoder. */
 enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out);
 
-/* Paths of a folder's files; of a missing file, its expected path. malloc'ed; NULL: the model has no such part. */
+/* Paths of a folder's files, malloc'ed. A missing file has its expected path. NULL: the model needs
+ * no such file. */
 struct kvr_model_paths {
     char *weights, *table, *vae; /* table: prompt_table.safetensors */
 };
@@ -123,20 +125,24 @@ void kvr_model_close(struct kvr_model **m);
 /* Frees all weights; config, paths and hash stay available. */
 void kvr_model_shed(struct kvr_model *m);
 
-/* Options of opening a folder. */
+/* Options for opening a model folder. */
 struct kvr_model_use {
-    const char *schedule;  /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
-    const char *sampler;   /* kvr_sampler_choose, after the schedule; NULL: the model's own */
+    const char *schedule;  /* name for kvr_schedule_choose, applied before n_steps; NULL: the
+                            * model's own schedule */
+    const char *sampler;   /* name for kvr_sampler_choose, applied after the schedule; NULL: the
+                            * model's own sampler */
     const char *lora;      /* adapter file that replaces the config's; NULL: the config's, if any */
-    int n_layers, n_steps; /* use only the first n; 0: all. Random weights only */
+    int n_layers, n_steps; /* numbers of first layers and first steps that are used; 0: all. For
+                            * random weights only */
     bool look;             /* read config, hash, names and shapes of weights only: no forward */
     bool plan;             /* with `look`: weights may be missing; large files are not hashed */
     enum kvr_decoder_kind decoder; /* a decoder other than KVR_DECODER_VAE (0) must exist */
     enum kvr_dtype
         decoder_compute;        /* KVR_F32, which is 0, or KVR_BF16; TAEHV computes in F32 only */
-    enum kvr_dtype compute;     /* 0 is KVR_F32 */
-    bool tune;                  /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
-    const char *stamp, *sha256; /* of an earlier opening: files with this stamp are not rehashed */
+    enum kvr_dtype compute;     /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
+    bool tune;                  /* autotune linear layers (kvr_gemm_tune) */
+    const char *stamp, *sha256; /* stamp and hash of an earlier opening: files with this stamp are
+                                 * not rehashed */
 };
 /* KVR_EINVAL: the model has fewer layers or steps, or latents that the decoder does not support;
  * KVR_ENOTFOUND: the decoder's file is missing. The hash covers the whole folder. Weights are
@@ -152,7 +158,8 @@ const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
 /* Whether the folder has only a config, which only `plan` accepts. */
 bool kvr_model_absent(const struct kvr_model *m);
-const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: none */
+const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: the model has no
+                                                       * decoder */
 enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* type of that file */
 enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
 /* Hex digest of the files' inodes, sizes and change times; constant while the files are unchanged.

@@ -37,7 +37,8 @@ struct kvr_model {
     int n_vectors;
     struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
     struct kvr_array positions; /* [text_len, text_dim] */
-    struct kvr_lm_weights *lm;  /* language models: replaces the weights from `patch` on */
+    struct kvr_lm_weights *lm;  /* weights of a language model, which has none of the members from
+                                 * `patch` on; else NULL */
 };
 
 #endif

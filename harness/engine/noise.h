@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* Source of noise. step < 0: the initial noise of `frame`; else eps of (chunk, step). dst [F,
- * frame_elems] is host memory. */
+/* Source of noise: writes the noise of frames [frame0, frame0 + n_frames) to dst [n_frames,
+ * frame_elems] in host memory. step < 0: the initial noise; otherwise the eps of (chunk, step). */
 typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
                                      int64_t frame_elems, float *dst);
 /* Philox noise: initial noise is a function of (seed, frame), eps of (seed, chunk, step, frame).
@@ -36,7 +36,7 @@ struct kvr_noise {
 enum { KVR_MAX_DRAW = (1 << 24) - 1 };
 kvr_noise_fn kvr_noise_moved;
 
-/* Like kvr_noise_moved(), into dst in memory of `dev`; asynchronous. */
+/* Like kvr_noise_moved(), but writes to dst in memory of `dev`; asynchronous. */
 enum kvr_status kvr_noise_to(struct kvr_dev *dev, const struct kvr_noise *n, int chunk, int step,
                              int frame0, int n_frames, int64_t frame_elems, float *dst);
 

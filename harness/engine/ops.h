@@ -49,7 +49,8 @@ struct kvr_cross {
     enum kvr_dtype compute; /* compute type of linear layers; constant from pack to attend */
 };
 
-/* A residual added to x: gate * y, with `gate` per frame (NULL: 1). y NULL: nothing is added. */
+/* A residual added to x: gate * y, with `gate` per frame (NULL: 1). If y is NULL nothing is
+ * added. */
 struct kvr_residual {
     const kvr_bf16 *y;
     const float *gate;
@@ -84,7 +85,7 @@ struct kvr_ops {
     /* Rotates adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* rms_norm followed by rope. NULL if fusing gains nothing. */
+    /* rms_norm followed by rope. NULL if fusing both gains nothing. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* BF16 variants: computed in F32, rounded once. `before` is added to x first, and x keeps the rounded sum;
@@ -98,7 +99,8 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
-    /* rms_rope of two tensors: y[i] from x[i] with w[i]; x[1] NULL: of one. */
+    /* rms_rope of two tensors: writes x[i] with weights w[i] to y[i]. x[1] NULL: only x[0] is
+     * computed. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *const *w, double eps, const double *cosines,
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
@@ -120,7 +122,8 @@ struct kvr_ops {
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
     /* cross_attend with BF16 q and out, both 16-byte aligned. Returns false, without effect, if c's
-     * layout is not supported; with q NULL it only answers that. NULL: not on this device. */
+     * layout is not supported; with q NULL it only returns whether the layout is supported. The
+     * pointer is NULL on devices without such a kernel. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
@@ -132,13 +135,13 @@ struct kvr_ops {
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm,
                                 kvr_bf16 *out);
-    /* out[f][row] = base[row] + per_frame[f][row]; same_for_rows: + per_frame[f].
+    /* out[f][row] = base[row] + per_frame[f][row], or base[row] + per_frame[f] with same_for_rows.
      * base [rows,d], per_frame [F,rows,d] or [F,d], out [F,rows,d]. */
     void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
                            const float *per_frame, bool same_for_rows, float *out);
     /* out = x - y. */
     void (*subtract)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out);
-    /* sums [2, KVR_OPS_L1_PARTS]: parts of the sum of |x - y|, then of |y|. */
+    /* sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums of |y|. */
     void (*l1)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums);
     /* x0 = x - sigma flow, in float64, rounded. */
     void (*x0_from_flow)(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
@@ -154,7 +157,7 @@ struct kvr_ops {
     /* *flag = 1 if any value is not finite, else 0. */
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 
-    int max_head_dim; /* limit of rope and cross_attend; 0: none */
+    int max_head_dim; /* largest head_dim of rope and cross_attend; 0: unlimited */
     bool cross_works; /* cross_attend needs a kvr_cross_work */
 };
 

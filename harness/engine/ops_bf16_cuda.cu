@@ -1,5 +1,5 @@
-/* ops_bf16_cuda.cu - norms, RoPE and gated residuals in BF16 (ops_cuda.h): one CTA per row. A
- * thread loads eight elements at a time, or two if eight are unaligned. */
+/* ops_bf16_cuda.cu - norms, RoPE and gated residuals in BF16 (ops_cuda.h). Each CTA computes one
+ * row. A thread loads eight elements at a time, or two if vectors of eight are unaligned. */
 #include "harness/device/mma.cuh"
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/row_sum.cuh"
@@ -26,7 +26,7 @@ static __device__ __forceinline__ struct numbers<N> load(kvr_global<const kvr_bf
     return n;
 }
 
-/* Stores the elements rounded to BF16 and returns the rounded values. */
+/* Stores the elements, rounded to BF16, and returns the rounded values. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> store(kvr_global<kvr_bf16> x, int64_t at,
                                                           struct numbers<N> n) {
@@ -48,7 +48,7 @@ static __device__ __forceinline__ kvr_vec<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_vec<T, N>>(x + at)[0];
 }
 
-/* Residual add: n + u, or n + u g with a gate. */
+/* Adds a residual u to n: returns n + u, or n + u g if the residual has a gate g. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
                                                          bool gated, kvr_global<const float> gate,
@@ -67,18 +67,19 @@ static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, st
     return n;
 }
 
-/* Elements of a row from i on. A thread keeps its first elements in `mine` and does not read them
- * again. */
+/* Returns the elements of a row from index i on. A thread keeps in `mine` the first elements that
+ * it has loaded, and does not load them again. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_bf16> x, int64_t row,
                                                           int i, const struct numbers<N> &mine) {
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-struct vectors { /* per frame, or one for all rows */
+struct vectors { /* the factors of LayerNorm, one vector per frame or one for all rows */
     int64_t stride;
-    float eps, share; /* 1 / d */
-    int columns;      /* of y; padding past d is zero */
+    float eps, share; /* share is 1 / d */
+    /* Row length of y; the columns past d are padding and become zero. */
+    int columns;
     bool gated;
     int64_t gate_stride;
 };
@@ -92,8 +93,8 @@ template <> struct source_of<true> {
     typedef kvr_bf16 type;
 };
 
-/* LayerNorm(x) (1 + factor) + add with MODULATE, else LayerNorm(x) factor + add. With ADD, x +=
- * gate from comes first. */
+/* With MODULATE, y = LayerNorm(x) (1 + factor) + add; without it, y = LayerNorm(x) factor + add.
+ * With ADD the kernel first adds `from`, times the gate if there is one, to x. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     norm_rows(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
@@ -150,9 +151,10 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 struct of_squares {
-    float share, eps; /* 1 / d */
+    float share, eps; /* share is 1 / d */
 };
-/* 1 / sqrt(mean of squares + eps) of a row; the thread's first elements are in `mine`. */
+/* 1 / sqrt(mean of squares + eps) of a row. `mine` receives the first elements that the thread
+ * loads. */
 template <int N>
 static __device__ __forceinline__ float
 inverse_rms(kvr_global<const kvr_bf16> x, int64_t row, int d, struct of_squares mean,
@@ -197,14 +199,15 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Two tensors in one launch: the rows of the first, then those of the second. */
+/* Processes two tensors in one launch: the rows of the first tensor, then the rows of the
+ * second. */
 struct both_of {
     const float *w[2];
     const kvr_bf16 *x[2];
     kvr_bf16 *y[2];
 };
 
-/* y = RoPE(RMSNorm(x)), over the pairs of every head. */
+/* y = RoPE(RMSNorm(x)). RoPE rotates the channel pairs of every head. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS, 4)
     rope_rows(struct kvr_rows r, int pairs_of_head, struct both_of all, struct of_squares mean,
@@ -241,7 +244,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-/* Residual: x += y, scaled by the gate of the row's frame. */
+/* Adds a residual: x += y, where y is multiplied by the gate of the row's frame. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     sum_rows(struct kvr_rows r, kvr_global<const kvr_bf16> y, bool gated,
@@ -261,8 +264,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Whether vectors of eight are aligned: rows of d elements, parameter vectors `stride` floats
- * apart. */
+/* Whether vectors of eight elements are aligned, given rows of d elements and parameter vectors
+ * that are `stride` floats apart. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);
@@ -274,7 +277,8 @@ static bool by_eight(int d, int64_t stride, const void *const *p, int n)
     return true;
 }
 
-/* Threads per CTA: enough to cover a row of d in one pass, at most the maximum. */
+/* Threads per CTA: enough to cover a row of d elements in one pass, but not more than the
+ * maximum. */
 template <int HOW> static unsigned threads_of(int d)
 {
     const int n = (d / form<HOW>::N + 31) / 32 * 32;

@@ -55,8 +55,8 @@ static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int 
             store(tile + i * WIDE + v * W, load(b + i * b_stride + v * W));
 }
 
-/* out[r][l] = sum_i a[r][i] * tile[i][l], or += with `more`, for `rows` rows of a. Inlined with a
- * constant `rows`, so that the accumulators stay in registers. */
+/* out[r][l] = sum_i a[r][i] * tile[i][l], or out[r][l] += that sum with `more`, for `rows` rows of
+ * a. Inlined with a constant `rows`, so that the accumulators stay in registers. */
 INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, const float *tile,
                           float *out, int64_t out_stride, bool more)
 {
@@ -82,7 +82,7 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
             store(out + r * out_stride + v * W, acc[r][v]);
 }
 
-/* WIDE columns of out [m]: a [m, n] times b [n, b_stride], tile by tile. */
+/* Computes WIDE columns of out [m rows] = a [m, n] times b [n rows, b_stride], tile by tile. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {

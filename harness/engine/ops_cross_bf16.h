@@ -16,10 +16,10 @@ enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 /* Whether layers compute in BF16, the variant has AMX, and the head width is in range. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
-/* c->k: panels of keys, [H][round32(n_keys)][round32(D)]. c->v, per head: tiles of KVR_ATTEND_TILE
- * tokens, each in panels of values. Both BF16. */
+/* Packs k, v [n_keys, H*D] into c as BF16. c->k: panels of keys, [H][round32(n_keys)][round32(D)].
+ * c->v: for each head, tiles of KVR_ATTEND_TILE tokens, each in panels of values. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
-/* As kvr_ops.cross_attend. */
+/* Like kvr_ops.cross_attend, over prompts that kvr_cross_bf16_pack packed. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
                            float *out);
 /* Size of c->k and c->v in this layout, in floats. */

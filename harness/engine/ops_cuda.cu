@@ -1,4 +1,4 @@
-/* ops_cuda.cu - see ops_cuda.h. Norms use one CTA per row, elementwise kernels one thread per
+/* ops_cuda.cu - see ops_cuda.h. A norm takes one CTA per row, an elementwise kernel one thread per
  * value. */
 #include "harness/engine/ops_cuda.h"
 
@@ -7,8 +7,8 @@
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/row_sum.cuh"
 
-/* LayerNorm: y = (x - mean) / sqrt(variance + eps), then per channel (1 + scale) y + shift of the
- * row's frame, or w y + b. */
+/* LayerNorm: n = (x - mean) / sqrt(variance + eps). With MODULATE, y = (1 + scale) n + shift, with
+ * the scale and shift of the channel and of the row's frame. Without it, y = w n + b. */
 template <bool MODULATE>
 static __global__ void __launch_bounds__(THREADS)
     layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* RMSNorm and RoPE in one pass: a thread holds both values of a pair. */
+/* RMSNorm and RoPE in one pass. A thread holds both values of a channel pair. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
@@ -78,7 +78,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* One thread per pair. */
+/* Each thread computes one channel pair. */
 static __global__ void __launch_bounds__(THREADS)
     rope(int64_t n_pairs, int pairs_of_token, int pairs_of_head, kvr_global<const double> cosines,
          kvr_global<const double> sines, kvr_global<float> x)
@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<flo
         x[i] = kvr_gelu_of(x[i]);
 }
 
-/* One CTA per row. */
+/* Each CTA computes one row. */
 static __global__ void __launch_bounds__(THREADS)
     gelu_round(int d, int columns, kvr_global<const float> x, kvr_global<kvr_bf16> y)
 {
@@ -128,8 +128,8 @@ static __global__ void __launch_bounds__(THREADS)
         y[row * columns + i] = kvr_bf16_of(i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
 }
 
-/* HERE: in place, x and y are the same array, accessed through y only. Through two __restrict__
- * pointers the compiler could move a load of x above a store to y. */
+/* With HERE, x and y are the same array, and the kernel accesses it only through y. If it used both
+ * __restrict__ pointers, the compiler could move a load of x above a store to y. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
@@ -143,8 +143,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* One thread per value of the frames x [F,C,H,W], whose sides are whole patches. Order of the
- * values in a token: (c, p, q) before the first layer, (p, q, c) after the last. */
+/* Each thread moves one value of the frames x [F,C,H,W], whose sides are multiples of a patch. The
+ * order of the values in a token is (c, p, q) before the first layer and (p, q, c) after the last
+ * layer. */
 template <bool BACK>
 static __global__ void __launch_bounds__(THREADS)
     patches(struct kvr_patching p, kvr_global<const float> in, kvr_global<float> out)
@@ -188,8 +189,8 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = x[i] - y[i];
 }
 
-/* CTA b sums every KVR_OPS_L1_PARTS-th run of THREADS values: a fixed order, independent of
- * scheduling. */
+/* CTA b sums every KVR_OPS_L1_PARTS-th run of THREADS values. The order of the sum is fixed and
+ * does not depend on scheduling. */
 static __global__ void __launch_bounds__(THREADS)
     l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
              kvr_global<double> sums)
@@ -241,8 +242,9 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
 }
 
-/* One thread per element. Products are in float64, summed in the order of the terms. Term `in_place`
- * (-1: no term) is read from out, and its x is NULL. */
+/* Each thread computes one element. Products are in float64 and are summed in the order of the
+ * terms. The kernel reads term `in_place` from out, and the x of this term is NULL; -1 stands for no
+ * such term. */
 static __global__ void __launch_bounds__(THREADS)
     blend(int64_t n, int n_terms, int in_place, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,

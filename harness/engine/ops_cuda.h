@@ -26,8 +26,8 @@ void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
 /* BF16 in and out, rows of an even number of elements; F32 arithmetic, rounded once at the end.
- * `before` is added first, as by kvr_add_bf16_cuda. The norms write y [N,columns]. rms_rope takes
- * two tensors x[i] to y[i], each with weights w[i]. */
+ * `before` is added to x first, as by kvr_add_bf16_cuda. The norms write y [N,columns].
+ * kvr_rms_rope_bf16_cuda writes two tensors x[i] with weights w[i] to y[i]. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,

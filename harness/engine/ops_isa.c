@@ -1,8 +1,8 @@
-/* ops_isa.c - norms, RoPE, elementwise and patch operations of the forward on the CPU, compiled per
- * instruction set; the reference of the CUDA kernels.
+/* ops_isa.c - norms, RoPE, elementwise and patch operations of the forward on the CPU, compiled
+ * once per instruction set. They are the reference of the CUDA kernels.
  *
- * Threads take contiguous ranges of rows. Each row is computed by one thread, so results do not
- * depend on the number of threads. */
+ * Each thread processes a contiguous range of rows. One thread computes a whole row, so results do
+ * not depend on the number of threads. */
 #include "harness/engine/ops.h"
 
 #include <math.h>
@@ -11,17 +11,17 @@
 #include "harness/engine/ops_cross.h"
 #include "harness/engine/ops_lanes.h"
 
-/* Threads take elementwise work in blocks of this many elements. */
+/* Each thread processes elementwise operations in blocks of this many elements. */
 enum { BLOCK = 4096 };
 
 /* ---- norms ---------------------------------------------------------------------------- */
 
 struct moments {
-    float mean, inv; /* 1 / sqrt(variance + eps) */
+    float mean, inv; /* inv is 1 / sqrt(variance + eps) */
 };
 
-/* sum_i (x[i] - mean)^power, power 1 or 2. SUMS accumulators hide the four-cycle latency of an
- * addition. */
+/* Returns sum_i (x[i] - mean)^power; power is 1 or 2. Using SUMS accumulators hides the four-cycle
+ * latency of an addition. */
 enum { SUMS = 4 };
 
 INLINE float row_sum(const float *x, int d, float mean, int power)
@@ -114,8 +114,9 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 /* ---- positions ------------------------------------------------------------------------ */
 
 #if KVR_ISA_AVX2
-/* Rotates PAIRS channel pairs of a token, at v, in all heads, so that angles are loaded once. (a
- * cos - b sin, a sin + b cos) = x cos + swapped(x) (-sin, sin, ...). */
+/* Rotates PAIRS channel pairs, from v on, in every head of a token, so that the angles are loaded
+ * once. The result (a cos - b sin, a sin + b cos) is computed as x cos + swapped(x) (-sin, sin,
+ * ...), where x is (a, b, ...). */
 INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const double *si, float *v)
 {
     halves ones;
@@ -135,7 +136,8 @@ INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const doub
     }
 }
 
-/* Rotates as many of a token's c pairs as fill whole registers; returns their number. */
+/* Rotates as many of a token's c pairs as fill whole registers. Returns the number of rotated
+ * pairs. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -146,7 +148,7 @@ static int rotate_whole(int n_heads, int head_dim, int c, const double *co, cons
     return p;
 }
 #else
-/* With two doubles per register the compiler's own loop over pairs is as fast. */
+/* With two doubles per register the loop over pairs that the compiler generates is equally fast. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -207,7 +209,7 @@ static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, c
     }
 }
 
-/* 0.5 u (1 + tanh z) = u / (1 + e^(-2z)), z = sqrt(2/pi) (u + 0.044715 u^3). */
+/* GELU: 0.5 u (1 + tanh z) = u / (1 + e^(-2z)), z = sqrt(2/pi) (u + 0.044715 u^3). */
 INLINE vec gelu_of(vec u)
 {
     const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
@@ -220,8 +222,8 @@ INLINE vec silu_of(vec u)
     return u / (1.0f + exp_fast(-u));
 }
 
-/* y = of(x) for n values. The tail also goes through a vector, so that a value's result does not
- * depend on its position. */
+/* Computes y = of(x) for n values. The last values also go through a vector, so that a result does
+ * not depend on its position. */
 INLINE void each(vec (*of)(vec), int64_t n, const float *x, float *y)
 {
     int64_t i = 0;
@@ -286,7 +288,7 @@ static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const 
                         }
 }
 
-/* ---- what surrounds the blocks ---------------------------------------------------------- */
+/* ---- operations before and after the transformer blocks --------------------------------- */
 
 static void add_modulation(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
                            const float *per_frame, bool same_for_rows, float *out)
@@ -309,8 +311,8 @@ static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float
         out[i] = x[i] - y[i];
 }
 
-/* 16 partial sums in every instruction set: the result decides whether a forward is skipped, which
- * must not depend on the CPU. */
+/* The result decides whether a forward is skipped and must not depend on the CPU. Therefore every
+ * instruction set uses 16 partial sums. */
 static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
 {
     enum { EIGHT = 8, L1_SUMS = 2 * EIGHT };
@@ -376,7 +378,7 @@ static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
     }
 }
 
-/* x * 0 is NaN if x is infinite or NaN, and NaN propagates through the sum. */
+/* x * 0 is NaN if x is infinite or NaN. The sum propagates this NaN. */
 static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag)
 {
     vec sum[SUMS] = { { 0 } };

@@ -66,9 +66,9 @@ INLINE vec spread(float x)
 }
 
 #if KVR_ISA_AVX2
-/* doubles: PAIRS pairs of doubles in a register. halves: one double per pair. SWAPPED exchanges the
- * two of a pair; TWICE duplicates one per pair. Conversions are intrinsics because gcc would
- * convert half a register at a time. */
+/* A register of type `doubles` has PAIRS pairs of doubles; `halves` has one double for each pair.
+ * SWAPPED exchanges the two doubles of each pair; TWICE makes pairs of two equal doubles.
+ * Conversions are intrinsics because gcc would convert half a register at a time. */
 enum { PAIRS = W / 4 };
 typedef double doubles __attribute__((vector_size(2 * PAIRS * sizeof(double))));
 typedef double halves __attribute__((vector_size(PAIRS * sizeof(double))));

@@ -1,4 +1,4 @@
-/* product.cuh - inner loop of the F32 GEMMs and convolutions of this folder.
+/* product.cuh - the inner loop of the F32 GEMMs and convolutions of this folder.
  *
  *     float sum[8][8];
  *
@@ -6,10 +6,10 @@
  *     ... load a tile of each operand into shared memory, __syncthreads() ...
  *     kvr_product_add<ROW_LINE, 8, COLUMN_LINE, 8>(sum, rows, ty, columns, tx);
  *
- * A CTA's tile has KVR_PRODUCT_DEPTH lines of each operand, one per index k of the sum. A line
- * consists of quads: four adjacent rows or columns of the output. A thread accumulates 8 x 8 sums
- * in four squares of 4 x 4, of quads `row` and row + ROW_FAR by quads `column` and column +
- * COLUMN_FAR. Each sum takes one FMA per line, in the order of k. */
+ * A CTA's tile has KVR_PRODUCT_DEPTH lines of each operand, one line for each index k of the sum. A
+ * line consists of quads: four adjacent rows or columns of the output. A thread accumulates 8 x 8
+ * sums, as four squares of 4 x 4. These are the products of quads `row` and row + ROW_FAR with
+ * quads `column` and column + COLUMN_FAR. Each sum takes one FMA per line, in the order of k. */
 #ifndef KVR_ENGINE_PRODUCT_CUH
 #define KVR_ENGINE_PRODUCT_CUH
 
@@ -28,7 +28,8 @@ static __device__ __forceinline__ void kvr_product_begin(float (&sum)[8][8])
         sum[i / 8][i % 8] = 0;
 }
 
-/* ROW_LINE, COLUMN_LINE: quads per line, padded so that stores are free of bank conflicts. */
+/* ROW_LINE and COLUMN_LINE are the quads per line, including padding that keeps stores free of bank
+ * conflicts. */
 template <int ROW_LINE, int ROW_FAR, int COLUMN_LINE, int COLUMN_FAR>
 static __device__ __forceinline__ void
 kvr_product_add(float (&sum)[8][8], kvr_shared<struct kvr_quad> rows, int row,

@@ -1,26 +1,27 @@
 /* product_cuda.cu - see product_cuda.h.
  *
- * Persistent CTAs compute tiles of 128 rows by 256 columns: one producer warp group, two consumer
- * warp groups of 64 rows each. One thread of the producer group copies DEPTH = 64 columns of A and
- * W per stage by TMA into a 4-stage shared-memory pipeline with full/empty mbarriers. It runs ahead
- * into the next tile while the consumers are in their epilogue.
+ * Persistent CTAs compute tiles of 128 rows by 256 columns. A CTA has one producer warp group and
+ * two consumer warp groups of 64 rows each. One producer thread copies DEPTH = 64 columns of A and
+ * W per stage by TMA into a 4-stage shared-memory pipeline with full and empty mbarriers. The
+ * producer runs ahead into the next tile while the consumers are in their epilogue.
  *
- * The two CTAs of a cluster compute vertically adjacent tiles. Each multicasts half of the weights
- * to both, so a CTA reads 32 KB per stage from L2 instead of 48. A stage is empty when both CTAs
- * have released it. In an odd last row of tiles they compute horizontally adjacent tiles and share
- * nothing. */
+ * The two CTAs of a cluster compute vertically adjacent tiles. Each CTA multicasts half of the
+ * weights to both, so a CTA reads 32 KB per stage from L2 instead of 48 KB. A stage is empty when
+ * both CTAs have released it. If the number of tile rows is odd, the two CTAs compute horizontally
+ * adjacent tiles of the last tile row and share no operands. */
 #include "harness/engine/product_cuda.h"
 
 #include "harness/device/hopper.cuh"
 #include "harness/device/kernel.cuh"
 
 enum {
-    PAIR = 2, /* CTAs of a cluster */
+    PAIR = 2, /* number of CTAs in a cluster */
     CONSUMERS = 2,
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 128,
     COLUMNS = 256,
-    HALVES = COLUMNS / KVR_PRODUCT_BLOCK, /* accumulator tiles of a consumer group: [64,128] each */
+    /* Number of accumulator tiles [64,128] of a consumer group. */
+    HALVES = COLUMNS / KVR_PRODUCT_BLOCK,
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,
     LINE = DEPTH * 2, /* bytes per row of a stage */
@@ -31,7 +32,7 @@ enum {
     AT_BARRIERS = STAGES * STAGE_BYTES,
     N_SHARED = AT_BARRIERS + 2 * STAGES * 8,
     MULTIPROCESSORS = 132,
-    OF_PRODUCER = 24, /* setmaxnreg */
+    OF_PRODUCER = 24, /* registers per thread of the producer after setmaxnreg */
     OF_CONSUMER = 240,
 };
 static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
@@ -42,17 +43,20 @@ struct layer {
     kvr_bf16 *y;
     float *squares;
     int n, columns;
-    int blocks, across; /* sums of squares per row; column tiles */
+    int blocks, across; /* blocks: sums of squares per row. across: column tiles of the layer */
 };
 
-/* Kernel argument. */
+/* The argument of the kernel. */
 struct work {
     struct kvr_tensor_map x;
     struct layer of[KVR_PRODUCT_LAYERS];
     const float *gate;
     int64_t gate_stride;
-    int m, k, tokens_per_frame, across, tiles; /* column tiles of all layers; tiles of CTA pairs; */
-    int shared;                                /* the first `shared` of them multicast weights */
+    /* across: column tiles of all layers. tiles: pairs of tiles, each for the two CTAs of a
+     * cluster. */
+    int m, k, tokens_per_frame, across, tiles;
+    /* the CTAs of the first `shared` pairs multicast weights */
+    int shared;
 };
 static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
 
@@ -61,7 +65,8 @@ struct tile_position {
     bool shares;
 };
 
-/* This CTA's tile of pair tile `tile`. A CTA without work gets rows past the last. */
+/* This CTA's tile of the pair of tiles with index `tile`. A CTA without work gets rows past the
+ * last row. */
 static __device__ __forceinline__ struct tile_position position_of(const struct work &w, int tile)
 {
     const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;
@@ -83,7 +88,8 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Persistent schedule: a cluster's first pair tile, and the stride to its next one. */
+/* Persistent schedule: the first pair of tiles of a cluster, and the step from a pair to the
+ * cluster's next one. */
 static __device__ __forceinline__ int first_tile()
 {
     return kvr_block_x() / PAIR;
@@ -93,13 +99,13 @@ static __device__ __forceinline__ int tile_step()
     return (int)gridDim.x / PAIR;
 }
 
-/* Barriers of a CTA, STAGES of each: full, empty. */
+/* The mbarriers of a CTA: STAGES full ones, then STAGES empty ones. */
 static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<uint8_t> shared)
 {
     return kvr_as<uint64_t>(shared + AT_BARRIERS);
 }
 
-/* Producer state: the next stage to load. */
+/* State of the producer: the load that it issues next. */
 struct fetch {
     int tile, k0;
     unsigned i;
@@ -120,7 +126,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     const kvr_shared<uint8_t> stage = shared + at * STAGE_BYTES;
     const kvr_shared<uint64_t> full = barriers_at(shared) + at;
 
-    /* Load i into a stage waits until both CTAs have released load i - STAGES. */
+    /* Load i waits until both CTAs have released load i - STAGES, which used the same stage. */
     kvr_barrier_wait_cluster(full + STAGES, (f.i / STAGES + 1) % 2);
     kvr_barrier_expect(full, STAGE_BYTES);
     kvr_tile_begin(kvr_as<kvr_bf16>(stage), w.x, f.k0, 0, f.s.m0, full);
@@ -143,7 +149,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     }
 }
 
-/* Main loop of the producer, one thread. */
+/* Main loop of the producer, which is one thread. */
 [[maybe_unused]] static __device__ __forceinline__ void produce(const struct work &w,
                                                                 kvr_shared<uint8_t> shared)
 {
@@ -156,15 +162,15 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
 
 /* ---- consumer warp groups ------------------------------------------------------------------- */
 
-/* Consumer release: this warp arrives on the empty mbarrier of both CTAs. */
+/* Consumer release: this warp arrives on the empty mbarriers of both CTAs. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> full, unsigned i)
 {
     if (lane < PAIR)
         kvr_remote_arrive(kvr_remote_of(full + (int)(STAGES + i % STAGES), (unsigned)lane));
 }
 
-/* Exchanges words between lanes t and t + 1, t even, for 8-byte stores: the even lane gets both
- * words w, the odd lane both words v. */
+/* Exchanges words between lanes t and t + 1, with t even, so that each lane can store 8 bytes. The
+ * even lane gets the words w of both lanes, the odd lane the words v. */
 static __device__ __forceinline__ uint2 exchange_pair(unsigned w, unsigned v, bool odd)
 {
     const unsigned got = __shfl_xor_sync(~0u, odd ? w : v, 1);
@@ -178,8 +184,8 @@ static __device__ __forceinline__ float sum_of_four(float v)
     return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/* tanh GELU by the hardware's exp2 and reciprocal. It is 0 where exp2 overflows; GELU(-infinity) is
- * NaN. */
+/* GELU by tanh, with the exp2 and reciprocal of the hardware. Where exp2 overflows, the result is
+ * 0; GELU(-infinity) is NaN. */
 static __device__ __forceinline__ float gelu(float u)
 {
     const float log2e = 1.4426950408889634f, a = -2.0f * 0.7978845608028654f * log2e;
@@ -187,8 +193,8 @@ static __device__ __forceinline__ float gelu(float u)
     return u * kvr_reciprocal(1.0f + kvr_exp2(u * fmaf(a * 0.044715f * u, u, a)));
 }
 
-/* A row is 16 column pairs in each of four lanes: pair i of lane t is columns 8 i + 2 t and 8 i + 2
- * t + 1. */
+/* Four lanes share a row, and each has 16 column pairs of it. Pair i of lane t is columns 8 i + 2 t
+ * and 8 i + 2 t + 1. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
 static __device__ __forceinline__ void store_squares(const struct layer &l, const unsigned *pair,
@@ -197,7 +203,7 @@ static __device__ __forceinline__ void store_squares(const struct layer &l, cons
     float sum = 0;
 
 #pragma unroll
-    for (int i = 0; i < PAIRS; i++) { /* pairs past the last column are 0 */
+    for (int i = 0; i < PAIRS; i++) { /* the words of pairs past the last column are 0 */
         const float low = kvr_bf16_low(pair[i]), high = kvr_bf16_high(pair[i]);
 
         sum = fmaf(high, high, fmaf(low, low, sum));
@@ -207,7 +213,8 @@ static __device__ __forceinline__ void store_squares(const struct layer &l, cons
         kvr_global<float>(l.squares)[entry] = sum;
 }
 
-/* Stores a row's pairs from column n0 on, 8 bytes per lane; a row has `columns` columns. */
+/* Stores a row's pairs to the columns from n0 on, 8 bytes per lane. The row has `columns`
+ * columns. */
 template <bool WHOLE>
 static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const unsigned *pair,
                                                  int t, bool there, int n0, int columns)
@@ -224,9 +231,9 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
     }
 }
 
-/* Epilogue of one row and the KVR_PRODUCT_BLOCK columns from n0 on, from accumulators 4 i + 2 r and
- * the next, i < PAIRS. WHOLE: row and columns are in bounds and there is a bias, so no bound is
- * checked. */
+/* Epilogue of one row and of the KVR_PRODUCT_BLOCK columns from n0 on. Its accumulators have
+ * indices 4 i + 2 r and 4 i + 2 r + 1, for i < PAIRS. With WHOLE, the row and all columns are in
+ * bounds and the layer has a bias, so the function checks no bounds. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
@@ -270,8 +277,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             high = gelu(high);
         }
         if (E == KVR_PRODUCT_RESIDUAL) {
-            const unsigned y =
-                kvr_bf16_pair(low, high); /* rounded, as a separate residual pass would read it */
+            /* Rounded to BF16, as if a separate residual pass read the result from memory. */
+            const unsigned y = kvr_bf16_pair(low, high);
 
             low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
             high = fmaf(kvr_bf16_high(y), g[i].y, kvr_bf16_high(pair[i]));
@@ -283,11 +290,12 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
     if (l.squares)
         store_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
-        __syncwarp(); /* neighbouring lanes have read what is overwritten */
+        __syncwarp(); /* neighbouring lanes have read the elements that this lane overwrites */
     store_row<WHOLE>(y, pair, t, there, n0, l.columns);
 }
 
-/* Epilogue of rows `row` and row + 8 of each thread; `last` is the last row of its warp. */
+/* Epilogue of rows `row` and row + 8 of each thread. `last` is the last row of the thread's
+ * warp. */
 template <int E>
 static __device__ __forceinline__ void finish(const struct work &w, const struct layer &l,
                                               kvr_sums &sums, int row, int last, int n0)
@@ -297,7 +305,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
         for (int r = 0; r < 2; r++)
             finish_row<E, true>(w, l, sums, r, row + 8 * r, n0);
     } else {
-#pragma unroll 1 /* rare: keeps code small */
+#pragma unroll 1 /* not unrolled to keep code small, since this branch is rare */
         for (int r = 0; r < 2; r++) {
             finish_row<E, false>(w, l, sums, 0, row + 8 * r, n0);
 #pragma unroll
@@ -307,7 +315,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
     }
 }
 
-/* Main loop of consumer group 0 or 1. */
+/* Main loop of a consumer group. */
 template <int E>
 static __device__ __forceinline__ void consume(const struct work &w, int group,
                                                kvr_shared<uint8_t> shared)
@@ -346,7 +354,7 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
         const struct layer &l = w.of[s.layer];
         const int first = s.m0 + group * (ROWS / CONSUMERS) + 16 * warp;
 
-        /* Not unrolled, to keep code small. */
+        /* The loop is not unrolled, to keep code small. */
 #pragma unroll 1
         for (int n0 = s.n0; n0 < s.n0 + COLUMNS && n0 < l.columns; n0 += KVR_PRODUCT_BLOCK) {
             finish<E>(w, l, sums[0], first + lane / 4, first + 15, n0);
@@ -357,22 +365,22 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
     }
 }
 
-/* Cluster barrier. */
+/* Waits at the cluster barrier. */
 static __device__ __forceinline__ void meet()
 {
     kvr_cluster_arrive();
     kvr_cluster_wait();
 }
 
-/* Without WGMMA support the kernel body is empty and its launch bound is 32 threads; the host reads
- * that bound. */
+/* Without WGMMA support the kernel has an empty body and a launch bound of 32 threads. The host
+ * reads that bound. */
 template <int END>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     linear_wgmma(const __grid_constant__ struct work w)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* Warp-uniform; the shuffle tells the compiler so. */
+    /* The shuffle tells the compiler that the value is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
 
     if (!threadIdx.x) {
@@ -426,7 +434,7 @@ bool kvr_product_accepts(const struct kvr_product *p)
     return true;
 }
 
-/* Tensor map of n rows of k columns, with TMA boxes of of_tile rows. */
+/* Creates the tensor map of n rows of k columns. A TMA box has of_tile rows. */
 static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, int k, int of_tile)
 {
     return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);
@@ -444,7 +452,7 @@ template <int END> static void launch(struct kvr_stream *s, const struct work &w
 bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p)
 {
     const int blocks = p->most_blocks ? p->most_blocks : MULTIPROCESSORS;
-    const int rows = (int)((p->m + ROWS - 1) / ROWS); /* of tiles */
+    const int rows = (int)((p->m + ROWS - 1) / ROWS); /* number of tile rows */
     struct work w = {};
 
     if (!p->m)

@@ -39,10 +39,10 @@ static inline int kvr_product_blocks(int n)
 /* All pointers are device memory. */
 struct kvr_product_layer {
     const kvr_bf16 *w; /* [n,k] */
-    const float *bias; /* [n]; NULL: none */
+    const float *bias; /* [n]; NULL: 0 */
     kvr_bf16 *y;       /* [m,columns], zero from column n on */
     int n, columns;
-    float *squares; /* [m, kvr_product_blocks(n)]; NULL: none */
+    float *squares; /* sums of squares [m, kvr_product_blocks(n)]; NULL: not written */
 };
 
 struct kvr_product {

@@ -16,7 +16,7 @@ struct kvr_reuse {
     struct kvr_buf buf;
     double *sums;    /* [2, KVR_OPS_L1_PARTS] */
     float *before;   /* [n] input of the blocks at the previous step */
-    float *residual; /* [n] what the blocks added when they last ran */
+    float *residual; /* [n] output minus input of the blocks when they last ran */
     double sum;      /* sum of the relative changes r since the blocks last ran */
     /* Counts over the rollout. */
     int64_t n_compared, n_skipped;

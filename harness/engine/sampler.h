@@ -51,7 +51,7 @@ struct kvr_shots {
 struct kvr_sample_hooks {
     void *ctx;
     struct kvr_shots shots;
-    /* Called before a chunk's first pass; may change the prompt. NULL: none. */
+    /* Called before a chunk's first pass; may change the prompt. NULL: not called. */
     enum kvr_status (*chunk_begin)(void *ctx, int chunk);
     /* Called with the network's x0 of a denoising step, [F, frame_elems]. */
     enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
@@ -62,8 +62,9 @@ struct kvr_sample_hooks {
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
     /* The video's first latent frame [frame_elems], in host memory, as Wan2.2-TI2V conditions on an image. It
-     * replaces frame 0 of the sample before every step and at the end, at timestep 0; the other frames have the
-     * step's timestep. Not with n_given. NULL: frame 0 is generated. */
+     * replaces frame 0 of the sample before every step and at the end, and frame 0 has timestep 0;
+     * the other frames have the step's timestep. Must be NULL if n_given > 0. NULL: frame 0 is
+     * generated. */
     const float *first;
     /* Teacher forcing: writes the teacher's x0 of a step to host memory. The clean pass caches the teacher's x0
      * of the last step, so the next chunk is conditioned on it; with `every_step` the other steps also re-noise

@@ -23,7 +23,7 @@
 enum {
     KVR_TUNE_WHAT = 96,
     KVR_TUNE_OWN = -1
-}; /* OWN: kvreel's kernel; else the library's proposal */
+}; /* choice KVR_TUNE_OWN: kvreel's kernel; otherwise the number of the library's proposal */
 
 struct kvr_tune;
 
@@ -36,7 +36,8 @@ void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice);
 /* KVR_ENOMEM: the choice is not stored. */
 enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, double us);
-/* Owned by `t`, valid until the next call. */
+/* Where choices are stored and how many were known and measured. Owned by `t`, valid until the next
+ * call. */
 const char *kvr_tune_words(struct kvr_tune *t);
 
 #endif

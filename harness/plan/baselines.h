@@ -4,10 +4,10 @@
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
- * `baselines: auto` adds them to a sweep of at least three methods besides BF16: both 8-bit formats
- * and one window, and further windows as long as baselines are at most a quarter of the methods.
- * Windows whose size matches the most methods come first. `all` adds all of them, `none` none. A
- * window as long as the cell's own is never added. */
+ * `baselines: auto` adds both 8-bit formats and one window to a sweep of at least three methods
+ * besides BF16. It adds further windows as long as baselines are at most a quarter of the methods.
+ * Windows whose size matches the most methods come first. `baselines: all` adds all baselines,
+ * `baselines: none` adds none. A window as long as the cell's own is never added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -16,7 +16,7 @@
 enum { KVR_MAX_BASELINES = 18 }; /* two 8-bit formats, and windows of 1 to 15 bits per element */
 extern const char *const kvr_baseline_words[]; /* "auto", "all", "none", NULL */
 
-/* Warning stored with each of their cells. */
+/* Warning that is stored with each cell of a baseline. */
 extern const char kvr_baseline_note[];
 
 struct kvr_baselines {

@@ -15,7 +15,7 @@ enum { KVR_CELL_FORMAT = 1 };
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 
 /* Former identity of a cell, from a time when an option without effect was part of the key. Older
- * databases have the cell under it. */
+ * databases have the cell under the former key. */
 struct kvr_former {
     char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
     char *spec;
@@ -23,10 +23,11 @@ struct kvr_former {
 
 struct kvr_cell {
     char key[KVR_KEY_LEN];     /* hash of the spec */
-    char rollout[KVR_KEY_LEN]; /* hash of what determines the frames: not metrics, repeat */
-    char group[KVR_KEY_LEN];   /* hash of the part without the method */
+    char rollout[KVR_KEY_LEN]; /* hash of the settings that determine the frames, without metrics
+                                * and repeat */
+    char group[KVR_KEY_LEN];   /* hash of the spec without the method */
     char *spec;                /* owned */
-    struct kvr_former *former; /* owned; NULL: none */
+    struct kvr_former *former; /* owned; NULL: no former identity */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */
@@ -48,18 +49,19 @@ struct kvr_cell {
     int max_tokens; /* limit of a prompt's embedding: the model's text_len */
     bool encodes;   /* the model's text encoder encodes its prompt before it runs */
     bool no_frames; /* the model has no decoder: only cost is measured */
-    bool selected;  /* by filter and shard */
-    bool excluded;  /* by a rule of the config, for `reason`: the outcome is EXCLUDED */
-    bool possible;  /* false: excluded, or UNSUPPORTED for `reason` */
+    bool selected;  /* whether filter and shard select the cell */
+    bool excluded;  /* whether a rule of the config excludes the cell, for `reason`: the outcome is
+                     * EXCLUDED */
+    bool possible;  /* false: the cell is excluded, or its outcome is UNSUPPORTED for `reason` */
     char reason[256];
-    char warning[256]; /* caveat about its numbers; "" */
+    char warning[256]; /* caveat about the cell's numbers; "" if there is none */
 };
 
 /* Canonical JSON text, malloc'ed; NULL: out of memory, or `j` is NULL. */
 char *kvr_spec_text(const json_t *j);
 
-/* Exchanges key, rollout and spec with the former ones, which must exist. A second call restores
- * them. */
+/* Exchanges key, rollout and spec with those of `former`, which must exist. A second call restores
+ * the current ones. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Setting i of the cell's method, with the solved value if it had a budget. */
@@ -68,7 +70,7 @@ struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
 enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,
                                 struct kvr_scheme **out);
 
-/* The first 32 hex digits of the SHA-256. */
+/* Writes the first 32 hex digits of the SHA-256 of `text`. */
 enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN]);
 
 #endif

@@ -5,11 +5,11 @@
  *       - command: "python3 score.py --video {video}"   words as in a shell, but no shell runs it
  *         name: aesthetic            default: the program's own name
  *         scores: [mean, worst]      optional: keys that its JSON must have
- *         unit: "1"                  of all scores; default: unknown
- *         better: higher             or lower: of all scores; default: unknown
+ *         unit: "1"                  unit of all scores; default: unknown
+ *         better: higher             or lower, for all scores; default: unknown
  *         timeout_s: 60
- *         sandbox: none              it may use the network and write files
- * (harness/run/sandbox.h); default: best, what this machine has to keep it from that
+ *         sandbox: none              the program may use the network and write files; default: best,
+ *                                    the strictest sandbox of this machine (harness/run/sandbox.h)
  *
  * {video} is the cell's MP4, {frames} its raw frames, {reference} the baseline's raw frames. The
  * program prints one JSON object {score: number, ...}; harness/run/external.h runs it. */
@@ -24,7 +24,7 @@ enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 
 /* Strings belong to the document, except `name`, which may point into `own`. */
 struct kvr_config_command {
-    const char *name, *command, *unit, *better; /* better: NULL: not given */
+    const char *name, *command, *unit, *better; /* better is NULL if not given */
     const char *sandbox;                        /* "none"; NULL: the strictest available */
     char own[64];
     int timeout_s, n_scores;

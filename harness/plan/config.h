@@ -51,11 +51,11 @@ struct kvr_config_model {
     const char *name; /* last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
-    /* The model is a trace: `name` is the recorded model's name, `dir` the trace's folder; its
-     * prompt has the same index in the only suite. NULL: a model. */
+    /* If the model is a trace, `name` is the recorded model's name and `dir` the trace's folder.
+     * The trace's prompt has the model's index in the only suite. NULL: not a trace. */
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* the prompt's id: the folder's name without .kvtrace */
-    struct kvr_model_config attention; /* sizes of attention only; owns nothing */
+    struct kvr_model_config attention; /* of a trace: sizes of attention only; owns nothing */
 };
 
 struct kvr_config_plugin {
@@ -67,8 +67,9 @@ struct kvr_config_plugin {
 struct kvr_config_suite {
     const char *name;
     struct kvr_suite suite; /* {0} for inline prompts */
-    const char *list;       /* text file whose lines are its prompts; NULL: none */
-    bool absent;            /* that file is missing: the suite can be planned, not run */
+    const char *list;       /* text file whose lines are the prompts; NULL: the suite is no text
+                             * file */
+    bool absent;            /* the text file is missing: the suite can be planned, but not run */
     int frames;             /* 0: not given */
     uint64_t seed;
     int n_prompts;
@@ -81,7 +82,7 @@ struct kvr_config_method {
     const char *label; /* NULL: derived from the spec and the options */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* one of several combinations of option lists */
+    bool expanded; /* the method is one of several combinations of option lists */
     const struct kvr_yaml_node *at;
 };
 
@@ -104,14 +105,15 @@ struct kvr_config {
     double until; /* repeat a cell until the relative width of its median's interval; 0: off */
     const char *decide; /* metric of `until: decided`; "": run all prompts */
     struct kvr_rules rules;
-    bool (*stopped)(void); /* set by the caller: true cancels the plan; NULL: never */
+    bool (*stopped)(void); /* set by the caller; returning true cancels the plan. NULL: the plan
+                            * cannot be cancelled */
 };
 
 struct kvr_config_source {
     const char *path;
     const char *text; /* the file's text, from kvr_yaml_load(); NULL: read the file */
     size_t n_text;
-    const struct kvr_preferences *preferences; /* preferences.h; NULL: none */
+    const struct kvr_preferences *preferences; /* preferences.h; NULL: no preferences */
     const char *const *overrides;              /* "key=value", NULL-terminated; may be NULL */
 };
 
@@ -126,7 +128,8 @@ void kvr_config_free(struct kvr_config *c); /* accepts {0} */
 /* The metrics' part of a cell's spec, names and versions: {"psnr": 1}. NULL: out of memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
-/* Registers the methods of the config's plug-ins. Must precede any look-up of its methods. */
+/* Registers the methods of the config's plug-ins. Must be called before any of these methods is
+ * looked up. */
 enum kvr_status kvr_config_load_plugins(const struct kvr_config *c);
 
 #endif

@@ -11,7 +11,7 @@
 /* Borrowed for the call. */
 struct kvr_plan_file {
     const char *what, *path; /* "network", "text encoder" ... */
-    int64_t bytes;           /* of a missing file: predicted, approximate; 0: unknown */
+    int64_t bytes;           /* size; for a missing file an approximate prediction; 0: unknown */
     bool there;
     const char *without; /* consequence if the file is missing; "": nothing can run */
 };

@@ -5,7 +5,7 @@
  *     kvr_fit_cache_free(&f);
  *
  * A solution depends on the method, the model's sizes and the frames, not on prompts, seeds, windows or
- * repeats. Each takes about forty predictions. */
+ * repeats. Each solution takes about forty predictions. */
 #ifndef KVR_PLAN_FIT_CACHE_H
 #define KVR_PLAN_FIT_CACHE_H
 

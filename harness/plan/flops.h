@@ -10,7 +10,7 @@
 #include "harness/workload/trace/trace.h"
 
 /* Floating-point operations; a multiply-add counts as two. window_frames: the newest frames that
- * attention sees, including the current chunk; 0: all. Does not account for methods that skip
+ * attention sees, including the current chunk; 0: all. The count ignores that some methods skip
  * steps. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 

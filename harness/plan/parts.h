@@ -6,12 +6,14 @@
 
 #include "methods/method.h"
 
-/* Axis -> text with all options: everything that distinguishes methods. A budget given as a file also has its
- * sha256. NULL: no memory. The caller owns it. */
+/* An object that maps each axis of a method to the text of its part with all options. Methods with
+ * equal objects are equal. A budget given as a file also has its sha256. NULL: no memory. The
+ * caller owns the object. */
 json_t *kvr_parts_json(const struct kvr_scheme *p);
 
-/* The plug-ins that the method uses, name -> SHA-256 of the file: a rebuilt plug-in makes another
- * cell. Empty for built-in parts. NULL: out of memory. The caller owns it. */
+/* An object that maps the name of each plug-in that the method uses to the SHA-256 of its file.
+ * Cells of a rebuilt plug-in have other keys. Empty for built-in parts. NULL: out of memory. The
+ * caller owns it. */
 json_t *kvr_plugins_json(const struct kvr_scheme *p);
 
 #endif

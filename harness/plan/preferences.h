@@ -18,7 +18,7 @@
 #include "harness/plan/yaml.h"
 
 enum kvr_preference_key {
-    KVR_PREF_DB, /* a sweep may set these four, too */
+    KVR_PREF_DB, /* a sweep may also set this and the next three preferences */
     KVR_PREF_OUT,
     KVR_PREF_TIMEOUT_S,
     KVR_PREF_MEMORY_MIB,
@@ -33,7 +33,7 @@ struct kvr_preferences {
     struct {
         enum kvr_preference_rank rank; /* NONE: the default */
         char *text, *from;             /* owned; from: a file, a variable, an option */
-        int line, column;              /* in that file; else 0 */
+        int line, column;              /* position in the file `from`; 0 for other sources */
         long long number;
     } v[KVR_N_PREFS];
 };
@@ -43,18 +43,18 @@ struct kvr_preferences {
 enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
 void kvr_preferences_free(struct kvr_preferences *s); /* accepts {0} */
 
-/* Sets a preference from the command line; `option` is for --dump-config. */
+/* Sets a preference from the command line; `option` is the source that --dump-config prints. */
 enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,
                                        const char *text, const char *option);
 
-/* 0 and 1 for quiet. */
+/* The value of a preference, or `def` if no source sets it; 0 or 1 for KVR_PREF_QUIET. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
 /* Copies preferences of `rank` into a sweep's document. Those from files do not override the sweep's own keys. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 
-/* Preferences that a sweep cannot set, as comments with their source. */
+/* Writes the preferences that a sweep cannot set as comments, with their sources. */
 enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to);
 
 #endif

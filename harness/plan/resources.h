@@ -16,7 +16,7 @@
 
 /* Config of wan-1.3b, wan-14b, wan-5b, a model folder or a file, as in kvr_geometry_find. height
  * and width in pixels, 0: the model's own. KVR_ENOTFOUND; KVR_EFORMAT: the file lacks a key;
- * KVR_EINVAL: a size that is no whole number of latent patches. */
+ * KVR_EINVAL: a size that is not a whole number of latent patches. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
 /* Parses "480x832": height x width in pixels, each a multiple of 16. */
@@ -34,7 +34,7 @@ struct kvr_resources {
     /* Decoder of Wan's latents; 0 if latents are RGB or have another shape. */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
-    int frames, height, width; /* in pixels */
+    int frames, height, width; /* of the decoded video: pixel frames, and size in pixels */
     size_t frames_file;        /* size of a cell's raw frames */
 };
 
@@ -45,12 +45,13 @@ struct kvr_resources_files {
 void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
                             struct kvr_resources_files *out);
 
-/* Predicted memory and arithmetic of a rollout on one device; p: of the cache alone. */
+/* Predicts memory and arithmetic of a rollout on one device; `p` is the prediction for the cache
+ * alone. */
 void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
                       enum kvr_decoder_kind decoder, enum kvr_dtype decoder_compute,
                       struct kvr_resources *out);
-/* Parses the decoder's name and type. KVR_EINVAL: no such decoder or type; KVR_EUNSUPPORTED: not in
- * this type. */
+/* Parses the decoder's name and type. KVR_EINVAL: no such decoder or type; KVR_EUNSUPPORTED: the
+ * decoder does not compute in this type. */
 enum kvr_status kvr_resources_decoder(const char *decoder, const char *decoder_compute,
                                       enum kvr_decoder_kind *kind, enum kvr_dtype *type);
 

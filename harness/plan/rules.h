@@ -5,7 +5,8 @@
 #include "harness/plan/yaml.h"
 
 /* `exclude: [{when: FILTER, reason: TEXT}]`: matching cells are not run, and are stored as EXCLUDED
- * with the reason. `include:` does the same with cells that do not match. */
+ * with the reason. `include: [{when: FILTER, reason: TEXT}]` excludes the cells that do not
+ * match. */
 struct kvr_rule {
     const char *when, *reason;
     bool include;

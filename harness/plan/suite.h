@@ -10,8 +10,8 @@
  *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
  *
  * A prompt of several shots becomes one line with each shot's first chunk (workload/shots.h); the
- * last shot lasts to the end. Their embeddings are the tensors `cut1.1`, `cut1.2`, ... of a pack,
- * or each shot names its own.
+ * last shot lasts to the end. The embeddings of the shots are the tensors `cut1.1`, `cut1.2`, ...
+ * of a pack, or each shot names its own tensor.
  *
  * `held_out` marks a prompt with a word outside the model's training; `kvreel settle` skips it:
  *
@@ -52,7 +52,7 @@
  * document. */
 struct kvr_prompt_truth {
     const char *path, *tensor;
-    char sha256[65]; /* of the frames */
+    char sha256[65]; /* hash of the frames */
     int n, height, width;
     int given;                                 /* latent frames, at least 1 */
     const struct kvr_yaml_node *at, *given_at; /* for messages */
@@ -61,7 +61,7 @@ struct kvr_prompt_truth {
 /* A first frame, in a file that workload/image.h reads. Belongs to the document. */
 struct kvr_prompt_image {
     const char *path;
-    char sha256[65]; /* of its RGB bytes */
+    char sha256[65]; /* hash of the image's RGB bytes */
     int height, width;
     const struct kvr_yaml_node *at; /* for messages */
 };
@@ -69,7 +69,7 @@ struct kvr_prompt_image {
 /* Token ids, integers [n] in a safetensors file. Belongs to the document. */
 struct kvr_prompt_tokens {
     const char *path, *tensor;
-    char sha256[65]; /* of the ids */
+    char sha256[65]; /* hash of the ids */
     int n;
     const struct kvr_yaml_node *at; /* for messages */
 };
@@ -77,20 +77,21 @@ struct kvr_prompt_tokens {
 /* An embedding, F32 or BF16 [n, dim] in a safetensors file. Belongs to the document. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
-    char sha256[65]; /* kvr_embedding's */
+    char sha256[65]; /* hash as in struct kvr_embedding */
     int n, dim;
-    const struct kvr_prompt_embedding *next; /* the next shot's; NULL: last */
+    const struct kvr_prompt_embedding *next; /* embedding of the next shot; NULL: this is the last
+                                              * shot */
     const struct kvr_yaml_node *at;          /* for messages */
 };
 
 struct kvr_prompt_line {
     const char *id, *text;
-    const char *held_out; /* a word of the text outside the model's training; NULL: none */
+    const char *held_out; /* a word of the text outside the model's training; NULL: there is none */
     int index;            /* index in its suite */
     const struct kvr_yaml_node *at;               /* the text, for messages */
-    const struct kvr_prompt_truth *truth;         /* NULL: none */
+    const struct kvr_prompt_truth *truth;         /* NULL: no recorded clip */
     const struct kvr_prompt_image *image;         /* NULL: the first frame is generated */
-    const struct kvr_prompt_tokens *tokens;       /* NULL: not for a language model */
+    const struct kvr_prompt_tokens *tokens;       /* NULL: the prompt is not for a language model */
     const struct kvr_prompt_embedding *embedding; /* NULL: the text is encoded */
 };
 
@@ -113,8 +114,8 @@ struct kvr_suite_list {
     const char *name, *path, *embeddings;
     int n;
 };
-/* *absent: the file is missing, and the suite has n prompts without text. KVR_ENOTFOUND if n is 0
- * then. */
+/* *absent is true if the file is missing; the suite then has n prompts without text. KVR_ENOTFOUND:
+ * the file is missing and n is 0. */
 enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
                                      bool *absent);
 void kvr_suite_free(struct kvr_suite *s); /* accepts {0} */

@@ -28,22 +28,22 @@ struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;
     bool decodes;            /* has a decoder for its latents */
-    const char *text_sha256; /* of its text encoder and tokenizer; NULL: none */
+    const char *text_sha256; /* hash of its text encoder and tokenizer; NULL: it has none */
 };
 
 struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
-    struct kvr_key_options key_options; /* method options that count for keys */
+    struct kvr_key_options key_options; /* method options that are part of keys */
     int n_cells;
     struct kvr_cell *cell; /* grouped; each group starts with its baseline */
 };
 
-/* `config` must outlive the sweep. Reads its models' facts; traces need none. All cells are
- * selected. KVR_EINVAL with file, line and column: unknown methods and options, prompts that the
- * model cannot read, frames that are no whole chunks. A valid combination that cannot run becomes
- * an UNSUPPORTED cell. */
+/* `config` must outlive the sweep. `facts` must include those of every model but traces. All cells
+ * are selected. KVR_EINVAL with file, line and column: unknown methods and options, prompts that
+ * the model cannot read, frames that are not whole chunks. A valid combination that cannot run
+ * becomes an UNSUPPORTED cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);
 void kvr_sweep_free(struct kvr_sweep *s); /* accepts {0} */

@@ -20,10 +20,10 @@ struct point {
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
-    int index[KVR_N_SETTINGS]; /* of the values */
+    int index[KVR_N_SETTINGS]; /* index of each setting's value */
     int repeat;
     int unmoved; /* index of the unperturbed BF16 cell */
-    double cost; /* of one cell at this point */
+    double cost; /* predicted FLOPs of one cell at this point */
 };
 
 /* Computes a cell's keys from the group's part, the method's part, and the metrics and repeat. */
@@ -41,12 +41,12 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
  * the output folder. */
 void kvr_sweep_name_video(struct kvr_cell *c);
 
-/* KVR_EINVAL if two labels denote the same cell: keys do not contain labels, so it would run twice
- * and be stored once. */
+/* KVR_EINVAL if two labels denote the same cell: keys do not contain labels, so the cell would run
+ * twice and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
-/* Checks whether this model can generate this many frames from this prompt. `why` is filled if it
- * cannot although the config is valid. */
+/* Checks whether this model can generate this many frames from this prompt. If it cannot although
+ * the config is valid, `why` [n] receives the reason. */
 enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
                                 size_t n);
 

@@ -8,8 +8,8 @@
  *
  * Nodes and their text belong to the document. Refused with file, line and column: invalid YAML, a
  * duplicate key, a key that is not plain text, explicit tags, NUL characters, a second document, an
- * alias inside its own anchor. So is more than KVR_YAML_MAX_BYTES, _DEPTH or _NODES (aliases count
- * at each use). */
+ * alias inside its own anchor. A document beyond KVR_YAML_MAX_BYTES, _DEPTH or _NODES is refused
+ * too (an alias's nodes count at each use). */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 
@@ -28,10 +28,10 @@ struct kvr_yaml_node {
     int line, column;           /* from 1 */
     const char *text;           /* SCALAR */
     bool quoted;                /* SCALAR in quotes or a block: always text */
-    int n;                      /* LIST, MAP: entries */
+    int n;                      /* LIST, MAP: number of entries */
     struct kvr_yaml_node **key; /* MAP: scalars */
     struct kvr_yaml_node **item;
-    int weight; /* nodes below and including this one, aliases expanded */
+    int weight; /* number of nodes in this subtree, with aliases expanded */
 };
 
 struct kvr_yaml;
@@ -40,21 +40,22 @@ enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path);
 /* Reads the file's text [*n] without parsing it; free(). Reads at most KVR_YAML_MAX_BYTES + 1
  * bytes. */
 enum kvr_status kvr_yaml_load(char **text, size_t *n, const char *path);
-/* The same from memory; messages use `name` as the file. Copies both. */
+/* Like kvr_yaml_read, for a text in memory; messages use `name` as the file's name. Copies `text`
+ * and `name`. */
 enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size_t n,
                                    const char *name);
 void kvr_yaml_close(struct kvr_yaml **y);
 
-/* NULL for an empty document. */
+/* The root node; NULL for an empty document. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* For code that rewrites the tree (range.h) before it is read. */
+/* The root node for code that rewrites the tree (range.h) before other code reads it. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
 /* Zeroed memory that lives as long as the document; NULL: out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
 const char *kvr_yaml_text_of_file(const struct kvr_yaml *y); /* as read */
 
 /* Adds or replaces a top-level entry from "key=value"; the value is YAML ("[RTN_INT4, BF16]").
- * Messages about it name the argument. The root must be a map. */
+ * Messages about the entry name the argument. The root must be a map. */
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 
 /* Adds or replaces a top-level entry by a copy of the scalar `value`, which keeps its file, line
@@ -62,11 +63,11 @@ enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
                              const struct kvr_yaml_node *value);
 
-/* KVR_EINVAL with "file:line:column: " before the message. */
+/* Stores the message with "file:line:column: " before it; returns KVR_EINVAL. */
 enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* NULL if `map` has no such key. */
+/* The value of `key`; NULL if `map` has no such key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
 /* Prefix of user-defined keys, which are ignored as in Compose files: a place for anchors. */

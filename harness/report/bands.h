@@ -6,8 +6,8 @@
 
 /* `in` has columns method, family, is_baseline, settings, x and value, one row per prompt and x,
  * rows of one point adjacent. *out replaces value by y (mean), lo and hi (95 % interval, NULL for
- * one prompt) and n. With least < most, intervals are clipped to these bounds of a value. The
- * caller closes it. KVR_ENOMEM. */
+ * one prompt) and n. With least < most, intervals are clipped to [least, most], the range of
+ * possible values. The caller closes *out. KVR_ENOMEM. */
 enum kvr_status kvr_bands(struct kvr_table **out, const struct kvr_table *in, double least,
                           double most);
 

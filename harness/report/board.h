@@ -18,12 +18,13 @@
 
 struct kvr_board_result {
     int n_sources, n_places, n_rows;
-    int n_shared;    /* cells that an earlier source also has */
-    int n_different; /* those with a different value */
+    int n_shared;    /* cells that an earlier source already has */
+    int n_different; /* shared cells whose value differs between sources */
 };
 
 /* files, NULL-terminated: databases, or packages (submission.h), which are verified first.
- * KVR_EFORMAT: a package was altered; KVR_EINVAL: no such metric; KVR_ENOTFOUND: no run has it. */
+ * KVR_EFORMAT: a package was altered; KVR_EINVAL: no such metric; KVR_ENOTFOUND: no run has this
+ * metric. */
 enum kvr_status kvr_board_write(const char *const *files, const char *dir, const char *metric,
                                 struct kvr_board_result *out);
 

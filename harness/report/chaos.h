@@ -1,7 +1,8 @@
 /* chaos.h - the effect of chaos (amplified rounding) on a metric, for tables and fronts.
  *
- * Floor: distance of BF16 rollouts with perturbed noise from the unperturbed one (view `floor`). Jitter:
- * standard deviation of a method's metric over the same draws (view `jitter`). */
+ * The floor is the distance of BF16 rollouts with perturbed noise from the unperturbed BF16 rollout
+ * (view `floor`). The jitter is the standard deviation of a method's metric over the same draws
+ * (view `jitter`). */
 #ifndef KVR_REPORT_CHAOS_H
 #define KVR_REPORT_CHAOS_H
 
@@ -15,16 +16,17 @@
  *
  *     1.96 sqrt(2) s / sqrt(n)
  *
- * s: standard deviation of a cell over its draws, pooled over methods with draws, else of the control; n: cells
- * per mean. `metric`: a name in table metric. NaN: no draws. */
+ * s: standard deviation of a cell over its draws, pooled over methods with draws; without such
+ * methods, that of the BF16 control. n: cells per mean. `metric`: a name in table metric. NaN: no
+ * draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
 /* "mn006 (17.1 dB), ...": prompts with two possible videos and their lowest draw; "" if none is
  * known. */
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
 
-/* A note for tables of means: the floor, its number of draws, and prompts with two possible videos; without
- * draws, how to add them. */
+/* Adds a note to a table of means: the floor, its number of draws, and prompts with two possible
+ * videos. Without draws the note says how to add some. */
 enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path);
 
 #endif

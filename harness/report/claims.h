@@ -79,12 +79,13 @@ enum { KVR_CLAIM_NEEDS = 8 };
 
 /* Ratio of two measured rows on a GPU, or the value of a row on a named GPU. */
 struct kvr_claim_card {
-    const char *of, *than; /* row names; of NULL: no `card`; than "": no ratio */
-    const char *on;        /* required part of the GPU's name, "H200"; "": any */
+    const char *of, *than; /* row names; `of` NULL: the claim has no `card`; `than` "": a row's
+                            * value, not a ratio */
+    const char *on;        /* required part of the GPU's name, "H200"; "": any GPU */
     bool above;
     double bound;
-    int n;                  /* sessions with both rows */
-    double lo, hi, log_sum; /* of the ratios */
+    int n;                  /* number of sessions with both rows */
+    double lo, hi, log_sum; /* minimum and maximum of the ratios, and the sum of their logarithms */
     char gpu[64];
 };
 
@@ -94,8 +95,9 @@ struct kvr_claim {
     enum kvr_claim_relation relation;
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": none */
     const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods; ends with NULL */
-    double by, within, fixed;               /* fixed: the ledger's margin; within: for `alike` */
-    double published;                       /* NaN: none, or in another unit */
+    double by, within, fixed;               /* fixed: the ledger's margin; within: bound of an
+                                             * `alike` claim */
+    double published;                       /* NaN: not published, or in another unit */
     char shown[320];                        /* how to reproduce it */
     bool tested;                            /* the database has cells for it */
     char timed_on[96]; /* devices of a ratio of times: "cpu"; "": not about time */
@@ -112,7 +114,7 @@ struct kvr_claim {
     bool hidden; /* not shown in the table */
     int next;    /* prompts per suite that `kvreel settle` would add */
     char why[512];
-    char where[320]; /* results with other readings, forcings and models */
+    char where[320]; /* text: results with other readings, forcings and models */
 };
 
 struct kvr_ledger {
@@ -120,15 +122,15 @@ struct kvr_ledger {
     const struct kvr_yaml_node *sources, *methods, *margins, *settle;
     int n_claims, n_tested;
     struct kvr_claim *claim; /* owned */
-    double threshold;        /* log E of the intervals */
+    double threshold;        /* log E at which the intervals are given */
     double cpu_s;            /* CPU time of the cells of all tests; NaN: no database */
-    int cheapest;            /* index of the cheapest open claim; -1: none */
+    int cheapest;            /* index of the cheapest open claim; -1: no claim is open */
     int n[KVR_N_CLAIM_VERDICTS];
     char two_videos[400]; /* prompts excluded from distances to BF16 */
 };
 
 struct kvr_claims_options {
-    int most;          /* available prompts; 0: KVR_CLAIMS_MOST */
+    int most;          /* number of available prompts; 0: KVR_CLAIMS_MOST */
     const char *model; /* model to judge; NULL: the first of `settle`, else nano */
     bool elsewhere;    /* fill `where` */
 };
@@ -156,27 +158,27 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
 /* Reads the ratios of a claim's `card` below the folder `measured`; none if there is no such
  * folder. Errors of measured.h. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Judges a claim by these ratios, if there are some and the claim is open or the database's times
- * are a CPU's. */
+/* Judges a claim by the ratios of its `card`, if there are any and the claim is open or the
+ * database's times are those of a CPU. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes margins, verdicts, required prompts and costs of the tested claims. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
 struct kvr_claim_values; /* claims_values.h */
-/* Sets c->s to the sequence of the paired differences in `db`, and `tested` or why there are none. *v caches
- * the values. db NULL: not tested. */
+/* Sets c->s to the sequence of the paired differences in `db`, and c->tested; without differences,
+ * c->why gives the reason. *v caches the values. db NULL: not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
 /* Fills `where`: results with other readings, forcings and models. */
 enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
                                            const char *db, const char *model);
-/* The other reading of a method, NAME@study for NAME and vice versa; the same name if there is
- * none. */
+/* Writes the name of the method's other reading, NAME@study for NAME and vice versa; the same name
+ * if there is no other reading. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
 bool kvr_claim_has_reading(const char *name); /* a method with that reading exists */
 /* Default equivalence margin of a metric; 0: unknown metric. */
 double kvr_default_margin(const char *metric);
-/* 0: metric without a margin. */
+/* The ledger's equivalence margin of a metric; 0: the metric has none. */
 double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);
 
 #endif

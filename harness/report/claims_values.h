@@ -19,7 +19,8 @@ struct kvr_claim_choice {
  * compares with the BF16 rollout. Texts are borrowed. */
 struct kvr_claim_value {
     const char *method, *suite;
-    int place, pair, sample; /* of the prompt; with seed and settings; with the machine, too */
+    int place, pair, sample; /* place: number of the prompt; pair: of prompt, seed and settings;
+                              * sample: of these and the machine */
     int age;                 /* larger is newer */
     double value;
 };

@@ -18,11 +18,11 @@ enum kvr_curves_kind {
  * reference first, method, x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
-    const char *const *with; /* parameters of the statement (statement.h); NULL: none */
+    const char *const *with; /* parameters of the statement (statement.h); NULL: it has none */
     bool bands; /* the statement has a value per prompt and x; kvr_bands() computes y, lo and hi */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;
-    bool zero;     /* y starts at 0 */
+    bool zero;     /* the y axis starts at 0 */
     double lo, hi; /* limits of y if lo < hi */
     bool key;      /* names are in a key instead of at the ends of curves */
 };

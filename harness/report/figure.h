@@ -13,20 +13,21 @@ enum {
     KVR_FIG_LINE_MAX = 256
 };
 
-/* In pixels of 1/96 inch, y upwards as in gnuplot. The key is to the right of the axes, in a narrow
- * picture below. */
+/* Positions and sizes in pixels of 1/96 inch, y upwards as in gnuplot. The key is to the right of
+ * the axes, in a narrow picture below. */
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
     double font, label, key, title, note; /* text sizes in points */
     double mark;                          /* radius of a point's mark */
     bool key_below;
     int key_columns;
-    double key_top, key_column; /* top of its first line; width of a column */
+    double key_top, key_column; /* top of the key's first line; width of a column of the key */
 };
 
 struct kvr_fig_key {
     char text[80];
-    int point_type; /* 0: a heading, -1: the front's line, -2: the line x = y */
+    int point_type; /* gnuplot's point type; 0: a heading, -1: the front's line, -2: the line x =
+                     * y */
     const char *rgb;
 };
 
@@ -34,7 +35,8 @@ struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
     bool narrow;   /* room for half as many ticks */
-    double cap;    /* > 0: stretched towards 1; values within `cap` of 1 are drawn at its end */
+    double cap;    /* > 0: the axis is stretched towards 1; values within `cap` of 1 are drawn at
+                    * its end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -42,14 +44,14 @@ struct kvr_fig_axis {
 struct kvr_fig_point {
     int row;
     double x, y;                   /* scaled; NaN: missing */
-    double x_lo, x_hi, y_lo, y_hi; /* intervals, likewise */
+    double x_lo, x_hi, y_lo, y_hi; /* ends of intervals, scaled; NaN: missing */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
     bool corner;       /* corner of the front's line, from means alone */
     bool named;        /* labelled; in crowded figures some points are not */
     bool bar;          /* interval is drawn; in crowded figures only at corners */
     int family, shape; /* index into families; into kvr_fig_shapes */
-    char *text;        /* owned: method, and its number of cells unless all */
+    char *text;        /* owned: the method, and its number of cells if some cells have no result */
 };
 
 struct kvr_figure {
@@ -98,13 +100,14 @@ void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, in
 /* Writes range and ticks to the script, with functions for axis `which`: s maps a value to its
  * position, in clips it to the frame. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
-/* The chaos floor of the y metric, if within the axis, and its label; NULL: none. */
+/* Writes the chaos floor of the y metric to *floor and returns its label; NULL: there is no floor,
+ * or it is outside the axis. */
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
-/* Ranges and ticks from the drawn points. */
+/* Computes ranges and ticks of both axes from the drawn points. */
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
 /* Position of value v between the axis's ends at lo_px and hi_px, and the inverse below. */
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
-/* A value and a position as gnuplot expressions; logarithmic on a stretched axis. */
+/* The position of value v on the drawn scale, which is logarithmic on a stretched axis. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 

@@ -4,7 +4,7 @@
  * B, signed so that more is better, has an interval [lo, hi]; lo = hi for exact objectives. Then
  *
  *     A dominates B      if lo >= -delta in every objective, and lo > delta in one
- *     A does not         if hi < -delta in one objective, or hi <= delta in all
+ *     A does not if hi < -delta in one objective, or hi <= delta in all
  *     undecided          otherwise
  *
  * A wider interval makes lo smaller and hi greater, so noise can only take dominance away. */

@@ -4,7 +4,8 @@
  *
  * All statements of table.h and of `kvreel query` may call them. The level is 95 % (stats.h).
  * Values must be independent: average repeats and seeds of a prompt first. The mean of one value
- * has no interval; the median of fewer than six has their minimum and maximum. */
+ * has no interval; the interval of a median of fewer than six values is their minimum and
+ * maximum. */
 #ifndef KVR_REPORT_FUNCTIONS_H
 #define KVR_REPORT_FUNCTIONS_H
 

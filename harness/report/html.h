@@ -17,17 +17,17 @@
 
 struct kvr_html_options {
     const char *media_dir; /* the sweep's out folder; NULL: searched near the database */
-    const char *title;     /* of the page; NULL: the sweeps' names, else the database's */
-    bool single_file;      /* embed videos in the page, as many as fit */
-    int64_t cap_bytes;     /* size limit of that file; 0: 10 MB */
+    const char *title; /* title of the page; NULL: the names of the sweeps, else of the database */
+    bool single_file;  /* embed videos in the page, as many as fit */
+    int64_t cap_bytes; /* size limit of the single file; 0: 10 MB */
 };
 
 struct kvr_html_result {
-    char path[1024]; /* of the page */
-    int64_t bytes;   /* its size */
+    char path[1024]; /* path of the page */
+    int64_t bytes;   /* size of the page */
     int n_cells, n_videos;
-    /* Videos of the database that the report omits: the file is missing; it differs from the
-     * measured one; the single file has no room. */
+    /* Numbers of videos that the report omits because the file is missing, because it differs from
+     * the measured file, and because the single file has no room. */
     int n_gone, n_other, n_no_room;
 };
 

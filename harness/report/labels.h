@@ -1,16 +1,16 @@
 /* labels.h - places the labels of points so that they do not overlap.
  *
- * In pixels, y upwards. Each label tries positions around its point, nearest first, and takes the
- * one that overlaps labels, points, lines and bars the least and is least ambiguous between points.
- * A few rounds let earlier labels make room for later ones. Deterministic. */
+ * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first,
+ * and takes the one that overlaps labels, points, lines and bars the least and is least ambiguous
+ * between points. A few rounds let earlier labels make room for later ones. Deterministic. */
 #ifndef KVR_REPORT_LABELS_H
 #define KVR_REPORT_LABELS_H
 
 #include "harness/core/status.h"
 
 struct kvr_label {
-    double x, y;         /* of the point */
-    double width;        /* of the text */
+    double x, y;         /* position of the point */
+    double width;        /* width of the text */
     double left, bottom; /* out: lower left corner of the text */
     int leader;          /* out: the label is far from its point and needs a line to it ... */
     double end_x, end_y; /* out: ... which ends here, at the text's edge */
@@ -23,8 +23,8 @@ struct kvr_line {
 
 struct kvr_label_field {
     double left, right, bottom, top; /* labels stay inside this box */
-    double height;                   /* of a line of text */
-    double radius;                   /* of a point's mark */
+    double height;                   /* height of a line of text */
+    double radius;                   /* radius of a point's mark */
     int n_points;                    /* obstacles: first the marks, then other points */
     int n_marks;                     /* a label must be nearer to its own mark than to any other */
     const double *px, *py;

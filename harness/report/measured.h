@@ -8,7 +8,7 @@
  *     kvr_measured_free(&m);
  *
  * tools/measure/measured.py writes the files: a session is one run of a package on one GPU, a row
- * one of its results. */
+ * is one result of a session. */
 #ifndef KVR_REPORT_MEASURED_H
 #define KVR_REPORT_MEASURED_H
 
@@ -25,7 +25,7 @@ struct kvr_measured_session {
 struct kvr_measured_row {
     int session;
     double value; /* in `unit`; NaN: not measured */
-    int n;        /* repetitions */
+    int n;        /* number of repetitions */
     char name[120], unit[16], note[512];
 };
 
@@ -48,7 +48,7 @@ enum kvr_status kvr_measured_names(char ***out);
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
 void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 
-/* Index of the row `name` in a session; -1: none with a value. */
+/* Index of the row `name` in a session; -1: the session has no such row with a value. */
 int kvr_measured_row(const struct kvr_measured *m, int session, const char *name);
 
 #endif

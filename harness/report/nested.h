@@ -18,13 +18,13 @@ struct kvr_sample {
 /* The unit of n: the prompt, or the seed for questions about a single prompt. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
-/* Takes s [n] in any order; leaves one sample per unit, ascending by prompt and seed, and returns
- * their number. Per prompt: the mean over its seeds of the mean of each seed's samples; seed is 0
- * then. */
+/* Replaces s [n], in any order, by one sample per unit, ascending by prompt and seed, and returns
+ * the number of these. A prompt's sample is the mean over its seeds of the mean of each seed's
+ * samples, and its `seed` is 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
-/* d = a - b for shared prompts and seeds; a and b are results of kvr_nest. d has room for the shorter one;
- * returns the count. */
+/* d = a - b for shared prompts and seeds; a and b are results of kvr_nest. d has room for as many
+ * samples as the shorter of a and b; returns the number of differences. */
 int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample *b, int n_b,
                    struct kvr_sample *d);
 
@@ -32,7 +32,7 @@ int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample 
  * The call sorts s [n]. NaN if no prompt and seed has two samples. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
-/* x [n] = the values of s [n], in its order. */
+/* Copies the values of the samples s [n] to x [n], in the same order. */
 void kvr_nest_values(const struct kvr_sample *s, int n, double *x);
 
 #endif

@@ -19,11 +19,12 @@
 
 enum {
     KVR_PAIRS_MIN = 6,   /* with 5 pairs p is at least 1/16, above 5 % */
-    KVR_FLIPS_EXACT = 34 /* up to here all 2^n are enumerated; beyond, Student's t */
+    KVR_FLIPS_EXACT = 34 /* with up to 34 pairs all 2^n choices are enumerated; with more, Student's
+                          * t is used */
 };
 
 struct kvr_comparison {
-    int n; /* pairs */
+    int n; /* number of pairs */
     double mean;
     struct kvr_interval ci; /* NaN when n < 2 */
     double p;               /* two-sided; NaN when n is 0 */
@@ -35,12 +36,13 @@ struct kvr_comparison {
 /* d [n] finite; n may be 0. KVR_ENOMEM. */
 enum kvr_status kvr_compare(const double *d, int n, double level, struct kvr_comparison *out);
 
-/* Holm-adjusted p-values of p [m]: the probability of any false positive among those <= alpha is at
- * most alpha (S. Holm, Scand. J. Statist. 6 (1979) 65). NaN stays NaN and is not counted.
- * KVR_ENOMEM. */
+/* Holm-adjusted p-values of p [m]: if all hypotheses with adjusted p <= alpha are rejected, the
+ * probability of any false positive is at most alpha (S. Holm, Scand. J. Statist. 6 (1979) 65). NaN
+ * stays NaN and is not counted. KVR_ENOMEM. */
 enum kvr_status kvr_holm(const double *p, int m, double *adjusted);
 
-/* At least KVR_PAIRS_MIN pairs, adjusted p at most 1 - level, and 0 outside the interval. */
+/* Whether the two methods are separable: at least KVR_PAIRS_MIN pairs, adjusted p at most 1 -
+ * level, and an interval that excludes 0. */
 bool kvr_separable(const struct kvr_comparison *c, double adjusted);
 
 /* Minimum number of pairs for one of m comparisons to be separable: 2^(1 - n) <= (1 - level) /

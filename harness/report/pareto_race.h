@@ -16,9 +16,9 @@ enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_
 
 struct kvr_objective {
     char name[64];
-    const char *printed; /* its column in published tables */
-    int better;          /* +1, -1 */
-    double margin;       /* of non-inferiority, >= 0 */
+    const char *printed; /* the objective's column in published tables */
+    int better;          /* +1: higher is better, -1: lower is better */
+    double margin;       /* non-inferiority margin, >= 0 */
     bool chaos;          /* the margin is the chaos part (chaos.h) */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
@@ -34,13 +34,14 @@ struct kvr_bound {
     double limit;
 };
 
-/* Reads "NAME>=VALUE,NAME<=VALUE" into list [KVR_BOUNDS_MAX]; NULL: none. Names as in objectives. */
+/* Parses "NAME>=VALUE,NAME<=VALUE" into list [KVR_BOUNDS_MAX]; `text` NULL gives no bounds. Names
+ * are those of kvr_objectives_parse. */
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 
 /* Parses NAME:max or NAME:min joined by commas, or the name of a frontier, into list
- * [KVR_OBJECTIVES_MAX]. A name must be a known column, a metric, one of a frontier's, or in
- * `names`, the measured ones. Otherwise KVR_EINVAL lists them. */
+ * [KVR_OBJECTIVES_MAX]. A name must be a known column, a metric, an objective of a frontier, or in
+ * `names`, the measured metrics. KVR_EINVAL lists the allowed names. */
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
@@ -53,12 +54,14 @@ struct kvr_contender {
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
-    int beyond;                      /* index of the violated bound; -1: none */
-    int from, to;                    /* its rows */
-    int n_seeds[KVR_OBJECTIVES_MAX]; /* its samples, per noisy objective */
+    int beyond;                      /* index of the violated bound; -1: all bounds hold */
+    int from, to;                    /* rows of the contender: [from, to) */
+    int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the contender's samples of each noisy objective */
     int n_rivals;                    /* complete methods with the same settings */
-    int by, n_by;                    /* the best dominating method; their number */
-    int maybe, n_maybe;              /* the same for undecided pairs */
+    int by, n_by;                    /* the best method that dominates this one; the number of
+                                      * methods that do */
+    int maybe, n_maybe;              /* likewise, of methods for which dominance over this one is
+                                      * undecided */
     double p_front;                  /* NaN: unknown */
 };
 
@@ -73,7 +76,8 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* [objectives, rows]; a contender's start at its first row */
+    struct kvr_sample *samples; /* [objectives, rows]; a contender's samples start at its first
+                                 * row */
     signed char *dominance; /* [n, n]: of the first method over the second, enum kvr_dominance */
     int n_prompts;
 };

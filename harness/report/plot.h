@@ -30,7 +30,7 @@ struct kvr_plot_result;
 struct kvr_plot_axis {
     const char *column; /* column of the statement */
     const char *label;  /* with unit */
-    const char *of;     /* column whose text follows the label; NULL: none */
+    const char *of;     /* column whose text follows the label; NULL: nothing follows */
     int better;         /* +1: higher is better, -1: lower; 0: neither, so no front */
     bool log;           /* logarithmic axis */
     double scale;       /* drawn = stored * scale; 0 means 1 */
@@ -45,7 +45,7 @@ struct kvr_plot_spec {
     const char *sql;
     struct kvr_plot_axis x, y;
     const char *const *settings; /* columns that define a group; ends with NULL */
-    /* Draws the rows in its own way, with fixed axes; NULL: as points of x and y. */
+    /* Draws the rows of a figure with fixed axes; NULL: rows are drawn as points of x and y. */
     enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *out);
 };
@@ -55,7 +55,7 @@ extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
 struct kvr_plot_style {
     double width_in;   /* width of the picture; in print 3.35 for one column, 7 for two */
     double font_pt;    /* font size of the axes; names, key and notes are smaller, at least 7 */
-    const char *title; /* NULL: the figure's; "": none */
+    const char *title; /* NULL: the figure's own title; "": no title */
     bool no_bars;
     const char *where;  /* SQL condition on cells_wide that selects cells; NULL: all */
     const char *bounds; /* bounds of pareto.h: methods beyond them are not in the front */
@@ -63,11 +63,11 @@ struct kvr_plot_style {
 };
 
 struct kvr_plot_result {
-    int n_figures;     /* groups of settings with something to draw */
+    int n_figures;     /* number of groups of settings with something to draw */
     int n_rows;        /* rows of the statement */
     int n_left_out;    /* rows without x or y, which are only in the data file */
     bool drawn;        /* gnuplot made the pictures */
-    char warning[512]; /* why there are no pictures; "" */
+    char warning[512]; /* why there are no pictures; "" if there are */
 };
 
 /* KVR_ENOTFOUND: no such plot, with the nearest name; KVR_EINVAL: nothing to draw. If gnuplot is
@@ -77,7 +77,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out);
 
-/* The same for given rows. The caption names `host`. */
+/* Like kvr_plot, for given rows. The caption names `host`. */
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
                                const struct kvr_plot_style *style, struct kvr_plot_result *out);

@@ -51,8 +51,8 @@ enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path);
 void kvr_prefill_free(struct kvr_prefill *p); /* accepts {0} */
 
 bool kvr_prefill_same_condition(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
-/* Run at the same place of that method, of the BF16 cache, of a correction's carrier. NULL:
- * none. */
+/* The run of `method`, of the BF16 cache, and of a correction's carrier at the place of `at`. NULL:
+ * there is no such run. */
 const struct kvr_prefill_run *
 kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, const char *method);
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
@@ -60,10 +60,11 @@ const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 
-/* Mean over the tokens of all texts. */
+/* Mean of a run's value over the tokens of all texts. */
 double kvr_prefill_mean(const struct kvr_prefill *p, const struct kvr_prefill_run *run,
                         enum kvr_prefill_value value);
-/* a - b over shared texts; b NULL: a itself. 95 % intervals. KVR_ENOMEM. */
+/* Compares runs a and b by their paired differences a - b over shared texts; b NULL: the values of
+ * a are used instead of differences. The interval is at 95 %. KVR_ENOMEM. */
 enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kvr_prefill_run *a,
                                     const struct kvr_prefill_run *b, enum kvr_prefill_value value,
                                     struct kvr_comparison *out);

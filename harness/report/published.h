@@ -18,7 +18,7 @@ struct kvr_published {
     int n_rows, n_columns;
     char **column;     /* [n_columns] */
     char **cell;       /* [n_rows, n_columns], "" if not published */
-    char path[1024];   /* of the file */
+    char path[1024];   /* path of the file */
     char source[1024]; /* the file's comment, on one line */
 };
 
@@ -27,11 +27,11 @@ struct kvr_published {
 enum kvr_status kvr_published_read(struct kvr_published *out, const char *name);
 void kvr_published_free(struct kvr_published *p); /* accepts {0} */
 
-/* "" if there is no such column. */
+/* The text of a cell; "" if there is no such column. */
 const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);
 int kvr_published_find(const struct kvr_published *p, const char *first); /* row or -1 */
 
-/* The number in `column` of that row; NaN: none. */
+/* The number in `column` of the row that begins with `first`; NaN: there is none. */
 double kvr_published_value(const struct kvr_published *p, const char *first, const char *column);
 
 /* Parses a printed number and its rounding error, half a unit of the last digit. False for "",

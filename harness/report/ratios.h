@@ -24,10 +24,12 @@ enum {
 #define KVR_RATIOS_BY_SETTINGS "settings || ', ' || machine"
 #define KVR_RATIOS_BY_UNIT "rollout || machine || code || method"
 
-/* Runtime ratios of a database's ABBA pairs, one row per method and group; by: SQL of the group, such as the
- * two above. No rows: no pairs. */
+/* Runtime ratios of a database's ABBA pairs, one row per method and group; by: SQL expression of
+ * the group, such as the two above. Without pairs the table has no rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
-int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* -1: none */
+int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* row, or -1
+                                                                                       * if there is
+                                                                                       * none */
 
 /* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table with `method` and
  * `of_settings`; drops them if there is no ratio at all. */

@@ -15,7 +15,8 @@
 struct kvr_report {
     const char *name, *title;
     const char *sql;         /* a statement of sql/ */
-    const char *const *with; /* texts for the placeholders of sql (statement.h); NULL: none */
+    const char *const *with; /* texts for the placeholders of sql (statement.h); NULL: it has
+                              * none */
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* computed in C, instead of sql */
     const struct kvr_column *columns;             /* ends with name NULL */
@@ -30,13 +31,13 @@ extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
 /* KVR_ENOTFOUND with the nearest name; errors of kvr_table_query(). */
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
 
-/* "nano-host (CPU model)" of every session with cells, joined by "; ". free(). */
+/* "nano-host (CPU model)" of every session with cells, joined by "; ". The caller frees *out. */
 enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 
 /* Adds a note for each incomplete sweep of the database: missing and failed cells. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);
 
-/* Text below a figure: the hosts and that note. free(). */
+/* Text below a figure: the hosts and the note of kvr_report_note_plan. The caller frees *out. */
 enum kvr_status kvr_report_footer(char **out, const char *db_path);
 
 #endif

@@ -1,4 +1,4 @@
-/* reproduce.h - compares published figures with ours, with a verdict for each.
+/* reproduce.h - compares published figures with those of kvreel, with a verdict for each.
  *
  *     struct kvr_reproduction r;
  *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL, false));
@@ -17,14 +17,14 @@
 enum kvr_verdict {
     KVR_VERDICT_EXACT,          /* equal to the last printed digit */
     KVR_VERDICT_WITHIN,         /* within the row's tolerance */
-    KVR_VERDICT_BOUNDS,         /* depends on data; within the format's bounds */
+    KVR_VERDICT_BOUNDS,         /* the figure depends on data and is within the format's bounds */
     KVR_VERDICT_OUT,            /* comparable, and different: the command's exit code is 4 */
     KVR_VERDICT_NOT_COMPARABLE, /* measured under conditions that rule out equality */
-    KVR_VERDICT_NOT_MEASURED,   /* no value of ours; see the reason */
-    KVR_VERDICT_NOT_PUBLISHED,  /* only ours */
-    KVR_VERDICT_HOLDS,          /* our interval confirms the published direction */
-    KVR_VERDICT_FAILS,          /* our interval is on the other side */
-    KVR_VERDICT_CANNOT_TELL,    /* our interval includes both directions */
+    KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value; see the reason */
+    KVR_VERDICT_NOT_PUBLISHED,  /* only kvreel has a value */
+    KVR_VERDICT_HOLDS,          /* kvreel's interval confirms the published direction */
+    KVR_VERDICT_FAILS,          /* kvreel's interval is on the other side */
+    KVR_VERDICT_CANNOT_TELL,    /* kvreel's interval includes both directions */
     KVR_N_VERDICTS
 };
 extern const char *const kvr_verdict_names[]; /* ends with NULL */

@@ -1,4 +1,5 @@
-/* reproduce_rows.h - a row of a reproduction's table: a published figure, ours and the verdict. */
+/* reproduce_rows.h - a row of a reproduction's table: a published figure, kvreel's value and the
+ * verdict. */
 #ifndef KVR_REPORT_REPRODUCE_ROWS_H
 #define KVR_REPORT_REPRODUCE_ROWS_H
 
@@ -6,8 +7,8 @@
 
 struct kvr_repro {
     struct kvr_reproduction *out;
-    const char *db_path;  /* NULL: none */
-    const char *quantity; /* NULL: all */
+    const char *db_path;  /* NULL: no database, arithmetic only */
+    const char *quantity; /* column to compare; NULL: all */
     bool measured;        /* only rows with a measured value, no arithmetic */
 };
 
@@ -15,8 +16,8 @@ struct kvr_repro {
 struct kvr_repro_row {
     const char *suite, *method, *quantity;
     const char *published; /* as printed; "": not published */
-    double measured;       /* NaN: none */
-    double tolerance;      /* NaN: none */
+    double measured;       /* kvreel's value; NaN: there is none */
+    double tolerance;      /* NaN: the row has none */
     const char *basis;     /* source of `measured`: "arithmetic, wan-1.3b", "nano, n = 10" */
     enum kvr_verdict verdict;
     const char *reason; /* may be "" */

@@ -40,7 +40,7 @@
 
 enum { KVR_SEQUENCE_MIN = 12 }; /* prompts before any verdict */
 
-/* Sums over n values; {0}: empty. */
+/* Sums over n values; {0} is the empty sequence. */
 struct kvr_sequence {
     int n;
     double mean, m2, m3; /* m2, m3: central sums of squares and cubes */
@@ -52,7 +52,7 @@ double kvr_sequence_sd(const struct kvr_sequence *s); /* NaN if n < 2 */
 /* Natural logarithm of E(m), at least 0; 0 if n < KVR_SEQUENCE_MIN. */
 double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
 
-/* Region of a mean: above margin >= 0, below -margin, or between. */
+/* Region of a mean: above the margin (>= 0), below -margin, or between both. */
 enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 
 /* Region of the sample mean, and the evidence that the true mean is in no other region. */
@@ -63,11 +63,12 @@ void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_r
 void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *lo, double *hi);
 
 /* Smallest n at which a sequence of this mean, deviation and skewness would reach `log_e` for its
- * region; INFINITY: none below 1e7. */
+ * region; INFINITY: no n below 1e7 suffices. */
 double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double log_e);
 
-/* e-BH (Wang and Ramdas 2022). log_e [m], NaN: no claim; rejected [m]: null hypotheses that fall at false
- * discovery rate alpha. *threshold: log E that the next claim needs. KVR_ENOMEM. */
+/* e-BH (Wang and Ramdas 2022). log_e [m], NaN: no claim; rejected [m]: whether each null hypothesis
+ * is rejected at false discovery rate alpha. *threshold: log E that the next claim needs.
+ * KVR_ENOMEM. */
 enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
                          double *threshold);
 

@@ -1,7 +1,7 @@
 /* stat_tables.h - tables computed in C: paired differences, medians with intervals, coverage.
  *
- * KVR_EINVAL, with their names, if a table would mix different machines without `across_machines`.
- * The caller closes the table. */
+ * KVR_EINVAL, with the machines' names: a table would mix different machines without
+ * `across_machines`. The caller closes the table. */
 #ifndef KVR_REPORT_STAT_TABLES_H
 #define KVR_REPORT_STAT_TABLES_H
 
@@ -10,14 +10,17 @@
 
 struct kvr_stat_options {
     const char *db;
-    const char *metric;    /* paired: a metric's name, or a column of cells_wide */
-    const char *before;    /* runs: the other database */
-    const char *against;   /* paired: label of the method that the others are compared with */
+    const char *metric;    /* for kvr_stat_paired: a metric's name, or a column of cells_wide */
+    const char *before;    /* for kvr_stat_runs: the other database */
+    const char *against;   /* for kvr_stat_paired: label of the method that the others are compared
+                            * with */
     const char *where;     /* SQL condition on cells_wide; NULL: free rollouts */
-    double level;          /* of intervals: 0.95; 1 - level is the test's error rate */
-    enum kvr_nesting unit; /* paired: the independent unit */
+    double level;          /* confidence level of intervals, 0.95; 1 - level is the test's error
+                            * rate */
+    enum kvr_nesting unit; /* for kvr_stat_paired: the independent unit */
     bool across_machines;
-    int better; /* paired, metric of an external program: +1 higher is better, -1 lower, 0 as in the sweep */
+    int better; /* for kvr_stat_paired with a metric of an external program: +1 higher is better, -1
+                 * lower, 0 as in the sweep */
 };
 
 /* Per method, best first: mean with its standard error and the probability of beating the next. Then, against
@@ -45,7 +48,7 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
  * a teacher, in the other reading. */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* The same for SSIM over a whole database, as a table of `kvreel report`. */
+/* kvr_stat_sensitivity for SSIM over a whole database, as a table of `kvreel report`. */
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
 
 /* The cells of both o->db and o->before, by key. Per method: the number with equal frames, the mean difference
@@ -53,14 +56,15 @@ enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_pa
  * may differ; the note names them. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* KVR_EINVAL, with their names, if o->where selects several machines without `across_machines`. */
+/* KVR_EINVAL, with the machines' names: o->where selects several machines without
+ * `across_machines`. */
 enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o);
 
 /* Per repeated rollout: median wall time, its interval, the minimum, outliers, and the share of the
  * time that the phases explain. */
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Method by prompt: OK cells out of all cells. */
+/* A row per method and a column per prompt: the number of OK cells out of all cells. */
 enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_options *o);
 
 #endif

@@ -4,8 +4,8 @@
  *     kvr_median_interval(x, n, 0.95, &ci);      ... ci.lo, ci.hi, ci.level ...
  *     KVR_TRY(kvr_mean_interval(x, n, 0.95, &ci));
  *
- * They do not assume a normal distribution: runtimes have long tails, and prompts are few. Pure
- * functions. x [n] must be independent samples: prompts, not cells (nested.h). */
+ * The intervals do not assume a normal distribution: runtimes have long tails, and prompts are few.
+ * All functions are pure. x [n] must be independent samples: prompts, not cells (nested.h). */
 #ifndef KVR_REPORT_STATS_H
 #define KVR_REPORT_STATS_H
 
@@ -17,11 +17,12 @@
 struct kvr_interval {
     double lo, hi;
     double level; /* actual coverage; may differ from the requested level */
-    bool min_max; /* too few samples for the level: minimum and maximum */
+    bool min_max; /* the samples are too few for the level; lo and hi are their minimum and
+                   * maximum */
 };
 
 double kvr_mean(const double *x, int n);           /* NaN if n is 0 */
-double kvr_standard_error(const double *x, int n); /* of the mean; NaN if n < 2 */
+double kvr_standard_error(const double *x, int n); /* standard error of the mean; NaN if n < 2 */
 double kvr_median(const double *x, int n);         /* copies x; NaN if n is 0 or out of memory */
 
 /* Distribution-free confidence interval of the median: the narrowest symmetric pair of order statistics with
@@ -49,8 +50,8 @@ enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct k
 /* Clips an interval to the range of possible values (SSIM <= 1); coverage is unchanged. */
 void kvr_interval_within(struct kvr_interval *ci, double lo, double hi);
 
-/* Standard normal distribution function and its inverse; Student's with df >= 1 degrees of
- * freedom. */
+/* Standard normal distribution function and its inverse; the same for Student's t with df >= 1
+ * degrees of freedom. */
 double kvr_normal_cdf(double z);
 double kvr_normal_quantile(double p);
 double kvr_student_cdf(double t, int df);

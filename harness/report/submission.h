@@ -20,18 +20,19 @@
 #include "harness/core/status.h"
 
 struct kvr_submission_result {
-    char sweep[128]; /* its name */
+    char sweep[128]; /* name of the sweep */
     int64_t cells, sessions, bytes;
-    char sha256[KVR_SHA256_HEX]; /* of the database inside */
+    char sha256[KVR_SHA256_HEX]; /* hash of the exported database */
 };
 
-/* `sweep`: a name, or the first digits of an id; NULL: the only sweep. KVR_EINVAL, with the names:
- * several sweeps, or none of that name; KVR_EFORMAT: a checksum in the database does not match. */
+/* `sweep`: a sweep's name, or the first digits of its id; NULL: the only sweep. KVR_EINVAL, with
+ * the names: several sweeps match, or none; KVR_EFORMAT: a checksum in the database does not
+ * match. */
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
                                      struct kvr_submission_result *out);
 
 struct kvr_submission {
-    char *dir, *db; /* NULL: not open */
+    char *dir, *db; /* temporary folder and the database in it; NULL: not open */
 };
 
 bool kvr_submission_is(const char *path);

@@ -31,7 +31,7 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
 struct kvr_column {
     const char *name; /* as in SQL, CSV and JSON */
     const char *head; /* displayed name; NULL: name */
-    const char *unit; /* displayed after the head; NULL: none */
+    const char *unit; /* displayed after the head; NULL: no unit */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
     int digits;       /* displayed decimals; < 0: six significant digits */
     int better;       /* +1: higher is better, -1: lower, 0: neither; LaTeX sets the best in bold */
@@ -39,7 +39,7 @@ struct kvr_column {
 };
 
 struct kvr_table {
-    char *title, *note; /* owned; NULL: none. Displayed in Text, Markdown and LaTeX */
+    char *title, *note; /* owned; may be NULL. Displayed in Text, Markdown and LaTeX */
     int n_columns, n_rows;
     struct kvr_column *column; /* [n_columns], names and heads owned */
     struct kvr_value *cell;    /* [n_rows, n_columns], texts owned and terminated */
@@ -59,21 +59,22 @@ void kvr_table_close(struct kvr_table **t);
  * by name. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
-/* The same for a statement with placeholders (kvr_statement_fill). `with` may be NULL. */
+/* Like kvr_table_query, for a statement with placeholders (kvr_statement_fill). `with` may be
+ * NULL. */
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known);
-/* The same for a user's statement, with limits on time and size. */
+/* Like kvr_table_query, for a user's statement, with limits on time and size. */
 enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_path, const char *sql,
                                        const struct kvr_query_limits *limits);
 
 int kvr_table_find(const struct kvr_table *t, const char *name); /* column or -1 */
 const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int column);
-double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: none */
-const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": none */
+double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: no number */
+const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
 /* Moves columns of `names` (ends with NULL) with one value in all rows into the note: "model nano, frames 42".
- * Drops empty columns and settings at an uninteresting default (kvr_setting_is_omitted). The others group the
- * rows. */
+ * Drops empty columns and settings at an uninteresting default (kvr_setting_is_omitted). The
+ * remaining columns group the rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);

@@ -12,14 +12,14 @@ const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_
 
 /* Displayed text of a missing value. */
 const char *kvr_table_missing(enum kvr_table_format format);
-/* The same for another number in this column. */
+/* Displayed text of the number x as in column `col`. */
 const char *kvr_table_shown_number(const struct kvr_column *col, double x,
                                    enum kvr_table_format format, char buf[KVR_SHOWN_MAX]);
 
 /* Number of adjacent columns from c on that are displayed as one: three for a number and the ends
  * of its interval ("psnr_db", "psnr_lo", "psnr_hi"), else one. */
 int kvr_table_span(const struct kvr_table *t, int c);
-/* The ends in displayed units; false if there are none. */
+/* The ends of the interval of column c, in displayed units; false if there is no interval. */
 bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi);
 
 /* Whether column c is `base`'s with this ending: "ssim" and "ssim_se", "psnr_db" and "psnr_lo". */

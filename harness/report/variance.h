@@ -21,11 +21,11 @@
  * column. */
 enum kvr_status kvr_report_variance(struct kvr_table **out, const char *db_path);
 
-/* 1 - (variance of x [n] within the strata, with n - k degrees of freedom) / (its variance).
+/* 1 - (variance of x [n] within the strata, with n - k degrees of freedom) / (variance of x).
  * `stratum` [n]: arbitrary numbers. NaN with fewer than 6 degrees of freedom. */
 double kvr_saved_by_strata(const double *x, const int *stratum, int n);
-/* r^2 of x and y [n] minus its expectation by chance, (1 - r^2) / (n - 2), at least 0. Pairs with a
- * NaN are ignored. NaN if n < 8 or one of them is constant. */
+/* r^2 of x and y [n] minus the value expected by chance, (1 - r^2) / (n - 2), at least 0. Pairs
+ * with a NaN are ignored. NaN if n < 8, or if x or y is constant. */
 double kvr_saved_by_control(const double *x, const double *y, int n);
 
 #endif

@@ -7,8 +7,8 @@
  *
  * A block runs A B B A or B A A B, drawn by the seed; A is the reference, B the method. It has two
  * pairs, (A, B) and (B, A), each of two consecutive runs. Linear drift of the machine raises the
- * ratio in one pair and lowers it in the other by the same factor, so it cancels in the block's
- * geometric mean. A ratio of runs that are far apart in time contains the whole drift. */
+ * ratio of one pair and lowers that of the other by the same factor, so the drift cancels in the
+ * block's geometric mean. A ratio of runs that are far apart in time contains the whole drift. */
 #ifndef KVR_RUN_ABBA_H
 #define KVR_RUN_ABBA_H
 

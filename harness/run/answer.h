@@ -15,10 +15,11 @@ struct kvr_attempt {
     int64_t cell_ns;         /* wall time of the worker: rollout, files, metrics, video */
     bool timed_out, stopped; /* killed by the timeout, or by the user */
     int timeout_s;
-    bool answer_lost;                  /* out of memory in the parent while reading it */
-    bool oom_killed;                   /* the OOM killer was active meanwhile */
-    const char *disturbed;             /* codes of disturbances during the cell; NULL: none */
-    const struct kvr_row_watch *watch; /* the same as numbers */
+    bool answer_lost;                  /* the parent ran out of memory while it read the answer */
+    bool oom_killed;                   /* the OOM killer was active while the worker ran */
+    const char *disturbed;             /* codes of disturbances while the cell ran; NULL: there were
+                                        * none */
+    const struct kvr_row_watch *watch; /* [n_watch] the observed numbers (disturbance.h) */
     int n_watch;
     enum kvr_outcome outcome; /* without a worker: SKIPPED or UNSUPPORTED, with `reason` */
     const char *reason;

@@ -2,9 +2,9 @@
  *
  *     KVR_TRY(kvr_link_by_name(out, "red", "RTN_INT4", key, "videos/red-RTN_INT4-1a2b-9c8d.mp4"));
  *
- * Relative symbolic links, so the folder may be moved. Result files are named by hash, so sweeps
- * that share a folder never overwrite each other's files. If the name belongs to another cell, the
- * link is METHOD-KEY8.mp4. */
+ * The names are relative symbolic links, so the folder may be moved. Result files are named by
+ * hash, so sweeps that share a folder never overwrite each other's files. If the name belongs to
+ * another cell, the link is METHOD-KEY8.mp4. */
 #ifndef KVR_RUN_BY_NAME_H
 #define KVR_RUN_BY_NAME_H
 

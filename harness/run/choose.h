@@ -17,14 +17,15 @@ enum kvr_state {
 struct kvr_job {
     struct kvr_cell *cell;
     enum kvr_state state;
-    char frames_path[512]; /* below the out folder, if DONE */
+    char frames_path[512]; /* path of the frames below the out folder, if DONE */
     char frames_sha256[65];
-    bool expect_same_frames; /* run again only because the file is missing or damaged */
+    bool expect_same_frames; /* the cell runs again only because its file is missing or damaged */
     int tries;               /* failed attempts of this run that were retried */
-    bool enough;             /* left out: its rollout's time is known precisely enough */
+    bool enough;             /* the cell is left out because its rollout's time is known precisely
+                              * enough */
     bool to_score;           /* DONE, with new metrics to compute from its frames */
-    bool other_build;        /* if DONE: by another build, not comparable frame by frame */
-    char reason[512];        /* if FAILED */
+    bool other_build;        /* DONE by another build, so that frames cannot be compared */
+    char reason[512];        /* why the cell FAILED */
 };
 
 /* Retries of a failed cell within a run, by outcome. */
@@ -32,12 +33,13 @@ struct kvr_retries {
     int most[KVR_N_OUTCOMES];
 };
 
-/* "SIGNAL:2,TIMEOUT:1"; NULL: none. KVR_EINVAL: malformed, or an outcome that would repeat. */
+/* Parses "SIGNAL:2,TIMEOUT:1"; NULL: no retries. KVR_EINVAL: malformed, or an outcome that a retry
+ * would repeat. */
 enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text);
 
-/* One job per cell of the sweep, in its order; malloc'd. `build` is this run's (kvr_session_build);
- * a baseline of another build is rerun if a cell needs it. Fills the counts of `summary` known so
- * far. KVR_EINVAL: invalid `opts->retry`. */
+/* One job per cell of the sweep, in its order; malloc'd. `build` is the build of this run
+ * (kvr_session_build); a baseline of another build is rerun if a cell needs it. Fills the counts of
+ * `summary` known so far. KVR_EINVAL: invalid `opts->retry`. */
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
                            const struct kvr_run_options *opts, const char *build,
                            const char *out_dir, struct kvr_run_summary *summary);

@@ -6,10 +6,10 @@
  *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
- * Every cell is observed, timed or not. A code gives the reason why its time does not count
- * (docs/sweeps.md); the numbers go into the table `watch`. CPU clocks are compared with the
- * session's fastest, a GPU's clock with its own fastest. The value of a cell is its maximum, since
- * the GPU idles while the host computes. */
+ * Every cell is observed, timed or not. A code gives the reason why the cell's time is not used
+ * (docs/sweeps.md); the observed numbers are stored in the table `watch`. CPU clocks are compared
+ * with the session's fastest, a GPU's clock with its own fastest. The GPU clock of a cell is the
+ * maximum of its samples, since the GPU idles while the host computes. */
 #ifndef KVR_RUN_DISTURBANCE_H
 #define KVR_RUN_DISTURBANCE_H
 
@@ -27,7 +27,7 @@ struct kvr_machine {
     struct {
         char uuid[KVR_UUID_LEN];
         double mhz;
-    } fastest[KVR_MAX_DEVICES];  /* the same per GPU; terminated by "" */
+    } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
     struct kvr_gpu_states *gpus; /* NULL: no GPU, or no NVML */
     char nvml[256];              /* NVML's version, or why it is unavailable; "": not requested */
 };
@@ -48,15 +48,18 @@ struct kvr_disturbance {
 /* `asks_gpus`: try NVML. Unavailable information is not an error; KVR_ENOMEM is. */
 enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus);
 void kvr_machine_close(struct kvr_machine *m);
-/* "GPU-1: most 1980 MHz, limit 700 W, ECC on; GPU-2: ..." for uuid [n_gpus]; "" without NVML.
- * malloc'd; NULL: no memory. */
+/* Text "GPU-1: most 1980 MHz, limit 700 W, ECC on; GPU-2: ..." about uuid [n_gpus]; "" without
+ * NVML. malloc'd; NULL: no memory. */
 char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus);
 
-/* Before the worker starts: state of its GPU (uuid "": the CPU) and of the machine. */
+/* Called before the worker starts: records the state of its GPU (uuid "": the cell runs on the CPU)
+ * and of the machine. */
 void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid);
-/* While it runs, as often as the caller polls: now_ns limits the rate of NVML queries. */
+/* Called while the worker runs, as often as the caller polls; now_ns limits the rate of NVML
+ * queries. */
 void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
-/* worker_cpu_ns: processor time of the worker and its children. */
+/* Called after the worker has ended: fills codes and watch. worker_cpu_ns: processor time of the
+ * worker and its children. */
 void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns);
 
 #endif

@@ -14,15 +14,17 @@
 #include "harness/run/choose.h"
 #include "harness/run/gpus.h"
 
-/* Hash of the encoder's and the tokenizer's files in a model's folder. Reads them unless cached
- * (core/remember.h); with `cheap` never, and returns "" if not cached. *there: both exist. */
+/* Hash of the encoder's and the tokenizer's files in a model's folder. Reads files whose hash is
+ * not cached (core/remember.h). With `cheap` no file is read, and sha256 is "" if a hash is not
+ * cached. *there: whether encoder and tokenizer exist. */
 enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
                                      char sha256[KVR_SHA256_HEX]);
 
-/* For each model of the config a pack with the embeddings of its waiting cells' prompts on the
- * cells' device, below out_dir/embeddings, named by content and device; an existing one is reused.
- * NULL if the model needs none. `say` may be NULL. On a device this runs in its own process on a
- * free GPU, whose memory is released before the first cell. */
+/* Makes, for each model of the config, a pack with the embeddings of the prompts of its waiting
+ * cells, computed on the cells' device. Packs are in out_dir/embeddings and named by content and
+ * device; an existing pack is reused. The path is NULL if the model needs no pack. `say` may be
+ * NULL. On a device, encoding runs in its own process on a free GPU, and its memory is released
+ * before the first cell. */
 enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                                    struct kvr_gpus *gpus, const char *out_dir, FILE *say,
                                    char ***packs);

@@ -5,9 +5,9 @@
  *     if (taken) ... kvr_gpus_uuid(&g, at) ... kvr_gpu_release(&g, at);
  *     kvr_gpus_close(&g);
  *
- * The lock is a file kvreel-UUID.lock in $KVREEL_LOCKS, else /run/lock, else /tmp. The kernel
- * releases it when the process ends; the file remains. Concurrent sweeps on one machine share its
- * GPUs this way, cell by cell. */
+ * The lock is a file kvreel-UUID.lock in $KVREEL_LOCKS; if that is not set, in /run/lock, or else
+ * in /tmp. The kernel releases it when the process ends; the file remains. Concurrent sweeps on one
+ * machine share its GPUs this way, cell by cell. */
 #ifndef KVR_RUN_GPUS_H
 #define KVR_RUN_GPUS_H
 
@@ -32,7 +32,7 @@ void kvr_gpus_close(struct kvr_gpus *g); /* releases all; accepts {0} */
 enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken);
 void kvr_gpu_release(struct kvr_gpus *g, int at); /* accepts -1 */
 
-/* "" for -1. */
+/* UUID of GPU `at`; "" for -1. */
 const char *kvr_gpus_uuid(const struct kvr_gpus *g, int at);
 
 #endif

@@ -6,9 +6,9 @@
 
 /* Moves the cells with the most information per cost to the front; otherwise keeps the order. One
  * more prompt reduces the variance of a method's mean over n prompts by s^2 (1/n - 1/(n + 1)), so
- * every method gets its first prompt before any gets a second. In timed sweeps repeats count like
- * prompts; in others they come last. Timed cells whose costs
- * are within a factor of two keep the sweep's order. A baseline precedes the first cell that needs it. */
+ * every method gets its first prompt before any gets a second. In timed sweeps repeats are treated
+ * like prompts; in other sweeps they come last. Timed cells whose costs are within a factor of two
+ * keep the sweep's order. A baseline precedes the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 
@@ -19,8 +19,8 @@ enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session 
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);
 
-/* The config's stop rule for cell `at`; for a baseline also for all cells that wait for it. False
- * without a rule, a width or a store. */
+/* Whether the config's stop rule makes cell `at` unnecessary, and for a baseline also all cells
+ * that wait for it. *yes is false without a rule, a width or a store. */
 enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
                               const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,
                               kvr_width_fn *width, bool *yes);

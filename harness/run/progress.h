@@ -11,12 +11,12 @@ struct kvr_progress {
     FILE *out; /* NULL: quiet */
     bool bar, color;
     int total, done, failed, jobs;
-    int64_t t0_ns, estimate_ns; /* estimate_ns: of the whole sweep, from history; 0: none */
+    int64_t t0_ns, estimate_ns; /* estimate_ns: time of the whole sweep, from history; 0: unknown */
 };
 
 void kvr_progress_begin(struct kvr_progress *p, FILE *out, int total, int jobs,
                         int64_t estimate_ns);
-/* A message on its own line. */
+/* Prints a message on its own line. */
 void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void kvr_progress_cell(struct kvr_progress *p, const struct kvr_cell *c,

@@ -9,7 +9,7 @@
 
 struct kvr_prompt_words {
     struct kvr_metric_prompt prompt;
-    const char **word; /* owned; the words are the config's */
+    const char **word; /* owned; the words themselves belong to the config */
     char probe[PATH_MAX];
 };
 

@@ -14,19 +14,19 @@
 struct kvr_rescore_options {
     const char *db_path, *out_dir;
     const json_t *metrics;   /* {"psnr": 1, ...} */
-    const json_t *commands;  /* harness/plan/commands.h; NULL: none */
+    const json_t *commands;  /* harness/plan/commands.h; NULL: no commands */
     const char *const *only; /* keys of cells, sorted; NULL: all */
     int n_only;
-    bool force;            /* also if the metric exists */
+    bool force;            /* compute a metric again even if it is stored */
     bool (*stopped)(void); /* polled between cells; NULL: never */
     FILE *progress;        /* one line per failed cell; NULL: quiet */
 };
 
 struct kvr_rescore_summary {
     int cells;  /* OK cells of the database, within `only` */
-    int scored; /* with new rows */
-    int had;    /* nothing was missing */
-    int failed; /* frames missing or changed */
+    int scored; /* cells with new rows */
+    int had;    /* cells that already had all metrics */
+    int failed; /* cells whose frames are missing or changed */
     bool stopped;
 };
 

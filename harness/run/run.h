@@ -16,14 +16,15 @@
 /* One method of a plan. Borrowed for the call. */
 struct kvr_plan_line {
     const char *method;
-    int cells, to_run, done, failed, unsupported, excluded, left_out; /* left_out: by `limit` */
-    const char *model;                                                /* of the first cell */
+    int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of cells; left_out:
+                                                                       * by `limit` */
+    const char *model;                                                /* model of the first cell */
     bool listed;         /* listed in the config, unlike added baselines */
-    const char *reason;  /* of the first cell that will not run */
-    const char *warning; /* a caveat for its numbers; "" */
+    const char *reason;  /* why the first cell that will not run does not */
+    const char *warning; /* a caveat about the method's numbers; "" if there is none */
 };
-/* Number of prompts per suite that this run measures of a method; INT_MAX: all. `enough`: the other
- * prompts are not needed, rather than left for a later run. */
+/* Number of prompts of each suite over which this run measures a method; INT_MAX: all. *enough:
+ * whether the other prompts are not needed at all, or left for a later run. */
 typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
@@ -36,8 +37,8 @@ typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 /* Prediction for one phase of a plan; phases do not overlap (harness/plan/resources.h). */
 struct kvr_run_phase {
     int n;                /* encoded prompts, rollouts, or decoded videos */
-    double flop;          /* in total */
-    int64_t memory_bytes; /* of the largest */
+    double flop;          /* FLOPs of all together */
+    int64_t memory_bytes; /* memory of the largest of them */
 };
 
 struct kvr_run_options {
@@ -57,40 +58,40 @@ struct kvr_run_options {
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
     kvr_width_fn *width; /* for `until: ci_width 1%`; NULL: all repeats are run */
-    const char
-        *costs;     /* a database whose cell times weight the shards; NULL: predicted operations */
-    int timeout_s;  /* 0: from the config */
-    FILE *progress; /* progress lines or bar; NULL: quiet */
-    kvr_plan_line_fn *plan_line; /* dry run, per method; NULL: none */
-    kvr_plan_file_fn *plan_file; /* dry run, per input file */
+    const char *costs; /* a database whose cell times weight the shards; NULL: predicted FLOPs do */
+    int timeout_s;     /* 0: from the config */
+    FILE *progress;    /* progress lines or bar; NULL: quiet */
+    kvr_plan_line_fn *plan_line; /* called for each method of a dry run; NULL: not called */
+    kvr_plan_file_fn *plan_file; /* called for each input file of a dry run; NULL: not called */
     void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */
 };
 
 struct kvr_run_summary {
-    int cells;   /* in the plan, after filter and shard */
-    int ok;      /* measured now, OK */
-    int failed;  /* measured now, failed */
-    int skipped; /* already in the database, excluded, or impossible with a reason */
-    int done_before, unsupported, excluded; /* the parts of skipped */
-    int failed_before;      /* failed in the database, not retried; part of done_before */
-    int to_score;           /* of done_before: with new metrics to compute from frames */
-    int scored, not_scored; /* results of that */
+    int cells;   /* cells in the plan, after filter and shard */
+    int ok;      /* cells that this run measured, with outcome OK */
+    int failed;  /* cells that this run measured, with another outcome */
+    int skipped; /* cells already in the database, excluded, or impossible for a reason */
+    int done_before, unsupported, excluded; /* the three parts of `skipped` */
+    int failed_before;      /* part of done_before: failed in the database and not retried */
+    int to_score;           /* part of done_before: has new metrics to compute from frames */
+    int scored, not_scored; /* cells of to_score with and without new scores */
     int to_run;             /* cells that were measured, or would be in a dry run */
     int timed_once;         /* timed cells without repeats: their spread is unknown */
-    int limited;            /* left for later by `limit` or by the budget */
+    int limited;            /* cells left for a later run by `limit` or by the budget */
     int enough;             /* repeats and prompts left out by the stop rule */
     int later;              /* prompts left out by `most_prompts` for now */
     int retried;            /* failed attempts that were repeated */
-    int noisy;              /* of ok: the time is not reliable */
-    int n_stale;            /* of done_before: measured by another build */
+    int noisy;              /* part of `ok`: the time is not reliable */
+    int n_stale;            /* part of done_before: measured by another build */
     int64_t memory_bytes;   /* memory of the concurrent cells, from history; 0: unknown */
     int64_t disk_bytes;     /* disk space for to_run, from history; 0: unknown */
     int64_t estimate_ns;    /* wall time of to_run, from history; 0: unknown */
     /* Dry run without history: predictions (estimate.h); 0: unknown. */
     double flop, flop_per_s;
-    int64_t predicted_bytes;                        /* of the largest cell, without activations */
+    int64_t predicted_bytes;                        /* bytes of the largest cell, without
+                                                     * activations */
     struct kvr_run_phase encoder, network, decoder; /* network: with activations */
     int64_t frames_bytes;                           /* raw frames to be stored, without videos */
     bool unidentified; /* dry run: files are missing or not hashed yet, or the device is absent, so

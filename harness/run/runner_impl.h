@@ -19,8 +19,8 @@ struct worker {
     struct kvr_job *job; /* NULL: idle */
     int64_t start_ns, deadline_ns;
     bool timed_out, stopped, drift; /* drift: a repeated baseline, not a cell */
-    int64_t oom_kills;              /* the host's counter at the start */
-    int gpu;                        /* -1: none */
+    int64_t oom_kills;              /* the host's count of OOM kills when the worker started */
+    int gpu;                        /* index of the held GPU; -1: none is held */
     struct kvr_disturbance disturbance;
     char started[32];
 };
@@ -31,13 +31,13 @@ struct runner {
     struct kvr_config config;
     struct kvr_sweep sweep;
     char **packs;       /* per model of the config: embeddings of its prompts (encode.h) */
-    char (*stamps)[65]; /* per model of the config, taken with its hash */
+    char (*stamps)[65]; /* per model of the config: its stamp, taken when it was hashed */
     struct kvr_job *jobs;
     int *order;
     struct kvr_store *store;
     struct kvr_session session;
     struct kvr_retries retries;
-    char build[65]; /* of the session */
+    char build[65]; /* build of the session */
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
@@ -60,8 +60,8 @@ struct runner {
 
 void kvr_runner_timestamp(char out[32]);
 
-/* Stores the cell, its baseline, the session and the end; without a start, the end has the same
- * time. */
+/* Stores the attempt with the cell, its baseline, the session and its times; without a start time,
+ * start and end are the same. */
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v);
 
@@ -77,13 +77,13 @@ enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const str
  * tell that they are partial. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
-/* UUIDs of the GPUs that cells may use: part of the machine's identity. */
+/* Stores the UUIDs of the GPUs that cells may use, which are part of the machine's identity. */
 enum kvr_status kvr_runner_record_gpus(struct runner *r);
 
-/* NVML's version or why it is absent; clocks, power and ECC settings. */
+/* Stores NVML's version, or why it is unavailable, and clocks, power and ECC settings. */
 enum kvr_status kvr_runner_record_gpu_states(struct runner *r);
 
-/* Hash of all keys: identifies the plan on any machine. */
+/* Computes the hash of all keys, which identifies the plan on any machine. */
 enum kvr_status kvr_runner_identify_plan(struct runner *r);
 
 enum kvr_status kvr_runner_store_plan(struct runner *r);
@@ -102,7 +102,8 @@ char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool d
  * after the last. NULL: not due now. */
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 
-/* For a resumed session whose baselines were all measured before: picks one of those. */
+/* Picks a measured baseline for drift measurements in a resumed session, in which all baselines
+ * were measured before. */
 void kvr_runner_choose_drift_job(struct runner *r);
 
 /* Leaves out the prompts beyond `most_prompts`. */
@@ -128,7 +129,8 @@ void kvr_runner_release_signals(struct runner *r);
 
 enum kvr_status kvr_runner_loop(struct runner *r);
 
-/* Fails before the first cell rather than in each cell after its frames are done. */
+/* Checks before the first cell that videos can be written, so that cells do not fail after their
+ * frames are done. */
 enum kvr_status kvr_runner_can_make_videos(const struct runner *r);
 
 /* Identifies the device: its name is part of every key and of the session. A dry run may be for a
@@ -141,11 +143,13 @@ enum kvr_status kvr_runner_set_paths(struct runner *r);
 
 int kvr_runner_count_workers(const struct runner *r);
 
-/* Estimates from this database's history; unknown cells count as the average of known ones. Memory:
- * the concurrent workers with the largest remaining cells. */
+/* Estimates time, disk space and memory from this database's history; a cell without history is
+ * taken as the average of the others. The memory is that of concurrent workers running the largest
+ * remaining cells. */
 enum kvr_status kvr_runner_estimate(struct runner *r);
 
-/* The first `limit` cells that would run, in order; baselines precede their dependents. */
+/* Keeps the first `limit` cells that would run, in order; baselines precede the cells that depend
+ * on them. */
 void kvr_runner_apply_limit(struct runner *r);
 
 enum kvr_status kvr_runner_open_store(struct runner *r);
@@ -153,8 +157,9 @@ enum kvr_status kvr_runner_open_store(struct runner *r);
 /* Counts timed cells without repeats: `repeats: 1` gives a single sample even with `timing`. */
 void kvr_runner_count_timed_once(struct runner *r);
 
-/* Costs of cells from that database: the time of similar cells, else FLOPs at the rate of the known
- * ones. Depends on the file only, so every machine computes the same shards. */
+/* Sets the costs of cells from the database of option `costs`: the time of similar cells, or FLOPs
+ * at the rate of cells with known times. Depends on the file only, so every machine computes the
+ * same shards. */
 enum kvr_status kvr_runner_cost_by_history(struct runner *r);
 
 #endif

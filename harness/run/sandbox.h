@@ -25,9 +25,9 @@
 
 enum kvr_sandbox_kind {
     KVR_SANDBOX_BEST,     /* the first of these that works on this machine */
-    KVR_SANDBOX_BWRAP,    /* KVR_EUNSUPPORTED if it does not work */
-    KVR_SANDBOX_LANDLOCK, /* the same */
-    KVR_SANDBOX_NONE      /* requested by the user */
+    KVR_SANDBOX_BWRAP,    /* use bwrap; KVR_EUNSUPPORTED if it does not work */
+    KVR_SANDBOX_LANDLOCK, /* use Landlock; KVR_EUNSUPPORTED if it does not work */
+    KVR_SANDBOX_NONE      /* no sandbox, as requested by the user */
 };
 
 enum { KVR_SANDBOX_FILES = 3, KVR_SANDBOX_FAILED = 126 };
@@ -62,7 +62,7 @@ void kvr_sandbox_close(struct kvr_sandbox *s);
 bool kvr_sandbox_has_landlock(void);
 
 /* Restricts this process and its descendants: writes only below `scratch`, only Unix sockets, no
- * new privileges. False: see errno. */
+ * new privileges. False: it failed, and errno has the reason. */
 bool kvr_sandbox_landlock(const char *scratch);
 
 #endif

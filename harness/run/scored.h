@@ -13,15 +13,17 @@
 
 #include "harness/core/status.h"
 
-/* `spec`: a cell's, as JSON text. KVR_EFORMAT: malformed. */
+/* `spec`: the spec of a cell, as JSON text. *lacks: whether wanted_spec names a metric or program
+ * that `spec` does not. KVR_EFORMAT: malformed. */
 enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool *lacks);
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version);
 bool kvr_scored_has_command(const json_t *spec, const json_t *command);
 
-/* Canonical text of the spec with these added; malloc'd. `commands` may be NULL. */
+/* Writes the canonical text of the spec with these metrics and commands added to *out; malloc'd.
+ * `commands` may be NULL. */
 enum kvr_status kvr_scored_with(const char *spec, const json_t *metrics, const json_t *commands,
                                 char **out);
-/* The same, with all metrics and programs of another spec. */
+/* Adds all metrics and programs of the spec `other`. */
 enum kvr_status kvr_scored_with_all(const char *spec, const char *other, char **out);
 
 #endif

@@ -29,14 +29,14 @@ struct kvr_child {
     int life;     /* open as long as the child may live */
     char *answer; /* its stdout, terminated */
     size_t n_answer, capacity;
-    bool no_room;            /* out of memory for the whole answer */
+    bool no_room;            /* memory did not suffice for the whole answer */
     char tail[KVR_TAIL_MAX]; /* end of its stderr, terminated */
     size_t n_tail;
-    int64_t cpu_ns; /* of the child and its descendants, after reaping */
+    int64_t cpu_ns; /* CPU time of the child and its descendants, set when the child is reaped */
 };
 
 /* Starts `{/proc/self/exe} worker` with `request` on its stdin and OMP_NUM_THREADS set. Only the
- * GPU of this UUID is visible; "": all. */
+ * GPU of UUID `gpu` is visible to it; "": all GPUs are. */
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
                                 const char *gpu);
 
@@ -49,7 +49,7 @@ bool kvr_child_reap(struct kvr_child *c, int *status);
 
 void kvr_child_kill(struct kvr_child *c);
 
-/* Kills, waits, frees. Accepts {0}. */
+/* Kills the child, waits for it and frees all memory. Accepts {0}. */
 void kvr_child_free(struct kvr_child *c);
 
 #endif

@@ -30,8 +30,8 @@ struct kvr_worker_job {
     const char *device; /* device name, if part of the key */
     bool device_full;   /* an allocation failed on the device */
     int64_t memory_bytes, device_bytes;
-    struct kvr_worker_memory memory; /* on the device */
-    struct kvr_truth truth;          /* {0}: none */
+    struct kvr_worker_memory memory; /* device memory by phase */
+    struct kvr_truth truth;          /* {0}: the cell has no recorded clip */
     int64_t given;
     float *first;     /* the video's first latent frame; NULL: it is generated */
     float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the text is used */
@@ -48,8 +48,8 @@ enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t
 /* Opens the inputs of the cell. Each must have the hash that is part of the cell's key. KVR_OK for
  * a cell without such an input. */
 enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c);
-/* The image is encoded on a separate device, so neither its memory nor its time counts for the
- * cell. */
+/* The image is encoded on a separate device, so neither its memory nor its time is part of the
+ * cell's. */
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
                                         const struct kvr_model *model);
 /* A prompt with several shots has one embedding per shot. */

@@ -8,7 +8,8 @@
  *
  * Metrics pool_PHASE_bytes and nvml_PHASE_bytes; the latter is missing, with the reason, if NVML
  * does not report it. The pool retains freed memory, so NVML's count at the end of a phase is its
- * peak. Not on the CPU; on the emulated device only if KVREEL_NVML names a library. */
+ * peak. Nothing is measured on the CPU, and on the emulated device only if KVREEL_NVML names a
+ * library. */
 #ifndef KVR_RUN_WORKER_MEMORY_H
 #define KVR_RUN_WORKER_MEMORY_H
 
@@ -25,7 +26,7 @@ struct kvr_worker_memory {
     bool on;
     struct kvr_gpu_states *nvml; /* NULL: unavailable, see `why` */
     char why[200], uuid[KVR_UUID_LEN];
-    size_t held; /* reserved by other pools of the process */
+    size_t held; /* bytes reserved by other pools of the process */
     int n;
     struct kvr_memory_phase {
         const char *name; /* borrowed: a literal */

@@ -8,8 +8,8 @@
 
 #include "harness/core/status.h"
 
-/* Adds a metric without series. `missing`: why there is no value; NULL: `value` over n samples.
- * KVR_ENOMEM. */
+/* Adds a metric without series. `missing`: why there is no value; NULL: the metric is `value`, over
+ * n samples. KVR_ENOMEM. */
 enum kvr_status kvr_worker_metric(json_t *metrics, const char *name, const char *unit, int n,
                                   double value, const char *missing);
 

@@ -16,14 +16,15 @@
 
 struct kvr_worker_pace {
     int frames;      /* pixel frames; 0: not measured */
-    int64_t wall_ns; /* of the measured rollout; 0: it included decoding (overlap_decode) */
+    int64_t wall_ns; /* wall time of the measured rollout; 0: that time included decoding
+                      * (overlap_decode) */
     struct kvr_pace pace[KVR_N_DECODERS];
     char missing[KVR_N_DECODERS][512]; /* "": measured */
 };
 
 /* Runs one more rollout per decoder. A model with random weights and no decoder file gets a random
  * one in out_dir/drawn. overlap_threads: see kvr_pace_run. A decoder that does not fit the device's
- * memory is missing; other errors are the cell's. */
+ * memory is missing; other errors are those of the cell. */
 enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
                                     const struct kvr_scheme *scheme,
                                     const struct kvr_rollout_request *req, const char *model_dir,

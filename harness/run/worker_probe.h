@@ -6,8 +6,8 @@
 
 #include "harness/workload/probe.h"
 
-/* Adds "probes", every row of the probe; to "metrics" the overall values; to "samples" the probe's
- * own time. `answer` already has the latter two. */
+/* Adds every row of the probe as "probes", its overall values to "metrics", and the probe's own
+ * time to "samples". `answer` must already have "metrics" and "samples". */
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer);
 
 #endif

@@ -1,8 +1,8 @@
 /* worker_text.h - a language model's cell in a worker: tokens, teacher, and additions to the
  * answer.
  *
- *     struct kvr_worker_text t = { .request = r, .spec = s, .out_dir = d, .set = &set, .dev = dev
- * }; KVR_TRY(kvr_worker_text_open(&t, &req));            req.model, path and attend are set
+ *     struct kvr_worker_text t = { .request = r, .spec = s, .out_dir = d, .set = &set, .dev = dev };
+ *     KVR_TRY(kvr_worker_text_open(&t, &req));            req.model, path and attend are set
  *     ... kvr_text_run(dev, scheme, &req, NULL, NULL, &result) ...
  *     KVR_TRY(kvr_worker_text_answer(&result, answer));
  *     kvr_worker_text_close(&t); */

@@ -17,11 +17,12 @@
 #include "harness/run/run.h"
 
 struct kvr_decide_summary {
-    struct kvr_run_summary run; /* of the last look; cells measured and failed: total */
+    struct kvr_run_summary run; /* of the last look, except that cells measured and failed are
+                                 * totals of all looks */
     int looks, pairs, open;     /* open: pairs without a verdict */
     int most;                   /* prompts of all suites together */
     bool stopped;               /* by a signal, the budget or `limit` */
-    char ledger[600];           /* path; "": no pair */
+    char ledger[600];           /* path of the ledger; "": there is no pair */
 };
 
 /* KVR_EINVAL: fewer than two methods, more than KVR_DECIDE_METHODS, or shards. */

@@ -32,10 +32,11 @@ struct kvr_settle_options {
     const char *ledger;     /* NULL: results/claims.yaml */
     const char *db, *out;   /* database; folder of the rounds' sweeps and frames */
     const char *const *ids; /* claims, NULL-terminated; NULL: all */
-    int budget_s; /* seconds; only cells that would finish in time are started; 0: no limit */
+    int budget_s; /* seconds; only cells that would finish in time are started; 0: unlimited */
     int jobs;
     int most;      /* prompts beyond which a claim is futile; 0: all available */
-    int elsewhere; /* prompts per suite to measure at the end in other readings and forcings; 0: none */
+    int elsewhere; /* number of prompts per suite that are measured at the end in other readings and
+                    * forcings */
     const struct kvr_preferences *preferences;
     FILE *progress; /* NULL: quiet */
     int argc;
@@ -43,7 +44,8 @@ struct kvr_settle_options {
 };
 
 struct kvr_settle_summary {
-    int rounds, cells, failed; /* cells that were measured now, and not */
+    int rounds, cells, failed; /* number of rounds; cells that this call measured; cells that
+                                * failed */
     int open;                  /* claims that more prompts could still decide */
     int stuck;                 /* open claims with failed or unsupported cells */
     bool interrupted;          /* by a signal */

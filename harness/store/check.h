@@ -27,7 +27,7 @@ struct kvr_check_result {
 typedef void kvr_problem_fn(void *ctx, const char *what);
 
 /* KVR_OK with or without problems; on KVR_ENOMEM the reported problems are incomplete. `fn` may be
- * NULL. KVR_ENOTFOUND, KVR_ESCHEMA: not one of our databases; a file that SQLite cannot read is a
+ * NULL. KVR_ENOTFOUND, KVR_ESCHEMA: not a database of kvreel; a file that SQLite cannot read is a
  * problem, not an error. */
 enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
                                 struct kvr_check_result *out);

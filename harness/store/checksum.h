@@ -51,10 +51,10 @@ void kvr_checksums_close(struct kvr_checksums *s);
 struct kvr_store;
 enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
-/* Checksums all groups of the kinds that a database of this version lacks. */
+/* Writes checksums of all groups of the kinds for which a database of this version has none. */
 enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version);
-/* KVR_EFORMAT: changed since it was written. A group without rows and without a checksum is
- * valid. */
+/* KVR_EFORMAT: the group was changed after its checksum was written. A group without rows and
+ * without a checksum is valid. */
 enum kvr_status kvr_checksum_check(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
 

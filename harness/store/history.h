@@ -13,10 +13,10 @@ struct kvr_like {
 struct kvr_expected {
     int64_t cell_ns;    /* wall time of the worker; 0: unknown */
     int64_t host_bytes; /* largest peak of these workers */
-    int64_t disk_bytes; /* of its artifacts */
+    int64_t disk_bytes; /* disk space of the cell's artifacts */
 };
 
-/* From OK cells of this database, on any machine. */
+/* Estimates from OK cells of this database, measured on any machine. */
 enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *like,
                                  struct kvr_expected *out);
 

@@ -20,7 +20,7 @@ struct kvr_part {
  * constant. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
-/* The same with `*nth` set to the row's number, from 0. */
+/* Like kvr_insert, with `*nth` set to the number of each row, from 0, before it is bound. */
 enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
                                    const struct kvr_part *parts, int n_parts, size_t step, int n,
                                    int *nth, const char *what);

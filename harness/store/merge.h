@@ -12,9 +12,9 @@
 #include "harness/store/store.h"
 
 struct kvr_merge {
-    int64_t cells;    /* in the shard */
-    int64_t added;    /* new here */
-    int64_t replaced; /* the shard's attempt was the better one */
+    int64_t cells;    /* cells in the shard */
+    int64_t added;    /* cells that this database did not have */
+    int64_t replaced; /* cells for which the shard's attempt was the better one */
 };
 
 /* One transaction. KVR_ENOTFOUND: no such file; KVR_EFORMAT: damaged; KVR_ESCHEMA: another version;

@@ -37,8 +37,8 @@ enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const c
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value);
 
-/* A cell is being measured on one of several devices ("": one device). Ended by kvr_store_put(), or
- * by kvr_store_stopped() if there is no row. */
+/* Records that a cell is being measured, on `device` ("": there is only one). Ended by
+ * kvr_store_put(), or by kvr_store_stopped() if there is no row. */
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,
                                   const char *started, const char *device);
 enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell);

@@ -101,7 +101,7 @@ enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, cons
 
 /* Adds the fields of one item to an object. */
 enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t *object);
-/* Other members of `item` are unchanged. */
+/* Reads the fields of one item from an object. Other members of `item` are unchanged. */
 enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, const char *where,
                                 void *item);
 

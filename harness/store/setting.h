@@ -55,7 +55,7 @@ struct kvr_settings {
 struct kvr_setting_row {
     const char *name;
     enum kvr_setting_type type;
-    const char *def; /* NULL: depends on something else */
+    const char *def; /* default as text; NULL: the default depends on something else */
     long long lo, hi;
     const char *key; /* "timing.alone"; NULL: not part of a cell */
     enum kvr_setting_when when;
@@ -71,7 +71,7 @@ long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id i
 /* `word` is for WORD settings; others use `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
-/* As written in a sweep: "21", "true", "staged". `buf` [24] is for numbers. */
+/* The value as a sweep spells it: "21", "true", "staged". `buf` [24] is for numbers. */
 const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf);
 
 /* All defaults; 0 or NULL for a setting whose default depends on something else. */
@@ -81,8 +81,8 @@ bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
 /* Adds the rollout's settings, or those of the measurement, to a spec. KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
-/* From a complete spec, named `where` in messages. KVR_EFORMAT: missing or of another type. Words
- * belong to the spec. */
+/* Reads the settings of a complete spec, named `where` in messages. KVR_EFORMAT: missing or of
+ * another type. Words belong to the spec. */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 

@@ -13,7 +13,7 @@ struct kvr_store {
     char *path;
     bool has_tables;
     bool any_card; /* merging joins timed cells of unlike GPUs */
-    char *copy;    /* backup made before migration; NULL: none */
+    char *copy;    /* path of the backup made before migration; NULL: no migration */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
     struct kvr_checksums checksums;
@@ -52,11 +52,11 @@ enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 
 /* Creates the views in the database, or as temporary ones that hide the database's own. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
-/* The same as temporary views, with cells_wide restricted to the rows that satisfy `where` (NULL:
- * all). KVR_EINVAL if it is not a condition. */
+/* Creates the views as temporary ones, with cells_wide restricted to the rows that satisfy `where`
+ * (NULL: all). KVR_EINVAL if it is not a condition. */
 enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where);
 
-/* One or several statements without results. */
+/* Runs one or several statements without results. */
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what);
 
 /* Ends a transaction: COMMIT, or ROLLBACK if `st` or the commit fails. */

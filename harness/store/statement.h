@@ -21,7 +21,7 @@
 /* The text with the placeholders {name} of `with` replaced; others are kept. malloc'd; NULL: no
  * memory. */
 char *kvr_statement_fill(const char *text, const char *const *with);
-/* The same into a stream; the caller checks for errors. */
+/* Writes that text to a stream; the caller checks the stream for errors. */
 void kvr_statement_put(FILE *to, const char *text, const char *const *with);
 
 #endif

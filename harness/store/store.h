@@ -74,7 +74,7 @@ struct kvr_session_fact {
 };
 /* Adds a fact, or replaces its value. */
 enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
-/* Value of a fact; NULL: none. */
+/* Value of a fact; NULL: the session has no such fact. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
 /* Sets the fact "machine" to 8 hex digits of the machine's identity. After all facts about it. */
 enum kvr_status kvr_session_identify(struct kvr_session *s);
@@ -91,7 +91,7 @@ struct kvr_row_metric {
     const char *name, *unit;
     double value;
     int n;               /* number of pooled values */
-    const char *missing; /* NULL: value is valid */
+    const char *missing; /* why there is no value; NULL: the value is valid */
     double extra;        /* the metric's second number; NaN if it has none */
     int n_series;
     const double *series; /* per frame; NaN is stored as NULL */
@@ -142,7 +142,7 @@ struct kvr_row {
     const char *model, *suite, *prompt_id, *prompt;
     int repeat;
     bool is_baseline;
-    const char *warning; /* NULL: none */
+    const char *warning; /* caveat about the cell's numbers; NULL: there is none */
 
     enum kvr_outcome outcome;
     const char *reason, *log_tail;  /* "" if there is none */
@@ -152,7 +152,7 @@ struct kvr_row {
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* over the rollout's passes */
     /* Blocks of data-dependent size: thousandths of bits per element, overall and of the largest
-     * block; 0: none. */
+     * block; 0: there are no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* peak device memory; 0: no device */
@@ -221,10 +221,10 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
 
 /* The latest OK cell that differs from this one in its metrics only. */
 struct kvr_alike {
-    char key[65];    /* "": none */
+    char key[65];    /* "": there is no such cell */
     char *spec;      /* owned */
-    char *frames[2]; /* paths of its own and its baseline's, owned; NULL: none */
-    char *sha256[2]; /* hashes of these */
+    char *frames[2]; /* paths of the cell's frames and of its baseline's, owned; NULL: no frames */
+    char *sha256[2]; /* hashes of these frames */
 };
 enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
                                 struct kvr_alike *out);
@@ -269,12 +269,13 @@ struct kvr_query_function {
     double (*of)(const double *x, int n);
 };
 
-/* Limits of a statement (0: none), and its visible rows and functions. */
+/* Limits of a statement (0: unlimited), and the rows and functions that it can use. */
 struct kvr_query_limits {
     int seconds;
     int64_t bytes;     /* memory allocated by SQLite */
     const char *where; /* SQL condition that restricts cells_wide, and so all views based on it */
-    const struct kvr_query_function *functions; /* terminated by name NULL; NULL: none */
+    const struct kvr_query_function *functions; /* terminated by name NULL; NULL: no additional
+                                                 * functions */
 };
 
 /* One reading statement on a read-only connection. KVR_ENOTFOUND: no such file; KVR_ESCHEMA: not a
@@ -285,7 +286,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx);
 
-/* KVR_EINVAL, with the condition and the reason: it is no condition on this view. */
+/* KVR_EINVAL, with the condition and the reason: `where` is not a condition on this view. */
 enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
 
 /* Definitions of an empty database, after sql/schema.sql and sql/cell.sql. */

@@ -16,8 +16,8 @@
 
 struct kvr_vbench_result {
     int dimensions;
-    int videos;        /* entries over all dimensions */
-    int matched;       /* of these, with a cell */
+    int videos;        /* number of entries over all dimensions */
+    int matched;       /* number of these entries that belong to a cell */
     int stored;        /* rows written: cells of one rollout share a video */
     json_t *unmatched; /* distinct file names without a cell */
     json_t *empty;     /* dimensions without videos, not counted above */

@@ -14,10 +14,10 @@
  * and the chunk) are divided by their largest value over all heads of the model. The share `dummy`
  * of heads with the smallest max(A_first, A_past) is x. Others are f if A_first is larger, else n.
  * Pyramid Forcing (arXiv:2605.13111), letters w, a, v: the authors label heads by how often their
- * response changes its sign over time, and by its sign. Their exact rule is not published; this one
- * is ours. x(d) is the mean score q . k / sqrt(D) of frames d back. If x(d) minus its mean changes
- * its sign between neighbours in a share of `rate` or more, the head oscillates (w). Otherwise it
- * is an anchor (a) if the mean is positive, else a veil (v). */
+ * response changes its sign over time, and by its sign. Their exact rule is not published; the rule
+ * here is kvreel's. x(d) is the mean score q . k / sqrt(D) of frames d back. If x(d) minus its mean
+ * changes its sign between neighbours in a share of `rate` or more, the head oscillates (w).
+ * Otherwise it is an anchor (a) if the mean is positive, else a veil (v). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 

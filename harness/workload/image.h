@@ -16,7 +16,7 @@
 
 struct kvr_image {
     struct kvr_video video;      /* one frame */
-    char sha256[KVR_SHA256_HEX]; /* of its RGB bytes, [height, width, 3] */
+    char sha256[KVR_SHA256_HEX]; /* hash of the image's RGB bytes, [height, width, 3] */
 };
 
 /* Reads raw frames (.safetensors) or any image that FFmpeg decodes. KVR_EINVAL: it has several
@@ -24,7 +24,8 @@ struct kvr_image {
 enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
 void kvr_image_close(struct kvr_image *image); /* accepts {0} */
 
-/* Pixels per latent along each side, if this model has an image encoder; 0: none. */
+/* Pixels per latent along each side, if this model has an image encoder; 0: the model has no
+ * encoder. */
 int kvr_image_scale(const struct kvr_model_config *c);
 /* KVR_EUNSUPPORTED: the model has no encoder; KVR_EINVAL: the image differs in size from the
  * model's videos. */

@@ -24,7 +24,8 @@ enum kvr_status kvr_learnt_read(struct kvr_learnt *out, const struct kvr_model_c
 void kvr_learnt_free(struct kvr_learnt *l);
 
 /* The first word of the prompt outside the training data, as in the vocabulary ("size:small"), or
- * "a second object"; NULL: none, or the model does not list them. Borrowed from `cfg`. */
+ * "a second object"; NULL: all words are in the training data, or the folder has no list. Borrowed
+ * from `cfg`. */
 const char *kvr_learnt_lacks(const struct kvr_learnt *l, const struct kvr_model_config *cfg,
                              const struct kvr_prompt *p);
 

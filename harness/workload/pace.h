@@ -3,19 +3,21 @@
  *     KVR_TRY(kvr_pace_run(dev, scheme, &req, KVR_DECODER_TAEHV, "taew2_1.pth", 0, &p));
  *     fps = kvr_pace_fps(&p);
  *
- * Sequential, in one thread and stream: denoise a chunk, decode its frames to bytes, continue. Or overlapped
- * (pixels.h): decode a chunk while the next one is denoised; the time ends with the last frame. The time
- * excludes loading weights and text encoding. Decoder and network are in memory together. */
+ * Sequentially, one thread and stream denoises a chunk, decodes its frames to bytes, and continues.
+ * Overlapped (pixels.h), a chunk is decoded while the next chunk is denoised, and the time ends
+ * with the last frame. The time excludes loading weights and text encoding. Decoder and network are
+ * in memory together. */
 #ifndef KVR_WORKLOAD_PACE_H
 #define KVR_WORKLOAD_PACE_H
 
 #include "harness/workload/workload.h"
 
 struct kvr_pace {
-    int frames;        /* of pixels */
-    int64_t wall_ns;   /* of the rollout, including decoding */
-    int64_t decode_ns; /* part of wall_ns for decoding; overlapped: decoding after the last chunk */
-    size_t peak_bytes; /* of all tags, since the rollout began */
+    int frames;        /* number of pixel frames */
+    int64_t wall_ns;   /* wall time of the rollout, including decoding */
+    int64_t decode_ns; /* part of wall_ns spent decoding; when overlapped, only decoding after the
+                        * last chunk is denoised */
+    size_t peak_bytes; /* peak of all tags together since the rollout began */
 };
 
 /* overlap_threads: the overlapped decoder's threads, 0: not overlapped. `path`: the decoder's weights. Wan's

@@ -29,7 +29,7 @@ struct kvr_pixels;
 struct kvr_pixels_done {
     int64_t ns;        /* opening the decoder, plus tail_ns */
     int64_t tail_ns;   /* from the rollout's end to the last frame */
-    size_t peak_bytes; /* of the decoder's device, all tags */
+    size_t peak_bytes; /* peak of the decoder's device, all tags */
     bool device_full;  /* kvr_dev_was_full */
 };
 

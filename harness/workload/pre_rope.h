@@ -5,7 +5,7 @@
 #include "harness/cache/cache.h"
 
 struct kvr_pre_rope {
-    double *angles; /* of one position: cosines [D/2], then sines */
+    double *angles; /* scratch for the angles of one position: cosines [D/2], then sines */
     float *x;       /* [n_tok,H,D] */
     size_t capacity;
 };

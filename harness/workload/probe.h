@@ -16,7 +16,8 @@
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
  *     attn_out_mse      mean over channels of (sum p^ v^ - sum p v)^2
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
- *     attn_out_rel_k    the same with the method's weights and BF16 values: the error of keys alone
+ *     attn_out_rel_k as attn_out_rel, with the method's weights and BF16 values: the error of keys
+ *     alone
  *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
  *     top1_agreement    share of queries for which the key with the largest p has the largest p^
  *     topk_recall       share of a query's 32 past keys with the largest p (by age: of the

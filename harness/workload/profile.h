@@ -9,10 +9,10 @@
  *     kvr_profile_close(&p);
  *
  * The study's procedure: at every forward and layer, each frame's summary (mean |K| + mean |V| of
- * each head) is compared with the tail-aligned summaries of the previous forward. Frames without a
- * counterpart count 1 (methods/kernels/saliency.h). A layer's score is the mean over all forwards
- * and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is coded, so a frame's
- * summary changes only while its chunk is denoised. */
+ * each head) is compared with the tail-aligned summaries of the previous forward. For frames
+ * without a counterpart the change is 1 (methods/kernels/saliency.h). A layer's score is the mean
+ * over all forwards and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is coded,
+ * so a frame's summary changes only while its chunk is denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 
@@ -31,7 +31,7 @@ void kvr_profile_begin(struct kvr_profile *p);
 /* Adds one forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
 enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
-/* The same as a kvr_cache_observer_fn; ctx is the profile. */
+/* kvr_profile_add as a kvr_cache_observer_fn; ctx is the profile. */
 enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), or (lo + hi) / 2 if all scores

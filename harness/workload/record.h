@@ -8,8 +8,8 @@
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  accepts a finished one
  *
- * Keys and values are the chunk's, in the cache's exact type; queries are attention's F32 inputs. A
- * replay is bit-identical. */
+ * The recorded keys and values are those of the chunk, in the cache's exact type; the queries are
+ * attention's F32 inputs. A replay is bit-identical. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 

@@ -25,8 +25,8 @@
 
 struct kvr_replay_request {
     const struct kvr_trace *trace;
-    int frames;        /* the first n: whole chunks, or all */
-    int n_layers;      /* the first n; 0: all */
+    int frames;        /* number of first frames to replay: whole chunks, or all frames */
+    int n_layers;      /* number of first layers to replay; 0: all */
     int window_frames; /* 0 = all */
     int sink_frames;
     bool evict;
@@ -36,7 +36,7 @@ struct kvr_replay_request {
     kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
     void *observer_ctx;
     bool phases;  /* record each pass's time by phase; not in a timed run */
-    bool compare; /* with a BF16 cache */
+    bool compare; /* compare outputs with those of a BF16 cache */
 };
 
 /* Means over a chunk, or over all chunks. NaN if nothing was compared. */

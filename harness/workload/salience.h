@@ -19,8 +19,8 @@
 
 struct kvr_salience;
 
-/* Collects salience of all layers, or of the last one only (rows of the others are then 0). queries: sampled per
- * chunk; 0: all. KVR_ENOMEM. */
+/* Collects salience of all layers, or of the last layer only (rows of the other layers are then 0).
+ * queries: sampled per chunk; 0: all. KVR_ENOMEM. */
 enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_cache_shape *shape,
                                   bool last_only, int queries);
 void kvr_salience_close(struct kvr_salience **s);
@@ -28,7 +28,7 @@ void kvr_salience_close(struct kvr_salience **s);
 /* A kvr_cache_observer_fn; ctx is the struct kvr_salience. */
 enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Table of the salience of the tokens seen so far; 0 for the others. KVR_ENOMEM. */
+/* Makes the table of the salience of the tokens seen so far; 0 for all other tokens. KVR_ENOMEM. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
 /* Runs a request through a cache of scheme `bf16` with this observer. */

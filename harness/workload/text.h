@@ -36,7 +36,7 @@ extern "C" {
 struct kvr_tokens {
     struct kvr_st *file;
     const int32_t *id; /* in the mapped file until it is closed, or in `own` */
-    int32_t *own;      /* ids converted from another type; NULL: none */
+    int32_t *own;      /* ids converted from another type; NULL: none were converted */
     int n;
     char sha256[KVR_SHA256_HEX]; /* of the ids as I32 */
 };
@@ -51,11 +51,12 @@ struct kvr_teacher {
     int n;               /* tokens */
     kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE */
     float *hidden;       /* [n,d]: input of kvr_lm_logits */
-    struct kvr_st *file; /* file that contains them; NULL: in separate memory */
+    struct kvr_st *file; /* file that contains these arrays; NULL: they are in separate memory */
 };
 
-/* For the first n tokens. `path` (NULL: none): cache file, read if it exists, else written. Its
- * name must identify model, text and build; only the shape of its content is checked. */
+/* For the first n tokens. `path` (may be NULL): a cache file, which is read if it exists and
+ * written otherwise. Its name must identify model, text and build; only the shape of its content is
+ * checked. */
 enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
                                  const struct kvr_tokens *t, int n, const char *path,
                                  struct kvr_teacher *out);
@@ -79,7 +80,7 @@ enum { KVR_TEXT_MAX_BINS = 24 };
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* means over these */
+    double nll, kl, top1, mass; /* means over the scored tokens */
 };
 
 struct kvr_text_result {

@@ -15,7 +15,7 @@
 struct kvr_truth {
     struct kvr_st *file;
     struct kvr_frames frames;    /* in the mapped file until it is closed */
-    char sha256[KVR_SHA256_HEX]; /* of the frames' bytes */
+    char sha256[KVR_SHA256_HEX]; /* hash of the frames' bytes */
 };
 
 /* `tensor` must be U8 [n, height, width, 3] with positive extents. KVR_EIO, KVR_EFORMAT and

@@ -1,8 +1,8 @@
 /* workload.h - workloads: sources of K, V and Q.
  *
- * Three kinds behind one interface: `rollout` (the engine generates a video), `trace` (recorded
- * tensors), `synthetic`. A workload drives a cache through begin_pass, append, attend, end_pass,
- * and returns times, bytes and frames. */
+ * There are three kinds of workload: `rollout` (the engine generates a video), `trace` (recorded
+ * tensors) and `synthetic` (tensors drawn with given statistics). A workload drives a cache through
+ * begin_pass, append, attend, end_pass, and returns times, bytes and frames. */
 #ifndef KVR_WORKLOAD_WORKLOAD_H
 #define KVR_WORKLOAD_WORKLOAD_H
 
@@ -20,7 +20,8 @@ enum kvr_forcing {
     KVR_FORCING_NONE,
     KVR_FORCING_TEACHER, /* every chunk is denoised with the teacher's earlier chunks in the
                           * method's cache, coded in clean passes */
-    KVR_FORCING_STEP,    /* and every denoising step starts from the teacher's previous step */
+    KVR_FORCING_STEP,    /* like TEACHER, and every denoising step starts from the teacher's
+                          * previous step */
     KVR_N_FORCINGS
 };
 extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
@@ -58,13 +59,13 @@ struct kvr_rollout_request {
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* Frames [n_given, latent_h, latent_w, 3] that open the video: whole chunks, fewer than latent_frames,
      * models with RGB latents only. They are the output's first frames, byte for byte; each of their chunks has
-     * one clean pass. NULL: none. */
+     * one clean pass. NULL: no frames are given. */
     const uint8_t *given;
     int n_given;
     /* The video's first latent frame [frame_elems], from an image (image.h); not with `given`.
      * NULL: generated. */
     const float *first;
-    /* Perturbation of the noise (kvr_noise_moved); draw 0: none. */
+    /* Perturbation of the noise (kvr_noise_moved); draw 0: the noise is not perturbed. */
     int jitter_draw;
     double jitter_magnitude;
     /* teacher: x0 of every chunk and step from kvr_rollout_reference(), [chunks, steps, frames_per_chunk,
@@ -97,7 +98,8 @@ struct kvr_rollout_result {
     struct kvr_graph_counts graphs;
     struct kvr_reuse_counts reuse;     /* skipped steps, if the method reuses features */
     struct kvr_cache_bytes bytes;      /* at the end */
-    struct kvr_mem_stats mem;          /* peak since the rollout began, and by tag at its instant */
+    struct kvr_mem_stats mem;          /* peak since the rollout began, and each tag's bytes when it
+                                        * was reached */
     size_t live_at_start, live_at_end; /* must be equal once caches are closed */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */
@@ -112,8 +114,9 @@ struct kvr_rollout_result {
 /* Called after each chunk; non-zero stops the rollout with KVR_EINTERRUPTED. */
 typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
 
-/* Generates one video with a cache of `scheme`. progress may be NULL. *out is the caller's; on failure it is
- * empty. KVR_EINVAL: an invalid request; KVR_ENOMEM, of the host or the device; KVR_EINTERRUPTED. */
+/* Generates one video with a cache of `scheme`. progress may be NULL. The caller owns *out, which
+ * is empty on failure. KVR_EINVAL: an invalid request; KVR_ENOMEM, of the host or the device;
+ * KVR_EINTERRUPTED. */
 enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out);

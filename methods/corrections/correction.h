@@ -43,7 +43,7 @@ enum { KVR_CORRECTION_MAX_KEYS = 64, KVR_CORRECTION_MAX_D = 256 };
 
 struct kvr_correction {
     const char *name, *title;
-    bool measures; /* uses measured moments; else the codec must have a scale */
+    bool measures; /* true: uses measured moments; false: the codec must have a scale */
     int moments;   /* FP16 numbers per channel stored with a segment */
     /* moments [number of moments][H][D] of a coded segment; x [T,H,D]: the original keys in the
      * codec's space. NULL if moments is 0. */

@@ -1,4 +1,4 @@
-/* abs_sum_isa.c - see abs_sum.h for the order of the sum. */
+/* abs_sum_isa.c - sum of magnitudes; abs_sum.h specifies the order of the sum. */
 #include "methods/kernels/abs_sum.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "methods/codec.h"
 
-/* Option value instead of a file: everything is fitted to the block. */
+/* Value of the option that names no file: everything is then fitted to the block. */
 #define KVR_CALIBRATION_FIT "fit"
 enum { KVR_CALIBRATION_PATH = 120 };
 

@@ -1,7 +1,8 @@
-/* eager_cuda.cu - eager_ops.h on a device: every function is one launch. eager_cpu.c is the reference.
+/* eager_cuda.cu - eager_ops.h on a device. Every function is one launch. eager_cpu.c is the
+ * reference.
  *
- * A thread handles N = 4 elements if extents and addresses allow, else 1. In place, operands are read through `out`,
- * and x is NULL. */
+ * A thread handles N = 4 elements if extents and addresses allow it, otherwise one. If an operation
+ * is in place, the kernel reads the operands through `out`, and x is NULL. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/kernels/eager_ops.h"
@@ -59,7 +60,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v;
 }
 
-/* Group of token t, channel c. */
+/* Index of the group that contains channel c of token t. */
 static __device__ __forceinline__ int64_t group_of(const struct kvr_eager_part &p, int64_t t,
                                                    int64_t c)
 {
@@ -78,14 +79,14 @@ static __device__ __forceinline__ float number_of(kvr_f16 x)
     return kvr_float_of(x);
 }
 
-/* M elements per thread; E: the type of the groups' numbers. */
+/* A thread handles M elements. E is the type of the groups' numbers. */
 template <class E, int M> struct way {
     using G = E;
     static constexpr int N = M;
     using T = kvr_vec<float, M>;
 };
 
-/* A CTA handles a strip of one row. */
+/* A CTA handles one strip of one row. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     eager_zip(int op, struct kvr_eager_part p, unsigned strips, bool bf16, bool same,
@@ -120,7 +121,7 @@ static __device__ __forceinline__ float joined(float a, float b, bool most)
     return most ? (b > a ? b : a) : b < a ? b : a;
 }
 
-/* Groups of tokens: a thread has one. */
+/* Reduces groups of tokens. A thread reduces one group. */
 static __global__ void __launch_bounds__(THREADS)
     eager_reduce_tokens(bool most, struct kvr_eager_part p, unsigned strips,
                         kvr_global<const float> x, kvr_global<float> out)
@@ -139,7 +140,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[block * p.channels + c] = y;
 }
 
-/* Groups of `size` neighbours: a warp has one. */
+/* Reduces groups of `size` neighbouring elements. A warp reduces one group. */
 static __global__ void __launch_bounds__(THREADS)
     eager_reduce_rows(bool most, int64_t size, int64_t n_groups, kvr_global<const float> x,
                       kvr_global<float> out)
@@ -187,7 +188,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v == v ? kvr_half_of(v) : nan;
 }
 
-/* Eight tokens of the channels of one T, as in planes.cuh. */
+/* Each thread handles eight tokens of the channels of one T, as in planes.cuh. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     eager_pack(struct kvr_planes p, unsigned strips, float plus,
@@ -242,7 +243,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread has one pair; stride = 1 << shift. */
+/* A thread handles one pair of elements that are stride = 1 << shift apart. */
 static __global__ void __launch_bounds__(THREADS)
     eager_butterfly(int64_t pairs, int shift, bool bf16, kvr_global<float> x)
 {
@@ -346,7 +347,8 @@ static void half_of(struct kvr_dev *dev, int64_t n, kvr_f16 nan, const float *x,
                    out);
 }
 
-/* Channels of a row of T; whole, with aligned addresses. */
+/* Whether the accessed part of a row consists of whole groups of four channels at aligned
+ * addresses. */
 static bool by_four(int64_t channels, int64_t c0, int64_t width, const void *x, const void *codes)
 {
     return channels % 4 == 0 && c0 % 4 == 0 && width % 4 == 0 && kvr_aligned(x, 16) &&

@@ -52,17 +52,18 @@ struct kvr_eager_ops {
                 bool bf16, const float *x, const float *g, float *out);
     void (*zip_half)(struct kvr_dev *dev, enum kvr_eager_op op, const struct kvr_eager_part *p,
                      bool bf16, const float *x, const kvr_f16 *g, float *out);
-    /* The least or the largest of each group; NaN where one is not finite. */
+    /* The smallest or, with `most`, the largest element of each group; NaN if an element of the
+     * group is not finite. */
     void (*reduce)(struct kvr_dev *dev, bool most, const struct kvr_eager_part *p, int64_t n_groups,
                    const float *x, float *out);
-    /* n elements, then zeros up to `all`. */
+    /* Copies n elements, then writes zeros up to `all` elements. */
     void (*pad)(struct kvr_dev *dev, int64_t n, int64_t all, const float *x, float *out);
-    /* To the nearest FP16; of NaN: `nan`. */
+    /* Rounds to the nearest FP16; NaN becomes `nan`. */
     void (*half)(struct kvr_dev *dev, int64_t n, kvr_f16 nan, const float *x, kvr_f16 *out);
-    /* x + plus as codes (pack.h) of [n_tok, channels]; of NaN: 0. */
+    /* Packs x + plus as codes (pack.h) of [n_tok, channels]; NaN gives code 0. */
     void (*pack)(struct kvr_dev *dev, int64_t n_tok, int64_t channels, int bits, float plus,
                  const float *x, uint8_t *codes);
-    /* Codes of [n_tok, channels], minus `minus`. */
+    /* Unpacks codes of [n_tok, channels] and subtracts `minus`. */
     void (*unpack)(struct kvr_dev *dev, int64_t n_tok, int bits, const struct kvr_eager_part *p,
                    float minus, const uint8_t *codes, float *out);
     /* a, b = a + b, a - b of elements `stride` apart, in rows of d; n elements in all. */

@@ -11,8 +11,8 @@
 
 #include "methods/policy.h"
 
-/* Option values instead of a file: classes determined while the method runs; classes published with
- * the paper. */
+/* Values of the option that name no file: classes are determined while the method runs, or are
+ * those published with the paper. */
 #define KVR_HEAD_MAP_ONLINE "online"
 #define KVR_HEAD_MAP_PUBLISHED "labels"
 

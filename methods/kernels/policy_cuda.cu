@@ -1,4 +1,4 @@
-/* policy_cuda.cu - see policy_cuda.h: statistics and ranking for retention policies. */
+/* policy_cuda.cu - see policy_cuda.h. Computes statistics and rankings for retention policies. */
 #include "methods/kernels/policy_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -13,8 +13,8 @@ enum {
     SUMMARY_ROWS = SUMMARY_THREADS / LANES
 };
 
-/* Sum of |x| over every eighth element, for lane threadIdx % 8, in order (abs_sum.h). The sum is a
- * dependent chain, so AHEAD loads are issued at a time. */
+/* Sum of |x| over every eighth element, in order, for lane threadIdx.x % 8 (abs_sum.h). Every
+ * addition depends on the previous one, so AHEAD loads are issued at a time. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
     enum { AHEAD = 16 };
@@ -36,7 +36,7 @@ static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int
     return sum;
 }
 
-/* Adds the lanes of row `row`, in order. */
+/* Sum of the lanes of row `row`, added in order. */
 static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int row)
 {
     double sum = 0;
@@ -46,7 +46,7 @@ static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int 
     return sum;
 }
 
-/* Mean |x| of tokens [t0, t1) of a head; valid in thread 0. */
+/* Mean |x| of tokens [t0, t1) of a head. Only thread 0 returns it. */
 static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const float> x,
                                   int64_t t0, int64_t t1, int h, kvr_shared<double> lanes,
                                   kvr_shared<double> rows)
@@ -69,7 +69,7 @@ static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const
     return sum / ((double)(t1 - t0) * f.head_dim);
 }
 
-/* One head of one frame per CTA. */
+/* Each CTA summarizes one head of one frame. */
 static __global__ void __launch_bounds__(SUMMARY_THREADS)
     frame_summary(struct kvr_frames_of f, kvr_global<const float> k, kvr_global<const float> v,
                   kvr_global<float> summary)
@@ -87,7 +87,8 @@ static __global__ void __launch_bounds__(SUMMARY_THREADS)
         summary[frame * f.n_heads + h] = mk + mv;
 }
 
-/* LANES threads per position; the first accumulates frame by frame (Welford). */
+/* Each position has LANES threads. The first of these accumulates the variance frame by frame
+ * (Welford). */
 static __global__ void __launch_bounds__(THREADS)
     position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
                       int64_t channels, kvr_global<struct kvr_ranked> rank)
@@ -116,7 +117,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* The order of topk.h. */
+/* Whether a precedes b in the order of topk.h. */
 static __device__ __forceinline__ bool better(const struct kvr_ranked a, const struct kvr_ranked b)
 {
     const bool nan_a = a.score != a.score, nan_b = b.score != b.score;
@@ -128,7 +129,8 @@ static __device__ __forceinline__ bool better(const struct kvr_ranked a, const s
     return a.index < b.index;
 }
 
-/* An item's rank is the number of better items. The order is total, so ranks are unique. */
+/* The rank of an item is the number of better items. The order is total, so no two items have the
+ * same rank. */
 static __global__ void __launch_bounds__(THREADS)
     topk_place(kvr_global<const struct kvr_ranked> item, int64_t n,
                kvr_global<struct kvr_ranked> sorted)
@@ -154,8 +156,8 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[rank] = mine;
 }
 
-/* 32 channels per CTA. All warps load POOL tokens while one warp, one channel per lane, adds the
- * previous POOL in token order. */
+/* A CTA handles 32 channels. All warps load POOL tokens. At the same time one warp, with one
+ * channel per lane, adds the previous POOL tokens in token order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {

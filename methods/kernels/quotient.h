@@ -34,7 +34,7 @@ KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
     return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* NaN if y is not finite */
 }
 
-/* The same for a finite y. */
+/* kvr_quotient for a finite y. */
 KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
 {
     const float q = y * inv;
@@ -42,10 +42,10 @@ KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
     return fmaf(fmaf(q, s, -y), -inv, q);
 }
 
-/* The same for any s, if s and inv are normal numbers. The first correction leaves an error below
- * one ulp, and the second rounds correctly (P. Markstein, Computation of elementary functions on
- * the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990). From 1e38 on it is off by a few
- * ulp; the sign of a zero is arbitrary. */
+/* kvr_quotient for any s, if s and inv are normal numbers. The first correction leaves an error
+ * below one ulp, and the second rounds correctly (P. Markstein, Computation of elementary functions
+ * on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990). From 1e38 on it is off by a
+ * few ulp; the sign of a zero is arbitrary. */
 KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 {
     const float first = y * inv, q = fmaf(fmaf(first, s, -y), -inv, first);
@@ -62,7 +62,8 @@ KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 }
 
 #ifdef __cplusplus
-/* The same without an approximation, for a normal s whose reciprocal is normal. */
+/* 1 / s, rounded to nearest, computed without a given approximation, for a normal s whose
+ * reciprocal is normal. */
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED

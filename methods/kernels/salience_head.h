@@ -21,8 +21,8 @@
 
 #include "harness/core/status.h"
 
-/* Values instead of a file. "auto": the bundled head if the shape matches, else random weights.
- * "drawn": random weights. */
+/* Values of the argument `which` other than a file's path. "auto": the bundled head if the shape
+ * matches, else random weights. "drawn": random weights. */
 #define KVR_SALIENCE_AUTO "auto"
 #define KVR_SALIENCE_DRAWN "drawn"
 

@@ -4,11 +4,11 @@
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * The readings differ in the reference. Intended: a frame is compared with its predecessor, once,
- * when its keys and values are new; the first frame has delta 1. Study: the whole cache is
- * summarised again at every call, and the LAST o = min(n_prev, n) frames of both lists are
- * compared. After a chunk of three frames, frame i is therefore compared with frame i-3, the first
- * frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
+ * The readings differ in the reference. In the intended reading a frame is compared with its
+ * predecessor once, when its keys and values are new; the first frame has delta 1. In the study's
+ * reading the whole cache is summarised again at every call, and the LAST o = min(n_prev, n) frames
+ * of both lists are compared. After a chunk of three frames, frame i is therefore compared with
+ * frame i-3, the first frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
  *
  * The tiers and the retention `saliency` share one kvr_policy_state: the tiers compute the scores,
  * and the retention of the same call reuses them. A fresh state is {0}; to reset,
@@ -24,7 +24,8 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* study: score at every call; otherwise when the number of frames changes */
+    bool every_call; /* true in the study's reading: score at every call; otherwise only when the
+                      * number of frames changes */
 };
 
 /* State of a frame. In the intended reading it never returns to an earlier state. */
@@ -52,7 +53,7 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
 
 /* Makes the scores of the last kvr_saliency_score available to the retention of this call. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
-/* Takes those scores, once. False if there are none. */
+/* Takes the published scores, once. False if there are none. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
@@ -60,7 +61,7 @@ bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state
 int64_t kvr_frames(const struct kvr_policy_ctx *ctx);
 /* Written tokens of frame f: S, or fewer in a partial last frame. */
 int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f);
-/* Sets the map bytes of a frame's tokens. */
+/* Sets the bytes of frame f's written tokens in `map` (policy.h) to `byte`. */
 void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map);
 
 /* summary [H] of tokens [t0, t0 + n) of k, v [.,H,D]. */

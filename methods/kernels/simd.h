@@ -5,7 +5,7 @@
  *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
  *
  * For AVX2 and AVX-512. On other targets KVR_SIMD is undefined, and files use their plain C, the
- * reference. Short names, since they stay within one file. */
+ * reference. Names are short, since they are used within one file only. */
 #ifndef KVR_METHODS_KERNELS_SIMD_H
 #define KVR_METHODS_KERNELS_SIMD_H
 

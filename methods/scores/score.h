@@ -3,10 +3,10 @@
  *     const struct kvr_score *s = kvr_scores[o->score];
  *     s->rate(&job);                         job.score[i]: the largest stay
  *
- * A score is evaluated once per chunk, for all heads together or for one head. It sees the stored
- * tokens, oldest first and the new chunk's last, and may keep `memory` floats per token between
- * chunks. Older keys are already coded, so information about a key has to be stored when it is new,
- * unless the score requests `all_keys`. */
+ * A score is evaluated once per chunk, for all heads together or for one head. The score sees the
+ * stored tokens, oldest first and the new chunk's last, and may keep `memory` floats per token
+ * between chunks. Older keys are already coded, so information about a key has to be stored when it
+ * is new, unless the score requests `all_keys`. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 
@@ -26,7 +26,7 @@ enum kvr_place_weight {
 
 struct kvr_score_opts {
     int seed;      /* for `random` */
-    int pool;      /* width of the maximum over neighbours; 1: none */
+    int pool;      /* width of the maximum over neighbours; 1: scores are not pooled */
     double lambda; /* weight of attention in `redundancy` */
     enum kvr_place_weight weight;
     int power;
@@ -38,7 +38,8 @@ struct kvr_score_job {
     const struct kvr_policy_ctx *ctx;
     const struct kvr_score_opts *opts;
     int h0, n_heads;      /* heads scored together */
-    int64_t n, first_new; /* tokens; those from first_new on belong to the new chunk */
+    int64_t n, first_new; /* number of tokens; tokens from index first_new on belong to the new
+                           * chunk */
     const int32_t *token; /* [n] ascending */
     float *memory;        /* [n][memory]; 0 for new tokens */
     float *score;         /* [n] */

@@ -21,13 +21,13 @@
 enum { KVR_TALK_PARTS = 3 };
 
 struct kvr_talk {
-    pid_t pid; /* 0: none */
+    pid_t pid; /* 0: no process */
     int fd;
 };
 
 /* A request to the process. Borrows the parts. */
 struct kvr_message {
-    int64_t form; /* from the answer to encode: which parts are structures */
+    int64_t form; /* which parts are structures, as given in the answer to encode */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
@@ -35,7 +35,7 @@ struct kvr_message {
 
 /* Receives the parts of an answer: into `own`, or into `exactly` if its pointers are not NULL. */
 struct kvr_reply {
-    int64_t form;                     /* of the coded data */
+    int64_t form;                     /* which parts of the coded data are structures */
     size_t most;                      /* limit of all parts, bytes */
     size_t n[KVR_TALK_PARTS];         /* received bytes of each part */
     struct kvr_buf own;               /* all parts, concatenated; owned by the caller */

@@ -1,8 +1,9 @@
-/* test_isa.c - the choice of a kernel variant, and that what is compiled for one stays apart.
+/* test_isa.c - tests the choice of a kernel variant, and that code compiled for one instruction set
+ * stays in the objects of its variant.
  *
- * The program must start on the plainest x86-64-v2 machine: no function of core and no portable
- * kernel may hold an instruction that is newer, and a variant must export nothing but its table,
- * else the linker may take its copy of a helper for everybody's. */
+ * The program must start on every x86-64-v2 machine. Therefore functions of core and portable
+ * kernels contain no newer instruction. A variant exports only its table: if it exported a helper,
+ * the linker could use that copy of the helper for all variants. */
 #include "harness/core/isa.h"
 
 #include <check.h>
@@ -51,7 +52,7 @@ START_TEST(every_usable_name_is_taken)
     ck_assert_int_eq(kvr_isa_force(name), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), name));
     ck_assert_ptr_nonnull(strstr(kvr_error(), "runs: portable"));
-    ck_assert_int_eq(kvr_isa(), before); /* a refusal changes nothing */
+    ck_assert_int_eq(kvr_isa(), before); /* a refused name does not change the choice */
 }
 END_TEST
 
@@ -66,7 +67,7 @@ START_TEST(unknown_names_are_refused)
         ck_assert_ptr_nonnull(strstr(kvr_error(), wrong[i]));
         ck_assert_int_eq(kvr_isa(), before);
     }
-    ck_assert_int_eq(kvr_isa_force(""), KVR_OK); /* as if nothing had been said */
+    ck_assert_int_eq(kvr_isa_force(""), KVR_OK); /* an empty name means no choice */
     ck_assert_int_eq(kvr_isa(), before);
 }
 END_TEST
@@ -79,7 +80,8 @@ START_TEST(environment)
     ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
     ck_assert_int_eq(kvr_isa(), KVR_ISA_OF_PORTABLE);
     ck_assert(kvr_isa_forced());
-    ck_assert_int_eq(kvr_isa_force(kvr_isa_name(before)), KVR_OK); /* a name stands above it */
+    /* A name that is passed takes precedence over the environment. */
+    ck_assert_int_eq(kvr_isa_force(kvr_isa_name(before)), KVR_OK);
     ck_assert_int_eq(kvr_isa(), before);
     setenv("KVREEL_CPU", "avx9", 1);
     ck_assert_int_eq(kvr_isa_force(NULL), KVR_EINVAL);
@@ -90,7 +92,8 @@ START_TEST(environment)
 }
 END_TEST
 
-/* The first call decides alone, without kvr_isa_force: each test has a process of its own. */
+/* Without kvr_isa_force, the first call of kvr_isa() makes the choice. Each test runs in a process
+ * of its own, so this is the first call. */
 START_TEST(environment_without_force)
 {
     setenv("KVREEL_CPU", "portable", 1);
@@ -120,9 +123,9 @@ START_TEST(lists)
 }
 END_TEST
 
-/* ---- the objects ------------------------------------------------------------------------ */
+/* ---- the compiled objects --------------------------------------------------------------- */
 
-/* BUILD/libkvreel.a, of the build that this program, BUILD/tests/core/test_isa, belongs to. */
+/* Path of BUILD/libkvreel.a, where this program is BUILD/tests/core/test_isa. */
 static const char *library(void)
 {
     static char path[512];
@@ -137,7 +140,7 @@ static const char *library(void)
     return path;
 }
 
-/* How many lines does a command print? `first` [512] gets the first. */
+/* Returns the number of lines that a command prints. `first` [512] receives the first line. */
 static int lines_of(const char *command, char *first)
 {
     FILE *f = popen(command, "r");
@@ -153,8 +156,8 @@ static int lines_of(const char *command, char *first)
     return n;
 }
 
-/* nm says "libkvreel.a:ops_isa.avx2.o:0000 R kvr_ops_cpu_avx2"; sanitizers add names of their own.
- */
+/* nm prints lines like "libkvreel.a:ops_isa.avx2.o:0000 R kvr_ops_cpu_avx2". Sanitizers add names
+ * of their own, which the command ignores. */
 START_TEST(variants_export_their_tables_alone)
 {
     char command[1024], first[512];
@@ -173,7 +176,7 @@ START_TEST(variants_export_their_tables_alone)
 END_TEST
 
 #if defined(__x86_64__)
-/* Where arch_prctl fails, tiles are refused with a reason and the next variant is chosen. */
+/* If arch_prctl fails, the AMX variants are refused with a reason. */
 START_TEST(refused_tiles)
 {
     struct sock_filter filter[] = {
@@ -186,7 +189,7 @@ START_TEST(refused_tiles)
     unsigned a, b, c, d;
 
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 24 & 1))
-        return; /* no AMX-TILE */
+        return; /* the CPU has no AMX-TILE */
     unsetenv("KVREEL_CPU");
     ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
@@ -199,7 +202,8 @@ START_TEST(refused_tiles)
 }
 END_TEST
 
-/* Instructions on AVX's registers or in its form, in objects whose name matches `which`. */
+/* Counts instructions that use AVX registers or the AVX encoding, in objects whose name matches
+ * `which`. `first` receives the first of them. */
 static int newer_instructions(const char *which, char *first)
 {
     char command[1024];
@@ -211,15 +215,16 @@ static int newer_instructions(const char *which, char *first)
     return lines_of(command, first);
 }
 
-/* One instruction in a hundred thousand is enough to stop the program on an older machine. */
+/* A single newer instruction would stop the program on an older machine. */
 START_TEST(only_variants_need_avx)
 {
     char first[512];
     int n;
 
     ck_assert_int_gt(newer_instructions("[.]avx2[.]o:$", first), 0);
+    /* With ARCH=native and the like, the whole build is for a newer machine. */
     if (!strstr(kvr_cflags(), "-march=x86-64-v2"))
-        return; /* ARCH=native and the like: the whole build is for a newer machine */
+        return;
     n = newer_instructions("^[^.]*([.]portable)?[.]o:$", first);
     ck_assert_msg(n == 0, "%d instructions, such as %s", n, first);
 }

@@ -126,7 +126,7 @@ static __global__ void race_within_a_warp(kvr_global<float> x)
     x[global_index()] = tile[threadIdx.x ^ 1u];
 }
 
-/* A shuffle converges lanes but orders no memory. */
+/* A shuffle synchronizes the lanes but does not order their accesses to memory. */
 static __global__ void race_across_a_shuffle(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -219,7 +219,7 @@ static __global__ void too_many_warp_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* One more barrier than a stamp's epoch can count. */
+/* Executes one more barrier than the epoch of a stamp can count. */
 static __global__ void many_barriers(kvr_global<float> x)
 {
     for (int i = 0; i < MAX_EPOCH; i++)
@@ -229,7 +229,7 @@ static __global__ void many_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* cp.async of a block's part of x into shared memory. */
+/* Issues cp.async of a block's part of x into shared memory. */
 static __device__ void copy_mine(kvr_shared<float> tile, kvr_global<float> x)
 {
     if (threadIdx.x < FAULT_THREADS / 4)
@@ -244,7 +244,7 @@ static __global__ void innocent_copy(kvr_global<float> x)
     KVR_SHARED(float, tile, FAULT_THREADS);
 
     copy_mine(tile, x);
-    kvr_copy_commit(); /* an empty group */
+    kvr_copy_commit(); /* commits an empty group */
     kvr_copy_wait<1>();
     __syncthreads();
     x[global_index()] = tile[FAULT_THREADS - 1 - threadIdx.x];
@@ -300,7 +300,7 @@ static __global__ void too_much_shared(kvr_global<float> x)
     tile[threadIdx.x] = x[global_index()];
 }
 
-/* 2,560 bytes of static shared memory, and dynamic shared memory. */
+/* Uses 2,560 bytes of static shared memory, and dynamic shared memory. */
 static __global__ void static_and_dynamic(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 640);
@@ -346,7 +346,7 @@ COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
 COMMIT(static_and_dynamic, 47744)
 
-/* A launch with dynamic shared memory that the kernel did not ask for. */
+/* Launches a kernel with dynamic shared memory that was not requested for it. */
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",
@@ -402,7 +402,7 @@ static void commit_global_unwritten(struct kvr_stream *s, float *x)
     kvr_device_free(s, fresh);
 }
 
-/* Two __restrict__ pointers to one array. */
+/* Passes the same array to two __restrict__ pointers. */
 static void commit_one_address(struct kvr_stream *s, float *x)
 {
     KVR_LAUNCH(one_address, FAULT_BLOCKS, FAULT_THREADS, 0, s, (const float *)x, x);

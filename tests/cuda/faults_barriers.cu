@@ -1,4 +1,5 @@
-/* faults_barriers.cu - named barriers and setmaxnreg, with one planted fault each or none; see faults_hopper.h. */
+/* faults_barriers.cu - kernels with named barriers and setmaxnreg. Each has one planted fault or
+ * none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -11,7 +12,7 @@ static __global__ void named_innocent(kvr_global<float> x)
     KVR_SHARED(float, tile, FAULT_THREADS);
     const int i = (int)threadIdx.x;
 
-    if (i >= 32) { /* arrives without waiting */
+    if (i >= 32) { /* these threads arrive without waiting */
         tile[i] = 2;
         kvr_named_arrive(1, 64);
         return;
@@ -49,7 +50,7 @@ static __global__ void named_sixteen(kvr_global<float> x)
     kvr_named_sync(16, 64);
 }
 
-/* Half the lanes of each of four warps. */
+/* Only half of the lanes of each of four warps arrive. */
 static __global__ void named_half_warps(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -73,7 +74,7 @@ static __global__ void named_comes_twice(kvr_global<float> x)
     }
 }
 
-/* Arriving without waiting orders nothing for the arriving thread. */
+/* An arrival without a wait does not order the arriving thread after other threads. */
 static __global__ void named_arrives_and_reads(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -87,7 +88,7 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* A barrier of one warp does not order the other. */
+/* Each warp has a barrier of its own, which does not order it after the other warp. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -98,7 +99,7 @@ static __global__ void named_of_others(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* Vector clocks continue the order of earlier __syncthreads and __syncwarp. */
+/* Vector clocks must continue the order of earlier __syncthreads and __syncwarp. */
 static __global__ void named_after_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 3 * FAULT_THREADS);
@@ -108,7 +109,7 @@ static __global__ void named_after_others(kvr_global<float> x)
     __syncthreads();
     tile[FAULT_THREADS + i] = 1;
     __syncwarp();
-    kvr_fence_async(); /* orders no threads */
+    kvr_fence_async(); /* the fence does not order threads */
     x[i] = tile[63 - i] + tile[FAULT_THREADS + (i ^ 1)];
     __syncthreads();
     tile[2 * FAULT_THREADS + i] = tile[FAULT_THREADS + 63 - i];
@@ -125,7 +126,8 @@ static __global__ void named_after_nothing(kvr_global<float> x)
     x[i] = tile[i ^ 1];
 }
 
-/* A producer and two consumer warp groups; the launch allocates 168 registers for each of 384 threads. */
+/* A producer and two consumer warp groups. The launch allocates 168 registers for each of 384
+ * threads. */
 template <int PRODUCER, int CONSUMER> static __global__ void registers_split(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -143,7 +145,7 @@ static __global__ void registers_too_many(kvr_global<float> x)
     kvr_setmaxnreg_inc<240>();
 }
 
-/* No warp group releases registers. */
+/* No warp group releases registers before setmaxnreg.inc. */
 static __global__ void registers_not_given(kvr_global<float> x)
 {
     if (!threadIdx.x)
@@ -194,7 +196,7 @@ static __global__ void registers_of_warps(kvr_global<float> x)
         kvr_setmaxnreg_dec<32>();
 }
 
-/* dec, then inc, with or without a barrier of the warp group in between. */
+/* Executes setmaxnreg dec, then inc, with or without a barrier of the warp group between them. */
 template <int MEETS> static __global__ void registers_again(kvr_global<float> x)
 {
     if (!threadIdx.x)

@@ -1,4 +1,5 @@
-/* faults_cluster.cu - clusters: remote shared memory, with one planted fault each or none; see faults_hopper.h. */
+/* faults_cluster.cu - kernels with clusters and remote shared memory. Each has one planted fault or
+ * none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -6,33 +7,35 @@
 
 enum fault_kind {
     NONE,
-    NOT_BEGUN, /* no cluster barrier before the first access */
+    NOT_BEGUN, /* no cluster barrier precedes the first access */
     READS_EARLY,
-    WAITS_WITHIN, /* for stores, with block scope */
-    FREES_WITHIN, /* for a free stage, with block scope */
+    WAITS_WITHIN, /* the wait for remote stores has block scope */
+    FREES_WITHIN, /* the wait for a free stage has block scope */
     FREES_NOT,
-    ENDS_WHILE_REACHED, /* with an arrival pending */
+    ENDS_WHILE_REACHED, /* the block exits with an arrival pending */
     ENDS_BEFORE_STORES,
     ENDS_WHILE_READ,
     RANK_OUTSIDE,
     WARP_MEETS_NOT, /* one warp misses the cluster barrier */
     MEETS_TWICE,
     WAITS_UNMET,
-    BARRIER_MISSING, /* in the other block, not initialized */
+    BARRIER_MISSING, /* the mbarrier of the other block is not initialized */
     BARRIER_ELSEWHERE,
-    STORES_ODD, /* misaligned by 8 bytes */
+    STORES_ODD, /* a remote store is misaligned by 8 bytes */
     BYTES_TOO_MANY,
-    GLOBAL_UNMET,  /* global memory that the other block wrote, without a cluster barrier */
-    READ_UNFENCED, /* wgmma reads remote stores without a fence after the wait */
+    /* A block reads global memory that the other block wrote, without a cluster barrier. */
+    GLOBAL_UNMET,
+    READ_UNFENCED, /* no fence between the wait and the wgmma that reads remote stores */
     COPY_NOT_BEGUN,
-    READS_UNMET,    /* a remote load of what an mbarrier alone does not order */
-    GIVES_UNFENCED, /* bulk copy of generic writes without a fence */
-    GIVES_OTHERS,   /* bulk copy of other threads' writes without a barrier */
-    GIVES_ODD,      /* bulk copy of a size that is no multiple of 16 */
-    GIVES_NOTHING,  /* bulk copy of uninitialized bytes */
-    GIVES_NONE,     /* bulk copy of 0 bytes */
-    GIVES_BARRIER,  /* bulk copy of an mbarrier */
-    WRITES_GIVEN,   /* the source is overwritten before the copy completes */
+    /* A remote load reads bytes that only an mbarrier orders. */
+    READS_UNMET,
+    GIVES_UNFENCED, /* a bulk copy reads generic writes without a fence */
+    GIVES_OTHERS,   /* a bulk copy reads other threads' writes without a barrier */
+    GIVES_ODD,      /* the size of a bulk copy is not a multiple of 16 */
+    GIVES_NOTHING,  /* a bulk copy reads uninitialized bytes */
+    GIVES_NONE,     /* a bulk copy has 0 bytes */
+    GIVES_BARRIER,  /* a bulk copy reads an mbarrier */
+    WRITES_GIVEN,   /* a thread overwrites the source before the copy completes */
 };
 
 enum { ROUNDS = 3, PAIR = 2 };
@@ -43,7 +46,8 @@ static __device__ void meet()
     kvr_cluster_wait();
 }
 
-/* Each thread sends a number to a thread of the other block and receives one, three times through one stage. */
+/* Each thread sends a number to a thread of the other block and receives a number from it. It does
+ * so three times, through one stage. */
 template <int FAULT> static __global__ void exchange(kvr_global<float> x)
 {
     KVR_SHARED(uint4, tile, FAULT_THREADS);
@@ -105,7 +109,7 @@ template <int FAULT> static __global__ void exchange(kvr_global<float> x)
             (float)(int)kvr_remote_load({ kvr_remote_of(kvr_as<unsigned>(tile), other) });
 }
 
-/* Global memory written by one block and read by the other. */
+/* One block writes global memory, and the other block reads it. */
 template <int FAULT> static __global__ void hand_on(kvr_global<float> x)
 {
     const int first = (int)blockIdx.x / PAIR * PAIR * FAULT_THREADS, i = (int)threadIdx.x;
@@ -118,7 +122,8 @@ template <int FAULT> static __global__ void hand_on(kvr_global<float> x)
         x[first + FAULT_THREADS + i] = (float)x[first + FAULT_THREADS - 1 - i] + 1.0f;
 }
 
-/* Each block sends its array to the other by one bulk copy and reads what it receives. */
+/* Each block sends its array to the other block by one bulk copy, and reads the array that it
+ * receives. */
 template <int FAULT> static __global__ void give(kvr_global<float> x)
 {
     KVR_SHARED(uint4, mine, FAULT_THREADS);
@@ -220,7 +225,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
     __syncwarp();
     if (self % 32 == 0)
         kvr_barrier_arrive(put);
-    kvr_named_sync(1, KVR_WARP_GROUP); /* the queries */
+    kvr_named_sync(1, KVR_WARP_GROUP); /* all threads have stored the queries */
     kvr_barrier_wait_cluster(put, 0);
     if (FAULT != READ_UNFENCED)
         kvr_fence_async();
@@ -281,7 +286,7 @@ void cluster_product(struct kvr_stream *s, const float *a, const void *b, float 
     run_multiply<NONE>(s, a, b, out);
 }
 
-/* On buffers of zeros. */
+/* Runs the kernel on buffers of zeros. */
 template <int FAULT> static void commit_multiply(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 2 * 64 * 128 * 4 };

@@ -1,5 +1,5 @@
-/* faults_hopper.cu - a pipeline of a producer and a consumer warp group, with one planted fault each or none; see
- * faults_hopper.h. */
+/* faults_hopper.cu - a pipeline of a producer and a consumer warp group, with one planted fault or
+ * none; see faults_hopper.h. */
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/hopper.cuh"
@@ -8,29 +8,29 @@
 enum fault_kind {
     NONE,
     WRITES_UNFENCED,   /* wgmma reads generic writes without a fence */
-    BARRIERS_UNFENCED, /* copies signal mbarriers whose initialization is not fenced */
-    BARRIER_UNSYNCED,  /* mbarriers used without __syncthreads after their initialization */
-    BARRIER_MISSING,   /* not initialized */
+    BARRIERS_UNFENCED, /* the initialization of the copies' mbarriers is not fenced */
+    BARRIER_UNSYNCED,  /* no __syncthreads between the initialization and the use of mbarriers */
+    BARRIER_MISSING,   /* an mbarrier is not initialized */
     BARRIER_OVERWRITTEN,
-    BARRIER_READ,       /* by a plain load */
-    WAITS_OTHER_PARITY, /* consumer */
-    FREES_OTHER_PARITY, /* producer */
+    BARRIER_READ,       /* a plain load reads an mbarrier */
+    WAITS_OTHER_PARITY, /* the consumer waits for the wrong parity */
+    FREES_OTHER_PARITY, /* the producer waits for the wrong parity */
     WAITS_NOT,
     LOOKS_EARLY,    /* a thread reads a tile without waiting */
-    BARRIER_OF_TWO, /* a stage counts as free after two of four warps */
+    BARRIER_OF_TWO, /* a stage counts as free when two of four warps have released it */
     ONE_ARRIVES_NOT,
     BYTES_TOO_MANY,
     FREED_EARLY, /* a stage is released while wgmma reads it */
-    OVERWRITES,  /* an operand, while wgmma reads it */
+    OVERWRITES,  /* a thread overwrites an operand while wgmma reads it */
     SUMS_EARLY,
-    OPERAND_EARLY, /* writes register operands in flight */
-    GROUP_LEFT,    /* no wait for the last group */
+    OPERAND_EARLY, /* a thread writes register operands of a product in flight */
+    GROUP_LEFT,    /* no thread waits for the last group */
     NOT_COMMITTED,
     REGISTERS_UNFENCED,
     NOT_SWIZZLED,
-    BETWEEN_ROWS, /* an operand starts between groups of 8 rows */
+    BETWEEN_ROWS, /* an operand starts inside a group of 8 rows */
     PAST_THE_END,
-    ANOTHER_OPERAND, /* of one warp */
+    ANOTHER_OPERAND, /* one warp has another operand */
     A_THREAD_LEAVES,
     PRODUCTS_LEFT,
     COPY_LEFT,
@@ -38,14 +38,15 @@ enum fault_kind {
     COPY_PAST_THE_END,
     COPY_OTHER_CHANNELS,
     COPY_MISPLACED_PLAIN,
-    COPY_OF_THIS_LAUNCH, /* bulk copy of global memory that a thread has written */
+    /* a bulk copy reads global memory that a thread of the launch has written */
+    COPY_OF_THIS_LAUNCH,
     BARRIER_OF_NONE,
     BARRIER_OF_TOO_MANY,
     BARRIER_OF_TOO_MANY_BYTES,
     BARRIER_TWICE,
     BARRIER_ODD,
     BARRIER_GLOBAL,
-    /* descriptors: */
+    /* Faults in descriptors. */
     STRIDE_ODD,
     LEADING_TOO_FAR,
     MOVED_ODD,
@@ -66,7 +67,7 @@ enum {
     SHARED = AT_BARRIERS + 2 * STAGES * 8,
 };
 
-/* a [64,64] as BF16 into the tile at `to`, by the threads of one warp group. */
+/* The threads of one warp group store a [64,64] as BF16 into the tile at `to`. */
 static __device__ void put_rows(kvr_global<const float> a, kvr_shared<uint8_t> to)
 {
     for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP) {
@@ -112,7 +113,7 @@ static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint
     }
 }
 
-/* The operand at `p`, with the planted fault in its descriptor. */
+/* Returns the descriptor of the operand at `p`, with the planted fault. */
 template <int FAULT> static __device__ kvr_operand operand_of(kvr_shared<uint8_t> p)
 {
     const kvr_operand right =
@@ -239,8 +240,8 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     consume<FAULT>(shared, full, empty, out);
 }
 
-/* a from registers, b transposed: 64 rows of 128 columns, in two boxes. Each block of a cluster does the
- * same. */
+/* Product of a, from registers, and b, transposed: 64 rows by 128 columns, loaded in two boxes.
+ * Each block of a cluster computes the same product. */
 static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map map,
                                   kvr_global<const float> a, kvr_global<float> out)
 {
@@ -270,7 +271,7 @@ static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map 
         sums[i] = 0;
     kvr_barrier_wait(full, 0);
     kvr_wgmma_fence(sums, of_a);
-    for (int k = 0; k < 4; k++) { /* a group each */
+    for (int k = 0; k < 4; k++) { /* each product is a group of its own */
         kvr_wgmma_transposed(sums, of_a, 4 * k, kvr_operand_from(b, k * 2048));
         kvr_wgmma_commit();
     }
@@ -311,7 +312,7 @@ void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
     run_pipeline<NONE>(s, a, b, out);
 }
 
-/* On buffers of zeros. */
+/* Runs the pipeline on buffers of zeros. */
 template <int FAULT> static void commit(struct kvr_stream *s, float *)
 {
     enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 64 * 128 * 4 };
@@ -334,17 +335,18 @@ enum bytes_fault {
     BYTES_RIGHT,
     BYTES_UNFENCED, /* wgmma reads generic writes without a fence */
     BYTES_SUMS_EARLY,
-    BYTES_OPERAND_EARLY, /* writes register operands in flight */
+    BYTES_OPERAND_EARLY, /* a thread writes register operands of a product in flight */
     BYTES_REGISTERS_UNFENCED,
-    BYTES_OTHER_SIGNS, /* of one warp */
+    BYTES_OTHER_SIGNS, /* one warp has operands of the other signedness */
     BYTES_NOT_SWIZZLED,
     BYTES_BETWEEN_ROWS,
     BYTES_PAST_THE_END,
     BYTES_LEFT,
-    BYTES_OF_THREE_WARPS, /* no warp group */
+    BYTES_OF_THREE_WARPS, /* three warps do not form a warp group */
 };
 
-/* a [64,128], from shared memory and then from registers, times b [128,128] in a tile. */
+/* Multiplies a [64,128] by b [128,128]. a comes from shared memory, then from registers; b comes
+ * from a tile. */
 template <int FAULT>
 static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
                              kvr_global<const uint8_t> a, kvr_global<int> out)
@@ -393,7 +395,8 @@ static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
         kvr_wgmma_bytes(more, four, 4 * k, kvr_operand_from(of_b, 32 * k), k > 0);
     if (FAULT == BYTES_OPERAND_EARLY)
         four[3] = 0;
-    kvr_wgmma_bytes(more, of_a, of_b, true); /* the first 32 columns again */
+    /* adds the product of the first 32 columns a second time */
+    kvr_wgmma_bytes(more, of_a, of_b, true);
     kvr_wgmma_commit();
     if (FAULT == BYTES_LEFT)
         return;
@@ -457,7 +460,7 @@ const struct fault hopper_faults[] = {
     PIPELINE(BARRIER_OVERWRITTEN,
              "thread (3,0,0): mbarrier at byte 40968 of 'dynamic': written, not as an mbarrier"),
     PIPELINE(BARRIER_READ, "mbarrier at byte 40984 of 'dynamic': read, not as an mbarrier"),
-    PIPELINE(WAITS_OTHER_PARITY, "byte"), /* reads early, or deadlocks */
+    PIPELINE(WAITS_OTHER_PARITY, "byte"), /* the consumer reads early, or the launch deadlocks */
     PIPELINE(FREES_OTHER_PARITY, "waits for phase 0 of the mbarrier at byte 40976 of 'dynamic', "
                                  "which lacks 4 of 4 arrivals and 0 bytes"),
     PIPELINE(WAITS_NOT, "read by a product (wgmma)"),

@@ -1,6 +1,6 @@
-/* test_isa.c - every instruction set against portable C: identical codes and decoded values on
- * adversarial blocks. Portable C is tested by test_grid, test_pack, test_hadamard, test_outliers
- * and test_dtype. */
+/* test_isa.c - compares every instruction set with portable C: codes and decoded values of
+ * adversarial blocks must be identical. test_grid, test_pack, test_hadamard, test_outliers and
+ * test_dtype test portable C. */
 #include <malloc.h>
 #include <omp.h>
 
@@ -13,7 +13,8 @@
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 
-/* Ragged in tokens, in vectors of channels, and neither. */
+/* Shapes with incomplete groups of tokens, with incomplete vectors of channels, and with
+ * neither. */
 static const struct kvr_block_shape shapes[] = {
     { 37, 3, 32 }, { 5, 1, 8 }, { 48, 1, 128 }, { 33, 5, 24 }, { 16, 4, 72 },
 };
@@ -23,7 +24,8 @@ enum {
     ALL_FILLS = N_FILLS + MORE_FILLS
 };
 
-/* What BF16 does not hold, and what rounds or compares badly. */
+/* Fills a block with values that BF16 does not represent, or that are difficult to round or to
+ * compare. */
 static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
 {
     const size_t n = elements(s);
@@ -35,16 +37,16 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
     kvr_normal(x, n, 3, KVR_RNG_TEST, 5, (uint32_t)how, 1);
     for (size_t i = 0; i < n; i++)
         switch (how - N_FILLS) {
-        case 0: /* ties */
+        case 0: /* ties in rounding */
             x[i] = 0.5f * (float)(int)(8 * x[i]);
             break;
         case 1: /* zeros of both signs */
             x[i] = i % 3 ? 0.0f : -0.0f;
             break;
-        case 2: /* subnormal */
+        case 2: /* subnormal numbers */
             x[i] *= 1e-42f;
             break;
-        case 3: /* the largest */
+        case 3: /* numbers about the largest float */
             x[i] *= 1e38f;
             break;
         case 4:
@@ -56,25 +58,26 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
         case 6:
             x[i] = fabsf(x[i]);
             break;
-        case 7: /* below FP16's least */
+        case 7: /* negative numbers, beyond FP16's lowest */
             x[i] = -1e5f * fabsf(x[i]);
             break;
-        case 8: /* steps about FP16's largest */
+        case 8: /* ranges whose scales are about FP16's largest number */
             x[i] *= 2e5f;
             break;
-        case 9: /* a loud beginning, and what follows it is beyond nothing */
+        case 9: /* large values at the beginning, so that no later value exceeds the bound */
             x[i] *= i < 1100 ? 1e3f : 1;
             break;
-        case 10: /* a part whose every value is large */
+        case 10: /* a part of the block in which every value is large */
             x[i] = i / 1024 == 2 ? copysignf(100, x[i]) : x[i];
             break;
-        default: /* about FP16's smallest */
+        default: /* numbers about FP16's smallest */
             x[i] *= 6e-8f;
             break;
         }
 }
 
-/* Variants beside portable C that this CPU has; those for dot products have the same tables. */
+/* Names of the variants besides portable C that this CPU supports. Variants for dot products have
+ * the same tables as the others and are omitted. */
 static int variants(const char *out[KVR_N_ISA])
 {
     static const enum kvr_isa all[] = { KVR_ISA_OF_AVX2, KVR_ISA_OF_AVX512, KVR_ISA_OF_NEON };
@@ -92,7 +95,7 @@ static void use(const char *name)
         ck_abort_msg("%s", kvr_error());
 }
 
-/* Equal bits, or both NaN. */
+/* Fails unless all elements have equal bits or are both NaN. */
 static void check_same(const float *want, const float *got, size_t n, const char *isa,
                        const char *what)
 {
@@ -102,11 +105,13 @@ static void check_same(const float *want, const float *got, size_t n, const char
                          (double)want[i]);
 }
 
-/* One grid on one block: coded and decoded by the variant in force. */
+/* One block, coded with one grid and decoded, by the variant in force. */
 struct coded {
     struct kvr_stage_bytes bytes;
     struct kvr_stage_data data;
-    float *out[3]; /* set, then subtracted from x; one head from an odd token */
+    /* Decoded values: out[0] is set, out[1] is subtracted from x, out[2] is one head from an odd
+     * token on. */
+    float *out[3];
     size_t n[3];
 };
 
@@ -175,7 +180,7 @@ static void compare_grid(const struct kvr_grid *g, const struct kvr_stage_job *j
     coded_free(&want);
 }
 
-/* _i: axis, kind, reading, compute. */
+/* The loop index _i encodes axis, kind, reading and arithmetic. */
 START_TEST(grids_are_the_same)
 {
     static const int groups[] = { 8, 16, 64 };
@@ -237,8 +242,9 @@ START_TEST(transforms_are_the_same)
 }
 END_TEST
 
-/* A row of one number and zeros becomes that number over sqrt(D) everywhere: all floats of [1, 2),
- * and the widths whose root is no power of two share its digits. */
+/* The transform of a row with one number v and otherwise zeros is v / sqrt(D) everywhere. The test
+ * takes all floats v in [1, 2). All widths whose root is not a power of two have the same mantissa
+ * of sqrt(D). */
 START_TEST(every_quotient_of_a_transform_is_rounded)
 {
     enum { D = 32, ROWS = 256 };
@@ -301,7 +307,7 @@ START_TEST(packing_is_the_same)
 }
 END_TEST
 
-/* Every 16-bit and 8-bit number, and floats all over. */
+/* Converts every 16-bit and every 8-bit number, and floats from the whole range. */
 START_TEST(conversions_are_the_same)
 {
     static const enum kvr_dtype types[] = { KVR_F16, KVR_BF16, KVR_F8_E4M3, KVR_F8_E5M2, KVR_F64 };
@@ -327,7 +333,9 @@ START_TEST(conversions_are_the_same)
             ck_assert_msg(!memcmp(want, got, N * sizeof *want), "%s: %s to F32", isa[i],
                           kvr_dtype_name(types[k]));
         }
-        for (uint32_t e = 0; e < N; e++) /* the middles of FP16, their neighbours, and all over */
+        /* Numbers halfway between FP16 numbers, their neighbours, and numbers from the whole
+         * range. */
+        for (uint32_t e = 0; e < N; e++)
             want[e] =
                 e % 4 == 0
                     ? kvr_bits_f32(e * 65521u * 7u)
@@ -350,7 +358,8 @@ START_TEST(conversions_are_the_same)
 }
 END_TEST
 
-/* Whole pipelines, what corrections keep of them, and a frame's summary. */
+/* Results of a whole pipeline: the packed block, the moments that corrections keep, a frame's
+ * summary, and the decoded values. */
 struct stored {
     struct kvr_packed p;
     kvr_f16 moments[3][512];
@@ -441,8 +450,9 @@ static const char *const tiled[] = {
     "raw",
 };
 
-/* A block in BF16, one in F32 and one coded in place, stage by stage, as nothing can be done tile
- * by tile there, have the same bytes; new memory is full of rubbish. */
+/* A block coded from BF16, from F32 and in place has the same bytes in all three cases. In place,
+ * the stages run one after the other instead of tile by tile. M_PERTURB fills new memory with
+ * arbitrary bytes. */
 START_TEST(tiles_and_types_are_the_same)
 {
     static const struct kvr_block_shape shape[] = { { 331, 3, 64 }, { 208, 2, 128 } };

@@ -8,8 +8,8 @@
 
 #include "harness/engine/check.h"
 
-/* Appends to the report: nothing without recorded results, a note without an encoder. Rows of
- * padding are not compared. */
+/* Appends the comparisons to the report; nothing if there are no recorded results, a note if the
+ * folder has no encoder. Rows of padding are not compared. */
 enum kvr_status kvr_check_text(struct kvr_check_report *r, const char *dir,
                                const struct kvr_check_how *how);
 

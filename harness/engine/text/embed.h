@@ -43,18 +43,20 @@ struct kvr_embedding {
     struct kvr_st *file;
     struct kvr_tensor rows; /* F32 or BF16 [n, dim], in the mapped file */
     int n, dim;
-    char sha256[KVR_SHA256_HEX]; /* of type, shape and bytes */
+    char sha256[KVR_SHA256_HEX]; /* hash of the tensor's type, shape and bytes */
 };
 /* KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND and KVR_ENAN give file and tensor; on failure there is
  * nothing to close. */
 enum kvr_status kvr_embedding_open(struct kvr_embedding *e, const char *path, const char *tensor);
 void kvr_embedding_close(struct kvr_embedding *e); /* accepts {0} */
-/* P [text_len, text_dim]. KVR_EINVAL: the embedding has more tokens or another width. */
+/* Writes the embedding and then zeros to P [text_len, text_dim]. KVR_EINVAL: the embedding has more
+ * than text_len tokens, or is not text_dim wide. */
 enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, int text_dim,
                                    float *P);
 
 /* Finds the encoder and tokenizer of a model folder: models_t5*.pth (or .safetensors);
- * google/umt5-xxl, tokenizer or the folder itself, with spiece.model. malloc'ed; NULL: none. */
+ * google/umt5-xxl, tokenizer or the folder itself, with spiece.model. The paths are malloc'ed;
+ * NULL: not found. */
 enum kvr_status kvr_embed_find(const char *dir, char **encoder, char **tokenizer);
 
 #endif

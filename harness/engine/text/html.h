@@ -5,10 +5,10 @@
 #include "harness/engine/text/unicode.h"
 
 /* Like Python's html.unescape, by HTML 5's rules: with or without a semicolon, the longest known
- * name, decimal and hexadecimal numbers. Appends to `to`. */
+ * name, decimal and hexadecimal numbers. Appends the decoded text to `to`. */
 enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points *from);
-/* Like ftfy: only names that end in a semicolon, but also lower-case names in capitals. A number is
- * left unchanged if decoding it would leave a semicolon. */
+/* Decodes as ftfy does: only names that end in a semicolon, but also lower-case names written in
+ * capitals. A number is left unchanged if decoding it would leave a semicolon. */
 enum kvr_status kvr_html_unescape_whole(struct kvr_points *to, const struct kvr_points *from);
 
 /* The character of a Windows-1252 byte; undefined bytes map to themselves. */

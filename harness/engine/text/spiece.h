@@ -27,8 +27,8 @@ void kvr_spiece_close(struct kvr_spiece **s); /* accepts NULL */
  * token. */
 enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const char *text, int **ids, int *n);
 bool kvr_spiece_is_byte(const struct kvr_spiece *s, int id);
-int kvr_spiece_count(const struct kvr_spiece *s); /* pieces */
-/* Id of the unknown piece; -1: none. */
+int kvr_spiece_count(const struct kvr_spiece *s); /* number of pieces */
+/* Id of the piece for unknown text; -1: the model has none. */
 int kvr_spiece_unknown(const struct kvr_spiece *s);
 int kvr_spiece_end(const struct kvr_spiece *s);
 

@@ -20,7 +20,7 @@ enum kvr_status kvr_tokenizer_open(struct kvr_tokenizer **out, const char *path)
 void kvr_tokenizer_close(struct kvr_tokenizer **t);     /* accepts NULL */
 int kvr_tokenizer_count(const struct kvr_tokenizer *t); /* vocabulary size */
 
-/* ids [max]; *n >= 1 of them are written. */
+/* Writes at most `max` ids, the end token included, to ids; *n >= 1 is their number. */
 enum kvr_status kvr_tokenize(const struct kvr_tokenizer *t, const char *text, int max, int *ids,
                              int *n);
 

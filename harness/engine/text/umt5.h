@@ -31,8 +31,9 @@ struct kvr_umt5_sizes {
     int vocabulary, dim, attention, ffn, n_heads, n_layers, n_buckets;
 };
 
-/* `dev` must outlive it. Sizes come from the tensors. KVR_EFORMAT: a tensor is missing or has
- * another shape; KVR_EUNSUPPORTED: heads wider than the device supports. */
+/* `dev` must outlive the encoder. The encoder's sizes come from the tensors' shapes. KVR_EFORMAT: a
+ * tensor is missing or has another shape; KVR_EUNSUPPORTED: heads wider than the device
+ * supports. */
 enum kvr_status kvr_umt5_open(struct kvr_umt5 **out, struct kvr_dev *dev, const char *path);
 void kvr_umt5_close(struct kvr_umt5 **e); /* accepts NULL */
 const struct kvr_umt5_sizes *kvr_umt5_sizes(const struct kvr_umt5 *e);
@@ -51,7 +52,7 @@ enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *
 size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads);
 
 /* Called with named intermediate tensors [tokens, ...] in host memory, "block0.out", ...; for
- * tests. NULL: off. */
+ * tests. fn NULL: no tap. */
 typedef void kvr_umt5_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx);
 

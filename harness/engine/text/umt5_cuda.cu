@@ -1,18 +1,19 @@
-/* umt5_cuda.cu - see umt5_cuda.h. Attention: one warp per query and head; the eight warps of a CTA
- * share the tiles of K and V. */
+/* umt5_cuda.cu - see umt5_cuda.h. In attention a warp computes one query of one head. The eight
+ * warps of a CTA share the tiles of K and V. */
 #include "harness/engine/text/umt5_cuda.h"
 
 #include "harness/device/kernel.cuh"
 
 enum { WARPS = 8, THREADS = 32 * WARPS, KEYS = 32 };
 
-/* Shared memory of relative_attend<J>: one query per warp, and a tile of keys or of values. */
+/* Shared memory of relative_attend<J>: one query per warp, and a tile that holds keys or values. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(WARPS * 32 * j + KEYS * (32 * j + 1)) * sizeof(float);
 }
 
-/* Loads rows [t0, t0 + KEYS) of a head with row stride W + 1; zeros past the last row and channel. */
+/* Loads rows [t0, t0 + KEYS) of a head with row stride W + 1. Rows and channels past the last one
+ * become zero. */
 template <int W>
 static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
                                              kvr_global<const float> x, int head, int t0,
@@ -26,7 +27,8 @@ static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
     }
 }
 
-/* Requires D <= 32 J. A warp past the last query recomputes the last one and stores nothing. */
+/* The head dimension D must not exceed 32 J. A warp past the last query computes the last query
+ * again and stores no result. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 3)
     relative_attend(struct kvr_umt5_heads a, kvr_global<const float> q, kvr_global<const float> k,
@@ -52,13 +54,13 @@ static __global__ void __launch_bounds__(THREADS, 3)
         const int m = a.n - t0 < KEYS ? a.n - t0 : KEYS;
         float s = 0, top, p, all, old;
 
-        __syncthreads(); /* the previous values have been read */
+        __syncthreads(); /* all threads have read the previous values */
         fetch<W>(a, k, head, t0, tile);
         __syncthreads();
         for (int c = 0; c < a.head_dim; c++)
             s = fmaf(query[c], tile[lane * (W + 1) + c], s);
         s = lane < m ? s + bias[near + t0 + lane] : -INFINITY;
-        __syncthreads(); /* the keys have been read */
+        __syncthreads(); /* all threads have read the keys */
         fetch<W>(a, v, head, t0, tile);
         __syncthreads();
         top = s;

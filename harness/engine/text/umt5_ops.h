@@ -36,7 +36,7 @@ struct kvr_umt5_ops {
     void (*attend)(struct kvr_dev *dev, const struct kvr_umt5_heads *a);
     void (*multiply)(struct kvr_dev *dev, int64_t n, const float *y, float *x); /* x *= y */
 
-    int max_head_dim; /* limit of attend; 0: none */
+    int max_head_dim; /* largest head_dim of attend; 0: unlimited */
 };
 extern const struct kvr_umt5_ops kvr_umt5_ops_cpu, kvr_umt5_ops_cuda;
 const struct kvr_umt5_ops *kvr_umt5_ops_of(const struct kvr_dev *dev);

@@ -36,10 +36,10 @@ int kvr_utf8_write(uint32_t c, char to[4]); /* returns the length in bytes */
 
 /* Converts to normalization form C (composition). */
 enum kvr_status kvr_points_compose(struct kvr_points *p);
-/* Appends the normal form of a fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF); other
- * characters unchanged. */
+/* Appends the usual form of a fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF); appends
+ * any other character unchanged. */
 enum kvr_status kvr_points_add_usual(struct kvr_points *p, uint32_t c);
-/* Whether Python's str.isspace is true. */
+/* Whether the character is white space to Python's str.isspace. */
 bool kvr_is_space(uint32_t c);
 
 #endif

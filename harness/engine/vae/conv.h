@@ -17,7 +17,7 @@
  *
  * Frames and y are memory of the context's device; on CUDA calls are asynchronous. On the CPU the size
  * of strips does not depend on the number of threads, and one thread computes each strip with a
- * single-threaded primitive, so y does not either. */
+ * single-threaded primitive, so y does not depend on it either. */
 #ifndef KVR_VAE_CONV_H
 #define KVR_VAE_CONV_H
 
@@ -25,8 +25,9 @@
 #include "harness/device/mem.h"
 
 struct kvr_conv_shape {
-    int in, out, taps, kernel; /* channels per frame; 1, 2 or 3; 1 or 3 */
-    int height, width;         /* of the output */
+    int in, out, taps, kernel; /* in, out: channels per frame; taps: 1, 2 or 3; kernel: width and
+                                * height, 1 or 3 */
+    int height, width;         /* size of the output in pixels */
     int up;                    /* 1 or 2 */
 };
 
@@ -36,8 +37,8 @@ struct kvr_conv_frame {
     int stride;    /* elements between pixels, >= in */
 };
 
-/* Frames as kernel arguments: f [3], initially zero, receives the taps. Returns the index of the
- * first frame that is not NULL, or `taps` if all are. */
+/* Copies frames [taps] into f [3], initially zero, as arguments of a CUDA kernel. Returns the index
+ * of the first frame that is not NULL, or `taps` if all are. */
 static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
                                        const struct kvr_conv_frame *frames,
                                        struct kvr_conv_frame *f)

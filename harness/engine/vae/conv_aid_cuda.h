@@ -29,8 +29,8 @@ void kvr_fill_random_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, 
 
 /* Number of pairs that kvr_max_difference_cuda writes. */
 enum { KVR_MAX_DIFFERENCE_PARTS = 64 };
-/* out [KVR_MAX_DIFFERENCE_PARTS, 2]: the largest |a - b| and |b| over a part of a, b [n]; NaN if it has a
- * NaN. */
+/* out [KVR_MAX_DIFFERENCE_PARTS, 2]: the largest |a - b| and |b| over a part of a, b [n]; NaN if
+ * that part has a NaN. */
 void kvr_max_difference_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
                              const void *b, float *out);
 

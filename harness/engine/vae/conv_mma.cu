@@ -1,24 +1,25 @@
-/* conv_mma.cu - convolution as implicit GEMM: M is pixels, N output channels, and K runs over
- * kernel rows, frames, kernel columns and input channels, in this order. */
+/* conv_mma.cu - convolution as implicit GEMM. M is the pixels and N the output channels. K runs
+ * over kernel rows, frames, kernel columns and input channels, in this order. */
 #include "harness/engine/vae/conv_mma.h"
 
 #include "harness/device/mma.cuh"
 
-/* A CTA computes PIXELS x COLUMNS of y, a warp half the pixels by half the columns. */
+/* A CTA computes PIXELS x COLUMNS of y. Each of its four warps computes half of the pixels by half
+ * of the columns. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
-enum { ANY = 32 }; /* COLUMNS of the form that accepts an odd number of output channels */
-enum { CHUNK = 8 /* elements of one cp.async */, CHUNKS = DEPTH / CHUNK };
+enum { ANY = 32 }; /* COLUMNS of the variant that accepts an odd number of output channels */
+enum { CHUNK = 8 /* elements that one cp.async copies */, CHUNKS = DEPTH / CHUNK };
 /* A thread copies chunk threadIdx.x % CHUNKS of every ROWS-th row. */
 enum { ROWS = THREADS / CHUNKS, PIXEL_ROWS = PIXELS / ROWS };
 
-/* Element offset of a 16-byte chunk in a tile. Rows are 64 bytes; the XOR swizzle spreads the 8
- * rows of an ldmatrix over all banks. Rows 8 apart have the same swizzle. */
+/* Offset, in elements, of a 16-byte chunk in a tile. A row has 64 bytes. The XOR swizzle spreads
+ * the 8 rows of an ldmatrix over all banks. Rows that are 8 apart have the same swizzle. */
 static __device__ __forceinline__ int chunk_at(int row, int chunk)
 {
     return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
 }
 
-/* The three input frames, and how many are missing before the start of a clip. */
+/* The three input frames, and the number of them that are missing at the start of a clip. */
 struct frames {
     kvr_global<const kvr_bf16> f0, f1, f2;
     int first, stride;
@@ -29,17 +30,19 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
     return i == 0 ? f.f0 : i == 1 ? f.f1 : f.f2;
 }
 
-/* Position of the next K step: kernel tap, frame, input channel. */
+/* Position of the next K step: its kernel tap, its frame and its input channel. */
 struct k_position {
     int dy, dx, frame, channel;
-    kvr_global<const kvr_bf16> pixels; /* the frame from `channel` on */
+    kvr_global<const kvr_bf16> pixels; /* pixels of the frame, from `channel` on */
     kvr_global<const kvr_bf16> weights;
-    int offset[PIXEL_ROWS]; /* of this thread's chunk of each pixel, from `pixels` */
-    unsigned there;         /* bit i: pixel i is inside the frame */
+    /* For each pixel of this thread, the offset from `pixels` of the chunk that the thread
+     * copies. */
+    int offset[PIXEL_ROWS];
+    unsigned there; /* bit i is set if pixel i is inside the frame */
 };
 
-/* Output row and column of this thread's i-th pixel. Past the last pixel the row is -kernel, so
- * every tap falls outside the frame. */
+/* Computes the output row and column of each pixel of this thread. A pixel past the last one gets
+ * the row -kernel, so that every tap of it falls outside the frame. */
 static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
                                                   int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
 {
@@ -52,7 +55,7 @@ static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c
     }
 }
 
-/* Addresses of this thread's pixels for the kernel tap of `at`. */
+/* Computes the addresses of this thread's pixels for the kernel tap of `at`. */
 static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
                                                    const int (&y)[PIXEL_ROWS],
                                                    const int (&x)[PIXEL_ROWS],
@@ -72,7 +75,7 @@ static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &
     }
 }
 
-/* Weights of the kernel tap and frame of `at`. */
+/* Computes the address of the weights for the kernel tap and the frame of `at`. */
 static __device__ __forceinline__ kvr_global<const kvr_bf16>
 weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
            const struct k_position &at)
@@ -82,8 +85,8 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
     return w + (((at.dy + border) * c.kernel + at.dx + border) * c.taps + at.frame) * c.in;
 }
 
-/* Advances to the next K step: along the channels, then along the kernel row, whose pixels are then
- * in L1, then to the next frame, then to the next kernel row. */
+/* Advances to the next K step. The order is: along the channels; then along the kernel row, whose
+ * pixels are in L1 by then; then to the next frame; then to the next kernel row. */
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
                                                const int (&y)[PIXEL_ROWS],
@@ -107,8 +110,8 @@ static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
     find_pixels(c, f.stride, y, x, at);
 }
 
-/* cp.async of one step's pixels and weights into a stage. Pixels outside a frame and output
- * channels from c.out on are zero. */
+/* Issues cp.async for the pixels and weights of one step into a stage. Pixels outside a frame, and
+ * output channels from c.out on, become zero. */
 template <int COLUMNS>
 static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
                                              const struct k_position &at, int depth, int n0,
@@ -131,8 +134,8 @@ static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
     }
 }
 
-/* Element offsets in a stage of this lane's ldmatrix rows, for the first 16 pixels and columns of
- * its warp and each half of K. */
+/* Offsets, in elements, of the rows in a stage that this lane's ldmatrix reads, for the first 16
+ * pixels and the first columns of the warp and for each half of K. */
 struct lanes {
     int a[CHUNKS / 2], b[CHUNKS / 2];
 };
@@ -148,7 +151,7 @@ static __device__ __forceinline__ struct lanes lanes_of(int lane, int wm, int wn
     return at;
 }
 
-/* MMAs of one stage for a warp. */
+/* Computes the MMAs of one stage for a warp. */
 template <int N>
 static __device__ __forceinline__ void
 multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][2 * N][4])
@@ -172,7 +175,8 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
     }
 }
 
-/* Stores output channels `column` and `column` + 1 of a pixel at y, without those >= `out`. */
+/* Stores output channels `column` and `column` + 1 of a pixel at y. Channels from `out` on are not
+ * stored. */
 template <bool ODD>
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
                                            float high)
@@ -230,7 +234,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* this stage is full, the previous one empty */
+        __syncthreads(); /* this stage has arrived, and every thread has read the previous one */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
@@ -263,7 +267,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
 {
     const int64_t n_in = (int64_t)(c->height / c->up) * (c->width / c->up);
-    const int64_t most = INT32_MAX; /* offsets are 32-bit */
+    const int64_t most = INT32_MAX; /* the kernel computes offsets in 32 bits */
 
     for (int t = 0; t < c->taps; t++)
         if (frames[t].p &&
@@ -287,7 +291,7 @@ static void conv_by(struct kvr_stream *s, const struct kvr_conv_shape *c,
                bias, y);
 }
 
-/* `out` rounded up to a multiple of `columns`. */
+/* Rounds `out` up to a multiple of `columns`. */
 static int padded(int out, int columns)
 {
     return (out + columns - 1) / columns * columns;

@@ -17,15 +17,16 @@ enum kvr_status kvr_decoder_open(struct kvr_decoder **out, struct kvr_dev *dev,
                                  enum kvr_decoder_kind kind, enum kvr_dtype type, const char *path,
                                  int latent_h, int latent_w);
 void kvr_decoder_close(struct kvr_decoder **d); /* accepts NULL */
-/* kvr_vae_decode */
+/* Decodes a latent frame: kvr_vae_decode or kvr_tae_decode. */
 enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_vae_frame_fn *frame,
                                    void *ctx);
 
-int kvr_decoder_channels(const struct kvr_decoder *d); /* of a latent frame */
+int kvr_decoder_channels(const struct kvr_decoder *d); /* channels of a latent frame */
 int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent along each side */
 
 /* Cost of a decoder of the published width: the VAE for this number of latent channels (16: Wan
- * 2.1, 48: 2.2), or taew2_1, which ignores `type` and computes in F32. False: there is none. */
+ * 2.1, 48: 2.2), or taew2_1, which ignores `type` and computes in F32. False: there is no such
+ * decoder. */
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
                       enum kvr_dtype type, struct kvr_vae_cost *out);
 /* Base width of the published VAE: 96 for Wan 2.1, 256 for 2.2. */

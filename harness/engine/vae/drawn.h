@@ -11,8 +11,8 @@
 
 #include "harness/engine/model.h"
 
-/* channels: of a latent frame, 16 or 48. base: width of the VAE, 0: the published one.
- * KVR_EUNSUPPORTED: no such decoder. Deterministic. */
+/* channels: channels of a latent frame, 16 or 48. base: base width of the VAE, 0: the published
+ * width. KVR_EUNSUPPORTED: no such decoder. Deterministic. */
 enum kvr_status kvr_decoder_draw(enum kvr_decoder_kind kind, int channels, int base, uint64_t seed,
                                  const char *path);
 

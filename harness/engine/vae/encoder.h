@@ -24,14 +24,14 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
 /* Cost of encoding one image at the published base width, 160. Weights are in memory one layer at a
  * time. */
 struct kvr_vae_encoder_cost {
-    size_t frames, scores; /* activations; attention scores of n_threads */
-    size_t layer;          /* weights of the largest layer */
+    size_t frames, scores; /* bytes of activations, and of the attention scores of n_threads */
+    size_t layer;          /* bytes of the largest layer's weights */
     double flop;           /* without products with the zero frames before the first */
 };
 /* False: no encoder for this number of latent channels. */
 bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_threads,
                           struct kvr_vae_encoder_cost *out);
-/* The same for another base width. */
+/* kvr_vae_encoder_cost for another base width. */
 void kvr_vae_encoder_cost_of(int base, int latent_h, int latent_w, int n_threads,
                              struct kvr_vae_encoder_cost *out);
 

@@ -13,7 +13,7 @@ enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *de
                               int n_dims, const int64_t *shape, struct kvr_array *out);
 
 /* Opens the convolution with LAYER.weight and LAYER.bias. `flat`: the weight has four dimensions,
- * as of an image's convolution. */
+ * as for convolutions of images. */
 enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_context *context,
                               struct kvr_dev *dev, const char *layer, bool flat,
                               const struct kvr_conv_shape *s, struct kvr_conv **out);

@@ -11,12 +11,12 @@ enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64,
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
-}; /* in quads; the padding avoids bank conflicts of stores */
+}; /* the unit is a quad; the padding avoids bank conflicts of stores */
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
 
-/* One K index of a convolution: frame, input channel and kernel tap. */
+/* One K index of a convolution: a frame, an input channel and a kernel tap. */
 struct tap {
     int dy, dx, channel, stride;
     bool there;
@@ -34,7 +34,8 @@ static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, co
         frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
 }
 
-/* Index of the weight at a K index: F32 [taps, out, k, k, in], BF16 [out, k, k, taps, in]. */
+/* Index of the weight that belongs to a K index. The layout is [taps, out, k, k, in] for F32 and
+ * [out, k, k, taps, in] for BF16. */
 template <class T>
 static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape &c, int span,
                                                     int frame, int out, int within)
@@ -67,8 +68,8 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* Loads the weights of output channels from n0 on at one K index into line `lane` of the column
- * tile. */
+/* Loads the weights of the output channels from n0 on, at one K index, into line `lane` of the
+ * column tile. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
@@ -118,7 +119,8 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        __syncthreads(); /* the previous tiles have been read, `places` is written */
+        /* All threads have read the previous tiles, and `places` is written. */
+        __syncthreads();
         load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
         load_weights<T>(c, t.there, w, span, frame, n0, within, lane, columns);
         __syncthreads();
@@ -164,11 +166,11 @@ void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct k
         conv_as<float>(s, c, f, first, w, bias, y);
 }
 
-/* ---- between convolutions ----------------------------------------------------------------------- */
+/* ---- operations between convolutions ------------------------------------------------------------ */
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-/* One warp per pixel. */
+/* Each warp computes one pixel. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     pixel_norm(int64_t n, int channels, bool silu, float root, kvr_global<const T> x,
@@ -226,7 +228,7 @@ static __device__ __forceinline__ struct kvr_vec<T, N> sum_of(const struct kvr_v
     return sum;
 }
 
-/* FEW: the kvr_few of elements that one thread adds. */
+/* FEW is a vector of elements. Each thread adds one vector to another. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
@@ -298,7 +300,7 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
         KVR_LAUNCH(rectify, kvr_blocks(n, THREADS), THREADS, 0, s, n, added, y, x);
 }
 
-/* One thread per output value. */
+/* Each thread computes one output value. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const T> from,
@@ -382,8 +384,8 @@ void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float
         KVR_LAUNCH(patch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
 }
 
-/* Nearest-neighbour downsampling: the odd row and column of every 2 x 2. One thread per output
- * value. */
+/* Nearest-neighbour downsampling: takes the odd row and the odd column of every 2 x 2 square. Each
+ * thread computes one output value. */
 static __global__ void __launch_bounds__(THREADS)
     halve(int64_t n, int w, int channels, kvr_global<const float> from, kvr_global<float> to)
 {
@@ -471,7 +473,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 
         v = MOST ? fmaxf(v, other) : v + other;
     }
-    __syncthreads(); /* `warps` may still be read by the previous call */
+    __syncthreads(); /* threads may still read `warps` in the previous call */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();
@@ -481,7 +483,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
     return all;
 }
 
-/* One CTA per row. */
+/* Each CTA computes one row. */
 static __global__ void __launch_bounds__(THREADS)
     softmax_rows(int64_t n, float scale, kvr_global<float> x)
 {

@@ -15,24 +15,25 @@ extern "C" {
 #endif
 
 /* A convolution as in conv.h: frames [taps], bias [out] F32, y [height, width, out]. w is F32
- * [taps, out, kernel, kernel, in] or BF16 [out, kernel, kernel, taps, in]. Missing taps come first
- * and cost nothing. */
+ * [taps, out, kernel, kernel, in] or BF16 [out, kernel, kernel, taps, in]. Frames that are NULL
+ * come first and cost nothing. */
 void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                        const struct kvr_conv_frame *frames, const void *w, const float *bias,
                        void *y);
-/* kvr_vae_ops.norm, kvr_vae_ops.add */
+/* kvr_vae_ops.norm and kvr_vae_ops.add on a CUDA stream. */
 void kvr_pixel_norm_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, int channels,
                          bool silu, const void *x, const float *gamma, void *y);
 void kvr_add_pixels_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *y,
                          void *x);
-/* kvr_vae_ops.rectify */
+/* kvr_vae_ops.rectify on a CUDA stream. */
 void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
-/* kvr_vae_ops.spread, kvr_vae_ops.unpatch: bit-identical to the CPU. */
+/* kvr_vae_ops.spread and kvr_vae_ops.unpatch on a CUDA stream, bit-identical to the CPU. */
 void kvr_spread_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, int in, int out,
                      int times, int which, const void *from, void *to);
 void kvr_unpatch_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, const void *from,
                       void *to);
-/* kvr_vae_ops.patch, kvr_vae_ops.halve: bit-identical to the CPU; kvr_vae_ops.gather. */
+/* kvr_vae_ops.patch, halve and gather on a CUDA stream; patch and halve are bit-identical to the
+ * CPU. */
 void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to);
 void kvr_halve_cuda(struct kvr_stream *s, int h, int w, int channels, const float *from, float *to);
 void kvr_gather_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times,

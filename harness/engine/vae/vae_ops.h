@@ -36,18 +36,18 @@ struct kvr_vae_ops {
                    const void *from, void *to);
     /* to [2h, 2w, 3] <- from [h, w, 12] in order (channel, column, row). */
     void (*unpatch)(struct kvr_dev *dev, int h, int w, const void *from, void *to);
-    /* The inverse: to [h, w, 12] <- from [2h, 2w, 3]. */
+    /* The inverse of unpatch: to [h, w, 12] <- from [2h, 2w, 3]. */
     void (*patch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
     /* Keeps pixels (2i + 1, 2j + 1) of from [2h, 2w, channels]: computes a convolution of stride 2
      * from one of stride 1. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
     /* Transpose of `spread`, for a clip's first frame: to [h, w, out] += means over 4 in times /
-     * out adjacent channels of [in, times, 2, 2] of from [2h, 2w, in]. The frame is the last of
-     * `times`; the others are zero. */
+     * out adjacent channels of [in, times, 2, 2] of from [2h, 2w, in]. `from` is the last of the
+     * `times` frames; the others are zero. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
-    /* softmax(q k^T / sqrt(d)) v of qkv [n, 3d] into out [n,d], a buffer of 3 n d elements. On the
-     * CPU by `threads` threads. */
+    /* softmax(q k^T / sqrt(d)) v of qkv [n, 3d] into out [n,d], a buffer of 3 n d elements. The CPU
+     * uses `threads` threads. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const void *qkv,
                               float *scores, void *out);
     /* Floats needed for `scores`, for n pixels of d channels and this many threads. */

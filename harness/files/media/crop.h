@@ -4,8 +4,9 @@
  *     ... all frames are decoded, uncropped ...
  *     KVR_TRY(kvr_crop_apply(&crop, video, path));
  *
- * FFmpeg's demuxer ignores these elements before 7.1 and only exports them since; no version of its
- * decoders applies them. They apply to the stored picture, before the display matrix. */
+ * FFmpeg's demuxer ignores these elements before version 7.1, and since then only exports them; no
+ * version of its decoders applies them. The crop is that of the stored picture, before the display
+ * matrix is applied. */
 #ifndef KVR_MEDIA_CROP_H
 #define KVR_MEDIA_CROP_H
 
@@ -13,11 +14,11 @@
 
 #include "harness/files/media/media.h"
 
-/* Pixels to remove from each side of the stored picture, and the size of the displayed one; values
- * above INT_MAX are INT_MAX. */
+/* Pixels to remove from each side of the stored picture, and the size of the displayed picture.
+ * Larger values in the file are INT_MAX here. */
 struct kvr_crop {
     int top, bottom, left, right;
-    int display_width, display_height; /* 0: that of the cropped picture */
+    int display_width, display_height; /* 0: the size of the cropped picture */
     int display_unit;                  /* 4: unknown; the display size is then meaningless */
 };
 

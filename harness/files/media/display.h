@@ -19,9 +19,9 @@ struct kvr_display {
     int xx, xy, yx, yy;
 };
 
-/* Uses the container's matrix, else that of the video stream, found in `frame`, else identity.
- * KVR_EUNSUPPORTED, with the numbers: a matrix that is not a composition of quarter turns and
- * mirroring. */
+/* Uses the container's matrix; without it, the matrix of the video stream, found in `frame`;
+ * without either, the identity. KVR_EUNSUPPORTED, with the numbers: a matrix that is not a
+ * composition of quarter turns and mirroring. */
 enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
                                const AVFrame *frame, const char *path);
 

@@ -5,7 +5,7 @@
  *     KVR_TRY(kvr_ffmpeg_open(&ff));
  *     ff->avcodec_open2(...);
  *
- * They depend on some 120 other libraries, whose symbol binding would multiply the program's
+ * FFmpeg's libraries depend on some 120 others, whose symbol binding would multiply the program's
  * start-up time. The versions must match the headers at compile time. */
 #ifndef KVR_MEDIA_FFMPEG_H
 #define KVR_MEDIA_FFMPEG_H

@@ -31,8 +31,8 @@ enum kvr_status kvr_frames_write(const char *path, const struct kvr_frames *f, d
  * FFmpeg. */
 enum kvr_status kvr_video_read(struct kvr_video *out, const char *path);
 
-/* H.264, yuv420p, +faststart, a key frame every half second. Each pixel is enlarged to `scale` x
- * `scale`; odd sizes are padded by repetition. */
+/* Writes H.264 with yuv420p, +faststart and a key frame every half second. Each pixel is enlarged
+ * to `scale` x `scale`; odd sizes are padded by repetition. */
 enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, double fps, int scale);
 
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width);

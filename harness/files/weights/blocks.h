@@ -35,8 +35,8 @@ struct kvr_quant {
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
-    enum kvr_dtype dtype;           /* KVR_N_DTYPES: block type */
-    const struct kvr_quant *blocks; /* NULL and not plain: known but not supported */
+    enum kvr_dtype dtype;           /* KVR_N_DTYPES: the type is a block type */
+    const struct kvr_quant *blocks; /* NULL for a block type that is known but not supported */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
 /* By name, "Q4_1"; NULL if it is not supported. */

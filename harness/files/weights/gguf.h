@@ -28,7 +28,7 @@ extern "C" {
 
 struct kvr_gguf; /* the metadata */
 
-/* `bytes` and `where` must outlive both. On failure both are empty. */
+/* `bytes` and `where` must outlive *out and `l`. On failure *out is NULL and `l` is empty. */
 enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, const char *where,
                               const unsigned char *bytes, size_t n);
 void kvr_gguf_free(struct kvr_gguf **g); /* accepts NULL */

@@ -19,13 +19,13 @@ struct kvr_kind_report {
     const char
         *kind;      /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama"; "tensors": unknown */
     int n_layers;   /* 0: the kind has no layers */
-    char **missing; /* model names */
+    char **missing; /* names of missing tensors, as kvreel spells them */
     int n_missing;
     int64_t n_params;     /* elements of the model's floating and quantized tensors */
-    int64_t stored_bytes; /* their size in the file */
+    int64_t stored_bytes; /* size of these tensors in the file */
 };
 
-/* n_layers: from a configuration; 0: as found in the file. */
+/* n_layers: number of layers in the model's configuration; 0: the number found in the file. */
 enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 int n_layers);
 void kvr_kind_free(struct kvr_kind_report *r);

@@ -1,5 +1,5 @@
 /* names.h - maps tensor names of Wan, Self-Forcing, Diffusers, ComfyUI and Hugging Face files to
- * kvreel's (rows in names.def).
+ * kvreel's names (rows in names.def).
  *
  *     struct kvr_names style;
  *     char *mapped;

@@ -26,12 +26,12 @@ extern "C" {
 
 enum kvr_pk_kind {
     KVR_PK_NONE,
-    KVR_PK_BOOL,  /* i: 0 or 1 */
-    KVR_PK_INT,   /* i */
+    KVR_PK_BOOL,  /* member i: 0 or 1 */
+    KVR_PK_INT,   /* member i: the value */
     KVR_PK_LONG,  /* text[n]: an integer beyond 64 bits, little-endian two's complement */
-    KVR_PK_REAL,  /* value not stored: weights are never scalars */
+    KVR_PK_REAL,  /* the value is not stored, since weights are never scalars */
     KVR_PK_STR,   /* text[n], UTF-8 without NUL */
-    KVR_PK_TUPLE, /* first: n items */
+    KVR_PK_TUPLE, /* first: the first of n cells, one per item */
     KVR_PK_LIST,
     KVR_PK_DICT,    /* first: key, value, key, value; n counts both. Keys are STR or INT */
     KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
@@ -55,14 +55,14 @@ struct kvr_pk_node {
         int64_t i;
         const unsigned char *text; /* points into the pickle's bytes */
         struct {
-            uint32_t first, last; /* cells; 0: none */
+            uint32_t first, last; /* indices of cells; 0: no cell */
         };
     };
     uint32_t key; /* STORAGE */
 };
 
 struct kvr_pk_cell {
-    uint32_t node, next; /* next 0: the last */
+    uint32_t node, next; /* next: index of the next cell; 0: this is the last */
 };
 
 struct kvr_pickle {
@@ -73,14 +73,15 @@ struct kvr_pickle {
     uint32_t root;
 };
 
-/* Reads one pickle from the start of bytes[n]; *used: length including its STOP. `bytes` is
- * borrowed until kvr_pickle_free. KVR_EFORMAT gives the reason and the byte offset; a refused name
- * is shown escaped and truncated. On failure `p` is empty. */
+/* Reads one pickle from the start of bytes[n]; *used: the pickle's length, including its STOP
+ * instruction. `bytes` is borrowed until kvr_pickle_free. KVR_EFORMAT gives the reason and the byte
+ * offset; a refused name is shown escaped and truncated. On failure `p` is empty. */
 enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const unsigned char *bytes,
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);
 
-/* Value of a key of ASCII letters; NULL if `dict` is not a DICT or lacks the key. */
+/* The value of `key`, which has ASCII letters only; NULL if `dict` is not a DICT or lacks the
+ * key. */
 const struct kvr_pk_node *kvr_pickle_get(const struct kvr_pickle *p, const struct kvr_pk_node *dict,
                                          const char *key);
 

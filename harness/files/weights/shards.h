@@ -22,9 +22,10 @@ struct kvr_shards {
     int n;
 };
 
-/* The list borrows from `s`. On failure both are empty. list->where borrows `path`. */
+/* The list `l` borrows from `s`, and l->where borrows `path`. On failure `s` and `l` are empty. */
 enum kvr_status kvr_shards_read(struct kvr_shards *s, struct kvr_weight_list *l, const char *path);
-/* From a single open file; takes ownership of `f`, also on failure. */
+/* Like kvr_shards_read, for a single file that is already open; takes ownership of `f`, also on
+ * failure. */
 enum kvr_status kvr_shards_read_one(struct kvr_shards *s, struct kvr_weight_list *l,
                                     const char *path, uint64_t n_bytes, struct kvr_st *f);
 void kvr_shards_free(struct kvr_shards *s);

@@ -3,8 +3,8 @@
  *     char shown[KVR_PRINTABLE];
  *     return kvr_fail(KVR_EFORMAT, "%s: tensor '%s'", path, kvr_printable(shown, name, n));
  *
- * Names come from untrusted files. A message contains at most 64 characters of one; letters,
- * digits, '.' and '_' are kept, everything else becomes '?'. */
+ * Names come from untrusted files. A message contains at most 64 characters of a name; letters,
+ * digits, '.' and '_' are kept, all other characters become '?'. */
 #ifndef KVR_WEIGHTS_TEXT_H
 #define KVR_WEIGHTS_TEXT_H
 

@@ -19,8 +19,8 @@ extern "C" {
 
 struct kvr_weight {
     const char *name;               /* keys from the root, joined by '.' */
-    enum kvr_dtype dtype;           /* if blocks is NULL */
-    const struct kvr_quant *blocks; /* NULL: plain */
+    enum kvr_dtype dtype;           /* type of a plain tensor (blocks NULL) */
+    const struct kvr_quant *blocks; /* block format; NULL: a plain tensor */
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* the last index is contiguous */
     int64_t stride[KVR_MAX_DIMS]; /* elements, >= 0; plain tensors only */
@@ -28,7 +28,7 @@ struct kvr_weight {
     int64_t n;                    /* elements */
     int64_t n_bytes;              /* size of n contiguous elements of the stored type */
     const unsigned char *data;    /* element 0; in the mapped file, little-endian, any alignment */
-    const char *file;             /* which of several files; NULL */
+    const char *file;             /* name of the file, if there are several; else NULL */
 };
 
 enum {
@@ -37,17 +37,17 @@ enum {
     /* Limit of all names: a long key shared by many tensors is stored once in the file but repeated
      * in their names. */
     KVR_WEIGHTS_NAME_BYTES = 8 << 20,
-    /* Limit of all tensors relative to the file size: views may repeat stored data, expanded ones
-     * without bound. */
+    /* Limit of all tensors relative to the file size: views may repeat stored data, and expanded
+     * views without bound. */
     KVR_WEIGHTS_EXPANSION = 8,
 };
 
 const char *kvr_weight_type(const struct kvr_weight *w); /* "F32", "BF16", "Q4_K", ... */
 
-/* Elements [first, first + n) in row-major order as float. KVR_EUNSUPPORTED: not a floating type.
- * first and n must be in range, and multiples of the block size for blocks. */
+/* Converts elements [first, first + n), in row-major order, to float. KVR_EUNSUPPORTED: not a
+ * floating type. first and n must be in range, and multiples of the block size for blocks. */
 enum kvr_status kvr_weight_f32(const struct kvr_weight *w, int64_t first, int64_t n, float *to);
-/* Elements [first, first + n) of a plain tensor in its stored type. */
+/* Copies elements [first, first + n) of a plain tensor in its stored type. */
 void kvr_weight_copy(const struct kvr_weight *w, int64_t first, int64_t n, void *to);
 /* Hash of the contiguous little-endian bytes of the stored type. hex: 65 characters. */
 enum kvr_status kvr_weight_sha256(const struct kvr_weight *w, char *hex);
@@ -65,11 +65,11 @@ struct kvr_weight_list {
 };
 
 /* Copies `w` and the name, and computes n, n_bytes and contiguous. The caller guarantees that all
- * elements are within the file. KVR_EFORMAT: a name that is empty or too long (or all of them
- * together), a shape that overflows, too many tensors, or too large an expansion. */
+ * elements are within the file. KVR_EFORMAT: a name that is empty or too long (or all names
+ * together are too long), a shape that overflows, too many tensors, or too large an expansion. */
 enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name, size_t n_name,
                                     const struct kvr_weight *w);
-/* Sorts for kvr_weight_list_find. KVR_EFORMAT: no tensors, or duplicate names. */
+/* Sorts the list for kvr_weight_list_find. KVR_EFORMAT: no tensors, or duplicate names. */
 enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l);
 const struct kvr_weight *kvr_weight_list_find(const struct kvr_weight_list *l, const char *name);
 void kvr_weight_list_free(struct kvr_weight_list *l);

@@ -34,7 +34,7 @@ enum kvr_weights_format {
 struct kvr_weights;
 
 enum kvr_status kvr_weights_open(struct kvr_weights **out, const char *path);
-/* The same from memory (fuzzing, tests), without shards. `bytes` must outlive the reader. */
+/* Opens weights in memory (fuzzing, tests), without shards. `bytes` must outlive the reader. */
 enum kvr_status kvr_weights_open_memory(struct kvr_weights **out, const void *bytes, size_t n,
                                         const char *name_for_messages);
 void kvr_weights_close(struct kvr_weights **w); /* accepts NULL */
@@ -49,13 +49,14 @@ const struct kvr_gguf *kvr_weights_gguf(const struct kvr_weights *w); /* NULL if
 int kvr_weights_count(const struct kvr_weights *w);
 const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* in file order */
 
-/* Finds a tensor by its name in the file, or by its model name (names.h) if it has one; NULL:
- * none. */
+/* Finds a tensor by its name in the file, or by its model name (names.h) if it has one; NULL: no
+ * such tensor. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
 /* Model name of tensor i: prefixes removed and renamed to kvreel's. NULL: it belongs to another
  * part of the file (a critic, an optimizer), or its name would not be unique. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
-/* Number of tensors that share a model name with another: a loader must refuse such a file. */
+/* Number of tensors that share a model name with another tensor. A loader must refuse a file that
+ * has any. */
 int kvr_weights_collisions(const struct kvr_weights *w);
 /* KVR_EFORMAT, with both names and the shared one, if two tensors share a model name. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);

@@ -6,7 +6,7 @@
  *     kvr_zipfile_free(&z);
  *
  * Sizes and offsets come from the central directory, including ZIP64: torch leaves them zero in the
- * local headers, so only name and length of those are used.
+ * local headers, so only the name and its length are read from a local header.
  *
  * Refused:
  * - an end record that is not the file's last 22 bytes, which excludes comments;
@@ -30,7 +30,7 @@ struct kvr_zipfile_record {
     size_t n_name;
     const unsigned char *data;
     size_t n;
-    uint64_t begin; /* of the local header */
+    uint64_t begin; /* offset of the local header in the archive */
 };
 
 struct kvr_zipfile {

@@ -16,7 +16,7 @@ extern "C" {
 
 struct kvr_trace_report {
     int64_t files, bytes, values; /* bytes: of tensors */
-    int64_t tokens;               /* of one layer, counting every chunk once */
+    int64_t tokens;               /* tokens of one layer, with every chunk counted once */
     int outputs;                  /* calls with recorded outputs */
     double most[3];               /* largest |q|, |k|, |v| */
 };

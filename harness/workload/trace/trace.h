@@ -69,11 +69,12 @@ struct kvr_trace_info {
     const char *source, *text;   /* origin of the model; the prompt; "": unknown */
     uint64_t seed;
     int window_frames,
-        sink_frames; /* of the recorded attention; window 0: all frames, sink 0: none */
+        sink_frames; /* of the recorded attention; window 0: all frames are visible; sink 0: no
+                      * sink */
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;
-    int most_passes;             /* of a chunk */
+    int most_passes;             /* maximum number of passes of a chunk */
     struct kvr_trace_pass *pass; /* [n_passes], in order */
 };
 

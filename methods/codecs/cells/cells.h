@@ -71,8 +71,8 @@ static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
-/* Storage type of a group's number. ONE: always 1, not stored; BLOCK: derived from the block's
- * largest magnitude. */
+/* Storage type of a group's number. CELLS_ONE: the number is always 1 and not stored. CELLS_BLOCK:
+ * it is derived from the block's largest magnitude. */
 enum cells_number {
     CELLS_ONE,
     CELLS_BLOCK,
@@ -104,7 +104,7 @@ struct cells {
     float clip, quantile, least;
     int man, emin; /* FLOATS: mantissa bits, smallest exponent */
     float top;     /* FLOATS: largest value */
-    int nan;       /* FLOATS: code of NaN; -1: none */
+    int nan;       /* FLOATS: code of NaN; -1: the format has no NaN */
     float level[CELLS_MAX_LEVELS];
     /* The block, and the offsets of the groups' numbers in meta. */
     int64_t n_tok, channels, n_groups;

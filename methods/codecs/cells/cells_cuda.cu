@@ -1,9 +1,10 @@
 /* cells_cuda.cu - CUDA kernels of the formats in cells.h; cells.c documents the layout.
  *
- * A CTA encodes 8 tokens of several complete groups. Each thread first fits one group, then encodes
- * the 8 tokens of one channel, which fill whole bytes of a plane. Built with -fmad=false.
+ * A CTA encodes 8 tokens of several complete groups. Each thread first fits one group. Then each
+ * thread encodes 8 tokens of one channel, which fill whole bytes of a plane. Built with
+ * -fmad=false.
  *
- * No element needs a division: see cells_quotient and struct cut. */
+ * No element needs a division: cells_quotient and struct cut replace the divisions. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"
@@ -57,12 +58,12 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* Tiling constants that replace divisions: i / group is the high word of i * share, with share =
- * 2^32 / group rounded up. Exact for i < 2^24: the error i * (share - 2^32 / group) stays below
- * 2^32 / group, because a group has at most 256 channels. */
+/* Constants that replace divisions. i / group is the high word of i * share, where share is 2^32 /
+ * group rounded up. This is exact for i < 2^24: a group has at most 256 channels, so the error i *
+ * (share - 2^32 / group) stays below 2^32 / group. */
 struct cut {
-    unsigned share, of_token; /* groups per token */
-    unsigned tiles, groups;   /* tiles per token; groups per tile */
+    unsigned share, of_token; /* of_token: groups per token */
+    unsigned tiles, groups;   /* tiles: tiles per token. groups: groups per tile */
 };
 
 static struct cut cut_of(const struct cells &c)
@@ -73,7 +74,8 @@ static struct cut cut_of(const struct cells &c)
              kvr_blocks(c.channels, groups * group), groups };
 }
 
-/* One instantiation per kind of format, so that each kernel fits the instruction cache. */
+/* A separate kernel is instantiated for each kind of format, so that every kernel fits the
+ * instruction cache. */
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
@@ -90,7 +92,7 @@ static __global__ void __launch_bounds__(THREADS, 6)
     if (c.kind != KIND) /* tells the compiler that c.kind is KIND */
         return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
-        const int r = i % 8, g = i / 8; /* neighbouring threads take the tokens of one group */
+        const int r = i % 8, g = i / 8; /* neighbouring threads take tokens of the same group */
         const int64_t t = 8 * t8 + r;
 
         if (t >= c.n_tok)

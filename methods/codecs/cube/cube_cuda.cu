@@ -1,5 +1,6 @@
-/* cube_cuda.cu - the stage `cube` on a device: one thread per channel of a cube when encoding, per
- * element when decoding; sums have the CPU's order. Built with -fmad=false. */
+/* cube_cuda.cu - the stage `cube` on a device. Encoding takes one thread per channel of a cube,
+ * decoding one thread per element. Sums have the same order as on the CPU. Built with
+ * -fmad=false. */
 #include "methods/codecs/cube/cube.h"
 
 enum { THREADS = 128 };

@@ -13,7 +13,7 @@ extern "C" {
 
 /* Two grids, the second for the residual of the first, or a transform (kvr_fwht) and one grid. */
 struct kvr_grid_chain {
-    int n; /* 1 with the transform, else 1 or 2 */
+    int n; /* number of grids: 1 with the transform, else 1 or 2 */
     struct kvr_grid grid[2];
     struct kvr_stage_job job[2]; /* opts are not used */
     bool rotate;                 /* apply the transform before the grid */

@@ -17,10 +17,10 @@
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * with Q = 2^b - 1. Intended: codes use the stored FP16 numbers (s rounded up, m down, so that
- * nothing clips), and a ragged last group has only its actual elements. Study: codes use the
- * unrounded s, z is clamped (a range that excludes 0 saturates), and tokens are zero-padded to a
- * multiple of 16; the padding counts in min and max and is stored.
+ * with Q = 2^b - 1. In the intended reading, codes use the stored FP16 numbers (s rounded up, m
+ * down, so that nothing clips), and a ragged last group has only its actual elements. In the
+ * study's reading, codes use the unrounded s, z is clamped (a range that excludes 0 saturates), and
+ * tokens are zero-padded to a multiple of 16; min and max include the padding, which is stored.
  *
  * With compute=bf16 every subtraction, division, product and sum of fitting (study), encoding and
  * decoding is rounded to BF16; the intended reading still stores FP16 scales and minima. Beyond

@@ -1,23 +1,28 @@
-/* grid_code.cuh - device code shared by the integer-grid kernels: a group's range, scale, zero
- * point and codes. */
+/* grid_code.cuh - device code that the integer-grid kernels share. It computes the range, scale,
+ * zero point and codes of a group. */
 #ifndef KVR_METHODS_GRID_CODE_CUH
 #define KVR_METHODS_GRID_CODE_CUH
 
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/kernels/planes.cuh"
 
-/* A grid and a block of tokens. */
+/* A grid, and the block of tokens that it codes. */
 struct shape {
-    struct kvr_planes planes;       /* n_tok: stored tokens, padding included */
-    int64_t n_tok, n_groups, width; /* width: elements of a group along channels */
-    int64_t per_token;              /* groups per token, for axes within a token */
+    /* planes.n_tok is the number of stored tokens, padding included */
+    struct kvr_planes planes;
+    /* n_tok excludes padding; width is the number of channels of a group */
+    int64_t n_tok, n_groups, width;
+    int64_t per_token; /* groups per token, for groups within a token */
     int axis, group;
     bool asym, study, bf16;
-    float q_max, q_min;   /* clamp range; symmetric grids code 0 as 2^(b-1) */
-    float middle;         /* 2^(b-1) for symmetric grids, else 0 */
-    unsigned flip;        /* XOR for every byte: converts two's complement to codes */
-    bool aligned_scales;  /* scales of eight tokens are 16-byte aligned */
-    float inv_q_max;      /* 1 / Q, Q steps in the range or its smaller half */
+    /* limits of a code; for symmetric grids, before 2^(b-1) is added */
+    float q_max, q_min;
+    float middle; /* 2^(b-1) for symmetric grids; 0 for others */
+    /* mask that is XORed to every byte and turns two's complement into codes */
+    unsigned flip;
+    bool aligned_scales; /* the scales of eight tokens are 16-byte aligned */
+    /* 1 / Q; Q is the number of steps in the range, or in the smaller half of it */
+    float inv_q_max;
     float inv_half_range; /* 1 / 2^(b-1) */
 };
 
@@ -38,15 +43,17 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* Fit of a group: q = rne(((x - m) down) / s + pre) + post, inv = 1 / s. `down` is 1, or a power of
- * two that keeps inv normal. */
+/* Parameters of a fitted group: q = rne(((x - m) down) / s + pre) + post, inv = 1 / s. `down` is 1,
+ * or a power of two that keeps inv from being denormal. */
 struct quant_params {
     float s, inv, m, pre, down;
     kvr_f16 scale, zero;
-    bool clips; /* codes may exceed the range: scale or minimum saturated in FP16, or is NaN */
+    /* Codes may exceed their range, because the scale or the minimum saturated in FP16 or is
+     * NaN. */
+    bool clips;
 };
 
-/* Rounds x >= 0 up to FP16, at most 65504; any result for NaN. */
+/* Rounds x >= 0 up to FP16, to at most 65504. The result for NaN is unspecified. */
 static __device__ __forceinline__ kvr_f16 half_up(float x)
 {
     const unsigned h = __half_as_ushort(__float2half_rn(x));
@@ -55,11 +62,12 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
     return (kvr_f16)(up < 0x7bffu ? up : 0x7bffu);
 }
 
-/* Rounds x down to FP16, at least -65504. */
+/* Rounds x down to FP16, to at least -65504. */
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
-    const unsigned down_one = h & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
+    /* adds 1 to the bits of a negative number and subtracts 1 from others */
+    const unsigned down_one = h & 0x8000u ? 1u : 0xffffu;
     const unsigned down = (h + (kvr_float_of(h) > x ? down_one : 0u)) & 0xffffu;
     const unsigned size = down & 0x7fffu;
 
@@ -70,7 +78,8 @@ static __device__ __forceinline__ struct quant_params fit_study(const struct sha
                                                                 float hi)
 {
     const float q_top = (float)((1 << g.planes.bits) - 1);
-    const float qmax = (float)((1 << (g.planes.bits - 1)) - 1); /* INT2 is ternary */
+    /* for INT2 qmax is 1, so the codes are ternary */
+    const float qmax = (float)((1 << (g.planes.bits - 1)) - 1);
     const float eps = g.bf16 ? kvr_round_bf16(1e-8f) : 1e-8f;
     struct quant_params f;
     float wide, z;
@@ -135,7 +144,7 @@ static __device__ __forceinline__ struct quant_params fit(const struct shape &g,
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;
     f.inv = PLAIN ? kvr_inverse(f.s) : 1 / f.s;
-    if (!PLAIN && f.inv == 0) /* infinite scale: every x becomes 0 */
+    if (!PLAIN && f.inv == 0) /* the scale is infinite: every x becomes 0 */
         f.s = 1;
     return f;
 }
@@ -145,8 +154,9 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* A float whose low mantissa bits are the code, in two's complement for symmetric grids. ROUND is
- * 1.5 * 2^23, where floats have a spacing of 1. NaN gives the smallest code. */
+/* quantize() returns a float whose low mantissa bits are the code, in two's complement for
+ * symmetric grids. ROUND is 1.5 * 2^23, where floats have a spacing of 1. NaN gets the smallest
+ * code. */
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
@@ -164,12 +174,12 @@ static __device__ __forceinline__ float quantize(const struct shape &g, float x,
     return (CLIPS ? fminf(fmaxf(v, g.q_min), g.q_max) : v) + ROUND;
 }
 
-/* Minimum and maximum of floats, by their bits. The largest unsigned integer is the minimum if any
- * value is negative. If all have the same sign, the smallest unsigned integer is the minimum
- * (positive values) or the maximum (negative values). */
+/* Extremes of the bits of several floats, from which range_of() computes their minimum and maximum.
+ * If any value is negative, the minimum is umax, the largest unsigned integer; otherwise it is
+ * umin. If all values are negative, the maximum is umin; otherwise it is smax. */
 struct bit_range {
     unsigned umin, umax;
-    int smax; /* the largest as a signed integer */
+    int smax; /* the largest signed integer */
 };
 
 static __device__ __forceinline__ struct bit_range merge(struct bit_range a, struct bit_range b)
@@ -193,15 +203,15 @@ static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)
     return all;
 }
 
-/* The range in the encoding of order_of(). */
+/* Computes the minimum and the maximum, encoded by order_of(). */
 static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));
     high = order_of(__uint_as_float(s.smax < 0 ? s.umin : (unsigned)s.smax));
 }
 
-/* A template, because some builds instantiate it for one type only and clang warns about unused
- * functions. */
+/* The function is a template, because some builds instantiate it for one type only, and clang would
+ * warn about an unused function. */
 template <typename X> static __device__ __forceinline__ float to_float(X x)
 {
     if constexpr (sizeof x == sizeof(kvr_bf16))
@@ -210,21 +220,22 @@ template <typename X> static __device__ __forceinline__ float to_float(X x)
         return x;
 }
 
-/* The planes in units of T. */
+/* The planes with T as the unit of channels. */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {
     return { g.planes.n_tok, g.planes.channels / (int64_t)sizeof(T), g.planes.bits };
 }
 
-/* Bitwise select: a where m is set, else b. */
+/* Bitwise select: takes bits of a where m is set, and bits of b elsewhere. */
 static __device__ __forceinline__ unsigned bit_select(unsigned m, unsigned a, unsigned b)
 {
     return (a & m) | (b & ~m);
 }
 
-/* Stores 16 tokens of the c-th T of a row from t0 on, all within the block. The codes are those of
- * pack_codes() before the XOR with g.flip. Returns false unless bits is 2 or 4. */
+/* Stores 16 tokens from t0 on of the c-th T of a row. All 16 tokens are in the block. `code` holds
+ * codes as in pack_codes() before its XOR with g.flip. Returns false, and stores nothing, unless
+ * the grid has 2 or 4 bits. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)
@@ -257,7 +268,7 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
     return false;
 }
 
-/* Stores the remaining tokens, fewer than 16, eight at a time. */
+/* Stores fewer than 16 remaining tokens, eight at a time. */
 template <class T, int REG_TOKENS>
 static __device__ __forceinline__ void store_tail(const struct shape &g, int n_stored, int64_t t0,
                                                   int64_t c, const unsigned (&code)[REG_TOKENS],

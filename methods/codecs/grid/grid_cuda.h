@@ -35,8 +35,9 @@ bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                            int h0, int nh, float *out);
-/* The same to BF16, rounded to nearest even; also for one grid without a transform. `out` is
- * 16-byte aligned. Returns false without a launch if kvr_chain_decodes_bf16 is false. */
+/* kvr_chain_decode_cuda with output rounded to BF16, to nearest even; also for one grid without a
+ * transform. `out` is 16-byte aligned. Returns false without a launch if kvr_chain_decodes_bf16 is
+ * false. */
 bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                 int h0, int nh, kvr_bf16 *out);

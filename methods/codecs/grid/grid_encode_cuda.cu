@@ -1,19 +1,23 @@
-/* grid_encode_cuda.cu - quantizes to the integer grids of grid.h on a device; grid.c is the reference.
+/* grid_encode_cuda.cu - quantizes values to the integer grids of grid.h on a device; grid.c is the
+ * reference.
  *
- *     grid_encode_tokens    groups along tokens, of any length: a thread reads its group twice
- *     grid_encode_16        groups of 16 tokens, one grid or two, with a rotation: a thread keeps its group
+ *     grid_encode_tokens    groups along tokens, of any length: a thread reads the values of its group twice
+ *     grid_encode_16        groups of 16 tokens, for one grid, a chain, or after a rotation: a thread keeps
+ *                           the values of its group in registers
  *     grid_encode_token     one group per token
  *     grid_encode_rows      groups of channels within a token
  *
- * Results are bit-identical to the CPU, rounding by rounding (built with -fmad=false): codes, scales and zero
- * points are the same bytes. Where the CPU divides by a group's scale, kvr_quotient computes the same quotient with
- * three products. Minimum and maximum are taken over integers, so the reduction order does not matter. */
+ * Results are bit-identical to the CPU: every rounding is the same (built with -fmad=false), so
+ * codes, scales and zero points are the same bytes. Where the CPU divides by a group's scale,
+ * kvr_quotient computes the same quotient with three products. The minimum and the maximum of a
+ * group are found by comparing integers, so the order of the reduction does not matter. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Storage for 16 tokens. The general variant has one channel per thread, to reduce code size. */
+/* Type of the codes that a thread stores per row. In the general variant a thread has one channel,
+ * to reduce code size. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -23,12 +27,12 @@ template <> struct codes_of<false> {
 
 enum {
     REG_TOKENS = 16,       /* tokens whose values a thread of grid_encode_16 keeps in registers */
-    SPAN = 256,            /* channels that a CTA of encode_rows encodes at a time */
-    GROUPS = 8 * SPAN / 8, /* 8 tokens; a group has at least 8 channels */
-    TOKEN_UNITS = 512      /* at most this many threads per CTA of encode_token */
+    SPAN = 256,            /* channels that a CTA of grid_encode_rows encodes at a time */
+    GROUPS = 8 * SPAN / 8, /* groups of 8 tokens; a group has at least 8 channels */
+    TOKEN_UNITS = 512      /* maximum number of threads in a CTA of grid_encode_token */
 };
 
-/* Packs the codes of N channels, one byte each. */
+/* Packs the codes of N channels into a word, one byte each. */
 template <int N>
 static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, const float (&v)[N])
 {
@@ -42,8 +46,8 @@ static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, con
     return u ^ g.flip;
 }
 
-/* Groups along tokens, of any length, one per thread. x is read twice, the second time from
- * cache. */
+/* Groups along tokens, of any length. Each thread encodes one group. It reads x twice, the second
+ * time from cache. */
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
@@ -85,7 +89,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread's channels of one token: floats, or BF16 pairs until they are quantized. */
+/* The channels of one token that a thread encodes: floats, or BF16 pairs until they are
+ * quantized. */
 template <class X, int V> struct row_of {
     using type = kvr_vec<float, V>;
 };
@@ -137,8 +142,8 @@ static __device__ __forceinline__ void store_residual(kvr_vec<unsigned, P> &, in
 {
 }
 
-/* Quantizes a group x of channel j: the code of token i becomes byte j of code[i]. With `next`, v
- * becomes the residual. */
+/* Quantizes x, the group of a thread's channel j. The code of token i becomes byte j of code[i].
+ * With `next` the residual replaces the values in v. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void
 encode_group(const struct shape &g, const struct quant_params &f, const struct dequant &l,
@@ -152,13 +157,14 @@ encode_group(const struct shape &g, const struct quant_params &f, const struct d
         const float q = quantize<PLAIN, CLIPS>(g, x[i], f);
 
         code[i] = j ? __byte_perm(code[i], __float_as_uint(q), selector) : __float_as_uint(q);
-        if (next && (PLAIN || i < n_valid)) /* the residual in F32; padding stays 0 */
+        if (next && (PLAIN || i < n_valid)) /* the residual stays in F32, and padding stays 0 */
             store_residual(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
     }
 }
 
-/* Range of channel j over N tokens. For BF16 an even j computes both channels of the pair, and an
- * odd j returns the range kept in `least` and `most`. */
+/* Computes the range of channel j over N tokens. For BF16 a call with even j computes the ranges of
+ * both channels of a pair, and the call with the next odd j returns the second range from `least`
+ * and `most`. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_vec<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -188,9 +194,10 @@ static __device__ __forceinline__ void range_at(const kvr_vec<unsigned, P> (&v)[
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
-/* Quantizes groups of 16 tokens from token t0 on for the channels of unit c. `n_valid` tokens of v
- * are not padding. v becomes the residual if a second grid follows. The general variant loops over
- * channels to keep the code small, and has no second grid with several channels per thread. */
+/* Quantizes groups of 16 tokens, from token t0 on, for the channels of unit c. The first n_valid
+ * tokens of v are not padding. If a second grid follows, the residual replaces the values in v. The
+ * general variant loops over channels to keep code small, and does not support a second grid with
+ * several channels per thread. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void
 encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)[REG_TOKENS],
@@ -206,9 +213,8 @@ encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)
 
 #pragma unroll(PLAIN ? V : 1)
     for (int j = 0; j < V; j++) {
-        const unsigned selector =
-            (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j; /* selects a low byte as
-                                                                         * byte j */
+        /* Inserts the low byte of the second operand as byte j. */
+        const unsigned selector = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j;
         float x[REG_TOKENS];
         int low, high;
 
@@ -250,7 +256,7 @@ encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)
     store_tail(g, n_stored, t0, c, code, codes);
 }
 
-/* Groups of 16 tokens: each thread keeps the values of its channels in registers, so x is read
+/* Groups of 16 tokens. Each thread keeps the values of its channels in registers, so x is read
  * once. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
@@ -278,7 +284,7 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
 
     if (c >= units)
         return;
-    if (n_valid == REG_TOKENS) { /* unconditional addresses */
+    if (n_valid == REG_TOKENS) { /* no token is missing, so the addresses need no condition */
 #pragma unroll
         for (int i = 0; i < REG_TOKENS; i++)
             load_row(v[i], (Read)from[row * (unsigned)i]);
@@ -287,7 +293,7 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         for (int i = 0; i < REG_TOKENS; i++) {
             Read there = {};
 
-            /* Past the end, the last token is loaded again: it does not change the range, and its
+            /* Past the end, the last token is loaded again. It does not change the range, and its
              * code is discarded. */
             if (W::plain || i < n_valid)
                 there = from[row * (unsigned)(W::plain && i >= n_valid ? n_valid - 1 : i)];
@@ -303,8 +309,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                    n ? scales_2 : scales);
 }
 
-/* Range of each of 8 tokens over a thread's channels. For BF16 only the upper 16 bits are compared,
- * see extend_order(). */
+/* Computes the range of each of 8 tokens over a thread's channels. For BF16 only the upper 16 bits
+ * of a range are meaningful; see extend_order(). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_vec<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
@@ -327,7 +333,7 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* Packs the lower halves and the upper halves of each pair. */
+        /* Packs the lower halves into one word and the upper halves into another. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -340,7 +346,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
     }
 }
 
-/* Extends a BF16 value of order_of() (size == 2) to that of the float. */
+/* Completes an encoding by order_of(). If size == 2 (BF16), only its upper 16 bits are set; the
+ * lower ones are then computed. */
 static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -348,7 +355,8 @@ static __device__ __forceinline__ int extend_order(int order, size_t size)
     return size == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* Quantizes 8 tokens of a thread's channels; `n_stored` of them exist. */
+/* Quantizes 8 tokens of a thread's channels. The block stores only the first n_stored of these
+ * tokens. */
 template <bool PLAIN, bool CLIPS, class Params, class Held>
 static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_stored,
                                                    const Params &params, const Held (&v)[8],
@@ -369,8 +377,9 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_
     }
 }
 
-/* Reduces the warps' ranges low[8 warp + token] and high, and fits the CTA's 8 tokens, one per
- * thread of warp 0. Returns whether a value is clipped. */
+/* Reduces the ranges low[8 warp + token] and high[8 warp + token] over warps, and fits the CTA's 8
+ * tokens. Each of the first 8 threads of warp 0 fits one token. Returns whether a value may be
+ * clipped. */
 template <class W>
 static __device__ __forceinline__ int
 fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_shared<int> low,
@@ -397,8 +406,8 @@ fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_share
     return __any_sync(~0u, f.clips);
 }
 
-/* One group per token: a thread keeps 8 tokens of its channels, a CTA covers all channels. Launched
- * with one thread per unit, rounded up to whole warps. */
+/* One group per token. A thread keeps 8 tokens of its channels in registers, and a CTA covers all
+ * channels. The CTA has one thread per unit of channels, rounded up to whole warps. */
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
@@ -454,7 +463,7 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
-/* Range of a group of `width` values, over the lanes of a warp. `there`: the token is not
+/* Computes the range of a group of `width` values over the lanes of a warp. `there` is false for
  * padding. */
 template <class T>
 static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>> x, int64_t at,
@@ -482,9 +491,9 @@ static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>
     high = __reduce_max_sync(~0u, hi);
 }
 
-/* Groups within a token: a CTA handles 8 tokens and, in each, several groups or one wide group. A
- * warp reduces a group's range, a thread fits it, then each thread quantizes 8 tokens of its
- * channels. */
+/* Groups within a token. A CTA handles 8 tokens and, in each of them, several groups or one wide
+ * group. A warp reduces a group's range and a thread fits the group. Then each thread quantizes 8
+ * tokens of its channels. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
     grid_encode_rows(struct shape g, int64_t span, unsigned spans,
@@ -500,7 +509,8 @@ static __global__ void __launch_bounds__(THREADS, 5)
     const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
     const int rows = at_most(g.planes.n_tok - 8 * t8, 8);
-    const int width = (int)g.width, k = (int)(last - first) / width; /* groups per token */
+    /* k is the number of groups per token */
+    const int width = (int)g.width, k = (int)(last - first) / width;
     const int n = rows * k, lane = (int)threadIdx.x % 32;
 
     for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
@@ -612,7 +622,8 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    else if (g.group == REG_TOKENS && (wide || !PLAIN)) /* one channel per thread: less code */
+    /* one channel per thread, which keeps code small */
+    else if (g.group == REG_TOKENS && (wide || !PLAIN))
         encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else
         encode_tokens<PLAIN>(s, g, x, b);
@@ -633,7 +644,7 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         encode_alone<false>(s, one, x, b);
 }
 
-/* Heads of 128 channels only. */
+/* Requires heads of 128 channels. */
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const float *x,
                            const struct grid_buffers &b)
@@ -648,7 +659,7 @@ static void encode_rotated(struct kvr_stream *s, const struct chain &chain, cons
     kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.scales[0]);
 }
 
-/* X: type of the values. */
+/* X is the type of the values. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
                          const void *x, const struct grid_buffers &b)

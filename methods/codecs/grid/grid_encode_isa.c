@@ -1,4 +1,5 @@
-/* grid_encode_isa.c - quantization: range of every group, its scale (grid_fit.h), its codes.
+/* grid_encode_isa.c - quantization: computes the range of every group, its scale (grid_fit.h) and
+ * its codes.
  *
  * The vector path of the intended reading in F32 needs no division. Let y approximate 1/s within 2
  * ulp;
@@ -21,7 +22,7 @@
 
 enum { STRIP = KVR_GRID_STRIP, ROWS = KVR_GRID_ROWS };
 
-/* Zero padding of the study reading. */
+/* Values of the tokens with which the study reading pads a block. */
 static const float padding[STRIP];
 
 static float post_of(const struct kvr_grid *g)
@@ -32,16 +33,16 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
-/* Largest value of k vector columns, as signed and as unsigned integers; x points at column c of
- * the first row. Prefetches every other row of the next tile; the encoding pass prefetches the
- * rest. */
+/* Finds the largest values of k vector columns, as signed and as unsigned integers. x points at
+ * column c of the first row. The function prefetches every other row of the next tile; the encoding
+ * pass prefetches the other rows. */
 static inline __attribute__((always_inline)) void
 bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride, int n, int c,
              int k, const struct kvr_grid_prefetch *prefetch)
 {
     const int64_t below = 2 * prefetch->stride, across = VL * (int64_t)prefetch->size;
     const char *near = prefetch->p + prefetch->stride + (int64_t)prefetch->size * c;
-    vi high[4], low[4]; /* k of them */
+    vi high[4], low[4]; /* only k elements are used */
     int i = 1;
 
 #pragma GCC unroll 4
@@ -72,8 +73,9 @@ bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride,
     }
 }
 
-/* Corrects range_of_vectors() for columns of one sign: if all values are negative the maximum is
- * the smallest unsigned integer; if none is, the minimum is the smallest signed integer. */
+/* Corrects the result of bit_extremes() for columns whose values all have the same sign. If all are
+ * negative, the maximum is the smallest unsigned integer. If none is negative, the minimum is the
+ * smallest signed integer. */
 static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, vi *low)
 {
     vi least = i_load(x), least_bits = least;
@@ -88,13 +90,13 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
     *low = i_pick(i_sign(*low), *low, least);
 }
 
-/* Compares floats by their bits. The largest signed integer is the maximum if any element is
- * positive, the largest unsigned integer the minimum if any is negative; most columns have both
- * signs. m is a multiple of VL. */
+/* Finds minima and maxima of columns by comparing the bits of floats. The largest signed integer is
+ * the maximum if any element is positive. The largest unsigned integer is the minimum if any
+ * element is negative. Most columns have elements of both signs. m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
-    enum { SIDE = 4 }; /* independent vectors, to hide latency */
+    enum { SIDE = 4 }; /* number of independent vectors, which hides latency */
     int at = 0;
 
     for (; at + SIDE * VL <= m; at += SIDE * VL)
@@ -112,7 +114,7 @@ static void range_of_vectors(struct groups *restrict r, const float *restrict x,
 }
 #endif
 
-/* One group per column of x [n][m]. */
+/* Finds the ranges of the columns of x [n][m]; each column is one group. */
 static void range_across(struct groups *restrict r, const float *restrict x, int64_t stride, int n,
                          int m, const struct kvr_grid_prefetch *prefetch)
 {
@@ -136,7 +138,8 @@ static void range_across(struct groups *restrict r, const float *restrict x, int
 }
 
 #ifdef KVR_SIMD
-/* Like range_of_vectors(), with n a positive multiple of VL. */
+/* Finds the range of n contiguous values by their bits, as range_of_vectors() does. n is a positive
+ * multiple of VL. */
 static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 {
     vi most[2], most_bits[2];
@@ -158,7 +161,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
     }
     *high = i_most(i_max(most[0], most[1]));
     *low = (int32_t)i_most_bits(i_max_bits(most_bits[0], most_bits[1]));
-    if (*high < 0 || *low >= 0) { /* single sign */
+    if (*high < 0 || *low >= 0) { /* all values have the same sign */
         vi least = i_load(x), least_bits = least;
 
         for (i = VL; i < n; i += VL) {
@@ -173,7 +176,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 }
 #endif
 
-/* One group of n contiguous values. */
+/* Finds the range of one group of n contiguous values. */
 static void range_along(struct groups *r, int group, const float *x, int64_t n)
 {
     int32_t low = INT32_MAX, high = INT32_MIN;
@@ -196,7 +199,7 @@ static void range_along(struct groups *r, int group, const float *x, int64_t n)
 
 /* ---- codes ----------------------------------------------------------------------------- */
 
-/* NaN gives code 0; the scale of its group is NaN. */
+/* NaN gets code 0. The scale of a group with a NaN is NaN. */
 static inline uint8_t code_of(float x, float s, float m, float pre, float post, float top,
                               bool bf16)
 {
@@ -212,7 +215,7 @@ static inline uint8_t code_of(float x, float s, float m, float pre, float post, 
     return (uint8_t)(int)v;
 }
 
-/* A row with one group per element. */
+/* Quantizes a row whose elements belong to one group each. */
 static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
                         const float *restrict x, const struct groups *restrict r, int from, int n)
 {
@@ -227,7 +230,7 @@ static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s[c], m[c], pre[c], post, top, false);
 }
 
-/* A row within one group. */
+/* Quantizes a row whose elements all belong to one group. */
 static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
                        const float *restrict x, const struct groups *r, int group, int n)
 {
@@ -242,17 +245,17 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s, m, pre, post, top, false);
 }
 
-/* Rows of x. Element (i, c) belongs to group first + c or, if groups are along rows, to group first
- * + i groups_per_row + c / width. */
+/* Rows of x to quantize. If groups are along rows, element (i, c) belongs to group first + i
+ * groups_per_row + c / width; otherwise it belongs to group first + c. */
 struct rows {
     const float *x;
     int64_t stride;
     float *residual; /* destination of the residual, or NULL */
     int64_t residual_stride;
-    int n_valid, n; /* rows of x; rows with the study's padding */
+    int n_valid, n; /* number of rows of x; number of rows with the study reading's padding */
     int first, groups_per_row, width;
     bool along;
-    const struct kvr_grid_prefetch *prefetch; /* across: not NULL */
+    const struct kvr_grid_prefetch *prefetch; /* not NULL if groups are across rows */
 };
 
 static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
@@ -282,17 +285,18 @@ enum { QUAD = 4 * VL };
 
 struct reciprocals {
     float y[FIT];
-    bool clip; /* see clips() */
+    bool clip; /* the result of clips() */
 };
 
-/* Encoding parameters; compile-time constants in each instantiation. */
+/* Parameters of encoding. Each instantiation has constant parameters. */
 struct variant {
     int bits;
     bool asym, along, keep_residual;
-    bool clip; /* codes may exceed their bits */
+    bool clip; /* the quotients may exceed the codes' range */
 };
 
-/* Scale, reciprocal and offset used for encoding and for the residual. */
+/* Scale s, reciprocal y and offset m of groups. Encoding and the residual both use these
+ * parameters. */
 struct encode_params {
     vf s, y, m;
 };
@@ -308,20 +312,21 @@ static inline __attribute__((always_inline)) vi code_vector(vf x, const struct e
     return v_nearest(variant.clip ? v_min(v_max(q, q_min), q_max) : q);
 }
 
-/* Residual of a value given its code, computed with the roundings of the decoder. */
+/* Residual of x after its code. It is computed with the roundings of the decoder. */
 static inline __attribute__((always_inline)) vf
 residual_of(vf x, vi code, const struct encode_params *k, struct variant variant)
 {
     return v_sub(x, v_add(v_mul(v_of_int(code), k->s), variant.asym ? k->m : v_set(0)));
 }
 
-/* Packs n rows into one row of bytes, row i at bit i * bits; m is a multiple of QUAD. Pointers are
- * computed once: the compiler must assume that stores alias them. */
+/* Packs n rows into one row of bytes: the code of row i starts at bit i * bits. m is a multiple of
+ * QUAD. The function computes its pointers once, because the compiler must assume that stores may
+ * change them. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
            const struct groups *r, const struct reciprocals *inv, uint8_t *out)
 {
-    enum { MAX_ROWS = 4 }; /* rows per byte; wider codes have fewer */
+    enum { MAX_ROWS = 4 }; /* maximum number of rows per byte; wider codes have fewer */
     const int post = variant.asym ? 0 : 1 << (variant.bits - 1);
     const int64_t across = variant.along ? 0 : VL * (int64_t)w->prefetch->size;
     const float *s = r->s + w->first, *y = inv->y + w->first, *low = r->m + w->first;
@@ -376,7 +381,7 @@ code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
     }
 }
 
-/* Packs all rows into the plane of a single-field code. */
+/* Quantizes all rows and packs the codes, whose bits are all in one plane. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
            struct variant variant, const struct groups *r, const struct reciprocals *inv)
@@ -438,11 +443,12 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
     }
 }
 
-/* A group whose scale and minimum are finite in FP16 never clips: the scale is at least range / Q,
- * so the quotient rounds to the last code at most. */
+/* Whether a quotient may exceed the range of codes. A group whose scale and minimum are finite in
+ * FP16 does not clip: its scale is at least range / Q, so a quotient rounds at most to the last
+ * code. */
 static bool clips(const struct groups *restrict r, int n, bool asym)
 {
-    const unsigned size = 0x7fff, largest = 0x7bff; /* non-finite values are larger */
+    const unsigned size = 0x7fff, largest = 0x7bff; /* the bits of non-finite values are larger */
     unsigned most = 0;
 
     for (int i = 0; i < n; i++)
@@ -468,7 +474,8 @@ static void invert(struct reciprocals *restrict inv, const struct groups *restri
 }
 #endif
 
-/* Whether code_vectors() supports this block. The study reading divides by 24-bit scales. */
+/* Whether code_vectors() supports this block. It does not support the study reading, which divides
+ * by scales of 24 bits. */
 static bool by_vectors(const struct kvr_grid_block *b)
 {
 #ifdef KVR_SIMD
@@ -481,7 +488,7 @@ static bool by_vectors(const struct kvr_grid_block *b)
 #endif
 }
 
-/* Quantizes channels [c0, c0 + m) of the rows; groups [0, n_groups) are fitted. */
+/* Quantizes channels [c0, c0 + m) of the rows. Groups [0, n_groups) are already fitted. */
 static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
                  int m, const struct groups *r, const void *inv)
 {
@@ -550,7 +557,8 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     code(b, &w, t0, c0, m, &r, inv);
 }
 
-/* Encodes as many groups of each token as fill a strip, or one wide group. */
+/* Encodes rows in pieces. A piece is as many groups of each token as fill a strip, or one wide
+ * group. */
 static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int64_t channels = b->channels;
@@ -563,11 +571,11 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     struct reciprocals inv_;
 #endif
     const void *inv = NULL;
-    bool one_by_one = false; /* elements of a vector share a group */
+    bool one_by_one = false; /* the elements of a vector share a group */
 
     for (int64_t first = 0; first < channels; first += span) {
         const int64_t last = channels - first < span ? channels : first + span;
-        const int k = (int)((last - first) / width); /* groups per token */
+        const int k = (int)((last - first) / width); /* k is the number of groups per token */
 
         assert(k > 0);
         for (int i = 0; i < rows; i++)
@@ -606,8 +614,8 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
 static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int n = (int)(b->stored - t0 < rows ? b->stored - t0 : rows);
-    /* Few rows at a time, so that they are still cached when their range is known; a row of bytes
-     * holds at most 4 tokens. */
+    /* Only a few rows are encoded at a time, so that they are still cached when their range is
+     * known. A row of bytes holds at most 4 tokens. */
     const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
 
     for (int t = 0; t < n; t += some)

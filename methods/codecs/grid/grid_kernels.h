@@ -19,14 +19,15 @@ enum {
 struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
-    int64_t n_tok, stored; /* given tokens; stored tokens (the study zero-pads) */
+    int64_t n_tok, stored; /* given tokens; stored tokens, with the zero padding of the study's
+                            * reading */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes;  /* planes of kvr_pack */
     kvr_f16 *scales; /* scales [n_groups], zero points [n_groups] */
 };
 
-/* Rows to prefetch while the current ones are encoded. A few lines at a time, because a core stalls
+/* Rows to prefetch while the current rows are encoded. A few lines at a time, because a core stalls
  * after about a dozen outstanding loads; rows of a strip are too far apart for the hardware
  * prefetcher. No effect past the end of the values. */
 struct kvr_grid_prefetch {
@@ -49,7 +50,8 @@ static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int6
 struct kvr_grid_encoders {
     /* axis=tokens: encodes tokens [t0, t0 + group) of the block, channels [c0, c0 + m), m <=
      * KVR_GRID_STRIP. x: element (t0, c0), rows `stride` floats apart. residual: NULL, or the F32
-     * residual in rows `residual_stride` apart; may alias x. prefetch: as many rows to prefetch. */
+     * residual in rows `residual_stride` apart; may alias x. prefetch: position of `group` further
+     * rows to prefetch. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);

@@ -217,7 +217,8 @@ ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
     return i_add(v_bits(sum), i_set(bias_of(variant)));
 }
 
-/* The same; x becomes the residual. Zeros may lose their sign, since the next grid is symmetric. */
+/* Like word_of(), and x becomes the residual. Zeros may lose their sign, since the next grid is
+ * symmetric. */
 ALWAYS vi word_with_residual(struct token_rows *x, const struct encode_params k[2],
                              struct variant variant)
 {
@@ -428,8 +429,9 @@ ALWAYS vi clipped(vi raw, struct limits l)
     return w_min_bits(w_min(raw, l.high), l.low);
 }
 
-/* Codes 8 / bits tokens; steps k of each. limits: NULL, or what to clip each to: a code beyond its
- * bits would change its neighbours. Then also prefetches the tokens after them. */
+/* Codes 8 / bits tokens; steps k of each. limits: NULL, or the range to which each value is
+ * clipped, since a code beyond its bits would change its neighbours. With limits it also prefetches
+ * the tokens after these. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct encode_params *k, const struct limits *limits,
                         struct variant variant)
@@ -463,7 +465,7 @@ ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_
 }
 
 /* Codes n tokens, a multiple of 8 / bits and at most 8, whose ranges are known, in the order of
- * grid_fit.h. clip: values may exceed them. False: a scale is at FP16's limit. */
+ * grid_fit.h. clip: values may exceed these ranges. False: a scale is at FP16's limit. */
 ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
                         const int32_t *low, const int32_t *high, bool clip, struct variant variant)
 {

@@ -2,7 +2,8 @@
 #include "methods/codecs/grid/grid_narrow.h"
 
 #ifdef KVR_SIMD
-/* Codes spans [0, n) of a strip. wide: NULL, or its columns in F32. */
+/* Quantizes and packs spans [0, n) of a strip, with parameters that are already fitted. `wide`
+ * holds the strip's columns in F32, or is NULL if they are read from BF16. */
 ALWAYS void code_strip(const struct tile_position *p, const struct kvr_narrow_rows *r, int c,
                        const vf (*wide)[COLUMNS], int n, struct variant variant,
                        const struct encode_params *params)
@@ -48,7 +49,8 @@ ALWAYS int one_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows
     return m;
 }
 
-/* Quantizes spans [0, n) of a strip with the first grid; left: receives the residual. */
+/* Quantizes spans [0, n) of a strip with the first grid. `residual` receives the difference that
+ * the second grid codes. */
 ALWAYS void code_with_residual(const struct tile_position *p, const struct kvr_narrow_rows *r,
                                int c, int n, struct variant variant,
                                const struct encode_params *params, vf (*residual)[COLUMNS])
@@ -81,7 +83,7 @@ ALWAYS void code_with_residual(const struct tile_position *p, const struct kvr_n
     }
 }
 
-/* Quantizes with two grids, both symmetric. */
+/* Quantizes values with two symmetric grids. */
 ALWAYS int two_grids(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                      const struct kvr_narrow_rows *r, int m, struct variant variant,
                      struct variant variant2)
@@ -112,7 +114,7 @@ static int by_one(const struct kvr_grid_block *b, const struct kvr_narrow_rows *
 #undef CALL
 }
 
-/* Chains of two symmetric grids, the published ones, have specialized loops. */
+/* Chains of two symmetric grids with the published numbers of bits have specialized loops. */
 static int by_two(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                   const struct kvr_narrow_rows *r, int m)
 {
@@ -140,21 +142,23 @@ static int tokens(const struct kvr_grid_block *first, const struct kvr_grid_bloc
     return second ? by_two(first, second, r, m) : by_one(first, r, m);
 }
 
-/* ---- after a Walsh-Hadamard transform -------------------------------------------------- */
+/* ---- quantization after a Walsh-Hadamard transform ------------------------------------- */
 
-/* Exponent distance of |x| from 2^-60; turn_heads() requires |x| in [2^-60, 2^100] for SPAN values.
- * Then no sum is -0, NaN, or a nonzero number for which scaled() rounds unlike a division. */
+/* Distance of the bits of |x| from the bits of 2^-60, as an unsigned number. rotate_heads()
+ * requires |x| in [2^-60, 2^100] of every value. Then no sum is -0, NaN, or a nonzero number that
+ * scaled() rounds differently from a division. */
 ALWAYS vi distance(vi raw)
 {
     return w_sub(w_twice(raw), w_set(67 << 8));
 }
 
-/* Two tokens are transformed together: vector q has VL channels of the first token in its low half
- * and of the second in its high half, so only strides within a half shuffle lanes. */
-enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* vectors q that stay in registers */ };
+/* Two tokens are transformed together. Vector q has VL channels of the first token in its low half,
+ * and of the second token in its high half, so only butterflies with strides within a half shuffle
+ * lanes. */
+enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* GROUP vectors q at a time stay in registers */ };
 
-/* Butterflies of strides within a half, lanes j and j ^ h, in each of n vectors; as in
- * fwht_isa.c. */
+/* Applies butterflies with strides within a half to each of n vectors. They combine lanes j and j ^
+ * h, as in fwht_isa.c. */
 ALWAYS void within(vec *r, int n)
 {
     const bool bf16 = false;
@@ -166,8 +170,8 @@ ALWAYS void within(vec *r, int n)
 #endif
 }
 
-/* Butterflies between vectors: strides h = from, 2 from, ... below `to`, over n vectors `step`
- * apart. */
+/* Applies butterflies between n vectors that are `scale` apart, with strides h = from, 2 from, ...
+ * below `to`. */
 ALWAYS void between(vec *r, int n, int scale, int from, int to)
 {
 #pragma GCC unroll 8
@@ -182,8 +186,8 @@ ALWAYS void between(vec *r, int n, int scale, int from, int to)
         }
 }
 
-/* The first butterfly stages of GROUP vectors q: r[2 q] holds their even channels, r[2 q + 1] the
- * odd ones. Returns the largest distance() of the input. */
+/* Applies the first butterfly stages to GROUP vectors q. r[2 q] holds the even channels of vector
+ * q, r[2 q + 1] the odd channels. Returns the largest distance() of the input. */
 ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below, int n)
 {
     vi max_distance = i_set(0);
@@ -202,8 +206,8 @@ ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *b
     return max_distance;
 }
 
-/* r / norm, as fma(r, y, r l) with y + l = 1 / norm; tests/methods/test_isa.c checks every
- * mantissa. */
+/* r / norm, computed as fma(r, y, r l), where y + l = 1 / norm. tests/methods/test_isa.c checks
+ * this for every mantissa. */
 ALWAYS vf scaled(vec r, int d)
 {
     const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;
@@ -212,8 +216,9 @@ ALWAYS vf scaled(vec r, int d)
     return d == 128 ? v_mul_add((vf)r, v_set(y), v_mul((vf)r, l)) : v_mul((vf)r, v_set(y));
 }
 
-/* Transforms a head of tokens at x and `below`: vectors 2 j and 2 j + 1 of each have its j-th even and
- * odd channels, not yet divided by the norm unless `scale`. The sums are those of fwht_isa.c. False if a
+/* Transforms one head of two tokens, at x and `below`, into `to` and `to_below`. Vectors 2 j and 2
+ * j + 1 of each result hold its j-th vector of even channels and of odd channels. The results are
+ * divided by the norm only if `scale`. The sums are the same as in fwht_isa.c. Returns false if a
  * value is out of range. */
 ALWAYS bool rotate_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16 *below, int d,
                          bool scale)
@@ -247,11 +252,13 @@ ALWAYS bool rotate_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16
 
 /* Ranges and codes of sums that are not divided by the norm, for symmetric grids of 2 or 4 bits.
  *
- * A code is the quotient q of a sum by scale times norm, rounded to an integer. near = fma(sum,
- * 1 / (scale norm), C) with C = 192.5 + 2^(bits-1) + 4 2^-16 is off by less than 2^-16: it is rounded
- * to a multiple of 2^-16, the reciprocal's error contributes 2^-18.5, and the two divisions that it
- * replaces 2^-20. So the upper half of its bits is 0x4340 plus the code, unless the lower half is
- * below 8: then q is close to a tie, and the span is coded by those divisions. */
+ * Let q be the quotient of a sum by scale times norm; the code is q, rounded to an integer. The
+ * functions compute near = fma(sum, 1 / (scale norm), C) with C = 192.5 + 2^(bits-1) + 4 2^-16
+ * instead. The error of near is less than 2^-16. Rounding near to a multiple of 2^-16 is one part
+ * of it, the error of the reciprocal contributes 2^-18.5, and the two divisions that near replaces
+ * contribute 2^-20. Hence the upper half of the bits of near is 0x4340 plus the code, unless the
+ * lower half is below 8. In that case q is close to a tie, and the span is coded again with the two
+ * divisions. */
 ALWAYS int fit_rotated(const struct tile_position *p, const vf (*x)[COLUMNS], int d,
                        struct variant variant, struct encode_params *k)
 {
@@ -265,7 +272,8 @@ ALWAYS int fit_rotated(const struct tile_position *p, const vf (*x)[COLUMNS], in
     return fit_strip(p, d / SPAN, range, variant, k);
 }
 
-/* Upper halves of near in 16-bit words: rows of the first byte low, of the second byte high. */
+/* Packs the upper halves of near into 16-bit words: the row of the first byte is low, the row of
+ * the second byte high. */
 ALWAYS vi near_word(vf first, vf second, vf inverse, vf offset, vi *worst)
 {
     const vi a = v_bits(v_mul_add(first, inverse, offset));
@@ -275,7 +283,7 @@ ALWAYS vi near_word(vf first, vf second, vf inverse, vf offset, vi *worst)
     return w_halves((vi)((uvec)a >> 16), b);
 }
 
-/* False: a quotient is close to a tie. */
+/* Returns false if a quotient is close to a tie. */
 ALWAYS bool code_near(const struct tile_position *p, const vf (*x)[COLUMNS], int j, int d,
                       struct variant variant, const struct encode_params k[2])
 {
@@ -284,7 +292,7 @@ ALWAYS bool code_near(const struct tile_position *p, const vf (*x)[COLUMNS], int
     const vf even = v_mul(k[0].y, norm), odd = v_mul(k[1].y, norm);
     const vf offset = v_set(192.5f + (float)(1 << (variant.bits - 1)) + 0x1p-14f);
     uint8_t *to = codes_at(p, 0, variant.bits) + j * SPAN;
-    unsigned excess = 0; /* 0x4340 of every row */
+    unsigned excess = 0; /* 0x4340 for every row */
     vi worst = i_set(-1);
 
     for (int i = 0; i < 16; i += variant.bits)
@@ -324,10 +332,11 @@ ALWAYS void code_rotated(const struct tile_position *p, const struct kvr_narrow_
     }
 }
 
-/* A symmetric grid needs no check of the range: infinities and NaN reach the ranges of their columns,
- * whose fit is then not moderate. Signs of zeros have no effect. Below 2^-90 the quotient by the norm
- * may be off by an ulp; codes of such values are 0, because no scale is below 2^-24, and if a column
- * has only such values its scale is 2^-24, or 0 if they are 0. */
+/* With a symmetric grid the range of the values needs no check. Infinities and NaN reach the ranges
+ * of their columns, and the fit of such a column is rejected. The signs of zeros have no effect. A
+ * quotient by the norm below 2^-90 may be wrong by an ulp. The code of such a quotient is 0,
+ * because no scale is below 2^-24. If all values of a column are that small, the scale of the
+ * column is 2^-24, or 0 if all are 0. */
 ALWAYS int rotated_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m,
                         int d, struct variant variant)
 {
@@ -371,10 +380,10 @@ static int walsh(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r
 #undef CALL
 }
 
-/* ---- whole tokens ---------------------------------------------------------------------- */
+/* ---- groups of whole tokens ------------------------------------------------------------ */
 
-/* Range of a token; false unless it has values of both signs. Prefetches as many bytes at
- * `near`. */
+/* Finds the range of a token. Returns false unless the token has values of both signs. Also
+ * prefetches as many bytes from `near` on as the token has. */
 ALWAYS
     bool range_of_token(const kvr_bf16 *x, int64_t n, const char *near, int32_t *low, int32_t *high)
 {

@@ -17,7 +17,7 @@ struct kvr_narrow_rows {
     const kvr_bf16 *x;
     int64_t stride;
     int64_t t0, c0;                           /* within the block */
-    const struct kvr_grid_prefetch *prefetch; /* as many rows to prefetch */
+    const struct kvr_grid_prefetch *prefetch; /* position of as many further rows to prefetch */
 };
 
 struct kvr_grid_narrow {
@@ -27,8 +27,8 @@ struct kvr_grid_narrow {
      * m, the next span has values at the limits of FP16 and needs kvr_grid_encoders(). */
     int (*tokens)(const struct kvr_grid_block *first, const struct kvr_grid_block *second,
                   const struct kvr_narrow_rows *rows, int m);
-    /* The same after a Walsh-Hadamard transform of every head of d channels, 64 or 128, in F32; m is
-     * a multiple of d, and so is the result. */
+    /* Like `tokens` for one grid, after a Walsh-Hadamard transform of every head of d channels, 64
+     * or 128, in F32; m is a multiple of d, and so is the result. */
     int (*walsh)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m, int d);
     /* axis=token: encodes n tokens, a multiple of 8 / bits, at most 8; all channels, a multiple of
      * span. False: the rows need kvr_grid_encoders(), as above. */

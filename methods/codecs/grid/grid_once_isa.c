@@ -4,7 +4,7 @@
 #include "methods/codecs/grid/grid_narrow.h"
 
 #ifdef KVR_SIMD
-/* F32 sums of even and of odd channels. */
+/* F32 sums of values and of squares, separately for even and for odd channels. */
 struct sums {
     vf even, odd, square_even, square_odd;
 };
@@ -28,9 +28,10 @@ ALWAYS void keep_sums(struct kvr_grid_seen *seen, vf sum, vf square)
     d_store(seen->square, d_add(d_load(seen->square), d_pairs(square)));
 }
 
-/* ---- columns --------------------------------------------------------------------------- */
+/* ---- groups of tokens in a column ------------------------------------------------------ */
 
-/* Sets aside the columns of a span whose bits are set. */
+/* Appends columns of a span to the list of strays, which are coded later. Bit j of `some` selects
+ * column c + j. */
 static void set_aside(struct kvr_grid_seen *seen, const struct kvr_narrow_rows *r, int c,
                       uint32_t some)
 {
@@ -48,7 +49,8 @@ static void set_aside(struct kvr_grid_seen *seen, const struct kvr_narrow_rows *
     }
 }
 
-/* As fit_narrow(), setting columns aside. */
+/* Fits the groups of n spans as fit_narrow() does. Columns with a magnitude above `least` become
+ * strays. Returns 0 if the list of strays is full. */
 ALWAYS int fit_seeing(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, uint16_t least, struct kvr_grid_seen *seen,
                       struct encode_params *k)
@@ -73,7 +75,7 @@ ALWAYS int fit_seeing(const struct tile_position *p, const struct kvr_narrow_row
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Codes n spans of a strip and adds to the sums. */
+/* Quantizes n spans of a strip, and adds their values and squares to the sums in `all`. */
 ALWAYS void code_seeing(const struct tile_position *p, const struct kvr_narrow_rows *r, int c,
                         int n, struct variant variant, const struct encode_params *params,
                         struct sums *all)
@@ -148,7 +150,8 @@ static int64_t mark(struct kvr_grid_stray *stray, int64_t n, uint16_t bound)
     return count;
 }
 
-/* At most VL strays, one in each lane. */
+/* Quantizes at most VL strays again, one in each lane. A magnitude above `bound` is an outlier; the
+ * preceding token's value replaces it. */
 ALWAYS void mend(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int n,
                  uint16_t bound, struct variant variant)
 {
@@ -197,7 +200,7 @@ ALWAYS void mend(const struct kvr_grid_block *b, const struct kvr_grid_stray *st
     }
 }
 
-/* Prefetches what mend() writes: a line for each byte of a column. */
+/* Prefetches the memory that mend() writes: a cache line for each byte of a column. */
 ALWAYS void fetch_codes(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray,
                         int64_t n, struct variant variant)
 {
@@ -231,9 +234,10 @@ static bool columns(const struct kvr_grid_block *b, const struct kvr_grid_stray 
 #undef CALL
 }
 
-/* ---- whole tokens ---------------------------------------------------------------------- */
+/* ---- groups of whole tokens ------------------------------------------------------------ */
 
-/* 64 values; ranges of those not above `least`, where AVX2 takes 0 in place of the others. */
+/* Adds 64 values to the sums and returns a mask of the magnitudes above `least`. The other values
+ * extend the ranges; the AVX2 version extends the ranges with 0 in place of each excluded value. */
 ALWAYS uint64_t
     look_at_word(const kvr_bf16 *x, vi least, struct sums sum[2], vi *most, vi *most_bits)
 {

@@ -21,8 +21,8 @@ struct kvr_grid_stray {
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
 
-/* Sums of values and of squares in F32, rounded at most 64 times before they are added in double in
- * eight lanes; columns set aside. */
+/* Sums of values and of squares, and the columns set aside. Sums are F32 and rounded at most 64
+ * times before they are added in double, in eight lanes. */
 struct kvr_grid_seen {
     double sum[8], square[8];
     struct kvr_grid_stray *stray; /* [most], n of them used */
@@ -32,16 +32,18 @@ struct kvr_grid_seen {
 struct kvr_grid_once {
     bool exists; /* false: this variant has none of these kernels */
     /* axis=tokens, group 16: codes 16 tokens, m <= KVR_GRID_STRIP channels, a multiple of 64. Columns
-     * with a magnitude above `least` are set aside. False: too many, or values at the limits of FP16. */
+     * with a magnitude above `least` are set aside. False: too many columns would be set aside, or
+     * values are at the limits of FP16. */
     bool (*tokens)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m,
                    uint16_t least, struct kvr_grid_seen *seen);
     /* Sets `over` of n strays; returns the number of outliers. */
     int64_t (*mark)(struct kvr_grid_stray *stray, int64_t n, uint16_t bound);
-    /* Codes n strays again: an outlier takes the value of the token before it. True. */
+    /* Codes n strays again: an outlier takes the value of the token before it. Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
     /* One token of n channels, a multiple of 64: adds to the sums; bit i % 64 of over[i / 64]: x[i]
-     * exceeds `least`; range: of the others, as in kvr_grid_once.rows. False: they have one sign. */
+     * exceeds `least`; range: range of the other elements, as in kvr_grid_once.rows. False: the
+     * other elements have one sign. */
     bool (*look)(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_seen *seen,
                  uint64_t *over, int32_t range[2]);
     /* axis=token: codes n tokens, a multiple of 8 / bits, at most 8, whose least and greatest values

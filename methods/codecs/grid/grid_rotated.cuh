@@ -5,7 +5,7 @@
 
 #include "methods/codecs/grid/grid_code.cuh"
 
-/* x [g->n_tok,H,128], 16-byte aligned. Encodes as in the intended reading, in F32. */
+/* Encodes x [g->n_tok,H,128], which must be 16-byte aligned, as in the intended reading, in F32. */
 void kvr_grid_encode_rotated(struct kvr_stream *s, const struct shape *g, const kvr_bf16 *x,
                              void *codes, void *scales);
 

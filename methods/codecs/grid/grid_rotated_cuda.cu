@@ -2,12 +2,12 @@
  * 16 tokens.
  *
  * A warp handles 16 tokens of one head. Butterflies combine channels whose indices differ in one
- * bit, so the thread-to-channel mapping changes between two phases. For strides 1 to 8 a thread has
- * 16 adjacent channels of four tokens; for strides 16 to 64 it has every 16th channel of eight
- * tokens, and two threads share a group. Data is exchanged through the warp's shared memory in
- * 16-byte accesses: half an access per element, where shuffles would need five. Ranges, scales and
- * codes are exchanged the same way; codes are stored as in grid_encode_16, four channels per
- * thread.
+ * bit. Therefore the channels of a thread change between two phases. For strides 1 to 8 a thread
+ * has 16 adjacent channels of four tokens. For strides 16 to 64 it has every 16th channel of eight
+ * tokens, and two threads share a group. The threads exchange data through the warp's shared memory
+ * in 16-byte accesses. This takes half an access per element, where shuffles would take five.
+ * Ranges, scales and codes are exchanged in the same way. Codes are stored as in grid_encode_16,
+ * four channels per thread.
  *
  * Sums and products round as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -16,16 +16,18 @@ enum {
     D = 128,
     TOKENS = 16,
     WARPS = 4,
-    WARP_SMEM = D * TOKENS / 4, /* per warp, in units of 16 bytes */
-    PARAM_STRIDE = 34,          /* stride of channels' parameters: 8 accesses hit different banks */
-    CODE_STRIDE = 34,           /* stride of codes of four tokens: likewise for 32 accesses */
-    AT_PARAMS = 2 * D           /* after the ranges; codes reuse the space of the ranges */
+    WARP_SMEM = D * TOKENS / 4, /* shared memory of a warp, in units of 16 bytes */
+    /* Stride of the parameters of a channel: 8 accesses then hit different banks. */
+    PARAM_STRIDE = 34,
+    /* Stride of the codes of four tokens: 32 accesses then hit different banks. */
+    CODE_STRIDE = 34,
+    AT_PARAMS = 2 * D /* offset after the ranges; codes reuse the space of the ranges */
 };
 
 using quad = kvr_vec<float, 4>;
 using words = kvr_vec<unsigned, 4>;
 
-/* Loads 16 channels of a token. */
+/* Loads 16 BF16 channels of a token and converts them to float. */
 static __device__ __forceinline__ void channels_of(kvr_global<const words> x, float (&v)[16])
 {
 #pragma unroll
@@ -55,11 +57,11 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
         }
 }
 
-/* Tokens 4 t .. 4 t + 3 of channel c are at index 4 c + t, with the low three bits XOR-swizzled by
- * c / 16 and c / 2. Eight threads that write channels 16 apart, or read adjacent ones, then hit
- * different banks. */
+/* Layout of the exchanged data. Tokens 4 t to 4 t + 3 of channel c are at index 4 c + t; the low
+ * three bits of the index are XORed with c / 16 and c / 2. Eight threads that write channels 16
+ * apart, or that read adjacent channels, then hit different banks. */
 
-/* First phase, strides 1 to 8: channels 16 p .. 16 p + 15 of tokens 4 t .. 4 t + 3. */
+/* First phase: strides 1 to 8 of channels 16 p to 16 p + 15 of tokens 4 t to 4 t + 3. */
 static __device__ __forceinline__ void butterfly_near(kvr_global<const words> from, unsigned row,
                                                       int n_valid, int p, int t,
                                                       kvr_shared<quad> smem)
@@ -67,8 +69,9 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     const int at = 64 * p + (t ^ p);
     float v[4][16];
 
+    /* Past the end, the last token is loaded again; it does not change the range. */
 #pragma unroll
-    for (int i = 0; i < 4; i++) { /* past the end, the last token repeats: the range is unchanged */
+    for (int i = 0; i < 4; i++) {
         const int token = 4 * t + i < n_valid ? 4 * t + i : n_valid - 1;
 
         channels_of(from + row * (unsigned)token, v[i]);
@@ -84,9 +87,10 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     }
 }
 
-/* Second phase, strides 16 to 64: channels a, a + 16, ... of tokens 8 half .. 8 half + 7. SURE:
- * exact for non-finite values too; else they become an arbitrary NaN. Only grids that store a
- * minimum need SURE; the scale of such a group is NaN in any case. */
+/* Second phase: strides 16 to 64 of channels a, a + 16, ... of tokens 8 half to 8 half + 7. With
+ * SURE the results of non-finite values are exact too; without it they become an arbitrary NaN.
+ * Only grids that store a minimum need SURE; the scale of a group with a non-finite value is NaN in
+ * either case. */
 template <bool SURE>
 static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
                                                      float (&w)[8][8])
@@ -124,8 +128,8 @@ static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int 
     }
 }
 
-/* Partial range of half a group. Without a stored minimum two numbers suffice: the largest
- * magnitudes on either side of 0. */
+/* Partial range of half a group. Without a stored minimum, two numbers are sufficient: the largest
+ * magnitude of the positive values and that of the negative values. */
 template <bool ASYM> using partial_range = kvr_vec<unsigned, ASYM ? 4 : 2>;
 
 template <bool ASYM>
@@ -149,8 +153,8 @@ static __device__ __forceinline__ struct bit_range load_partial(const kvr_vec<un
     return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
 }
 
-/* Fits channels 4 lane .. 4 lane + 3 from the partial ranges of two threads. Returns whether codes
- * may need clipping. */
+/* Fits channels 4 lane to 4 lane + 3 from the partial ranges that two threads have stored. Returns
+ * whether codes may need clipping. */
 template <bool ASYM>
 static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> smem,
                                                   int lane, int64_t group,
@@ -180,8 +184,8 @@ static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_sha
     return clips;
 }
 
-/* Quantizes eight tokens of eight channels; writes the codes where the storing threads read
- * them. */
+/* Quantizes eight tokens of eight channels, and writes the codes to where the threads that store
+ * them will read them. */
 template <bool CLIPS>
 static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> smem,
                                                    int a, int half, const float (&w)[8][8])
@@ -209,7 +213,7 @@ static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_sh
     }
 }
 
-/* Transposes 4 x 4 bytes: four tokens of four channels. */
+/* Transposes 4 x 4 bytes, the codes of four tokens of four channels. */
 static __device__ __forceinline__ void transpose_4x4(const words &of, unsigned *code)
 {
     const unsigned a = __byte_perm(of.v[0], of.v[1], 0x5140);
@@ -223,7 +227,7 @@ static __device__ __forceinline__ void transpose_4x4(const words &of, unsigned *
     code[3] = __byte_perm(c, d, 0x7632);
 }
 
-/* One instantiation for symmetric and one for asymmetric grids. */
+/* The kernel is instantiated for symmetric and for asymmetric grids. */
 template <bool ASYM>
 static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     grid_encode_rotated(struct shape g, unsigned strips, kvr_global<const words> x,

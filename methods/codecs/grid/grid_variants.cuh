@@ -1,12 +1,12 @@
 /* grid_variants.cuh - template parameters and arguments that grid_encode_cuda.cu and
  * grid_decode_cuda.cu share.
  *
- * Each thread handles sizeof(T) channels, one byte each in a plane's row. T is uint32_t if extents
- * and addresses are multiples of four channels. Values then move in 16-byte and codes in 4-byte
- * accesses, and a warp covers 512 or 128 contiguous bytes.
+ * Each thread handles sizeof(T) channels. Each channel has one byte in a row of a plane. T is
+ * uint32_t if extents and addresses are multiples of four channels. A thread then accesses 16 bytes
+ * of values and 4 bytes of codes at a time, and a warp accesses 512 or 128 contiguous bytes.
  *
- * Kernels are compiled twice: PLAIN for the intended reading in F32, and once for any reading and
- * arithmetic. */
+ * Kernels are compiled twice: with PLAIN for the intended reading in F32, and without it for any
+ * reading and arithmetic. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -15,24 +15,25 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* One grid, or two, the second coding the residual of the first. */
+/* One grid, or two grids. The second grid codes the residual of the first. */
 struct chain {
     struct shape g[2];
     int n;
-    bool rotate_bf16; /* arithmetic of the transform */
-    bool round;       /* decoding: round the result to BF16 */
+    bool rotate_bf16; /* the transform uses BF16 arithmetic */
+    bool round;       /* the decoder rounds its result to BF16 */
 };
 
 template <class T> using values = kvr_vec<float, sizeof(T)>;
 
-/* Kernel variants: one grid; one grid after a rotation, one head per warp; two grids. */
+/* Variants of kernels: for one grid; for one grid after a rotation, with one head per warp; for two
+ * grids. */
 enum kind { ALONE, ROTATED, PAIR };
 template <class Codes, enum kind K, bool Plain = true, class In = float> struct variant {
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
-    static constexpr bool raw =
-        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are quantized */
+    /* Values stay BF16 until they are quantized. */
+    static constexpr bool raw = K == ALONE && sizeof(In) == 2;
 };
 
 /* Dequantization of a group: x^ = (q - z) s + off. */
@@ -40,7 +41,7 @@ struct dequant {
     float s, z, off;
 };
 
-/* Symmetric grids ignore `zero`. PLAIN grids have one z for all groups. */
+/* `zero` has no effect on symmetric grids. PLAIN grids have the same z in all groups. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
                                                             kvr_f16 zero)
@@ -85,7 +86,8 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     return s;
 }
 
-/* Whether accesses of n channels are aligned, also at `first` and with rows of `width`. */
+/* Whether accesses of n channels are aligned, including accesses from channel `first` on and in
+ * rows of `width` channels. */
 static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
                                 const void *x, const void *codes, const void *scales)
 {
@@ -117,7 +119,7 @@ static inline struct chain chain_of(const struct kvr_grid_chain *c)
     return chain;
 }
 
-/* Buffers of two grids; the second's are NULL if there is one. */
+/* Buffers of two grids. Those of the second grid are NULL if there is only one. */
 struct grid_buffers {
     void *codes[2], *scales[2];
 };
@@ -143,7 +145,7 @@ static inline bool all_vectorizable(int n, const struct chain *c, int64_t first,
     return all;
 }
 
-/* Whether the specialized PLAIN kernels apply. */
+/* Whether the chain can use the specialized PLAIN kernels. */
 static inline bool plain(const struct chain *c)
 {
     bool all = !c->rotate_bf16;

@@ -1,5 +1,5 @@
-/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h within a warp: lane l holds elements l V
- * .. l V + V - 1 of R rows.
+/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h within a warp. Lane l holds elements l V
+ * to l V + V - 1 of R rows.
  *
  * Results are bit-identical to the CPU: the butterflies of one stride are independent, so the
  * placement of elements does not affect rounding. */
@@ -9,15 +9,15 @@
 #include "harness/device/mma.cuh"
 #include "methods/kernels/quotient.h"
 
-/* Rounds to BF16; NaN payloads are not preserved. */
+/* Rounds to BF16. The payload of a NaN is not preserved. */
 static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 {
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Transforms rows of d values, d = 32 V, or d < 32 with V = 1. Called by all lanes of the warp.
- * TINY: results may be denormal and must be exact. `sure`: non-finite results are exact too; else
- * they become an arbitrary NaN. */
+/* Transforms rows of d values. d is 32 V, or less than 32 with V = 1. All lanes of the warp call
+ * this function. With TINY, results may be denormal and are exact. With `sure`, non-finite results
+ * are exact too; without it they become an arbitrary NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)
@@ -42,7 +42,8 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        if (V == 1 && h >= d) /* d < 32; `continue` keeps the loop unrollable, `break` would not */
+        /* Only for d < 32. `continue` keeps the loop unrollable; `break` would not. */
+        if (V == 1 && h >= d)
             continue;
         const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;
 
@@ -58,7 +59,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; TINY && i < R * V; i++)
-        tiny |= fabsf(x[i / V].v[i % V]) < 7.888609e-31f; /* 2^-100 */
+        tiny |= fabsf(x[i / V].v[i % V]) < 7.888609e-31f; /* the constant is 2^-100 */
     if (TINY && tiny) {
 #pragma unroll
         for (int i = 0; i < R * V; i++)
@@ -74,7 +75,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; i < R * V; i++) {
-        /* d = 64, 256, 1024: sqrt(d) is a power of two and its reciprocal exact. */
+        /* For d = 64, 256 and 1024, sqrt(d) is a power of two, so the reciprocal of it is exact. */
         const float v = x[i / V].v[i % V];
         const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 

@@ -1,19 +1,19 @@
-/* fwht_cuda.cu - fwht.h on a device: each warp transforms a few rows.
+/* fwht_cuda.cu - the transform of fwht.h on a device. Each warp transforms a few rows.
  *
- * Rows are 16-byte aligned, or aligned to their own size if shorter. */
+ * Rows are 16-byte aligned. Rows shorter than 16 bytes are aligned to their own size. */
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { WARPS = 4 };
 
-/* Rows per warp, so that each lane has 64 bytes of loads in flight. */
+/* Number of rows per warp. It gives each lane 64 bytes of loads in flight. */
 static __host__ __device__ constexpr int rows_of(int v)
 {
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;
 }
 
-/* Transforms rows of d = 32 V values, or of d <= 32 if V is 1. */
+/* Transforms rows of d values. d is 32 V, or at most 32 if V is 1. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
     fwht_rows(kvr_global<kvr_vec<float, V>> x, int64_t rows, int d, bool bf16)

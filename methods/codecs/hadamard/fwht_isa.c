@@ -1,14 +1,14 @@
-/* fwht_isa.c - see fwht.h for the definition. */
+/* fwht_isa.c - the transform that fwht.h defines. */
 #include <math.h>
 #include <string.h>
 
 #include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/codecs/hadamard/fwht_lanes.h"
 
-/* r / norm, correctly rounded. With FMA: fma(r, y, fl(r l)), with y = fl(1 / norm) and l = 1 / norm
- * - y, is the rounded quotient unless an operation underflows or overflows or r is 0; such rows are
- * divided. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of [1, 2) matter;
- * tests/methods/test_isa.c checks them all. */
+/* r / norm, correctly rounded. With FMA, let y = fl(1 / norm) and l = 1 / norm - y. Then fma(r, y,
+ * fl(r l)) is the rounded quotient, unless an operation underflows or overflows or r is 0. Rows
+ * with such values are divided instead. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of
+ * [1, 2) matter; tests/methods/test_isa.c checks all of these. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
 #ifdef KVR_SIMD
@@ -17,7 +17,8 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     const uint32_t span = (kvr_f32_bits(0x1p120f) - kvr_f32_bits(0x1p-90f)) << 1;
     vi worst = i_set(0);
 
-    /* |r| minus the lower limit as unsigned integers, so that one comparison checks both limits. */
+    /* Subtracts the lower limit from |r| as unsigned integers, so that one comparison checks both
+     * limits. */
 #pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
@@ -35,7 +36,7 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     }
 }
 
-/* Transforms one row of n * LANES floats; a constant n keeps it in the registers r. */
+/* Transforms one row of n * LANES floats. With a constant n the row stays in the registers r. */
 static inline __attribute__((always_inline)) void row_of(float *y, const float *x, vec *r, int n,
                                                          bool bf16)
 {
@@ -104,7 +105,7 @@ static float to_bf16(float x, bool bf16)
     return bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x)) : x;
 }
 
-/* Transforms a row shorter than a register, in place. */
+/* Transforms, in place, a row that is shorter than a register. */
 static void short_row(float *x, int d, bool bf16)
 {
     const float norm = sqrtf((float)d);

@@ -1,4 +1,5 @@
-/* kmeans_cuda.cu - k-means on a device; kmeans.c is the reference, with the same order of sums. */
+/* kmeans_cuda.cu - k-means on a device. kmeans.c is the reference; sums have the same order as
+ * there. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 
@@ -9,7 +10,7 @@ static __device__ __forceinline__ float widened(kvr_bf16 h)
     return __uint_as_float((unsigned)h << 16);
 }
 
-/* Initializes labels and centroids of the current stage. */
+/* Initializes the labels and centroids of stage `stage`. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_begin(struct kvr_kmeans m, int stage, kvr_global<const float> x,
                  kvr_global<kvr_bf16> centres)
@@ -25,7 +26,7 @@ static __global__ void __launch_bounds__(THREADS)
     centres[i] = kvr_bf16_of(x[(t * m.n_heads + h) * m.d + c]);
 }
 
-/* Assignment: one thread per head of a token. */
+/* Assigns tokens to centroids. Each thread handles one head of a token. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_label(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const kvr_bf16> centres,
                  kvr_global<uint8_t> labels)
@@ -59,7 +60,7 @@ static __global__ void __launch_bounds__(THREADS)
     labels[i] = (uint8_t)at;
 }
 
-/* Update: one thread per channel of a centroid. */
+/* Updates centroids. Each thread computes one channel of a centroid. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_means(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const uint8_t> labels,
                  kvr_global<kvr_bf16> centres)

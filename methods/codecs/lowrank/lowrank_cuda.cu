@@ -1,4 +1,4 @@
-/* lowrank_cuda.cu - decoder of `lowrank` on a device: one thread per element. Built with
+/* lowrank_cuda.cu - decoder of `lowrank` on a device. Each thread computes one element. Built with
  * -fmad=false. */
 #include "methods/codecs/lowrank/lowrank.h"
 

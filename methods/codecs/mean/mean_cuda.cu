@@ -1,5 +1,5 @@
-/* mean_cuda.cu - `mean` and `demean` on a device: one thread per channel or row; sums have the
- * CPU's order. */
+/* mean_cuda.cu - the stages `mean` and `demean` on a device. Each thread handles one channel or one
+ * row. Sums have the same order as on the CPU. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/mean/mean_cuda.h"
 

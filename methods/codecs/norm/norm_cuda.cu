@@ -1,5 +1,5 @@
-/* norm_cuda.cu - the stage `norm` on a device: one thread per token for the sum, in the CPU's
- * order, then one per element. Built with -fmad=false. */
+/* norm_cuda.cu - the stage `norm` on a device. First each thread computes the sum of one token, in
+ * the CPU's order. Then each thread computes one element. Built with -fmad=false. */
 #include "methods/codecs/norm/norm.h"
 
 enum { THREADS = 128 };

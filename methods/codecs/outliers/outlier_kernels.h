@@ -28,7 +28,8 @@ struct kvr_outlier_kernels {
     int64_t (*count_over)(const float *x, int64_t n, float bound); /* |x| > bound */
     /* Lists first + i for those i < n, ascending; returns their number. */
     int64_t (*list_over)(const float *x, int64_t n, float bound, int32_t first, int32_t *list);
-    int64_t (*next_over)(const float *x, int64_t n, float bound); /* index of the first; n: none */
+    int64_t (*next_over)(const float *x, int64_t n, float bound); /* index of the first |x| > bound;
+                                                                   * n if there is none */
     /* n BF16 values, 1..KVR_OUTLIER_SPAN. Bit i % 64 of over[i / 64]: |x[i]| > least, both as bits.
      * The sums differ between variants. */
     struct kvr_rough (*rough)(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over);

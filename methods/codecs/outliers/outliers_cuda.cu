@@ -1,9 +1,10 @@
 /* outliers_cuda.cu - finds outliers, compacts them in index order, and restores them.
  *
- * The block is read once before it is coded. outlier_guess estimates the bound from samples; outlier_moments
- * sums the moments of each span and lists its candidates, the elements beyond the guess. Counting and recording
- * read the candidates. They read a span again if it has more than ROOM candidates, and all spans if the exact
- * bound is below the guess. */
+ * The kernels read the block once before it is coded. outlier_guess estimates the bound from
+ * samples. outlier_moments sums the moments of each span, and lists the span's candidates: elements
+ * whose magnitude exceeds the guess. The kernels that count and record outliers read only the
+ * candidates. They read a whole span again if it has more than ROOM candidates, and every span if
+ * the exact bound is below the guess. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -12,7 +13,8 @@
 #include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* The CPU's partition: PIECES runs of whole SPANs; partial sums in LANES. */
+/* Partition of the block, the same as on the CPU: PIECES runs of whole SPANs. The sums of a span
+ * are LANES partial sums. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -20,10 +22,10 @@ enum {
     THREADS = 256,
     WARPS = THREADS / 32,
     SPANS_AT_ONCE = THREADS / LANES,
-    AHEAD = 8, /* loads in flight */
+    AHEAD = 8, /* number of loads in flight */
     OFFSET_THREADS = 512,
-    SAMPLES = 16, /* spans that the guess is made of */
-    ROOM = 32     /* candidates listed per span, one per lane */
+    SAMPLES = 16, /* number of spans from which the guess is computed */
+    ROOM = 32     /* maximum number of candidates listed per span: one per lane */
 };
 static_assert(SPAN % (AHEAD * LANES) == 0, "the loads of a span");
 
@@ -33,27 +35,29 @@ struct moments {
 
 static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
 
-/* Selection. Kept: elements with |x| > bound and bits(|x|) > above, and the first `ties` elements
- * with bits(|x|) == above. */
+/* Which elements are kept as outliers: those with |x| > bound and bits(|x|) > above, and the first
+ * `ties` elements with bits(|x|) == above. */
 struct choice {
-    int64_t n_outliers; /* elements that are kept exactly */
-    int64_t over;       /* |x| > bound */
+    int64_t n_outliers; /* number of elements that are kept */
+    int64_t over;       /* number of elements with |x| > bound */
     int64_t ties;
-    float bound; /* NaN if the block is not finite */
+    float bound; /* NaN if the block has a value that is not finite */
     unsigned above;
-    float guess; /* candidates have |x| > guess */
+    float guess; /* elements with |x| > guess are candidates */
 };
 
 /* An element that may be an outlier. */
 struct candidate {
     float x;
-    int32_t at; /* in its span */
+    int32_t at; /* index in the element's span */
 };
 
-/* `work` is: choice | bins [256] | moments [spans] | counts [spans] | candidates [spans][ROOM] |
- * listed [spans], their numbers. */
+/* `work` consists of choice | bins [256] | moments [spans] | counts [spans] | candidates
+ * [spans][ROOM] | listed [spans]. listed[i] is the number of candidates of span i. */
 struct counts {
-    int64_t above, ties; /* kept, tied elements of the span; after the scan, before it */
+    /* Numbers of kept elements and of tied elements. outlier_count stores those of the span;
+     * outlier_offsets replaces them by those of all earlier spans. */
+    int64_t above, ties;
 };
 struct work {
     struct choice *choice;
@@ -65,7 +69,7 @@ struct work {
     int64_t spans;
 };
 
-/* Byte offsets in `work`. */
+/* Byte offsets of these arrays in `work`. */
 static size_t bins_at()
 {
     return sizeof(struct choice);
@@ -131,7 +135,8 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
-/* Consecutive elements of a lane; 0 past the end, which never exceeds the bound. */
+/* Consecutive elements that a lane reads. Elements past the end are 0, which never exceeds the
+ * bound. */
 enum { EACH = 4, GROUP = 32 * EACH };
 
 static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global<const float> x,
@@ -146,8 +151,8 @@ static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global
     return v;
 }
 
-/* Single CTA, a warp per sample. Three quarters of the bound that the samples suggest; any guess gives the same
- * outliers. */
+/* Computes the guess, as three quarters of the bound that the samples suggest. Any guess leads to
+ * the same outliers. A single CTA runs, with one warp per sample. */
 static __global__ void __launch_bounds__(32 * SAMPLES)
     outlier_guess(int64_t n, int64_t spans, float sigmas, kvr_global<const float> x,
                   kvr_global<struct choice> out)
@@ -191,14 +196,14 @@ static __global__ void __launch_bounds__(32 * SAMPLES)
     out[0] = c;
 }
 
-/* A span as LANES threads read it. */
+/* State of one of the LANES threads that read a span. */
 struct seen {
-    double sum, square; /* of a lane */
-    int n;              /* candidates so far */
+    double sum, square; /* sums of the thread's lane */
+    int n;              /* number of candidates so far */
 };
 
-/* Element `at` of the span: adds it to the lane's sums, and to the candidates, in the order of elements. `listed`: the
- * span's. */
+/* Adds element `at` of a span to the lane's sums. If the element is a candidate, appends it to
+ * `listed`, the span's list, which is in the order of elements. */
 static __device__ __forceinline__ void see(float v, int at, float guess, int lane, bool some,
                                            kvr_global<struct candidate> listed, struct seen &s)
 {
@@ -209,7 +214,7 @@ static __device__ __forceinline__ void see(float v, int at, float guess, int lan
     s.square += d * d;
     const unsigned all = some ? __ballot_sync(~0u, over) : (unsigned)over << (threadIdx.x & 16u);
 
-    if (!all) /* usual */
+    if (!all) /* the common case: no candidate */
         return;
     const unsigned mine = all >> (threadIdx.x & 16u) & 0xffffu;
     const int to = s.n + __popc((int)(mine & ((1u << lane) - 1u)));
@@ -219,7 +224,8 @@ static __device__ __forceinline__ void see(float v, int at, float guess, int lan
     s.n += __popc((int)mine);
 }
 
-/* LANES threads per span: each sums its lane; the first thread adds the lanes. */
+/* Each span has LANES threads. Each thread sums its lane, and the first thread of the span adds the
+ * lanes. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
                     kvr_global<struct moments> out, kvr_global<struct candidate> candidates,
@@ -267,9 +273,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Weights for merging the moments of n_b elements into those of n_a (Chan, Golub and LeVeque,
- * 1979). They do not depend on the data, so the weights of many merges are computed in parallel
- * first. */
+/* Weights for merging the moments of n_b elements into the moments of n_a elements (Chan, Golub and
+ * LeVeque, 1979). The weights do not depend on the data. Therefore the weights of many merges are
+ * first computed in parallel. */
 struct weights {
     double of_m2, of_mean;
 };
@@ -290,8 +296,9 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
     a.mean += diff * w.of_mean;
 }
 
-/* Single CTA: merges spans into PIECES and those into one, in the CPU's order. OF_PIECE threads per
- * piece load spans and compute weights in parallel; the first thread merges. */
+/* A single CTA merges the spans of each piece, and then the PIECES results, in the CPU's order.
+ * Each piece has OF_PIECE threads, which load spans and compute weights in parallel; the first of
+ * these threads merges. */
 enum { OF_PIECE = 8, BOUND_THREADS = PIECES * OF_PIECE };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
@@ -309,7 +316,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 
     if (self < 256)
         bins[self] = 0;
-    for (int64_t at = 0; at < each; at += OF_PIECE) { /* same trip count for all pieces */
+    /* the loop runs equally often for all pieces */
+    for (int64_t at = 0; at < each; at += OF_PIECE) {
         const int64_t i = first + at + mine;
 
         if (i < end) {
@@ -326,7 +334,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Elements before this piece, and in it; only the last span may be partial. */
+        /* Number of elements before this piece, and in this piece. Only the last span may be
+         * partial. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -336,11 +345,12 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        struct choice c = out[0]; /* the guess, and a bound of NaN */
+        /* The guess is set; the bound is NaN. */
+        struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
 
-        for (int i = 0; i * each < spans; i++) /* later pieces are empty */
+        for (int i = 0; i * each < spans; i++) /* the pieces after the last span are empty */
             merge(all, mean[i], m2[i], weight[i]);
         if (padded > 0)
             merge(all, 0, 0, weights_of((double)n, padded));
@@ -353,7 +363,9 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* How the choice sees an element: beyond the bound and above the smallest kept magnitude, or equal to it. */
+/* Relation of an element to the choice. `above`: its magnitude exceeds the bound and the smallest
+ * kept magnitude. `tied`: its magnitude exceeds the bound and equals the smallest kept
+ * magnitude. */
 struct told {
     bool above, tied;
 };
@@ -365,13 +377,13 @@ static __device__ __forceinline__ struct told tell(const struct choice &c, float
     return { over && magnitude(x) > c.above, over && magnitude(x) == c.above };
 }
 
-/* Whether a span's candidates contain its outliers. */
+/* Whether the list of a span's candidates contains all outliers of the span. */
 static __device__ __forceinline__ bool is_listed(const struct choice &c, int listed)
 {
     return c.guess <= c.bound && listed <= ROOM;
 }
 
-/* This lane's candidate of a span; else 0. */
+/* The candidate of a span that belongs to this lane; an element 0 if the lane has none. */
 static __device__ __forceinline__ struct candidate
 candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int listed, int lane)
 {
@@ -382,7 +394,7 @@ candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int li
     return k;
 }
 
-/* Counts kept and tied elements of each span; a warp per span. */
+/* Counts the kept and the tied elements of each span. Each warp counts one span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_count(int64_t n, int64_t spans, kvr_global<const float> x,
                   kvr_global<const struct choice> choice,
@@ -433,7 +445,7 @@ static __device__ __forceinline__ int64_t clamp_ties(int64_t ties, int64_t befor
     return ties < left ? ties : left;
 }
 
-/* Single CTA: exclusive scan of the spans' counts, and their totals. */
+/* A single CTA computes the exclusive scan of the spans' counts, and the totals of these counts. */
 static __global__ void __launch_bounds__(OFFSET_THREADS)
     outlier_offsets(int64_t spans, kvr_global<struct counts> counts,
                     kvr_global<struct choice> choice)
@@ -473,8 +485,8 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
     }
 }
 
-/* Radix select: histogram over the 8 bits above `shift`, of elements beyond the bound whose higher
- * bits equal `above`. */
+/* Radix select, first kernel: the histogram of bits [shift, shift + 8) of the magnitudes that
+ * exceed the bound and whose higher bits equal those of `above`. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -483,7 +495,7 @@ static __global__ void __launch_bounds__(THREADS)
     const struct choice c = choice[0];
 
     if (shift < 24 && c.over <= most)
-        return; /* all are kept */
+        return; /* all elements beyond the bound are kept */
     mine[threadIdx.x] = 0;
     __syncthreads();
     for (int64_t e = (int64_t)blockIdx.x * THREADS + threadIdx.x; e < n;
@@ -499,13 +511,13 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
 }
 
-/* Radix select, single CTA, one thread per bin: finds the bin of the smallest kept magnitude and
- * clears the bins. */
+/* Radix select, second kernel: a single CTA with one thread per bin finds the bin of the smallest
+ * kept magnitude. It also clears the bins. */
 static __global__ void __launch_bounds__(256)
     outlier_narrow(int shift, int64_t most, kvr_global<int> bins, kvr_global<struct choice> choice)
 {
     KVR_SHARED(int64_t, warps, 33);
-    const unsigned b = 255u - threadIdx.x; /* from the largest down */
+    const unsigned b = 255u - threadIdx.x; /* the bin of this thread, from the largest bin down */
     struct choice c = choice[0];
     const int mine = bins[b];
     int64_t all;
@@ -517,12 +529,12 @@ static __global__ void __launch_bounds__(256)
         c.ties = most;
     }
     if (c.over <= most) {
-        c.ties = 0; /* above is 0, and no magnitude beyond the bound is 0 */
+        c.ties = 0; /* `above` is 0, and no magnitude beyond the bound is 0 */
         if (!b)
             choice[0] = c;
         return;
     }
-    /* The bin in which the count reaches the limit, or the last bin. */
+    /* Selects the bin in which the count reaches the limit, or else the last bin. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;
@@ -530,7 +542,7 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Sum of v over the lower lanes; *total gets the sum over all. */
+/* Returns the sum of v over the lanes below this one. *total receives the sum over all lanes. */
 static __device__ __forceinline__ int lower_lanes(int v, int lane, int *total)
 {
     int sum = v;
@@ -544,12 +556,14 @@ static __device__ __forceinline__ int lower_lanes(int v, int lane, int *total)
     return sum - v;
 }
 
-/* The next entry of a span: kept and tied elements before it. */
+/* Position of the next element of a span: `at` kept elements and `ties` tied elements precede
+ * it. */
 struct next {
     int64_t at, ties;
 };
 
-/* Writes those of a lane's N elements that are kept, from flat index e on. Lanes are in element order. */
+/* Writes the elements that are kept, out of N elements per lane. The first element of a lane has
+ * flat index e, and the lanes are in the order of the elements. */
 template <int N>
 static __device__ __forceinline__ void
 record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e, int lane,
@@ -563,7 +577,7 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         t[i] = tell(c, v.v[i]);
         n_ties += t[i].tied;
     }
-    if (c.ties) { /* uniform: some elements beyond the bound are dropped */
+    if (c.ties) { /* some of the tied elements are dropped; all lanes take the same branch */
         int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
 
         next.ties += all;
@@ -584,13 +598,13 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         if (t[i].above) {
             const kvr_f16 h = kvr_half_of(v.v[i]);
 
-            /* Saturates infinity to 65504. */
+            /* An infinite value saturates to 65504. */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
             indices[at++] = (int32_t)(e + i);
         }
 }
 
-/* Writes the outliers of each span in index order; a warp per span. */
+/* Writes the outliers of each span in the order of their indices. Each warp writes one span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_record(int64_t n, int64_t spans, bool study, kvr_global<const float> x,
                    kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
@@ -622,7 +636,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Index of the first entry that is not below `want`. */
+/* Position of the first entry of `index` that is not below `want`. */
 static __device__ __forceinline__ int64_t lower_bound(kvr_global<const int32_t> index, int64_t n,
                                                       int64_t want)
 {
@@ -649,8 +663,8 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
     return at < n_exact && index[at] == e;
 }
 
-/* Replaces kept elements before the grid sees them. Only kept positions are written and only other
- * positions are read, so the order of threads does not matter. */
+/* Replaces kept elements before the grid codes the block. The kernel writes only positions of kept
+ * elements and reads only other positions, so the order of threads does not matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,
@@ -728,7 +742,8 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
                candidates, listed);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
-    for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) { /* else all are kept */
+    /* If r->most is at least r->n, all elements beyond the bound are kept. */
+    for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) {
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);
     }

@@ -23,7 +23,8 @@ struct kvr_outliers_rule {
     double sigma;        /* outliers are beyond this many standard deviations */
     int64_t most;        /* maximum number of kept elements */
     int64_t n, channels; /* elements; H*D. n at most INT32_MAX */
-    int64_t padded;      /* zeros included in sigma (study: padding to a multiple of 16 tokens) */
+    int64_t padded;      /* number of zeros included in sigma; in the study's reading the padding to
+                          * a multiple of 16 tokens */
     enum kvr_outliers_left left;
     bool study;
     enum kvr_compute compute;
@@ -43,7 +44,7 @@ void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
 void kvr_outliers_put_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            enum kvr_compute compute, const kvr_f16 *values, const int32_t *indices,
                            int64_t n_exact, int64_t t0, int64_t n, int h0, int nh, float *out);
-/* The same, rounded to BF16. */
+/* kvr_outliers_put_cuda with elements rounded to BF16. */
 void kvr_outliers_put_bf16_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                                 const kvr_f16 *values, const int32_t *indices, int64_t n_exact,
                                 int64_t t0, int64_t n, int h0, int nh, kvr_bf16 *out);

@@ -9,7 +9,7 @@
 enum { LANES = 16 };
 
 #ifdef KVR_SIMD
-/* Bit i: |x[i]| > bound, for i < 4 VL. */
+/* Mask of the elements with |x[i]| > bound, as bit i, for i < 4 VL. */
 static inline uint64_t v_bits_over(const float *x, float bound)
 {
     uint64_t over = 0;
@@ -20,7 +20,8 @@ static inline uint64_t v_bits_over(const float *x, float bound)
 }
 #endif
 
-/* Moments from the LANES partial sums of n values. */
+/* Computes the moments of n values from the LANES partial sums of the values and of their
+ * squares. */
 static struct kvr_moments of_sums(const double sum[LANES], const double square[LANES], int64_t n)
 {
     struct kvr_moments m = { .n = (double)n };
@@ -36,7 +37,8 @@ static struct kvr_moments of_sums(const double sum[LANES], const double square[L
     return m;
 }
 
-/* The square of a float is exact in double, so an FMA rounds like a product followed by a sum. */
+/* The square of a float is exact in double. Therefore an FMA rounds in the same way as a product
+ * followed by a sum. */
 static struct kvr_moments moments(const float *x, int64_t n)
 {
     double sum[LANES] = { 0 }, square[LANES] = { 0 };
@@ -77,7 +79,7 @@ static struct kvr_moments moments(const float *x, int64_t n)
 
 static int64_t count_over(const float *x, int64_t n, float bound)
 {
-    enum { SPAN = 1024 }; /* counts fit 32 bits, as wide as the floats */
+    enum { SPAN = 1024 }; /* counts of a span fit 32 bits, the width of floats */
     int64_t total = 0;
 
     for (int64_t e = 0; e < n; e += SPAN) {
@@ -130,7 +132,7 @@ static int64_t next_over(const float *x, int64_t n, float bound)
 }
 
 #ifdef KVR_SIMD
-/* Sum of the floats of a vector, in double. */
+/* Sum, in double, of the floats of a vector. */
 static inline double d_total(vf v)
 {
     double part[VL / 2], total = 0;
@@ -141,8 +143,8 @@ static inline double d_total(vf v)
     return total;
 }
 
-/* Processes whole words of 64 values; adds to the sums in r. Returns the number of values
- * processed. */
+/* Processes as many whole words of 64 values as fit, and adds to the sums in r. Returns the number
+ * of values that it has processed. */
 static int64_t rough_words(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over,
                            struct kvr_rough *r)
 {

@@ -1,5 +1,5 @@
-/* packkv_cuda.cu - decoder of `packkv` on a device: one thread per element, which adds up the code
- * lengths of the preceding channels. Built with -fmad=false. */
+/* packkv_cuda.cu - decoder of `packkv` on a device. Each thread decodes one element, for which it
+ * adds up the code lengths of the preceding channels. Built with -fmad=false. */
 #include "methods/codecs/packkv/packkv.h"
 
 enum { THREADS = 128 };

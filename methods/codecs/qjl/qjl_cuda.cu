@@ -1,5 +1,5 @@
-/* qjl_cuda.cu - decoder of `qjl` on a device: one thread per element, which generates its column of
- * S. Built with -fmad=false. */
+/* qjl_cuda.cu - decoder of `qjl` on a device. Each thread decodes one element, for which it
+ * generates a column of the matrix S. Built with -fmad=false. */
 #include "methods/codecs/qjl/qjl.h"
 
 enum { THREADS = 128 };

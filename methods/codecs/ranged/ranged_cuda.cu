@@ -1,5 +1,5 @@
-/* ranged_cuda.cu - decoder of `ranged` on a device: one thread per channel of a segment. Built with
- * -fmad=false. */
+/* ranged_cuda.cu - decoder of `ranged` on a device. Each thread decodes one channel of a segment.
+ * Built with -fmad=false. */
 #include "methods/codecs/ranged/ranged.h"
 
 enum { THREADS = 64 };

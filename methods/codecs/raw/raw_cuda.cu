@@ -1,6 +1,7 @@
 /* raw_cuda.cu - elements stored as BF16 or F32 (raw.c).
  *
- * A thread handles N = 8 elements, or N = 1 if addresses or extents are not multiples of 8. */
+ * A thread handles N = 8 elements, or N = 1 element if addresses or extents are not multiples of 8
+ * elements. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/codecs/raw/raw_cuda.h"
@@ -41,14 +42,14 @@ static __global__ void __launch_bounds__(THREADS)
     x[i] = v;
 }
 
-/* N elements of type E. */
+/* Access to N elements of type E at a time. */
 template <class E, int N> struct by {
     using T = kvr_vec<E, N>;
     static constexpr int n = N;
 };
 
-/* Copies rows of `width` channels out of rows of `channels`, from element `first` on, all in units
- * of N elements. One strip of one row per CTA. */
+/* Copies `width` channels, from channel `first` on, of rows that have `channels` channels. All
+ * three numbers are in units of N elements. Each CTA copies one strip of one row. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
@@ -99,7 +100,7 @@ void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
         to_rounded<1>(s, n, x);
 }
 
-/* The region to copy, in elements. */
+/* The region of the block to copy, in elements. */
 struct cut {
     int64_t rows, channels, first, width;
 };
@@ -120,7 +121,8 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
-    const bool whole = nh == shape->n_heads; /* all heads: contiguous rows become one */
+    /* the region has all heads, so its rows are contiguous and become one row */
+    const bool whole = nh == shape->n_heads;
     const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
     const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&
                       kvr_aligned(codes, 16) && kvr_aligned(out, 16);

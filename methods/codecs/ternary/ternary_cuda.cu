@@ -1,5 +1,5 @@
-/* ternary_cuda.cu - encoder of `ternary` on a device: one thread per group, which fills whole bytes
- * of the plane. Built with -fmad=false. */
+/* ternary_cuda.cu - encoder of `ternary` on a device. Each thread encodes one group, which fills
+ * whole bytes of the plane. Built with -fmad=false. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/kernels/planes.cuh"

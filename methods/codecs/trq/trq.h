@@ -30,14 +30,14 @@ enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;
-    int fine, n_fine; /* 0: all heads use `bits` */
+    int fine, n_fine; /* bits and number of the fine heads; 0: all heads use `bits` */
     int64_t head_dim;
-    uint64_t heads; /* the fine ones */
+    uint64_t heads; /* bit h: head h is fine */
 };
 
 struct trq_fit {
     float s, z;
-    float inverse; /* 1 / s, for cells_quotient */
+    float inverse; /* 1 / s, an argument of cells_quotient */
     unsigned raw;  /* s as stored */
 };
 

@@ -1,5 +1,5 @@
-/* trq_cuda.cu - the stage `trq` on a device: one thread encodes a group frame by frame; one thread
- * decodes a channel, starting from the anchor. Built with -fmad=false. */
+/* trq_cuda.cu - the stage `trq` on a device. A thread encodes one group, frame by frame. A thread
+ * decodes one channel, starting from the anchor. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 
 enum { THREADS = 64 };

@@ -17,7 +17,8 @@
 enum { VIDKV_MAX_DIM = 256, VIDKV_MAX_EASY = 128 };
 
 /* A block. codes: hard channels as in pack.h, 2 bits [T, H hard]; signs, 1 bit [T, 2 H easy].
- * meta: scales, then minima, FP16 [groups][H hard] each; the same for the signs [groups][2 H easy];
+ * meta: scales, then minima, FP16 [groups][H hard] each; scales and minima of the signs [groups][2
+ * H easy];
  *       one bit per channel, 1: easy. */
 struct vidkv {
     int group, easy, n_heads, head_dim;

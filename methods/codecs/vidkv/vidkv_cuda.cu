@@ -1,10 +1,11 @@
-/* vidkv_cuda.cu - decoder of `vidkv` on a device: one thread per element. Built with
+/* vidkv_cuda.cu - decoder of `vidkv` on a device. Each thread decodes one element. Built with
  * -fmad=false. */
 #include "methods/codecs/vidkv/vidkv.h"
 
 enum { THREADS = 128 };
 
-/* q s + m, with q the `bits`-bit code of channel `at` of `all`. */
+/* Returns q s + m. The code q has `bits` bits and belongs to channel `at` of the `all` channels of
+ * token t. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
                                                    kvr_global<const kvr_f16> params, int64_t t,
