@@ -58,8 +58,8 @@ struct kvr_method {
     bool last_step;        /* commit=last_step by default */
     const char *budget;    /* default layer_budget, between these factors */
     double budget_min, budget_max;
-    /* The study reading, where the study behaviour of the row's parts does not cover the
-     * difference. */
+    /* Codecs of the @study reading, where the parts' own behaviour under @study differs from the study's.
+     * NULL: those of the row. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;

@@ -43,7 +43,7 @@ struct kvr_bf16_kernels {
     /* Packs n rows of d channels, `ld` elements apart, into panels. */
     void (*pack_keys)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     void (*pack_values)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
-    /* s[m][n] = q[m][padded d] keys; n a multiple of STEP. */
+    /* s [m][n] = q keys^T: q [m][d], d padded by zeros; keys packed by pack_keys; n a multiple of STEP. */
     void (*scores)(const kvr_bf16 *q, int64_t ldq, int d, const kvr_bf16 *keys, float *s,
                    int64_t lds, int m, int n);
     /* s[m][n] += bias[n]; n a multiple of KVR_ATTEND_PAD. */

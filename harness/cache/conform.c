@@ -148,7 +148,8 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
 {
     for (size_t i = 0; i < 2 * TOKENS * t->width; i++)
         if (!isfinite(t->out[i]))
-            return kvr_fail(KVR_ETOLERANCE, "%s: %s of token %zu, channel %zu decodes to %g", of,
+            return kvr_fail(KVR_ETOLERANCE,
+                            "%s: %s of token %zu, channel %zu decodes to %g, must be finite", of,
                             i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS,
                             i % t->width, (double)t->out[i]);
     return KVR_OK;
@@ -267,7 +268,7 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof reply ||
         reply.st != KVR_OK)
         return kvr_fail(reply.st == KVR_OK ? KVR_EINTERNAL : reply.st,
-                        "a second input in its own process: %s", reply.text);
+                        "encoding a second input in a process of its own: %s", reply.text);
     memcpy(hex, reply.text, KVR_SHA256_HEX);
     return KVR_OK;
 }

@@ -113,7 +113,8 @@ enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct k
     enum kvr_status st = KVR_OK;
 
     if (!kvr_scheme_is_study(scheme))
-        return kvr_fail(KVR_EINVAL, "%s: the study stored only its own reading (%s@study)",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the study's peak is predicted for its own reading only: %s@study",
                         scheme->name, scheme->method->name);
     *out = (struct kvr_study_peak){
         .era = names[era],

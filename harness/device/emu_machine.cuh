@@ -260,7 +260,7 @@ namespace kvr_emu
 extern __thread struct kvr_stream *streams; /* all open streams */
 extern __thread struct kvr_stream *running; /* NULL outside a launch */
 
-/* Prepares stacks for the first n threads, each with a guard page behind it. */
+/* Prepares stacks for the first n threads, each with a guard page below it. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
 /* Prepares a fresh stack that starts at `entry`. left: the function that used the stack before has
  * returned. */

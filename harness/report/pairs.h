@@ -28,8 +28,8 @@ struct kvr_comparison {
     double mean;
     struct kvr_interval ci; /* NaN when n < 2 */
     double p;               /* two-sided; NaN when n is 0 */
-    /* Probability that A's mean is above B's: the share of sign choices whose sum is below the observed
-     * one, ties counting half. 0.5 is no evidence; the maximum is 1 - 2^-(n + 1). NaN if n is 0. */
+    /* 1 less the one-sided mid-p value for A above B: the share of sign assignments whose sum is below
+     * the observed one, ties counting half. 0.5: no evidence; at most 1 - 2^-(n + 1). NaN if n is 0. */
     double p_above;
 };
 

@@ -312,7 +312,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     enum kvr_status st;
 
     if (!c->frames || !c->reference)
-        return kvr_fail(KVR_ENOTFOUND, "the database names no frames");
+        return kvr_fail(KVR_ENOTFOUND,
+                        "the database records no frames of the cell or its baseline");
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build has measured its baseline since; `kvreel run "
                                      "--stale` measures both again");

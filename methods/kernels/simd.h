@@ -92,7 +92,7 @@ typedef __m256i vh;
 #define w_left(a, n) _mm512_slli_epi16(a, n)
 #define w_add(a, b) _mm512_add_epi16(a, b)
 
-/* Low halves of v's integers to p, high halves to q. */
+/* Stores the low 16 bits of each integer of v to p, the high 16 bits to q. */
 static inline void i_store_split(void *p, void *q, vi v)
 {
     const vi order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30,
@@ -103,7 +103,7 @@ static inline void i_store_split(void *p, void *q, vi v)
     _mm256_storeu_si256((__m256i *)q, _mm512_extracti64x4_epi64(both, 1));
 }
 
-/* Low halves of a to p, of b to q. */
+/* Stores the low 16 bits of each integer of a to p, and of b to q. */
 static inline void i_store_lows(void *p, void *q, vi a, vi b)
 {
     i_store_split(p, q, w_halves(a, i_left(b, 16)));

@@ -33,7 +33,7 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
 /* Position of the next K step: its kernel tap, its frame and its input channel. */
 struct k_position {
     int dy, dx, frame, channel;
-    kvr_global<const kvr_bf16> pixels; /* pixels of the frame, from `channel` on */
+    kvr_global<const kvr_bf16> pixels; /* the frame's pixel 0 at `channel` */
     kvr_global<const kvr_bf16> weights;
     /* For each pixel of this thread, the offset from `pixels` of the chunk that the thread
      * copies. */

@@ -37,8 +37,8 @@ enum {
     /* Limit of all names: a long key shared by many tensors is stored once in the file but repeated
      * in their names. */
     KVR_WEIGHTS_NAME_BYTES = 8 << 20,
-    /* Limit of all tensors relative to the file size: views may repeat stored data, and expanded
-     * views without bound. */
+    /* Limit of the bytes of all tensors, as a multiple of the file's size. Views share stored data,
+     * and an expanded view (stride 0) can be of any size. */
     KVR_WEIGHTS_EXPANSION = 8,
 };
 

@@ -142,8 +142,8 @@ static __device__ __forceinline__ void store_residual(kvr_vec<unsigned, P> &, in
 {
 }
 
-/* Quantizes x, the group of a thread's channel j. The code of token i becomes byte j of code[i].
- * With `next` the residual replaces the values in v. */
+/* Quantizes x, this thread's group in channel j. Byte j of code[i] receives the code of token i. With
+ * `next`, element j of v[i] becomes the residual of x[i]. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void
 encode_group(const struct shape &g, const struct quant_params &f, const struct dequant &l,

@@ -74,8 +74,8 @@ bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride,
 }
 
 /* Corrects the result of bit_extremes() for columns whose values all have the same sign. If all are
- * negative, the maximum is the smallest unsigned integer. If none is negative, the minimum is the
- * smallest signed integer. */
+ * negative, the maximum is the value whose bits are smallest as an unsigned integer. If none is
+ * negative, the minimum is the value whose bits are smallest as a signed integer. */
 static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, vi *low)
 {
     vi least = i_load(x), least_bits = least;
@@ -90,9 +90,9 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
     *low = i_pick(i_sign(*low), *low, least);
 }
 
-/* Finds minima and maxima of columns by comparing the bits of floats. The largest signed integer is
- * the maximum if any element is positive. The largest unsigned integer is the minimum if any
- * element is negative. Most columns have elements of both signs. m is a multiple of VL. */
+/* Finds minima and maxima of columns by comparing the bits of floats. The bits that are largest as a
+ * signed integer are the maximum's if any element is positive. The bits that are largest as an
+ * unsigned integer are the minimum's if any element is negative. Most columns have elements of both signs. m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
