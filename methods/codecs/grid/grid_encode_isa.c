@@ -92,7 +92,8 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
 
 /* Finds minima and maxima of columns by comparing the bits of floats. The bits that are largest as a
  * signed integer are the maximum's if any element is positive. The bits that are largest as an
- * unsigned integer are the minimum's if any element is negative. Most columns have elements of both signs. m is a multiple of VL. */
+ * unsigned integer are the minimum's if any element is negative. Most columns have elements of both
+ * signs. m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
