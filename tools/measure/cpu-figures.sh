@@ -70,7 +70,9 @@ table() { # NAME TITLE
             if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
             unit = $5
             cell[key, file] = $3 == "null" ? "-" : one[file] ? sprintf("%.2f (%.3g)", $3, $4) : sprintf("%.2f", $3)
-            if ($6 + 0 > (key ~ /int8/ ? .02 : 1e-5)) { print "error of " key ": " $6 >"/dev/stderr"; exit 1 }
+            # int8 without VNNI has 7-bit codes (attend_dot.c): twice the error. bf16 rounds every operand by 2^-9
+            limit = key ~ /int8/ ? (head[file] ~ /^(portable|avx2|avx512),/ ? .04 : .02) : key ~ /\.bf16\./ ? .01 : 1e-5
+            if ($6 + 0 > limit) { print "error of " key ": " $6 >"/dev/stderr"; exit 1 }
         }
         END {
             print "\nReference: " refs "; median in " unit ".\n"
@@ -93,7 +95,8 @@ Speed of attention, linear layers and codecs on one machine; `kvreel bench atten
 `tools/measure/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
 faster) and, for one thread, the median in parentheses. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
 `attention.int8` rows is kvreel's own F32 attention over BF16 tokens. Relative errors against an FP64 softmax
-over the decoded cache are 5e-7 to 2.3e-6 in float and 1.0e-2 to 1.3e-2 in int8.
+over the decoded cache are 5e-7 to 2.3e-6 in float. In int8 they are 1.0e-2 to 1.3e-2 with VNNI or AMX, whose codes have 8
+bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7.
 TEXT
 for v in $variants; do
     for t in $threads; do
