@@ -136,8 +136,10 @@ void kvr_eager_encode(const struct kvr_stage_job *job, const float *x, float *sc
     b.zero = b.step + b.l.n_groups;
     b.x = x;
     if (b.n > given) {
-        b.x = b.zero + b.l.n_groups;
-        b.op->pad(job->dev, given, b.n, x, (float *)(uintptr_t)b.x);
+        float *padded = b.zero + b.l.n_groups;
+
+        b.op->pad(job->dev, given, b.n, x, padded);
+        b.x = padded;
     }
     if (asym)
         fit_asym(&b);

@@ -186,8 +186,8 @@ static enum kvr_status join_plans(struct kvr_store *s)
                         "merging");
 }
 
-/* Verifies the shard's groups as they are stored here before the copy, or writes their checksums
- * after it. */
+/* Before the copy, verifies the shard's groups in this database; after the copy, writes their
+ * checksums. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
     enum kvr_status st = KVR_OK;

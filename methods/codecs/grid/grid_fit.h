@@ -7,26 +7,11 @@
 #include <math.h>
 
 #include "methods/codecs/grid/grid_kernels.h"
+#include "methods/codecs/grid/order.h"
 #include "methods/kernels/simd.h"
 
 /* Groups: the shortest group is 8; the extra 16 avoid cache-set conflicts between rows. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
-
-/* Order-preserving map of floats to integers: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN.
- * Minimum and maximum need no NaN handling, and any evaluation order gives the same result. */
-static inline int32_t order_of(float x)
-{
-    const uint32_t u = kvr_f32_bits(x);
-
-    return (int32_t)(u ^ (u >> 31 ? 0x7fffffffu : 0u));
-}
-
-static inline float float_of(int32_t order)
-{
-    const uint32_t u = (uint32_t)order;
-
-    return kvr_bits_f32(u ^ (u >> 31 ? 0x7fffffffu : 0u));
-}
 
 /* Groups fitted together, in structure-of-arrays form for vectorization. */
 struct groups {

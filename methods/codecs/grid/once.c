@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "methods/codecs/grid/grid_once_kernels.h"
+#include "methods/codecs/grid/order.h"
 
 enum { MAX_PARTS = 64, UNIT = KVR_NARROW_TOKENS, ROWS = 8 /* tokens coded together */ };
 
@@ -298,13 +299,6 @@ static void settle_columns(const struct once *o, struct part *p)
 
 /* ---- whole tokens ---------------------------------------------------------------------- */
 
-static int32_t order_of(kvr_bf16 x)
-{
-    const uint32_t u = (uint32_t)x << 16;
-
-    return (int32_t)(u ^ (u >> 31 ? 0x7fffffffu : 0u));
-}
-
 /* Replaced elements of a token. */
 struct patch {
     int64_t t;
@@ -365,7 +359,7 @@ static void walk_token(const struct once *o, struct walk *w, int64_t t, bool fir
         const kvr_bf16 before = first || is_outlier(o, above) ? *fill : above;
         const bool out = is_outlier(o, x);
         const kvr_bf16 now = out ? before : x;
-        const int32_t order = order_of(now);
+        const int32_t order = order_of(kvr_bf16_to_f32(now));
 
         *fill = now;
         low = order < low ? order : low;
