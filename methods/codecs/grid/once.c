@@ -407,7 +407,8 @@ static bool settle_tokens(const struct once *o, struct part *p)
                        &(struct patch){ t + i, w.index + k, w.instead + k, ends[i + 1] - k });
         }
     }
-    memcpy(o->index + p->first, w.index, (size_t)w.n * sizeof *w.index);
+    if (w.n > 0)
+        memcpy(o->index + p->first, w.index, (size_t)w.n * sizeof *w.index);
     o->exact->hold(o->job, o->held + p->first, w.value, w.n);
     return true;
 }
