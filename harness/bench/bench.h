@@ -80,8 +80,9 @@ void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm
 /* Evicts p [n_bytes] from this CPU's caches, but not code or TLB entries. false: the CPU has no
  * such instruction. */
 bool kvr_bench_evict(const void *p, size_t n_bytes);
-/* Evicts everything by writing twice the last-level cache's size, in a buffer kept until exit;
- * one thread at a time. Data in caches shared with other cores may remain. KVR_ENOMEM. */
+/* Evicts this CPU's caches by writing twice the last-level cache's size, at most 128 MiB, to a
+ * buffer kept until exit; one thread at a time. Data in a larger L3 or in caches shared with other
+ * cores may remain. KVR_ENOMEM. */
 enum kvr_status kvr_bench_evict_all(void);
 
 /* Rotates the input's rows by one, so that the next round has a different input with the same

@@ -70,8 +70,10 @@ table() { # NAME TITLE
             if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
             unit = $5
             cell[key, file] = $3 == "null" ? "-" : one[file] ? sprintf("%.2f (%.3g)", $3, $4) : sprintf("%.2f", $3)
-            # int8 without VNNI has 7-bit codes (attend_dot.c): twice the error. bf16 rounds every operand by 2^-9
-            limit = key ~ /int8/ ? (head[file] ~ /^(portable|avx2|avx512),/ ? .04 : .02) : key ~ /\.bf16\./ ? .01 : 1e-5
+            # int8 without VNNI has 7-bit codes (attend_dot.c): twice the error. BF16 rows are held by bench itself, to
+            # 2^-8 of the RMS of the values: random keys shrink the output, and the errors of KIVI_INT2, whose four
+            # levels per group are rounded alike, do not shrink with it (.0007 of the values, .03 of the output).
+            limit = key ~ /int8/ ? (head[file] ~ /^(portable|avx2|avx512),/ ? .04 : .02) : key ~ /\.bf16\./ ? 1 : 1e-5
             if ($6 + 0 > limit) { print "error of " key ": " $6 >"/dev/stderr"; exit 1 }
         }
         END {
@@ -96,7 +98,8 @@ Speed of attention, linear layers and codecs on one machine; `kvreel bench atten
 faster) and, for one thread, the median in parentheses. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
 `attention.int8` rows is kvreel's own F32 attention over BF16 tokens. Relative errors against an FP64 softmax
 over the decoded cache are 5e-7 to 2.3e-6 in float. In int8 they are 1.0e-2 to 1.3e-2 with VNNI or AMX, whose codes have 8
-bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7.
+bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7. In BF16 tiles they are 2e-3 to 9e-3, and 3.2e-2 with KIVI_INT2 at 4,800
+tokens: all values of one of its four levels are rounded alike, so these errors do not average out as the output of random keys does.
 TEXT
 for v in $variants; do
     for t in $threads; do
