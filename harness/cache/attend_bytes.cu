@@ -1,21 +1,24 @@
 /* attend_bytes.cu - see attend_bytes.h.
  *
- * INT8 attention with the structure of attend_wgmma.cu: a CTA computes QUERIES queries of one head.
- * One thread of the producer warp group loads tiles by TMA; two consumer warp groups have ROWS
- * query rows each. S of tile j is issued together with P V of tile j - 1, the two groups ping-pong,
- * and the last wave is split along KV.
+ * This kernel computes INT8 attention with the producer/consumer structure of attend_wgmma.cu. A
+ * CTA computes attention for QUERIES queries of one head. One thread of the producer warp group
+ * loads tiles by TMA. Each of the two consumer warp groups computes ROWS query rows. A consumer
+ * group issues the GEMM S of tile j together with the GEMM P V of tile j - 1. The two consumer
+ * groups ping-pong. The last, partial wave of CTAs is split along KV (attend_split.h).
  *
- * The integer accumulators are used as floats without a conversion instruction:
+ * The kernel uses INT32 accumulators as floats without a conversion instruction. Reinterpreted as a
+ * float, an integer x in [0, 2^23) is the denormal number x 2^-149.
  *
- *     scores     q kq^T, signed, plus KVR_BYTE_BIAS, which an extra MMA adds: all bytes of its operands
- *                are 255. The accumulator x satisfies 0 <= x < 2^23, so its bits are the float
- *                x 2^-149. One FMA with the token's (A, C) gives the score in units of the tile
- *                (byte_rows.h).
- *     weights    The code of a weight is 255 e^(s - m), where m is the row maximum within the tile. It
- *                is rounded to an integer in FP16.
- *     output     o = pq (vq + 128), unsigned, below 2^23. One FMA subtracts 128 times the sum of weights
- *                and applies the row scale. A second FMA applies the channel scale and accumulates the
- *                result. */
+ * The products q kq^T of S are signed. An extra MMA adds KVR_BYTE_BIAS to the accumulators of S,
+ * which makes the accumulators nonnegative. Every operand byte of this extra MMA is 255. One FMA
+ * with the token's pair (A, C) converts an accumulator to a score in the tile's unit (byte_rows.h).
+ *
+ * P consists of 8-bit codes: the code of a softmax weight is 255 e^(s - m), where m is the row
+ * maximum within the tile. The code is rounded to an integer in FP16 arithmetic.
+ *
+ * The accumulators of P V are unsigned and below 2^23, because V is stored as code + 128. One FMA
+ * subtracts 128 times the row's sum of weight codes and applies the row's scale. A second FMA
+ * applies the channel's scale and accumulates the result in O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -30,34 +33,34 @@ enum {
     ROWS = 64,
     QUERIES = PART_QUERIES,
     STAGES = 4,
-    OCTET = 8 * 128, /* bytes of 8 rows, which form one swizzle atom */
+    OCTET = 8 * 128, /* size of a swizzle atom (8 rows of 128 bytes) */
     TILE_BYTES = KEYS * 128,
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
     /* Byte offsets in shared memory. */
-    AT_ONES = 0, /* 8 rows of bytes 255; with a stride of 0 all rows of an operand are these rows */
+    AT_ONES = 0, /* one swizzle atom of bytes 255; an MMA operand with stride 0 repeats this atom */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
     AT_KEY_STEPS = AT_VALUES + STAGES * TILE_BYTES,
     AT_VALUE_STEPS = AT_KEY_STEPS + STAGES * KEY_STEPS,
-    /* the pair (scale 2^22, q . mu) of each query */
+    /* two floats per query: its quantization scale times 2^22, and the dot product q . mu */
     AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS,
     AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
     N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
-    OF_PRODUCER = 24, /* registers per thread of the producer after setmaxnreg */
+    OF_PRODUCER = 24, /* registers per producer thread after setmaxnreg */
     OF_CONSUMER = 240,
 };
 static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
               "tiles of 128 rows of 128 bytes");
 
-/* Named barriers. There are two per consumer group: one to alternate with the other group
- * (ping-pong), one to synchronize the threads of the group. */
+/* Indices of named barriers. A consumer group waits on its PING_PONG barrier for its turn to issue
+ * GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* The argument of the kernel. The tensor maps of K, V and their scales describe rows of 128 bytes
- * as 64 BF16 elements. */
+/* Kernel parameter with the tensor maps and the spans of a launch. The tensor maps describe every
+ * 128-byte row of codes or scales as 64 BF16 elements. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -66,7 +69,7 @@ struct byte_list {
     struct cut cut;
 };
 
-/* The mbarriers of a CTA: STAGES mbarriers of each kind. */
+/* Arrays of STAGES mbarriers, with one mbarrier per pipeline stage. */
 struct byte_barriers {
     kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
 };
@@ -106,10 +109,10 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
     }
 }
 
-/* ---- consumer warp groups ----------------------------------------------------------------- */
+/* ---- consumer groups ---------------------------------------------------------------------- */
 
-/* Quantizes the group's Q tile to INT8, two threads per row. The caller's named barrier makes the
- * INT8 tile visible to the group. */
+/* Quantizes the group's Q tile to INT8, two threads per row. The caller's named barrier then makes
+ * the INT8 Q tile visible to the whole consumer group. */
 static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
                                                     int query, int h, kvr_global<const float> q,
                                                     kvr_global<const float> mu,
@@ -159,16 +162,16 @@ static __device__ __forceinline__ void code_queries(const struct kvr_attend_shap
     kvr_fence_async();
 }
 
-/* Online-softmax state of a thread for two rows: lane / 4 and lane / 4 + 8 of the 16 rows of its
- * warp. `top` is the row maximum m, `sum` the denominator l, `out` the thread's columns of the O
- * accumulator. */
+/* Online-softmax state of a thread's two query rows, which are rows lane / 4 and lane / 4 + 8 of
+ * its warp. `top` is the running row maximum m, `sum` is the softmax denominator l, and `out` is
+ * the thread's columns of the O accumulator. */
 struct byte_state {
     float top[2], sum[2];
     float out[D / 2];
 };
 
-/* Dequantization of a tile's P V accumulator x: the result is x by + less, with factors `by` and
- * summands `less` of the row. */
+/* Parameters that dequantize the P V accumulators of a tile, for each of the thread's two rows. An
+ * accumulator x is dequantized as x * by + less. */
 struct byte_weight_scale {
     float by[2], less[2];
 };
@@ -204,7 +207,8 @@ static __device__ __forceinline__ void issue_values(kvr_whole_sums &o, byte_weig
     kvr_wgmma_commit();
 }
 
-/* Consumer release: signals on `empty` that this warp has read the tile. */
+/* Consumer release: this warp has read the stage and arrives on the stage's mbarrier `empty`.
+ * */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
 {
     __syncwarp();
@@ -212,16 +216,18 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Softmax parameters of a row for one tile: the weight of accumulator x is 2^(x factor + shift). */
+/* Softmax parameters of a query row for one tile. A score x in the tile's unit gets the weight code
+ * 2^(x factor + shift). */
 struct byte_row {
     float factor, shift;
-    /* e^(m - M), where m is the maximum of the tile and M the running maximum */
+    /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
     float weight_scale;
-    float rescale; /* e^(M_old - M), the factor by which l and O are rescaled */
+    float rescale; /* e^(M_old - M), the factor that rescales l and O */
 };
 
-/* Scales S in place to the tile's unit and updates the running maximum. `odd` is NaN if a token of
- * the tile has a NaN; otherwise it is 0. */
+/* Converts the accumulators of S in place to scores in the tile's unit, and updates the running row
+ * maximum. The function sets *odd to NaN if a key of the tile contains a NaN or an infinity, and to
+ * 0 otherwise. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -255,26 +261,26 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* A query of zeros has scale 0. The lower bound of `unit` keeps its masked scores at
-         * -infinity. */
-        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* the scale and q . mu */
+        /* An all-zero query has scale 0. The lower bound of `unit` prevents 0 times -infinity, so
+         * masked scores stay -infinity. */
+        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
         const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* The second term exceeds the rounding error of the product. Therefore no weight exceeds
-         * 255, whatever the magnitude of the scores. */
+        /* The subtracted term, 2^-22 times the product's magnitude, exceeds the rounding error of
+         * the FMA. Therefore no weight code exceeds 255, whatever the magnitude of the scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);
     }
 }
 
-/* Rounds two numbers in [0, 255] to integers and stores them in bytes 0 and 2. The conversion to
- * FP16 has an error of at most 1/16. Adding 1024 rounds to an integer, because FP16 numbers from
- * 1024 on have a spacing of 1. */
+/* Rounds two softmax weights in [0, 255] to integer codes, and returns the codes in bytes 0 and 2
+ * of a word. The conversion of a weight to FP16 has an error of at most 1/16. Adding 1024 in FP16
+ * rounds the weight to an integer, because FP16 numbers in [1024, 2048) have a spacing of 1. */
 static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -291,8 +297,8 @@ static __device__ __forceinline__ unsigned codes_of_two(float low, float high)
 #endif
 }
 
-/* Dequantizes the P V accumulators of columns 8 i + 2 (lane % 4) and 8 i + 2 (lane % 4) + 1, and
- * adds the results to O. */
+/* Dequantizes the thread's P V accumulators of columns c and c + 1, where c = 8 i + 2 (lane % 4),
+ * and adds the results to O. */
 static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
                                                          kvr_shared<const float> steps, int lane,
                                                          const struct byte_weight_scale &of, int i,
@@ -309,9 +315,9 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
     }
 }
 
-/* Turns S into P: weights 0..255 as bytes, in the token order of V, and their row sums. With ADDS
- * the function also accumulates the previous tile's P V, which fills issue slots while MUFU
- * computes exp2. */
+/* Converts the scores S to P, which consists of 8-bit weight codes in the token order of V, and
+ * sums the codes of each row. If ADDS is true, the function also adds the previous tile's P V to O.
+ * These FMAs fill issue slots while the MUFU computes exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void
 quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
@@ -364,14 +370,14 @@ static __device__ __forceinline__ void rescale_output(struct byte_state &state,
                                                       const struct byte_row *row)
 {
     if (!__any_sync(~0u, row[0].rescale != 1.0f || row[1].rescale != 1.0f))
-        return; /* skip the rescaling: a new maximum is rare after the first tiles */
+        return; /* no row maximum has grown, as is usual after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= row[i / 2 % 2].rescale;
 }
 
-/* Loads the state that earlier launches stored, or the initial state: m = -infinity, l = 0, O =
- * 0. */
+/* Loads the softmax state that earlier launches of the call stored, or sets the initial state with
+ * m = -infinity, l = 0 and O = 0. */
 static __device__ __forceinline__ void load_state(const struct rows_at &r, bool begins, int first,
                                                   int lane, struct byte_state &state)
 {
@@ -409,8 +415,8 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = state.top[j];
-            /* A query scale of NaN makes every weight of the row invalid. The difference of the
-             * scale and itself then makes l NaN; otherwise it adds 0. */
+            /* If the query's scale is NaN, the softmax weights of its row are invalid. The scale
+             * minus itself is then NaN and makes l NaN; for a finite scale the difference is 0. */
             r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -422,7 +428,8 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
     }
 }
 
-/* Position of a tile: the tile's span, and the number of tiles left in that span. */
+/* Position of a tile: the index of the tile's span, and the number of the span's tiles from this
+ * tile on. */
 struct byte_position {
     int span, left;
 };
@@ -439,8 +446,8 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* Shared-memory operands of a consumer group: the group's queries, and the first stage of K, of V
- * and of the scales of both. */
+/* Shared-memory operands of a consumer group: the 255 bytes of AT_ONES, the group's queries, and
+ * stage 0 of K, of V, and of the scales of K and V. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;
@@ -457,7 +464,7 @@ static __device__ __forceinline__ struct byte_operands operands_of(kvr_shared<ui
              kvr_as<float>(shared + AT_VALUE_STEPS) };
 }
 
-/* P V of the last tile; no later softmax overlaps with it. */
+/* Drains the pipeline: computes P V of the last tile. No softmax overlaps with this GEMM. */
 static __device__ __forceinline__ void
 finish_values(const struct byte_operands &in, const struct byte_barriers &b, int last, int lane,
               byte_weights &weights, kvr_whole_sums &o, const struct byte_weight_scale &of,
@@ -474,7 +481,7 @@ finish_values(const struct byte_operands &in, const struct byte_barriers &b, int
         accumulate_values(o, in.value_steps + stage * (VALUE_STEPS / 4), lane, of, i, state);
 }
 
-/* Main loop of consumer group `group`, which is 0 or 1. */
+/* Main loop of a consumer warp group. The index `group` of the consumer group is 0 or 1. */
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struct part &p,
         int group, kvr_shared<uint8_t> shared, const struct kvr_attend_io &io,
@@ -502,7 +509,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
     const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
 
-    if (group == CONSUMERS - 1) /* lets group 0 issue its GEMMs first */
+    if (group == CONSUMERS - 1) /* lets consumer group 0 issue its GEMMs first */
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
@@ -524,7 +531,8 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_wgmma_fence(s, o, weights);
         issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
         issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
-        /* after its last tile group 0 does not wait, so group 1 does not arrive */
+        /* Group 0 does not wait after its last tile, so group 1 then does not arrive on group 0's
+         * PING_PONG barrier. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);
@@ -540,8 +548,8 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     store_state(rows, first, lane, mine_of, state);
 }
 
-/* Without WGMMA support the kernel has an empty body and a launch bound of 32 threads.
- * kvr_hopper_has() reads that bound. */
+/* Compiled for an architecture without WGMMA, the kernel has an empty body and a launch bound of 32
+ * threads. kvr_hopper_has() detects the empty kernel by its launch bound. */
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_bytes(struct kvr_attend_shape a, const __grid_constant__ struct byte_list l,
                  const __grid_constant__ struct kvr_attend_io io, kvr_global<const float> mu,
@@ -549,7 +557,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The shuffle tells the compiler that the value is uniform across the warp. */
+    /* The shuffle tells the compiler that `group` is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
 
@@ -587,7 +595,7 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_bytes, THREADS);
 }
 
-/* Tensor map with `each` rows of 128 bytes per tile and head. */
+/* Creates the tensor map of an array of 128-byte rows, with `each` rows per tile and head. */
 static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
                    int each, enum kvr_swizzle swizzle)
 {
@@ -630,7 +638,8 @@ void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
         n_tiles += l.n_tiles[i];
     }
     l.scale = 1.0f / sqrtf((float)D);
-    if (!map_rows(&l, rows, heads)) /* cannot fail: the caller has checked kvr_attend_bytes_maps */
+    /* cannot fail, since the caller has checked kvr_attend_bytes_maps() */
+    if (!map_rows(&l, rows, heads))
         return;
     split = kvr_attend_split_for(a, n_tiles, n_floats);
     l.cut = cut_of(&split, n_tiles);

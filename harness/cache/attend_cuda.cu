@@ -1,10 +1,10 @@
-/* attend_cuda.cu - online softmax over tiles of decoded keys and values, in F32.
+/* attend_cuda.cu - F32 attention with online softmax over tiles of decoded keys and values.
  *
- * A CTA computes QUERIES queries of one head, ROWS per warp. In S = Q K^T a lane computes the
- * scores of one key of the tile. In P V it computes every 32nd channel, with P broadcast by
- * shuffle. K, the squared scales and V of a tile occupy the same buffer one after the other. The
- * buffer's row stride of D + 1 floats lets 32 lanes read 32 different rows without bank
- * conflicts. */
+ * A CTA computes attention for QUERIES queries of one head. Each warp computes ROWS query rows. In
+ * S = Q K^T, a lane computes the scores of one key of the tile. In P V, a lane computes every 32nd
+ * channel of O, and shuffles broadcast the weights P. The tile's K, its squared scales and its V
+ * use the same shared-memory buffer in turn. The buffer's row stride of D + 1 floats lets 32 lanes
+ * read 32 different rows without bank conflicts. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cache/query_norm.cuh"
@@ -28,7 +28,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Maximum of `start` and of every lane's value; NaN if any of them is NaN. */
+/* Returns the maximum of `start` and of v over the lanes of the warp, or NaN if any of these
+ * numbers is NaN. */
 static __device__ __forceinline__ float warp_max(float v, float start)
 {
     const bool bad = __any_sync(~0u, v != v) || start != start;
@@ -48,8 +49,8 @@ static __device__ __forceinline__ float warp_sum(float v)
     return v;
 }
 
-/* Loads rows [n,D] of a tile for head h, from token t0 on, into a buffer with row stride W + 1.
- * Tokens and channels past the last one become zeros. */
+/* Loads n tokens of head h, from token t0 on, into a shared-memory tile with row stride W + 1. The
+ * remaining elements of the tile, for tokens from n on and channels from D on, become zero. */
 template <int W>
 static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a,
                                                  kvr_global<const float> x, int64_t t0, int n,
@@ -74,8 +75,8 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Subtracts the correction from the scores p of a lane's key. p has one score per query; a query
- * has W channels. The key's squared scales are row `lane` of the tile. */
+/* Subtracts the correction from p, the scores of the lane's key for ROWS queries. `queries` has W
+ * floats per query. Row `lane` of the tile has the key's squared scales. */
 template <int W>
 static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,
@@ -101,13 +102,13 @@ static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
         p[r] -= by_scales == KVR_BY_SCALES_TAYLOR ? c[r] / 24.0f : c[r];
 }
 
-/* Bytes of shared memory that attend_piece<J> needs for J = j. */
+/* Returns the bytes of shared memory that a CTA of attend_piece<j> needs. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
 }
 
-/* Parameters that turn a dot product into a score. */
+/* Parameters that convert the dot product of a query and a key to an attention score. */
 struct terms {
     float scale, log_m;
     int64_t n;
@@ -115,13 +116,14 @@ struct terms {
     int by_scales;
 };
 
-/* Online-softmax state of a warp's queries. Lane l holds channels l, l + 32, ... of each output
- * row. All lanes hold the same m, l and bias of a query. */
+/* Online-softmax state of the queries of a warp. Lane i has channels i, i + 32, ... of every
+ * query's accumulator O. The running maximum, the denominator and the score bias of a query are
+ * replicated in all lanes. */
 template <int J> struct piece_state {
     float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
 };
 
-/* Loads the state of the queries with indices from `first` on. */
+/* Loads the softmax state of ROWS queries, from query `first` on. */
 template <int J>
 static __device__ __forceinline__ void
 load_piece(const struct kvr_attend_shape &a, int64_t first, int h, int lane, bool by_row,
@@ -169,7 +171,8 @@ static __device__ __forceinline__ void store_piece(const struct kvr_attend_shape
     }
 }
 
-/* Online softmax and P V over a tile of m values; p holds the scores of the lane's key. */
+/* Performs the online softmax and O += P V for a tile of m tokens. The scores `p` of a lane are
+ * those of key `lane` of the tile, for ROWS queries. */
 template <int J>
 static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m, int lane,
                                                   float (&p)[ROWS], struct piece_state<J> &o)
@@ -182,8 +185,8 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
 
         o.top[r] = warp_max(s, old);
         p[r] = expf(s - o.top[r]);
-        /* Rescale l and O if the maximum has grown. A NaN maximum also enters this branch and
-         * propagates. */
+        /* The denominator and O are rescaled if the running maximum has grown. If the maximum is
+         * NaN, the rescaling factor is NaN too. */
         const float rescale = o.top[r] == old ? 1.0f : expf(old - o.top[r]);
 
         o.total[r] *= rescale;
@@ -205,7 +208,7 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
     }
 }
 
-/* The head dimension D must not exceed 32 J. */
+/* This kernel supports head dimensions up to 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
     attend_piece(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
@@ -248,7 +251,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             p[r] -= o.bias[r];
-        __syncthreads(); /* all threads have read the keys */
+        __syncthreads(); /* all threads have read the tile's keys */
         if (terms.by_scales != KVR_BY_SCALES_NO) {
             load_tile<W>(a, s2, t0, m, h, tile);
             __syncthreads();
@@ -262,8 +265,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     store_piece<J>(a, first, h, lane, o, mx, sum, acc);
 }
 
-/* Each CTA normalizes one token. With HERE, q and out are the same array, and the kernel accesses
- * it only through out, since both pointers are __restrict__. */
+/* Each CTA applies RMSNorm and RoPE to the queries of one token. If HERE, q and out are the same
+ * array, which the kernel accesses only through `out`, because both pointers are __restrict__. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     attend_norm(struct kvr_attend_shape a, const struct kvr_query_norm norm,
@@ -312,7 +315,7 @@ static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, i
         out16[i] = (kvr_bf16)kvr_bf16_pair(x, 0);
 }
 
-/* Each warp computes one row. */
+/* Each warp merges the two softmax states of one query row. */
 static __global__ void __launch_bounds__(THREADS)
     attend_merge(int64_t n_rows, int d, const struct kvr_attend_io io, kvr_global<const float> mx2,
                  kvr_global<const float> sum2, kvr_global<const float> acc2)
@@ -340,7 +343,7 @@ static __global__ void __launch_bounds__(THREADS)
         else
             acc[row * d + c] = x;
     }
-    __syncwarp(); /* all lanes have read mx and sum */
+    __syncwarp(); /* all lanes of the warp have read mx and sum */
     if (!lane && !ends) {
         mx[row] = top;
         sum[row] = all;
@@ -357,7 +360,7 @@ static __global__ void __launch_bounds__(THREADS)
         put_out(io, i, acc[i] * (1.0f / sum[i / d]));
 }
 
-/* Each thread computes one key of one head. All threads of a warp read the same query. */
+/* Each thread computes the column sum and the column maximum of P for one key of one head. */
 static __global__ void __launch_bounds__(THREADS)
     attend_columns(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
                    kvr_global<const float> k, kvr_global<const float> row_bias,

@@ -1,19 +1,23 @@
-/* attend_cuda.h - attention over decoded pieces, on a CUDA stream.
+/* attend_cuda.h - attention over decoded pieces of the KV cache, on a CUDA stream.
  *
  *     kvr_attend_begin_cuda(s, &shape, state);
  *     for each piece, in a fixed order:
- *         decode into scratch, then
+ *         decode the piece into scratch;
  *         kvr_attend_piece_cuda(s, &shape, q, &piece, state);
- *     kvr_attend_merge_cuda(s, &shape, state, other);       a second state, if there is one
+ *     if a second state exists:
+ *         kvr_attend_merge_cuda(s, &shape, state, second);
  *     kvr_attend_finish_cuda(s, &shape, state, out);
  *
- * Tensor-core kernels begin and finish within their own launches (struct kvr_attend_io).
+ * The tensor-core kernels need no separate begin and finish: their first launch initializes the
+ * softmax state and their last launch writes the output (struct kvr_attend_io).
  *
- * Every (query, head) keeps a softmax state (running max, running sum, accumulated output), as in
- * attend_cpu.c. Pieces with rotated keys use rotated queries (kvr_fwht_cuda of a copy of q). Pieces
- * with rotated values use a separate state; kvr_fwht_cuda rotates its `acc` back before the merge.
- * Results are deterministic and agree with the CPU up to rounding, since the summation order
- * differs. All arithmetic is F32 without tensor cores; all pointers are device memory. */
+ * Every query of every head has an online-softmax state, as in attend_cpu.c: the running maximum,
+ * the denominator and the accumulated output. If the keys of a piece are rotated, the caller
+ * rotates a copy of the queries by kvr_fwht_cuda(). Pieces with rotated values accumulate in a
+ * separate state, whose `acc` is rotated back by kvr_fwht_cuda() before the two states are merged.
+ * Results are deterministic. GPU and CPU results differ by rounding, because the order of summation
+ * differs. These functions compute in F32 without tensor cores. All pointers are device
+ * pointers. */
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 
@@ -38,17 +42,19 @@ struct kvr_attend_state {
     float *acc;      /* [T,H,D] */
 };
 
-/* Queries, state and output of an attention call. A call that is one launch of attend_mma_rows or
- * attend_list accesses no other buffers. */
+/* Queries, softmax state and output of an attention call, which consists of one or more launches. A
+ * call of a single launch of attend_mma_rows or attend_list does not access the state. */
 struct kvr_attend_io {
-    const float *q;             /* [T,H,D], unscaled; NULL: use q16 */
-    const kvr_bf16 *q16;        /* q rounded to BF16, 16-byte aligned */
-    struct kvr_query_norm norm; /* applied to q16; needs out16 */
-    /* Softmax state between the launches of a call. */
+    const float *q;             /* [T,H,D], unscaled; NULL if the queries are in q16 */
+    const kvr_bf16 *q16;        /* queries as BF16, 16-byte aligned */
+    struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; requires out16 */
+    /* Softmax state that a launch passes to the next launch of the call. */
     struct kvr_attend_state state;
-    bool begins;     /* first launch: the state is not read */
-    float *out;      /* last launch: [T,H,D] = acc / sum, or NULL */
-    kvr_bf16 *out16; /* the same in BF16; with both NULL the result stays in the state */
+    bool begins; /* true in the call's first launch, which does not read the state */
+    /* [T,H,D], the normalized output acc / sum of the call's last launch; otherwise NULL */
+    float *out;
+    /* BF16 alternative to `out`; if both outputs are NULL, the launch stores its softmax state */
+    kvr_bf16 *out16;
 };
 
 /* Whether this launch writes the output instead of the state. */
@@ -57,7 +63,7 @@ static inline bool kvr_attend_is_last(const struct kvr_attend_io *io)
     return io->out || io->out16;
 }
 
-/* io for a launch that is not the last of its call. */
+/* Returns a copy of io without outputs, for a launch that is not the call's last. */
 static inline struct kvr_attend_io kvr_attend_io_partial(const struct kvr_attend_io *io)
 {
     struct kvr_attend_io some = *io;
@@ -67,57 +73,70 @@ static inline struct kvr_attend_io kvr_attend_io_partial(const struct kvr_attend
     return some;
 }
 
-/* Keys, values, and the terms of a score besides the dot product: log_m is added; row_bias of the
- * query, and the correction that `by_scales` derives from the key's squared scales, are
- * subtracted. */
+/* Decoded keys and values of a piece, and the terms of their scores. A score is the scaled dot
+ * product, plus log_m, minus the query's row_bias, minus a correction. `by_scales` selects the
+ * correction, which is a function of the key's squared scales s2. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
-    float log_m;                  /* log of each token's multiplicity */
+    float log_m;                  /* logarithm of the multiplicity of the tokens */
     const float *row_bias;        /* [T,H]; NULL: 0 */
-    enum kvr_by_scales by_scales; /* if not NO, needs s2 */
-    const float *s2;              /* [n,H,D], in the space of k and q */
+    enum kvr_by_scales by_scales; /* KVR_BY_SCALES_NO: s2 unused */
+    /* squared scales [n,H,D] of the keys; for rotated keys, scales of the rotated channels */
+    const float *s2;
 };
 
-/* Sets the state of queries that have seen no keys: maximum -infinity, sums 0. */
+/* Initializes the softmax state: the running maxima become -infinity, the denominators and
+ * accumulators 0. */
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *state);
-/* Attends from q [T,H,D], unscaled, to a piece of keys, and updates the state. */
+/* Computes the attention of the unscaled queries q [T,H,D] to the keys and values of a piece, and
+ * updates the softmax state. */
 void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const float *q, const struct kvr_attend_piece *piece,
                            const struct kvr_attend_state *state);
-/* out [n,H][2]: sum and maximum over all queries of a key's weight e^(score - mx) / sum. The state
- * must have seen every key. piece->v is not read. */
+/* Writes two floats per key and head to out [n,H,2]: the sum and the maximum of the key's softmax
+ * weights e^(score - mx) / sum over all queries. The softmax state must include every key of the
+ * attention call. The function does not read piece->v. */
 void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                              const float *q, const struct kvr_attend_piece *piece,
                              const struct kvr_attend_state *state, float *out);
-/* Merges `from`, a state over other keys, into `into`. An empty `from` has no effect. */
+/* Merges the softmax state `from`, computed over other keys, into the state `into`. If `from` is an
+ * initial state without keys, `into` is unchanged. */
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
-/* Merges `from` with io's state, which is unchanged, and writes the normalized output. */
+/* Merges the softmax state `from` with io->state and writes the normalized output to io->out or
+ * io->out16. Both states are unchanged. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
-/* Floats needed for `parts`, for any number of keys and up to this many queries. 0: no split-KV for
- * heads of this width. */
+/* Returns the size in floats of the buffer `parts`, sufficient for any number of keys and for up to
+ * shape->n_query queries. The function returns 0 if the kernels have no split-KV for this head
+ * dimension. */
 size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
-/* Split-KV plan over n_tiles, given the available space for partial results. */
+/* Returns the split-KV partition of n_tiles tiles of keys, given n_floats floats for partial
+ * results. */
 struct kvr_attend_split kvr_attend_split_for(const struct kvr_attend_shape *shape, int64_t n_tiles,
                                              size_t n_floats);
-/* Merges partial results in order, into the state or the call's output; no-op without split-KV.
- * parts, over all slots of 128 rows: mx [slots,128]; sum [slots,128]; acc [slots,128,D]. */
+/* Merges the partial results of split-KV in a fixed order and writes them to the softmax state, or
+ * to the output in the call's last launch. Without split-KV the function does nothing. `parts`
+ * consists of the arrays mx [slots,128], sum [slots,128] and acc [slots,128,D], with one slot of
+ * 128 query rows per partial result. */
 void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_split *split, const float *parts,
                            const struct kvr_attend_io *io);
-/* out [T,H,D] = acc / sum; NaN for queries without keys. */
+/* Writes the normalized output acc / sum to out [T,H,D]. The output of a query without keys is
+ * NaN. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);
-/* Applies the norm of q16 in a separate pass, into out16, which the call then uses as its queries;
- * returns the remaining call. A CTA may overwrite its own queries with its output. */
+/* Applies io->norm to q16 in a separate pass and writes the normalized queries to out16. The
+ * returned copy of io reads its queries from out16. A later attention launch may write its output
+ * to the same array, since each CTA overwrites only its own queries. */
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
-/* Initializes the state and writes the output, if no launch of the call has done so. */
+/* Initializes the softmax state if io->begins is set, and writes the output if io has an output.
+ * Calls use these separate passes if their attention launches do neither. */
 void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                      const struct kvr_attend_io *io);
 

@@ -1,16 +1,17 @@
 /* attend_mma.cu - see attend_mma.h.
  *
- * A CTA computes QUERIES queries of one head; each warp computes ROWS of them as two blocks of 16
- * rows. The main loop runs over tiles of TILE tokens. cp.async loads the next tile's codes into
- * shared memory during the GEMMs and softmax of the current tile. Of each 16-row block a lane holds
- * rows g and g + 8, with g = lane / 4. Of every 8 columns it holds 2 t and 2 t + 1, with t = lane %
- * 4 (mma.cuh).
+ * A CTA computes attention for QUERIES queries of one head. Each warp computes ROWS query rows, as
+ * two blocks of 16 rows. The main loop runs over tiles of TILE tokens. The next tile's codes are
+ * loaded into shared memory by cp.async during the GEMMs and softmax of the current tile. A lane
+ * has rows g and g + 8 of the accumulators of a 16-row block, with g = lane / 4. In every 8
+ * accumulator columns a lane has columns 2 t and 2 t + 1, with t = lane % 4 (mma.cuh).
  *
- * The Taylor correction is an extra MMA: squared queries times squared scales. With both operands
- * rounded to BF16 its relative error is at most 2^-7 (2^-9 for each factor, and 2 x 2^-9 for
- * squaring the query). For a score whose quantization error has standard deviation sigma, the
- * correction is sigma^2 / 2. Its error is at most sigma^2 / 256, which is below sigma / 10 for
- * sigma < 25. */
+ * An extra MMA of squared queries and squared scales computes the Taylor correction. Because both
+ * operands are rounded to BF16, the relative error of the correction is at most 2^-7. The rounding
+ * of each operand contributes 2^-9, and squaring the rounded query contributes 2 x 2^-9. If the
+ * quantization error of a score has standard deviation sigma, the score's correction is sigma^2 /
+ * 2. The correction's error is then at most sigma^2 / 256, which is below sigma / 10 for sigma <
+ * 25. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_mma_rows.cuh"
@@ -18,7 +19,7 @@
 #include "harness/cache/attend_tile.cuh"
 #include "harness/cache/query_norm.cuh"
 
-/* Maximum number of BF16 spans that one launch attends to. */
+/* Maximum number of BF16 spans in a launch. */
 enum { MAX_SPANS = KVR_ATTEND_ROWS_SPANS };
 
 struct rows_list {
@@ -26,23 +27,24 @@ struct rows_list {
     int t0[MAX_SPANS], end[MAX_SPANS];
     float log_m[MAX_SPANS];
     float scale;
-    bool biased; /* true only for a single span without split-KV */
+    /* row_bias is subtracted from the scores; requires a single span without split-KV */
+    bool biased;
     int at_tiles;
     struct cut cut;
 };
 
-/* Number of tiles of a span. */
+/* Returns the number of tiles that a span overlaps. */
 static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int span)
 {
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
-/* Loop state that is kept in shared memory to save registers. HEAD: the head. QUERY: the first
- * query. SLOT: the slot of the partial result. LEFT: the tiles left after the current span. SPAN:
- * the current span. */
+/* Indices of the main loop's variables in shared memory, where they are kept to save registers: the
+ * head, the first query, the slot of the split-KV partial result, the number of tiles after the
+ * current span, and the current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
-/* The span of the CTA's first tile, and the first token of that tile. */
+/* Start of a CTA's tile range: the span of its first tile, and the first token of that tile. */
 struct rows_position {
     int span, tile;
 };
@@ -63,7 +65,8 @@ static __device__ __forceinline__ struct rows_position position_of(const struct 
     return at;
 }
 
-/* Loads Q. Applies RMSNorm and RoPE to Q if io.norm is set. */
+/* Loads the CTA's queries as BF16 into shared memory. If io.norm is set, the function applies
+ * RMSNorm and RoPE to the queries. */
 template <int W>
 static __device__ __forceinline__ void
 load_any(const struct kvr_attend_shape &a, const struct part &p, const struct kvr_attend_io &io,
@@ -78,8 +81,8 @@ load_any(const struct kvr_attend_shape &a, const struct part &p, const struct kv
         load_queries<W>(a, p.query, p.h, io, queries);
 }
 
-/* Main-loop step over a tile of BF16 rows: waits for the tile, prefetches the next tile if it
- * begins before `stop`, and attends to the current one. */
+/* Main-loop step for a tile of BF16 rows. The function waits for the tile, prefetches the next tile
+ * if that tile begins before token `stop`, and computes attention over the current tile. */
 template <int W>
 static __device__ __forceinline__ void
 attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
@@ -94,7 +97,8 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
     const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
 
     kvr_copy_wait<0>();
-    /* all threads' copies of this tile have arrived, and all threads have read the previous tile */
+    /* after this barrier, all threads' copies of this tile have arrived and all threads have read
+     * the previous tile */
     __syncthreads();
     const int at = where[SPAN], h = where[HEAD];
     const struct tile_bounds bounds = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
@@ -108,8 +112,8 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
                                     queries, here + SIZE, rows, o);
 }
 
-/* Attends to BF16 rows, D <= W, in a 2-stage cp.async pipeline. The load of a span's first tile
- * overlaps with no computation. */
+/* Attention over BF16 keys and values with D <= W, in a 2-stage cp.async pipeline. The pipeline
+ * restarts at every span, so the load of a span's first tile overlaps with no computation. */
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_rows(struct kvr_attend_shape a, const __grid_constant__ struct rows_list l,
@@ -137,7 +141,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                   o);
 #pragma unroll 1
     for (;;) {
-        __syncthreads(); /* all warps have read the data of the previous span */
+        __syncthreads(); /* all warps have read the previous span's tiles */
         const int there_are = (l.end[span] + TILE - 1 - tile) / TILE;
         const int mine = n < there_are ? n : there_are, stop = tile + mine * TILE;
         const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
@@ -162,17 +166,19 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             break;
         span = where[SPAN] + 1;
         tile = l.t0[span] / TILE * TILE;
-        /* each thread sets the bias of a row of its own warp */
+        /* each thread sets the score bias of one query row of its own warp */
         rows[BIAS + kvr_thread()] = l.log_m[span];
     }
     store<W>(rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], io, parts), a.head_dim,
              where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, o);
 }
 
-/* Coded spans have one dequantized tile in shared memory, and a stage that receives the next tile's
- * codes. FORM is W plus flags for what the kernel supports: K or V with token groups (without the
- * flag: channel groups), the Taylor correction, chains of grids, K and V both `packed`, uncoded K
- * or V. */
+/* Template parameter FORM of the kernel for coded spans: the padded head dimension W plus these
+ * flags. OVER_TOKENS_K and OVER_TOKENS_V select token groups for K and for V; without these flags
+ * the kernel expects channel groups or one group per token. The other flags add support for the
+ * Taylor correction, for chains of grids, and for spans whose K or V is uncoded. With ALL_PACKED
+ * both K and V are `packed` sources. Shared memory has one dequantized tile, and one stage that
+ * receives the next tile's codes. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -183,7 +189,7 @@ enum {
     FORMS = 63
 };
 
-/* The state rows that a CTA updates in a launch without split-KV. */
+/* Returns the rows of the softmax state that a CTA updates in a launch without split-KV. */
 static __device__ __forceinline__ struct rows_at
 rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
@@ -205,18 +211,18 @@ template <int FORM> struct coded_form {
                                (FORM & WITH_ROWS ? HOW_ROWS : 0);
     static constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
     static constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
-    /* Whether K and V share instructions, which reduces code size. Only kernels with corrections do
-     * so, because they are rarely used. */
+    /* Whether the kernel processes K and V by one loop instead of separate code, which reduces code
+     * size. Only the rarely used kernels with a correction share code between K and V. */
     static constexpr bool alike = corrected && how_k == how_v;
 };
 
-/* The shared-memory arrays of a tile. */
+/* Base of the CTA's shared memory, and the arrays of the dequantized tile in it. */
 struct coded_tile {
     kvr_shared<uint8_t> here;
     kvr_shared<kvr_bf16> keys, values, scales, norms;
 };
 
-/* Issues cp.async for the codes of a tile of K and of V into the stages of K and V. */
+/* Issues cp.async copies of a tile's codes and scales, of both K and V, into their stages. */
 template <int FORM>
 static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
                                                    const struct tile_bounds &bounds, int tile,
@@ -235,8 +241,9 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
     kvr_copy_commit();
 }
 
-/* Waits for the codes of a tile, then dequantizes K and V, their squared scales and their outliers.
- * `next` holds each thread's position in the lists of outliers. */
+/* Waits for the codes of a tile, then dequantizes K and V, loads the squared scales of K, and
+ * overwrites outliers with their exact values. `next` has each thread's position in the outlier
+ * lists of K and of V. */
 template <int FORM>
 static __device__ __forceinline__ void
 decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
@@ -248,7 +255,7 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
 
     kvr_copy_wait<0>();
-    __syncthreads(); /* all codes have arrived, and all threads have read the previous tile */
+    __syncthreads(); /* all codes have arrived; all threads have read the previous tile */
     if constexpr (of::alike) {
 #pragma unroll 1
         for (int i = K; i <= V; i++)
@@ -272,7 +279,8 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     __syncthreads();
 }
 
-/* Attends to a dequantized tile in one step or in two (whole_tile()). */
+/* Computes attention over a dequantized tile, in one step or in two steps of half a tile
+ * (whole_tile()). */
 template <int FORM>
 static __device__ __forceinline__ void
 attend_coded_tile(const struct span_job &j, const struct tile_bounds &bounds, int self, int tile,
@@ -304,7 +312,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
-    /* each thread's position in the outliers of K and of V */
+    /* each thread's position in the outlier lists of K and of V */
     KVR_SHARED(int, next, 2 * MMA_THREADS);
     typedef coded_form<FORM> of;
     enum { W = of::W };
@@ -328,7 +336,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     }
     load_state<W>(rows_of_block(a, block, h, io.state), a.head_dim, !io.begins, j.log_m, j.biased,
                   row_bias, kvr_thread(), rows, o);
-    /* The first iteration is the prologue: it only fetches the first tile. */
+    /* The first iteration is the pipeline's prologue, which only fetches the codes of the first
+     * tile. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
         const struct tile_bounds bounds = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
@@ -369,7 +378,8 @@ static int log2_of(int64_t n)
     return shift;
 }
 
-/* Returns false if the kernels cannot dequantize this grid. */
+/* Describes stage i of a codec in *out. Returns false if the kernels cannot dequantize this
+ * stage. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
     const int d = p->shape.head_dim;
@@ -378,8 +388,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     kvr_codec_layout(p->codec, i, &p->shape, &l);
     if (l.form != KVR_FORM_INTEGER)
         return false;
-    /* In BF16 arithmetic the codec rounds code * scale before it adds the minimum. These kernels do
-     * not round the product. */
+    /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
+     * These kernels use an FMA, which does not round the product. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -393,7 +403,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* each head has one scale per token, and one sum of q^2 */
+    if (l.axis == KVR_AXIS_TOKEN) { /* one scale per token, so one sum of q^2 per head */
         out->shift = 30;
         out->groups_per_head = out->groups_per_token = 1;
         out->n_scales = TILE;
@@ -417,8 +427,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* Whether all grids have token groups. Uncoded rows have no scales, so kernels of either axis
- * accept them. */
+/* Whether a kernel for token groups accepts the source. Kernels for token groups also accept
+ * uncoded rows, which have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -486,13 +496,14 @@ static int stage_of(const struct tile_source *s, int w)
     return n;
 }
 
-/* Upper bound of the static shared memory of every kernel in this file. */
+/* Upper bound in bytes of the static shared memory of every kernel in this file. */
 enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
-/* BF16 rows have a kernel of their own, with a 2-stage pipeline in shared memory. Two of its CTAs
- * fill an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline exceeds the shared-memory
- * limit of a CTA. The kernel of coded spans then reads the BF16 rows, as it does when only K or
- * only V is coded. */
+/* Lays out a span's shared memory; returns false if the kernels do not support the span. Spans of
+ * BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two CTAs of the BF16
+ * kernel fit on an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline exceeds the
+ * shared-memory limit of a CTA, so the kernel for coded spans then reads the BF16 rows. The kernel
+ * for coded spans also reads the uncoded tensor of a span with only K or only V coded. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
@@ -547,14 +558,16 @@ size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape 
     return job_of(shared, a, span, &j) ? (size_t)(j.n_shared + STATIC_SHARED) : 0;
 }
 
-/* Arguments that all launchers have in common. */
+/* Arguments that all launch functions share. */
 struct call {
     struct kvr_stream *s;
     dim3 blocks;
     struct kvr_attend_shape a;
     struct kvr_attend_io io;
     const float *row_bias;
-    int *at_once; /* if not NULL, receives the CTAs per SM, and no kernel is launched */
+    /* if not NULL, the launch functions store the number of CTAs per SM here and launch no
+     * kernel */
+    int *at_once;
 };
 
 template <int FORM> static void launch_coded(const struct call &c, const struct span_job &j)
@@ -581,9 +594,9 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
         launch_coded<FORM>(c, j);
 }
 
-/* For head_dim above 64 the common methods have specialized kernels without unused branches.
- * Smaller heads, and spans with only K or only V coded, have one kernel per pair of axes of K and
- * V. */
+/* Launches the kernel for a coded span with head_dim above 64. Common codecs have specialized
+ * kernels without unused branches. Spans with only K or only V coded have one general kernel per
+ * pair of group axes of K and V, as do smaller head dimensions. */
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
@@ -605,8 +618,8 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-/* Launches one kernel for several BF16 spans. `j` is the job of any of these spans; only its
- * shared-memory size is used. */
+/* Launches one kernel for all BF16 spans of the list `l`. `j` is the job of any of these spans; all
+ * spans of the list have the same shared-memory layout and the same score scale. */
 template <int W>
 static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
                         float *parts, size_t n_floats)
@@ -637,7 +650,8 @@ static void add_rows(struct rows_list &l, int at, const struct span_job &j)
     l.cut.n_tiles += (j.end + TILE - 1) / TILE - j.t0 / TILE;
 }
 
-/* The kernel of coded spans writes only the state, so a second kernel writes the output. */
+/* Launches the kernel for one span. The kernel for coded spans writes only the softmax state, so
+ * the caller launches a second kernel that writes the output. */
 static void launch(const struct call &c, const struct span_job &j)
 {
     const bool wide = width_of(c.a.head_dim) == 128;
@@ -678,7 +692,8 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     for (int i = 0; i < n_spans; i++) {
         if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
-        if (n == MAX_SPANS) { /* more spans follow in a later launch: do not write the output */
+        /* a later launch processes the remaining spans, so this launch writes no output */
+        if (n == MAX_SPANS) {
             c.io = kvr_attend_io_partial(&c.io);
             if (wide)
                 launch_rows<128>(c, last, l, parts, n_floats);

@@ -1,5 +1,5 @@
-/* attend_mma_rows.cuh - one warp's part of attend_mma.cu, for ROWS queries: load, S by mma.sync,
- * Taylor correction, online softmax, P V, epilogue. */
+/* attend_mma_rows.cuh - device functions of attend_mma.cu for the ROWS query rows of a warp: load
+ * of Q, S by mma.sync, Taylor correction, online softmax, P V and epilogue. */
 #ifndef KVR_CACHE_ATTEND_MMA_ROWS_CUH
 #define KVR_CACHE_ATTEND_MMA_ROWS_CUH
 
@@ -11,10 +11,11 @@
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
 static_assert((int)QUERIES == (int)PART_QUERIES, "a CTA computes PART_QUERIES queries");
 
-/* Whether a step computes S for a whole coded tile or for half of it. The accumulators of O and of
- * S for a whole tile just fit into the registers; together with dequantization they fit on sm_90
- * only. The emulator takes whole steps for odd tiles, as sm_90 does, and half steps for even tiles,
- * so that both are tested. */
+/* Whether a main-loop step computes S for a whole tile of dequantized keys; otherwise it computes S
+ * for half a tile. The accumulators of O and of a whole tile's S just fit into the registers of a
+ * thread. In kernels that also dequantize, these accumulators fit on sm_90 only. The emulator uses
+ * whole-tile steps for odd tiles and half-tile steps for even tiles, so that tests cover both kinds
+ * of step. */
 static __device__ __forceinline__ bool whole_tile(int tile)
 {
 #ifdef KVR_EMULATED
@@ -26,16 +27,18 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* Layout of a tile's squared scales in shared memory, as [rows][columns]. */
+/* Shape [rows][columns] of a tile's squared scales in shared memory, which are one operand of the
+ * Taylor correction's MMA. */
 enum taylor_kind {
     TAYLOR_NO,
-    TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W]; the other operand is q^2 */
-    TAYLOR_GROUPS,   /* channels share a column: [TILE][16]; the other operand is the sums of q^2 */
-    TAYLOR_ELEMENTS, /* [TILE][W]; the other operand is q^2; the scales of outliers are 0 */
+    TAYLOR_OCTETS, /* [8][W], one row per 8 tokens; the other MMA operand is q^2 */
+    /* [TILE][16], one column per channel group; the other MMA operand is the sums of q^2 */
+    TAYLOR_GROUPS,
+    TAYLOR_ELEMENTS, /* [TILE][W], with 0 as the scale of outliers; the other MMA operand is q^2 */
 };
 enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
 
-/* Indices of arrays with an entry for keys and one for values. */
+/* Indices of arrays with one element for keys and one element for values. */
 enum { K, V };
 
 struct span_job {
@@ -44,12 +47,13 @@ struct span_job {
     float log_m, scale;
     enum taylor_kind taylor;
     bool biased;
-    /* Byte offsets in shared memory. */
+    /* Byte offsets in shared memory */
     int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
-    bool plain; /* K and V are BF16 rows, and their tiles are double-buffered */
+    bool plain; /* K and V are both BF16 rows, whose tiles are double-buffered in shared memory */
 };
 
-/* Loads Q as BF16 into [QUERIES][W + 8]. Rows past the last query become zero. */
+/* Loads Q as BF16 into the shared-memory array [QUERIES][W + 8]. Rows of Q past the last query
+ * become zero. */
 template <int W>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -62,8 +66,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
         [&](int r, int c, pairs x) { kvr_as<pairs>(out + r * (W + 8) + c)[0] = x; });
 }
 
-/* Zeroes the columns past head_dim. Once per kernel is sufficient, since no later load writes these
- * columns. */
+/* Zeroes the columns from head_dim to W of shared-memory tiles. A kernel needs only one such call,
+ * because no later load writes these columns. */
 template <int W>
 static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
                                                   kvr_shared<kvr_bf16> rows)
@@ -75,13 +79,15 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
             kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
-/* Number of channels per group of the last grid, which must have channel groups. */
+/* Returns the group size, in channels, of the source's last grid, which must have channel
+ * groups. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].groups_per_head : k.grid[0].groups_per_head);
 }
 
-/* Writes the sums of q^2 over the channels that share a scale, as [QUERIES][GROUP_STRIDE]. */
+/* Computes the sum of q^2 over the channels of every group, for all queries of the CTA, and stores
+ * the sums as [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
                                                   int h, int group, const struct kvr_attend_io &io,
                                                   kvr_shared<kvr_bf16> out)
@@ -106,8 +112,9 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
     }
 }
 
-/* Loads -s^2 / (24 sqrt(D)) for the tile's keys, s being the scale. An MMA multiplies these numbers
- * by q^2 and accumulates into the unscaled scores, which subtracts the correction. */
+/* Computes -s^2 / (24 sqrt(D)) for every scale s of the tile's keys. An MMA multiplies the numbers
+ * -s^2 / (24 sqrt(D)) by q^2. The MMA accumulates in the unscaled scores, which subtracts the
+ * Taylor correction. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
 load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
@@ -150,14 +157,14 @@ load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
     }
 }
 
-/* Row whose address this lane supplies to ldmatrix. The four 8 x 8 matrices are ordered down the
- * rows first, then across the columns. */
+/* Returns the row whose address this lane supplies to ldmatrix for an MMA A operand. The four 8 x 8
+ * matrices of the operand are in column-major order. */
 static __device__ __forceinline__ int row_of_a(int lane)
 {
     return lane / 8 % 2 * 8 + lane % 8;
 }
 
-/* Computes S = Q K^T of the warp's queries and N keys. */
+/* Computes S = Q K^T for the warp's queries and for N keys of the tile. */
 template <int W, int N>
 static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf16> q,
                                               kvr_shared<const kvr_bf16> k, float (*s)[N / 8][4])
@@ -187,9 +194,9 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Adds the Taylor correction of N keys to S. `a` holds Q, or the sums of q^2 per group. `scales`
- * has one row per key; for TAYLOR_OCTETS it has one row per 8 tokens of the tile, and `from` is the
- * tile's token that is the first of the N keys. */
+/* Adds the Taylor correction of N keys to S. The operand `a` is Q or, for TAYLOR_GROUPS, the sums
+ * of q^2 per channel group. `scales` has one row per key or, for TAYLOR_OCTETS, one row per 8
+ * tokens of the tile. `from` is the index within the tile of the first of the N keys. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -234,7 +241,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
     }
     if (kind != TAYLOR_OCTETS)
         return;
-        /* Column n of the product is the correction of tokens [8 n, 8 n + 8) of the tile. */
+        /* Column n of the MMA's product is the correction of tokens [8 n, 8 n + 8) of the tile. */
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll
@@ -249,8 +256,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
             }
 }
 
-/* Masks scores of tokens outside the span with -infinity. The first column of S belongs to token
- * t. */
+/* Sets the scores of tokens outside the span to -infinity. Column i of S belongs to token t + i. */
 template <int N>
 static __device__ __forceinline__ void mask_scores(int lane, int t, const struct tile_bounds &p,
                                                    float (*s)[N / 8][4])
@@ -269,11 +275,12 @@ static __device__ __forceinline__ void mask_scores(int lane, int t, const struct
         }
 }
 
-/* First half of the online softmax. `top` is the row maximum so far. The function computes the new
- * maximum `now`, the factor `rescale` for l and O, and `shift`: a weight is 2^(scaled score +
- * shift). Element r of each array belongs to row lane / 4 + 8 r of the warp. A NaN score does not
- * become the maximum but makes l NaN. If every score so far was -infinity, the maximum counts as
- * 0. */
+/* First half of the online softmax, which updates the row maxima. From the previous row maximum
+ * `top`, the function computes the new row maximum `now` and the factor `rescale` for l and O. The
+ * function also computes `shift`: a softmax weight is 2^(scaled score + shift). Element r of `now`,
+ * `rescale` and `shift` belongs to row lane / 4 + 8 r of the warp. A NaN score does not become the
+ * row maximum but later makes l NaN. While all scores of a row are -infinity, `rescale` and `shift`
+ * use 0 as the maximum. */
 template <int N>
 static __device__ __forceinline__ void
 new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
@@ -307,8 +314,9 @@ new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias
     }
 }
 
-/* Second half of the online softmax: P = 2^x and O += P V, 16 tokens at a time. exp2 of the next 16
- * tokens overlaps the MMAs of the current 16. `sum` receives the lane's partial row sums of P. */
+/* Second half of the online softmax, which computes the weights P and O += P V, 16 tokens per step.
+ * The exp2 of the next 16 tokens overlaps with the MMAs of the current 16 tokens. `sum` receives
+ * the lane's partial row sums of P. */
 template <int W, int N>
 static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4], float scale,
                                                   const float *shift, kvr_shared<const kvr_bf16> v,
@@ -346,17 +354,20 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
     }
 }
 
-/* The O accumulator of a lane, in registers. Row r of it is row lane / 4 + 8 r of the warp. */
+/* A lane's part of the O accumulator, in registers. Row r of the lane's accumulator is row lane / 4
+ * + 8 r of the warp. */
 template <int W> struct accumulator {
     float out[BLOCKS][W / 8][4];
 };
 
-/* Softmax state of every row in shared memory, [3][QUERIES]: score bias, denominator l, maximum m.
- * Four lanes share a row; the first of them writes its state. Functions take a pointer to the state
- * of row lane / 4 of the warp. */
+/* Offsets of the rows' softmax state in the shared-memory array [3][QUERIES]: the score bias, the
+ * denominator l and the running maximum m. Of the four lanes that share a query row, only the first
+ * lane writes the row's state. Functions receive a pointer to the state of row lane / 4 of the
+ * warp. */
 enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
 
-/* One main-loop step of a warp over tokens [t, t + N): S, online softmax and P V. */
+/* One main-loop step of a warp, which computes S, the online softmax and O += P V for tokens [t, t
+ * + N). */
 template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
 attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &bounds, int self, int t,
@@ -381,7 +392,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
     new_maxima<N>(s, scale, numbers + BIAS, numbers + TOP, now, rescale, shift);
     bool moved = false;
 
-    __syncwarp(); /* all lanes have read the maxima */
+    __syncwarp(); /* all lanes have read the previous row maxima */
     if (lane % 4 == 0)
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
@@ -390,7 +401,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++)
         moved |= rescale[r] != 1.0f;
-    /* O is rescaled only if a maximum has grown, which is rare after the first tiles */
+    /* O is rescaled only if a row maximum has grown, which is rare after the first tiles */
     if (__any_sync(~0u, moved))
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++) {
@@ -412,12 +423,11 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
             numbers[TOTAL + 8 * r] += sum[r];
-    __syncwarp(); /* makes m and l visible to the other lanes of the row */
+    __syncwarp(); /* makes the row's m and l visible to all four lanes that share the row */
 }
 
-/* Loads the softmax state. `bias` has one number per state row, which is subtracted from the row's
- * scores; NULL subtracts nothing. `seen` says that the state already holds results of earlier
- * keys. */
+/* Loads the softmax state of the CTA's rows, or initializes the state if `seen` is false. The score
+ * bias of a row is log_m, minus the row's element of `bias` if `biased` is true. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
@@ -452,8 +462,9 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
     }
 }
 
-/* Epilogue. Writes the state or, under split-KV, the partial result. With `ends` it writes O / l to
- * the output of `io`, whose rows are laid out like those of the state. */
+/* Epilogue of a warp. If `ends` is true, the function writes the normalized output O / l to io.out
+ * or io.out16, whose row layout is that of the softmax state. Otherwise the function writes the
+ * softmax state or, under split-KV, the partial result. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,

@@ -1,5 +1,5 @@
-/* attend_part.cuh - the part of attention that a CTA computes under split-KV (attend_split.h), and
- * where the CTA writes its result. */
+/* attend_part.cuh - assigns queries and KV tiles to the CTAs of a split-KV launch (attend_split.h),
+ * and locates the memory to which a CTA writes its result. */
 #ifndef KVR_CACHE_ATTEND_PART_CUH
 #define KVR_CACHE_ATTEND_PART_CUH
 
@@ -9,9 +9,9 @@
 
 enum { PART_QUERIES = KVR_ATTEND_SPLIT_QUERIES };
 
-/* Partition of the work. n_whole CTAs each process all n_tiles of one query block. The other CTAs
- * process n_cut query blocks; each of these blocks is split into parts of `tiles` tiles, one CTA
- * per part. */
+/* Split-KV partition of a launch. Each of the first n_whole CTAs processes all n_tiles KV tiles for
+ * one query block. The remaining CTAs process n_cut query blocks. The KV tiles of such a block are
+ * split into parts of `tiles` tiles, with one CTA per part. */
 struct cut {
     int n_tiles, n_whole, n_cut, tiles;
 };
@@ -21,18 +21,20 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
     return { n_tiles, (int)s->n_whole, (int)s->n_cut, (int)s->tiles };
 }
 
-/* Work of a CTA: tiles [first, first + n) of head h, for the queries with indices from `query`
+/* Work of a CTA: KV tiles [first, first + n) of head h, for PART_QUERIES queries from index `query`
  * on. */
 struct part {
     int first, n, h, query;
-    /* slot for the partial result of a split query block; -1: the CTA writes the state */
+    /* slot that receives the partial result of a split query block, or -1 if the CTA writes the
+     * softmax state or the output */
     int slot;
-    /* CTAs 2 i and 2 i + 1 compute adjacent query blocks of one head over the same tiles. */
+    /* Whether the CTA belongs to a pair 2 i, 2 i + 1 of CTAs that compute adjacent query blocks of
+     * one head over the same KV tiles. */
     bool paired;
 };
 
-/* A query block in launch order. Blocks with a neighbour come first, in pairs, head by head. If a
- * head has an odd number of blocks, the last block of each head follows. */
+/* Query block of a CTA. CTA indices first enumerate pairs of adjacent query blocks, head by head.
+ * If the number of query blocks per head is odd, the unpaired last block of every head follows. */
 struct piece {
     int h, query;
     bool paired;
@@ -63,10 +65,10 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
     return p;
 }
 
-/* Rows of a state or of a partial result. Row i of the CTA, i < n, is at row at + i * step of the
- * arrays. `at` and `step` select between the partial results and the output. If two addresses were
- * selected instead, the compiler would keep one of them live across the main loop, and sm_100 has
- * no register left for it. */
+/* Rows of a CTA in the arrays of a softmax state or of a partial result. Row i of the CTA, i < n,
+ * is row at + i * step of the arrays. The choice between state and partial result changes `at` and
+ * `step`, not a row address: the compiler would keep a precomputed address live across the main
+ * loop, for which sm_100 has no free register. */
 struct rows_at {
     int64_t at;
     int step, n;

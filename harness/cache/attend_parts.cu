@@ -2,8 +2,9 @@
 #include "harness/cache/attend_part.cuh"
 #include "harness/device/mma.cuh"
 
-/* Merges the partial results of split query blocks in their order, starting from the softmax state
- * if the call has one. Each thread merges four channels of one row. */
+/* Merges the partial results of the split query blocks, in the order of their KV parts. The merge
+ * starts from the softmax state of earlier launches, if the call has any. Each thread merges four
+ * channels of one query row. */
 template <int D>
 static __global__ void __launch_bounds__(PART_QUERIES)
     attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,
@@ -42,7 +43,7 @@ static __global__ void __launch_bounds__(PART_QUERIES)
         x.z = x.z * rescale + y.z * grow;
         x.w = x.w * rescale + y.w * grow;
     }
-    __syncthreads(); /* all threads have read the state */
+    __syncthreads(); /* all threads have read the softmax state */
     if (!there)
         return;
     if (io.out || io.out16) {

@@ -1,5 +1,5 @@
-/* attend_queries.cuh - loads a CTA's queries as BF16 for tensor-core attention. query_norm.cuh also
- * applies RMSNorm and RoPE to them. */
+/* attend_queries.cuh - loads the queries of a CTA and rounds them to BF16 for tensor-core
+ * attention. The loader in query_norm.cuh also applies RMSNorm and RoPE to the queries. */
 #ifndef KVR_CACHE_ATTEND_QUERIES_CUH
 #define KVR_CACHE_ATTEND_QUERIES_CUH
 
@@ -8,9 +8,9 @@
 #include "harness/device/mma.cuh"
 #include "harness/device/vector.cuh"
 
-/* TEAM threads load ROWS queries of head h from query `first` on. A thread loads N channels at a
- * time and passes them to put(row, channel, x) as N BF16 values. Rows past the last query, and
- * channels from head_dim to WIDTH, are zero. */
+/* Loads ROWS queries of head h, from query `first` on, by TEAM threads. A thread loads N channels
+ * at a time and passes them as N BF16 values to put(row, channel, x). Rows past the last query, and
+ * channels from head_dim to WIDTH, are passed as zeros. */
 template <int WIDTH, int ROWS, int TEAM, int N, class PUT>
 static __device__ __forceinline__ void load_rounded(const struct kvr_attend_shape &a, int head_dim,
                                                     const struct kvr_attend_io &io, int self,

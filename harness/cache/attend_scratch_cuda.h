@@ -1,4 +1,5 @@
-/* attend_scratch_cuda.h - attention's scratch on a CUDA stream: its size and layout.
+/* attend_scratch_cuda.h - size and layout of the scratch memory that attention on a CUDA stream
+ * uses.
  *
  *     .bytes = kvr_cuda_scratch_bytes, .prepare = kvr_cuda_scratch_prepare     (struct kvr_attend_kind)
  *     ... struct kvr_cuda_head_rows at = kvr_cuda_head_rows_of(job, scratch); ...
@@ -12,13 +13,14 @@
 #include "harness/cache/byte_rows.h"
 
 enum {
-    KVR_CUDA_PIECE = 1024, /* tokens of a decoded piece */
-    KVR_CUDA_WIDE_PIECE =
-        4096, /* tokens of an F32 piece on its way to BF16: 25 MB for 12 x 128, within L2 */
+    KVR_CUDA_PIECE = 1024, /* tokens per decoded piece */
+    /* tokens per piece that is decoded to F32 before it is rounded to BF16; a piece [4096,12,128]
+     * takes 25 MB, which fits in L2 */
+    KVR_CUDA_WIDE_PIECE = 4096,
     KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
 };
 
-/* Softmax state of the queries. begun: the state has been initialized. */
+/* Softmax state of the queries. `begun` is true once the state has been initialized. */
 struct kvr_cuda_sums {
     struct kvr_attend_state state;
     bool begun;
@@ -26,26 +28,26 @@ struct kvr_cuda_sums {
 
 /* Pointers into the scratch. */
 struct kvr_cuda_head_rows {
-    float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: one piece; squared scales of its keys */
-    float *row_bias;   /* [T,H] */
+    float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: K, V and squared key scales of a decoded piece */
+    float *row_bias; /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;
     float *q_rot; /* [T,H,D] */
 };
 
-/* One head's rows, for jobs whose spans hold single heads. */
+/* Scratch arrays of one head, for attention calls whose spans have tokens of a single head. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
-    float *q, *out, *k, *v; /* [T,D]; k and v of the cache's exact type */
+    float *q, *out, *k, *v; /* [T,D]; k and v have the type of the cache's uncoded tokens */
 };
 
 struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,
                                                 const struct kvr_attend_scratch *s);
-/* Scratch of head h within the buffers that all heads share. */
+/* Returns the arrays of head h within the scratch buffers that all heads share. */
 struct kvr_cuda_head kvr_cuda_head_part(const struct kvr_attend_job *job,
                                         const struct kvr_attend_scratch *s, int h);
 struct kvr_byte_rows kvr_cuda_byte_rows(const struct kvr_attend_scratch *s, int n_heads);
 
-/* Floats per token of the keys. */
+/* Returns the number of floats per token in the keys: n_heads times head_dim. */
 static inline size_t kvr_cuda_row_floats(const struct kvr_attend_job *job)
 {
     return (size_t)job->n_heads * (size_t)job->head_dim;

@@ -1,14 +1,13 @@
-/* attend_tile.cuh - loads and dequantizes TILE keys or values of one head into BF16 in shared
- * memory. A dequantized value is the value that grid.h defines, rounded once to BF16. Tokens outside
- * the span become 0.
+/* attend_tile.cuh - loads TILE keys or values of one head, and dequantizes them to BF16 in shared
+ * memory. A dequantized value is the value that grid.h defines, rounded once to BF16. Rows of
+ * tokens outside the span become 0.
  *
- *     fetch_rows     copies plain BF16 rows into the tile by cp.async
- *     fetch_grids    copies codes and scales into a stage by cp.async
- *     decode         dequantizes the stage, or plain rows in global memory, into the tile
- *     put            overwrites the dequantized values of outliers in the tile
+ *     fetch_rows     copies uncoded BF16 rows into the tile by cp.async;
+ *     fetch_grids    copies codes and scales into a stage by cp.async;
+ *     decode         dequantizes the stage, or rounds uncoded rows, into the tile;
+ *     put            overwrites the tile's dequantized outliers with their exact values.
  *
- * Tile rows are padded by 8 elements: ldmatrix reads 8 rows at the same columns without bank
- * conflicts. */
+ * Tile rows have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
 #ifndef KVR_CACHE_ATTEND_TILE_CUH
 #define KVR_CACHE_ATTEND_TILE_CUH
 
@@ -21,26 +20,27 @@ enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, 
 
 enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 
-/* A grid as kernels read it. The host precomputes the values that would need a division. Group
- * sizes are powers of two. */
+/* Quantization grid of a coded tensor: codes, scales and group sizes, which are powers of two. The
+ * host precomputes all numbers that would require a division on the device. */
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *scales;
-    int64_t n_groups; /* number of groups in storage */
+    int64_t n_groups; /* groups in the whole array of scales */
     int n_tok;
     int bits, axis;
-    /* log2 of the group size; 30 for groups of whole tokens, so that channel >> 30 is 0 */
+    /* log2 of the group size, or 30 for one group per token, so that channel >> shift is 0 */
     int shift;
-    int groups_per_head;  /* groups per token and head; 0 for token groups */
-    int groups_per_token; /* groups per token over all heads; 1 for groups of whole tokens */
-    int n_scale_rows;     /* rows of scales of a tile with token groups, one per group */
-    int n_scales;         /* maximum number of scales per tile */
+    int groups_per_head;  /* 0 for token groups */
+    int groups_per_token; /* 1 if a group is a token */
+    int n_scale_rows;     /* token groups along the coded tokens */
+    int n_scales;         /* maximum scales per tile */
     bool asym;
-    /* Masks for the zero point and the minimum, in both halves of a word. A mask is all ones if the
-     * grid has that number, else 0. Symmetric grids have neither; their codes have the offset
-     * `middle`. */
+    /* Each of the masks `zero` and `minimum` is all ones if the groups of the grid have a zero
+     * point or a minimum, respectively, and 0 otherwise. A symmetric grid has neither a zero point
+     * nor a minimum. The constant offset of a symmetric grid's codes is `middle`, an FP16 number in
+     * both halves of the word. */
     unsigned zero, minimum, middle;
-    /* For channel groups and groups of whole tokens: the scales are aligned for copies of eight
+    /* Whether the scales of channel groups or tokens are aligned for 16-byte copies of eight
      * scales. */
     bool aligned_scales;
 };
@@ -50,24 +50,25 @@ struct tile_source {
     const void *rows;
     int n_grids;
     struct tile_grid grid[MAX_GRIDS];
-    const kvr_f16 *value; /* outlier values; `index` holds their ascending flat indices */
+    const kvr_f16 *value; /* values of the outliers, whose flat element indices `index` ascend */
     const int32_t *index;
     int n_exact;
-    /* the source is one symmetric grid of 2 or 4 bits over token groups; see packed_values */
+    /* whether the source is a single symmetric grid of 2 or 4 bits with token groups and without
+     * outliers, as packed_values() requires */
     bool packed;
 };
 
-/* Fills in the description that kernels use for a source. Returns false if these kernels cannot
- * dequantize the source. Only the host calls this function. */
+/* Translates a source of keys or values to the description *out, which kernels use. Host only.
+ * Returns false if the kernels cannot dequantize the source. */
 bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
 
-/* The tokens and the head that a tile belongs to. */
+/* The span of tokens and the head that a tile belongs to. */
 struct tile_bounds {
-    int t0, end; /* the span has tokens [t0, end) */
+    int t0, end; /* tokens [t0, end) of the span */
     int n_heads, head_dim, h;
 };
 
-/* ---- stage layout: for each grid its codes [8 bits][W], scales, zero points ---------------- */
+/* ---- stage layout ------------------------------------------------------------------------- */
 
 static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int w)
 {
@@ -76,8 +77,8 @@ static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_gri
 
 /* ---- fetch -------------------------------------------------------------------------------- */
 
-/* Copies the planes of the tile at token `tile`, the widest plane first. Returns the bytes of the
- * planes in the stage. */
+/* Issues cp.async copies of the tile's bit planes of codes into the stage, starting with the plane
+ * of the most bits per code. Returns the size in bytes of the planes in the stage. */
 template <int W>
 static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
                                                    const struct tile_bounds &p, int tile,
@@ -89,7 +90,8 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     int at = 0;
 
     if (!(g.bits & (g.bits - 1)) &&
-        tile + TILE <= g.n_tok) { /* the codes form a single plane, which covers the whole tile */
+        /* the codes form a single plane, which covers all tokens of the tile */
+        tile + TILE <= g.n_tok) {
         const int r = self / LINE, c = self % LINE * 16;
         kvr_shared<uint8_t> to = stage + r * W + c;
 
@@ -126,7 +128,8 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     return at;
 }
 
-/* Copies 8 scales and the 8 zero points or minima of the same groups. */
+/* Issues cp.async copies of the scales of 8 groups, and of the zero points or minima of these
+ * groups. */
 static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, int64_t at,
                                                    bool there, kvr_shared<kvr_f16> out)
 {
@@ -138,7 +141,8 @@ static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, in
                        there);
 }
 
-/* Copies the scales of token groups of 8 or more tokens, as rows of W scales. */
+/* Copies the scales of token groups, which have 8 or more tokens, into the stage. The stage has one
+ * row of W scales per token group. */
 template <int W>
 static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid &g,
                                                           const struct tile_bounds &p, int tile,
@@ -160,8 +164,9 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
     }
 }
 
-/* Copies the scales of channel groups or of whole tokens, as [TILE][per]. cp.async copies aligned
- * runs of eight scales; loads and stores copy the others. */
+/* Copies the scales of channel groups, or of groups that are whole tokens, into the stage as
+ * [TILE][groups_per_head]. Aligned runs of eight scales are copied by cp.async, other scales by
+ * loads and stores. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
                                                             const struct tile_bounds &p, int tile,
                                                             kvr_shared<kvr_f16> out)
@@ -170,8 +175,8 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.groups_per_token > 1 ? p.h * g.groups_per_head : 0);
 
     if (g.aligned_scales && tile + TILE <= g.n_tok) {
-        /* The scales of a tile's whole tokens are contiguous. Channel groups have 8 or 16 scales
-         * per token. */
+        /* If a group is a whole token, the scales of the tile are contiguous. Aligned channel
+         * groups have 8 or 16 scales per token and head. */
         const int odd = g.groups_per_head / 16,
                   step = g.groups_per_token > 1 ? g.groups_per_token : 8;
 
@@ -194,8 +199,9 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
     }
 }
 
-/* Issues cp.async for BF16 rows of K, then of V. Each thread copies the same 8 channels of every
- * STEP-th row, so it computes an address once per tile and increments it. */
+/* Issues cp.async copies of a tile's BF16 rows of K and of V. A thread copies the same 8 channels
+ * of every STEP-th row. A thread therefore computes one address per tile and increments this
+ * address from row to row. */
 template <int W>
 static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_bf16 *v,
                                                   const struct tile_bounds &p, int tile,
@@ -235,11 +241,13 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
     }
 }
 
-/* The sources that a kernel is compiled for: token groups or channel groups; one grid or a chain;
- * `packed` grids only; whether plain rows are accepted too. */
+/* Flags of the template parameter HOW, which selects the sources that a kernel supports. HOW_TOKENS
+ * selects token groups instead of channel groups. HOW_CHAINS adds chains of two grids, and HOW_ROWS
+ * adds uncoded rows. HOW_PACKED restricts the kernel to `packed` sources. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
-/* Issues cp.async for the codes and scales of a tile. */
+/* Copies the codes and scales of a tile, for all grids of a source, into the stage. For every grid,
+ * the stage has codes [8 bits][W], then scales, then zero points or minima. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile,
@@ -260,7 +268,7 @@ static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
 
 /* ---- decode ------------------------------------------------------------------------------- */
 
-/* Reads N words of shared memory. N is 1, 2 or 4. */
+/* Reads N = 1, 2 or 4 words of shared memory by one load. */
 template <int N, class T>
 static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 {
@@ -281,13 +289,15 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
     }
 }
 
-/* Dequantization of C channels: x = (q - off) s + m. Inserting the code q into the low bits of the
- * float 2^23 gives 2^23 + q. `off` includes the same 2^23, so the difference is exact. */
+/* Parameters that dequantize C channels by x = (y - off) s + m. The number y is the float 2^23 + q,
+ * made by inserting the code q into the low bits of the float 2^23. `off` also includes 2^23, so
+ * that the difference y - off is exact. */
 template <int C> struct dequant_params {
     float s[C], off[C], m[C];
 };
 
-/* Extracts a scale, and its zero point or minimum, from the low or high halves of two words. */
+/* Extracts a group's scale and its zero point or minimum, all FP16, from the low or the high halves
+ * of the words `scale` and `zero`. */
 static __device__ __forceinline__ void set_dequant(const struct tile_grid &g, unsigned scale,
                                                    unsigned zero, int high, float &s, float &off,
                                                    float &m)
@@ -300,8 +310,8 @@ static __device__ __forceinline__ void set_dequant(const struct tile_grid &g, un
     m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
 }
 
-/* Sets the parameters of C channels from one scale at `at` and the zero point or minimum at
- * `zero`. */
+/* Sets the dequantization parameters of C channels of one group, from the group's scale at `at` and
+ * its zero point or minimum at `zero`. */
 template <int C>
 static __device__ __forceinline__ void
 dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f16> zero,
@@ -318,8 +328,8 @@ dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f
     }
 }
 
-/* Loads the scales of channels [c, c + C) for token i of the tile. These channels have the same
- * scale in channel groups, whose size is a multiple of C, and in groups of whole tokens. */
+/* Loads the dequantization parameters of channels [c, c + C) for token i of the tile. Without
+ * TOKENS these channels share one scale, because the size of a channel group is a multiple of C. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, int tile, int i,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -343,7 +353,8 @@ static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, i
     }
 }
 
-/* Reads one plane of F-bit codes for 8 tokens and C channels, four codes per word. */
+/* Reads a bit plane of F bits per code for 8 tokens and C channels, and unpacks it to one byte per
+ * code. */
 template <int W, int F, int C>
 static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsigned (*codes)[C / 4])
 {
@@ -362,15 +373,16 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
     }
 }
 
-/* Reads the codes of tokens [8 o, 8 o + 8) and channels [c, c + C). Codes of several planes are
- * assembled from the widest plane, which has the high bits, to the narrowest. */
+/* Reads the codes of tokens [8 o, 8 o + 8) and channels [c, c + C) of the tile, as one byte per
+ * code. If the code width is not a power of two, a code is assembled from several bit planes. The
+ * widest plane has the code's high bits. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
                                                   kvr_shared<uint8_t> stage,
                                                   unsigned (*codes)[C / 4])
 {
     stage = stage + c;
-    if (g.bits == 4) { /* 4 bits and 2 bits are the most common cases */
+    if (g.bits == 4) { /* 4 bits and 2 bits are the most common code widths */
         read_plane<W, 4, C>(stage + o * 4 * W, codes);
         return;
     }
@@ -410,14 +422,15 @@ template <int C>
 static __device__ __forceinline__ float value_of(const struct dequant_params<C> &l,
                                                  const unsigned *codes, int e)
 {
-    /* Selects byte e and the bytes 0, 0 and 0x4b, which together are the float 2^23 + byte e. */
+    /* The permutation selects byte e of the codes and the bytes 0, 0 and 0x4b, which form the float
+     * 2^23 + code. */
     const unsigned which = 0x7540u + (unsigned)e % 4;
 
     return fmaf(__uint_as_float(__byte_perm(codes[e / 4], 0x4b000000u, which)) - l.off[e], l.s[e],
                 l.m[e]);
 }
 
-/* Stores C BF16 values by one instruction. */
+/* Stores C BF16 values by one store instruction. */
 template <int C>
 static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, const unsigned *x)
 {
@@ -427,7 +440,7 @@ static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, con
         kvr_as<uint2>(to)[0] = uint2{ x[0], x[1] };
 }
 
-/* Decodes 8 tokens and C channels of one grid. */
+/* Dequantizes 8 tokens and C channels of a source with a single grid. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, int tile, int o,
                                                    int c, kvr_shared<uint8_t> stage,
@@ -446,7 +459,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     for (int i = 0; i < 8; i++) {
         unsigned x[C / 2];
 
-        if (!TOKENS) { /* the offset of the next token is the sum of this token's and a stride */
+        if (!TOKENS) { /* the addresses of the scales advance by a constant stride per token */
             dequant_from<C>(g, at, zero, l);
             at = at + g.groups_per_head;
             zero = zero + g.groups_per_head;
@@ -459,7 +472,8 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     }
 }
 
-/* Dequantizes a chain of grids and adds their values in F32, in the order of the grids. */
+/* Dequantizes 8 tokens and 4 channels of a chain of grids. The values of the grids are added in
+ * F32, in the order of the grids. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void decode_chain(const struct tile_source &s, int tile, int o,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -469,7 +483,7 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
 
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        x[i / 4][i % 4] = -0.0f; /* adding -0 leaves every value unchanged */
+        x[i / 4][i % 4] = -0.0f; /* -0.0f + x equals x for every x, also for -0 */
 #pragma unroll 1
     for (int n = 0; n < s.n_grids; n++) {
         const struct tile_grid &g = s.grid[n];
@@ -495,12 +509,12 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
             uint2{ kvr_bf16_pair(x[i][0], x[i][1]), kvr_bf16_pair(x[i][2], x[i][3]) };
 }
 
-/* Scales of 8 channels, each represented as the sum of two BF16 numbers (packed_values). */
+/* Scales of 8 channels, each split into a sum hi + lo of two BF16 numbers for packed_values(). */
 struct split_scales {
     unsigned hi[4], lo[4];
 };
 
-/* Splits the FP16 scales of `two`, which has a pair of them in each word. */
+/* Splits 8 FP16 scales into BF16 sums hi + lo. Each word of `two` has a pair of scales. */
 static __device__ __forceinline__ void split(const unsigned *two, struct split_scales &s)
 {
 #pragma unroll
@@ -512,24 +526,25 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
         const float ha = __uint_as_float(s.hi[e] << 16);
         const float hb = __uint_as_float(s.hi[e] & 0xffff0000u);
 
-        /* The low part of an infinite scale is 0. */
+        /* The low part `lo` of an infinite scale is 0, not infinity - infinity. */
         s.lo[e] = kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb);
     }
 }
 
-/* Dequantizes 8 channels of field i from two words of symmetric codes of F = 2 or 4 bits into BF16
- * pairs. 2^7 + code is exact in BF16, with the code in the low bits. Subtracting the offset leaves
- * d, with |d| <= 8. An FP16 scale s has 11 significant bits. It is the sum s = hi + lo, where hi is
- * s rounded to BF16 and lo has at most two bits. Hence d lo is exact, and d hi + d lo = d s is
- * rounded once, like a single F32 product. `high` is 0x43, the upper byte of 2^7; as a variable it
- * stays in a register. */
+/* Dequantizes 8 symmetric F-bit codes, F = 2 or 4, to BF16 pairs. These codes are bit field i of
+ * every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly 2^7 + code.
+ * Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11 significant
+ * bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two significant
+ * bits. Hence d lo is exact, and the FMA d hi + d lo = d s is rounded once, as d s would be in F32
+ * arithmetic. The argument `high` is 0x43, the upper byte of the BF16 number 2^7. The compiler
+ * keeps this argument in a register, because it is a variable. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
                                                      unsigned high = 0x43u)
 {
     const unsigned ones = 0x3f803f80u; /* the BF16 pair (1, 1) */
-    /* a BF16 pair of -(2^7 + 2^(F - 1)) */
+    /* the BF16 number -(2^7 + 2^(F - 1)), in both halves of the word */
     const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u;
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
 
@@ -543,7 +558,7 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
     }
 }
 
-/* Dequantizes codes for packed_values, with token groups. */
+/* Dequantizes 8 tokens and 8 channels of a `packed` source by packed_values(). */
 template <int W, int F>
 static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
                                                      int c, kvr_shared<uint8_t> stage,
@@ -570,7 +585,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 }
 
-/* Zeroes C channels of the tile's tokens that are outside the span. */
+/* Zeroes C channels of those 8 tokens of the tile that are outside the span. */
 template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
@@ -583,7 +598,8 @@ static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p
                 kvr_as<uint2>(to + i * (W + 8) + e)[0] = uint2{ 0, 0 };
 }
 
-/* Loads plain rows from global memory into the tile without a stage. */
+/* Loads 8 tokens and 4 channels of uncoded rows from global memory, and stores them to the tile as
+ * BF16. */
 template <int W>
 static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile, int o,
@@ -611,8 +627,8 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
-/* Dequantizes the stage into the tile. A thread takes 8 tokens by C channels at a time; with D =
- * 128 and C = 8 it takes only one such piece. */
+/* Dequantizes the codes in the stage and stores the tile. In each round a thread dequantizes 8
+ * tokens by C channels. With D = 128 and C = 8, one round covers the tile. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_bounds &p, int tile,
@@ -651,8 +667,8 @@ static __device__ __forceinline__ void decode(const struct tile_source &s,
 
 /* ---- outliers ------------------------------------------------------------------------------- */
 
-/* Index of this thread's first outlier at or after the span's start. A thread handles every
- * MMA_THREADS-th outlier. */
+/* Returns the index of this thread's first outlier at or after the start of the span. Outliers are
+ * distributed over threads: a thread processes every MMA_THREADS-th outlier. */
 static __device__ __forceinline__ int first_exact(const struct tile_source &s,
                                                   const struct tile_bounds &p)
 {
@@ -670,13 +686,14 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
     return lo + (kvr_thread() - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
 }
 
-/* Writes the tile's outliers from index `next` on into `rows`, which has row stride `stride`. With
- * ZEROS it writes 0 at their positions instead. Advances `next`. */
+/* Writes this thread's outliers of the tile, from index `next` on, to `rows`, which has row stride
+ * `stride`. With ZEROS the function writes 0 instead of the outliers' values. Returns the index of
+ * the thread's next outlier. */
 template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)
 {
-    const int channels = p.n_heads * p.head_dim; /* flat indices of elements are int32 */
+    const int channels = p.n_heads * p.head_dim; /* an element's flat index is an int32 */
     const int end = tile + TILE < p.end ? tile + TILE : p.end;
     const kvr_global<const int32_t> index(s.index);
     const kvr_global<const kvr_f16> value(s.value);
