@@ -29,7 +29,7 @@ struct kvr_cuda_sums {
 /* Pointers into the scratch. */
 struct kvr_cuda_head_rows {
     float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: K, V and squared key scales of a decoded piece */
-    float *row_bias; /* [T,H] */
+    float *row_bias;   /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;
     float *q_rot; /* [T,H,D] */
 };

@@ -1,28 +1,31 @@
 /* attend_wgmma.cu - see attend_wgmma.h.
  *
- * A CTA computes QUERIES = 128 queries of one head: one producer warp group, and two consumer warp
- * groups of ROWS = 64 query rows each. Tiles of KEYS tokens pass through a shared-memory pipeline
- * with two stages for K and two for V. The mbarrier `full` signals that a tile has arrived; `empty`
- * counts the eight consumer warps that have released it. One producer thread loads BF16 rows by
- * TMA. All 128 producer threads dequantize coded rows into the same stages. Both sources have the
- * same 128-byte swizzle in shared memory, so the consumers do not distinguish them. The producer
- * prefetches the next codes while it dequantizes a tile.
+ * A CTA computes attention for QUERIES = 128 queries of one head. A CTA has one producer warp group
+ * and two consumer warp groups. Each consumer group computes ROWS = 64 query rows. Tiles of KEYS
+ * tokens pass through a shared-memory pipeline with two stages for K and two stages for V. The
+ * mbarrier `full` of a stage signals that the stage's tile has arrived. The stage's mbarrier
+ * `empty` counts the eight consumer warps that release the tile. One producer thread loads BF16
+ * rows by TMA. Coded rows are dequantized by all 128 producer threads into the same stages. Loaded
+ * and dequantized tiles have the same 128-byte swizzle in shared memory, so the consumers do not
+ * distinguish them. The producer prefetches the codes of the next tile while it dequantizes a tile.
  *
- * For coded spans, two CTAs with adjacent queries of one head form a cluster. CTA 0 dequantizes K,
- * CTA 1 dequantizes V, and each copies its tile into the other's shared memory (DSMEM). A stage may be
- * refilled once the consumers of both CTAs have released it. The mbarrier `empty` of the CTA that
- * dequantizes the tile counts these consumers. DeepSeek's FlashMLA shares tiles in the same way: each
- * of two CTAs converts half of an FP8 tile to BF16 and stores that half into the shared memory of both
- * CTAs (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding kernel on Hopper).
+ * For coded spans, two CTAs with adjacent queries of one head form a cluster. In the cluster, CTA 0
+ * dequantizes K, and CTA 1 dequantizes V. Each CTA copies its dequantized tile to the shared memory
+ * of the other CTA (DSMEM). A stage may be refilled once the consumers of both CTAs have released
+ * the stage. The mbarrier `empty` of the CTA that dequantizes the tile counts the consumer warps of
+ * both CTAs. DeepSeek's FlashMLA shares tiles in a similar way. There, each of two CTAs converts
+ * half of an FP8 tile to BF16 and stores that half to the shared memory of both CTAs
+ * (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding kernel on Hopper).
  *
- * Intra-group overlap: a group issues S = Q K^T of tile j together with O += P V of tile j - 1, so that
- * P V runs during the softmax of tile j. Ping-pong: the two groups alternate through named barriers, so
- * that one group's softmax overlaps the other's GEMMs. The order of all sums is fixed.
+ * For overlap within a consumer group, the group issues S = Q K^T of tile j together with O += P V
+ * of tile j - 1, so that P V runs during the softmax of tile j. For overlap between the groups
+ * (ping-pong), the two groups issue GEMMs in turns, so that one group's softmax overlaps with the
+ * other group's GEMMs. Results are deterministic, because the order of every sum is fixed.
  *
- * The last, partial wave is split along KV (split-KV, attend_split.h). Its CTAs write partial results,
- * which a second launch merges in order.
+ * The last, partial wave of CTAs is split along KV (split-KV, attend_split.h). The CTAs of the last
+ * wave write partial results, which a second launch merges in a fixed order.
  *
- * The design follows J. Shah et al., FlashAttention-3, arXiv 2407.08608. */
+ * The design follows FlashAttention-3 (Shah et al., arXiv 2407.08608). */
 #include "harness/cache/attend_wgmma.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -35,16 +38,17 @@
 #include "harness/device/kernel.cuh"
 #include "methods/codec.h"
 
-/* ---- consumer warp groups ----------------------------------------------------------------- */
+/* ---- consumer groups ---------------------------------------------------------------------- */
 
-/* Swizzled byte offset of channel c of query row r in the Q tile of a consumer group. */
+/* Returns the swizzled byte offset of channel c of query row r in the Q tile of a consumer
+ * group. */
 static __device__ __forceinline__ int query_at(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * Q_PANEL + r * 128 + (c / 8 % 8 ^ r % 8) * 16 + c % 8 * 2;
 }
 
-/* Loads the Q tile of a group as BF16, with RMSNorm and RoPE if io.norm is set. Rows past the last
- * query become zero. */
+/* Loads the Q tile of a consumer group as BF16 into shared memory. If io.norm is set, the function
+ * applies RMSNorm and RoPE to the queries. Rows of the Q tile past the last query become zero. */
 template <int FORM>
 static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
                                                     int h, const struct kvr_attend_io &io,
@@ -54,7 +58,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     constexpr int D = form<FORM>::D;
     const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
-    /* for coded spans kvr_attend_norm_cuda() has already normalized Q */
+    /* if a span is coded, kvr_attend_norm_cuda() has already normalized Q in a separate pass */
     if constexpr (!form<FORM>::CODED)
         if (io.norm.inverses) {
             load_normed<D, ROWS, KVR_WARP_GROUP>(
@@ -68,15 +72,15 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     });
 }
 
-/* Online-softmax state of a thread for two rows: lane / 4 and lane / 4 + 8 of the 16 rows of its
- * warp. `top` is the row maximum m, `sum` the thread's partial denominator l, `out` the thread's
- * columns of the O accumulator. */
+/* Online-softmax state of a thread's two query rows, which are rows lane / 4 and lane / 4 + 8 of
+ * its warp. `top` is the running row maximum m, `sum` is the thread's partial sum of the
+ * denominator l, and `out` is the thread's columns of the O accumulator. */
 template <int D> struct softmax_state {
     float top[2], sum[2];
     struct kvr_registers<float, D / 2> out;
 };
 
-/* Issues S = Q K^T of a tile over all D channels. */
+/* Issues the GEMM S = Q K^T of a tile. */
 template <int D>
 static __device__ __forceinline__ void issue_scores(kvr_sums &s, kvr_operand q, kvr_operand keys)
 {
@@ -90,7 +94,7 @@ static __device__ __forceinline__ void issue_scores(kvr_sums &s, kvr_operand q, 
     kvr_wgmma_commit();
 }
 
-/* Issues O += P V of a tile. */
+/* Issues the GEMM O += P V of a tile. */
 template <int D>
 static __device__ __forceinline__ void
 issue_values(struct kvr_registers<float, D / 2> &out,
@@ -102,7 +106,8 @@ issue_values(struct kvr_registers<float, D / 2> &out,
     kvr_wgmma_commit();
 }
 
-/* Masks scores past the end of the span with -infinity; n keys are left up to that end. */
+/* Sets the scores of keys from index n of the tile on to -infinity, because they are past the end
+ * of the span. */
 static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
 {
 #pragma unroll
@@ -113,9 +118,10 @@ static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
                 s[4 * i + j] = s[4 * i + 2 + j] = -INFINITY;
 }
 
-/* Online softmax in place: S becomes P, m and l are updated, and `rescale` receives e^(m_old -
- * m_new) of each row. A NaN score does not become the maximum but makes l NaN. If every score so
- * far was -infinity, m counts as 0 and P is 0. */
+/* Performs an online-softmax step: replaces the scores S by the unnormalized weights P, and updates
+ * m and l. `rescale` receives e^(m_old - m_new) for each of the two rows. A NaN score does not
+ * become the row maximum but makes l NaN. While all scores of a row are -infinity, the function
+ * uses 0 as the row maximum, so that P is 0. */
 template <int D>
 static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, float log_m,
                                                       struct softmax_state<D> &state,
@@ -155,7 +161,7 @@ static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, 
     }
 }
 
-/* Softmax of a tile's scores. Scores past the end of the tile's span are masked. */
+/* Masks the scores of a tile past the end of its span, then performs the online-softmax step. */
 template <int D>
 static __device__ __forceinline__ void
 softmax_of_tile(kvr_sums &s, const struct span_list &l, const struct tile_position &at, int lane,
@@ -171,7 +177,7 @@ static __device__ __forceinline__ void rescale_output(struct softmax_state<D> &s
                                                       const float *rescale)
 {
     if (!__any_sync(~0u, rescale[0] != 1.0f || rescale[1] != 1.0f))
-        return; /* skip the rescaling: a new maximum is rare after the first tiles */
+        return; /* no row maximum has grown, as is usual after the first tiles */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= rescale[i / 2 % 2];
@@ -185,7 +191,8 @@ static __device__ __forceinline__ void round_weights(kvr_sums &s,
         out[i] = kvr_bf16_pair(s[2 * i], s[2 * i + 1]);
 }
 
-/* Consumer release: this warp arrives on the mbarrier `empty` of CTA `whose`. */
+/* Consumer release: this warp has read a stage and arrives on the stage's mbarrier `empty` in the
+ * CTA with rank `whose`. */
 template <int FORM>
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty, unsigned whose)
 {
@@ -197,7 +204,7 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Consumer wait: returns once the tile has arrived in shared memory. */
+/* Consumer wait: returns once the stage's tile has arrived in shared memory. */
 template <int FORM>
 static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned parity)
 {
@@ -207,7 +214,7 @@ static __device__ __forceinline__ void await(kvr_shared<uint64_t> full, unsigned
         kvr_barrier_wait(full, parity);
 }
 
-/* Sets the initial state: m = -infinity, l = 0, O = 0. */
+/* Initializes the softmax state to m = -infinity, l = 0 and O = 0. */
 template <int D> static __device__ __forceinline__ void clear_state(struct softmax_state<D> &state)
 {
     state.top[0] = state.top[1] = -INFINITY;
@@ -217,7 +224,7 @@ template <int D> static __device__ __forceinline__ void clear_state(struct softm
         state.out[i] = 0;
 }
 
-/* Replaces an initial state by the state that earlier launches stored. */
+/* Loads the softmax state that earlier launches of the call stored. */
 template <int D>
 static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
                                                   struct softmax_state<D> &state)
@@ -243,8 +250,9 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
     }
 }
 
-/* Epilogue. Writes the state or, under split-KV, the partial result. With `ends` it writes O / l to
- * the output, whose rows are laid out like those of the state. */
+/* Epilogue of a consumer warp. If `ends` is true, the function writes the normalized output O / l
+ * to io.out or io.out16, whose row layout is that of the softmax state. Otherwise the function
+ * writes the softmax state or, under split-KV, the partial result. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
@@ -291,7 +299,7 @@ static __device__ __forceinline__ void store(const struct rows_at &r,
     }
 }
 
-/* Returns once the mbarriers of this CTA and of the other CTA of the cluster are initialized. */
+/* Returns once the mbarriers of all CTAs of the cluster are initialized. */
 template <int FORM> static __device__ __forceinline__ void begin()
 {
     if constexpr (form<FORM>::CODED) {
@@ -302,7 +310,8 @@ template <int FORM> static __device__ __forceinline__ void begin()
     }
 }
 
-/* Keeps this CTA alive until the other CTA no longer accesses its shared memory. */
+/* Keeps this CTA alive until the other CTA of its cluster has finished its accesses to this CTA's
+ * shared memory. */
 template <int FORM> static __device__ __forceinline__ void end()
 {
     if constexpr (form<FORM>::CODED) {
@@ -311,8 +320,8 @@ template <int FORM> static __device__ __forceinline__ void end()
     }
 }
 
-/* Prologue of a consumer group: loads the group's queries, initializes its softmax state, and
- * starts the ping-pong order. */
+/* Prologue of a consumer group: loads the queries and the softmax state of the group, and gives the
+ * first turn of the ping-pong to group 0. */
 template <int FORM>
 static __device__ __forceinline__ void
 begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
@@ -322,16 +331,16 @@ begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
     constexpr int D = form<FORM>::D;
 
     load_queries<FORM>(a, p.query + group * ROWS, p.h, io, queries);
-    kvr_fence_async(); /* the named barrier below makes the queries visible to the group */
+    kvr_fence_async(); /* the named barrier below makes the queries visible to the whole group */
     clear_state<D>(state);
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, state);
     kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
-    if (group == CONSUMERS - 1) /* lets group 0 issue its GEMMs first */
+    if (group == CONSUMERS - 1) /* lets consumer group 0 issue its GEMMs first */
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
 }
 
-/* O += P V of the last tile; no later softmax overlaps with it. */
+/* Drains the pipeline: computes O += P V of the last tile. No softmax overlaps with this GEMM. */
 template <int FORM>
 static __device__ __forceinline__ void
 finish_values(kvr_shared<uint64_t> full_v, kvr_operand values, int last,
@@ -345,8 +354,8 @@ finish_values(kvr_shared<uint64_t> full_v, kvr_operand values, int last,
     kvr_wgmma_wait<0>(out, weights);
 }
 
-/* Main loop of consumer group 0 or 1. of_keys and of_values are the ranks of the CTAs that produce
- * K and V. */
+/* Main loop of a consumer warp group. The index `group` of the consumer group is 0 or 1. In the
+ * cluster, the CTA of rank of_keys produces K, and the CTA of rank of_values produces V. */
 template <int FORM>
 static __device__ __forceinline__ void
 consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
@@ -391,14 +400,16 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         issue_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
-        /* after its last tile group 0 does not wait, so group 1 does not arrive */
+        /* Group 0 does not wait after its last tile, so group 1 then does not arrive on group 0's
+         * PING_PONG barrier. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
         release<FORM>(lane, b.empty_k + stage, of_keys);
         softmax_of_tile<D>(s, l, at, lane, state, rescale);
-        /* The condition is never true, since l >= 0. The compiler does not know that, so it cannot
-         * hoist the wait for P V above the softmax, and the softmax overlaps with P V. */
+        /* The condition l < 0 is never true, but the compiler does not know that. The branch
+         * prevents the compiler from hoisting the wait for P V above the softmax, so that the
+         * softmax overlaps with P V. */
         if (state.sum[0] + state.sum[1] < 0)
             return;
         kvr_wgmma_wait<0>(state.out, weights);
@@ -411,8 +422,8 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
     end<FORM>();
 }
 
-/* Without WGMMA support the kernel has an empty body and a launch bound of 32 threads.
- * kvr_hopper_has() reads that bound. */
+/* Compiled for an architecture without WGMMA, the kernel has an empty body and a launch bound of 32
+ * threads. kvr_hopper_has() detects the empty kernel by its launch bound. */
 template <int FORM>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     attend_list(struct kvr_attend_shape a, const __grid_constant__ struct span_list l,
@@ -421,7 +432,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
 #if KVR_HAS_WGMMA
     typedef form<FORM> of;
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The shuffle tells the compiler that the value is uniform across the warp. */
+    /* The shuffle tells the compiler that `group` is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
     const struct part p = part_of(a, l.cut);
     const bool pair = of::CODED && p.paired && kvr_cluster_blocks() > 1;
@@ -475,20 +486,21 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Whether the producer can dequantize this grid. The grid must have one group per token if
- * whole_tokens, else token groups. */
+/* Whether the producer can dequantize this grid. If `whole_tokens`, the grid must have one group
+ * per token; otherwise it must have token groups. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
     if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->scales) ||
         g->n_groups % 8)
         return false;
-    /* Per-token scales are read 8 at a time. A token group must cover a whole unit of a thread. */
+    /* The producer reads the scales of 8 tokens by one load. A token group must contain all UNIT
+     * tokens that a thread dequantizes. */
     return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
                         : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
 
-/* Describes a source that consists of grids only in *out and returns the number of its grids.
- * Returns 0 for other sources. */
+/* Returns the number of quantization grids of a source, and describes the grids in *out. Returns 0
+ * if the source is uncoded, has outliers or cannot be dequantized by kernels. */
 static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
@@ -497,16 +509,17 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
                : 0;
 }
 
-/* Whether the source consists of two symmetric grids over token groups and the second grid has MORE
- * bits. */
+/* Whether the source is a chain of two symmetric grids with token groups whose second grid has MORE
+ * bits per code. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&
            !s->grid[1].asym && s->grid[1].bits == MORE;
 }
 
-/* Returns FORM minus the head dimension: the bits per code plus TOKEN_VALUES or CHAIN, or 0 for
- * BF16 rows. Returns -1 if the kernel does not support the span. */
+/* Returns the template parameter FORM of the span's kernel, minus the head dimension. The result is
+ * 0 for BF16 rows. For coded spans it is the bits per code, plus TOKEN_VALUES or CHAIN if the span
+ * has one of these schemes. Returns -1 if the kernel does not support the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -542,7 +555,8 @@ bool kvr_attend_list_supported(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_list<128>, THREADS);
 }
 
-/* Encodes the tensor map of the span's rows. TMA reads rows past the end of the span as zeros. */
+/* Creates the tensor map of the span's BF16 rows. TMA fills rows past the end of the span with
+ * zeros. */
 static bool map_rows(struct kvr_tensor_map *out, const struct kvr_attend_shape *a,
                      const struct kvr_attend_mma_source *s, const struct kvr_attend_mma_span *span)
 {
@@ -565,8 +579,8 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     }
 }
 
-/* A launch that is being assembled: the spans in `list`, and the kind_of() that the coded spans
- * have in common. */
+/* A launch that is being assembled. `list` has the spans of the launch; `kind` is the kind_of() of
+ * all coded spans in the list, or 0. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;
@@ -577,10 +591,10 @@ struct call {
     struct span_list list;
 };
 
-/* CTAs 2 i and 2 i + 1 form a cluster: they compute adjacent query blocks of a head over the same
- * tiles. A CTA whose query block has no neighbour dequantizes both K and V. If the number of whole
- * query blocks or of split ones is odd, the two CTAs of a cluster would have different tile ranges,
- * so the launch uses no clusters. */
+/* Launches the kernel. CTAs 2 i and 2 i + 1 form a cluster and compute adjacent query blocks of a
+ * head over the same KV tiles. A CTA whose query block is unpaired dequantizes both K and V. If the
+ * number of unsplit or of split query blocks is odd, the two CTAs of a cluster would have different
+ * tile ranges. The launch then uses no clusters. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
     const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;
@@ -590,8 +604,8 @@ template <int FORM> static void launch_form(const struct call &c, unsigned n_blo
                         c.s, *c.a, c.list, c.io, c.parts);
 }
 
-/* A call consists of one or more launches. The first launch initializes the state, the last one
- * writes the output. */
+/* Launches the kernel for the spans in c->list. The first launch of an attention call initializes
+ * the softmax state, and the last launch writes the output. */
 static void launch(struct call *c, bool last)
 {
     const struct kvr_attend_io io = c->io;
@@ -626,7 +640,8 @@ static void launch(struct call *c, bool last)
     c->list.coded = 0;
 }
 
-/* Returns false if the driver cannot create a tensor map for the span. */
+/* Appends a span to the launch. Returns false if the driver cannot create a tensor map for the
+ * span. */
 static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int kind)
 {
     struct span_list *l = &c->list;

@@ -1,5 +1,5 @@
-/* attend_wgmma_list.cuh - template parameter FORM, span list, shared-memory layout and mbarriers of
- * attend_wgmma.cu. */
+/* attend_wgmma_list.cuh - definitions for attend_wgmma.cu: the template parameter FORM, the list of
+ * spans, the shared-memory layout and the mbarriers. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_LIST_CUH
 #define KVR_CACHE_ATTEND_WGMMA_LIST_CUH
 
@@ -16,18 +16,17 @@ enum {
     KEYS = KVR_ATTEND_LIST_KEYS,
     STAGES = 2,
     MAX_SPANS = KVR_ATTEND_LIST_SPANS,
-    OCTET = 8 * 128, /* bytes of 8 rows of a panel, which form one swizzle atom */
+    OCTET = 8 * 128, /* size of a swizzle atom (8 rows of 128 bytes) */
     Q_PANEL = ROWS * 128,
     TILE_PANEL = KEYS * 128,
 };
 static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
-/* The template parameter FORM is the head dimension plus, for coded spans, the bits per code and one
- * of these schemes:
- *     0             RTN: symmetric grids; K and V have a scale per channel and token group
- *     TOKEN_VALUES  KIVI: K has a scale per channel and token group, V has a scale per token; both
- *                   may have zero points
- *     CHAIN         PRQ: the grids of RTN, and a second 4-bit grid that codes the residual */
+/* The template parameter FORM is the head dimension plus, for coded spans, the bits per code and
+ * one of three schemes. In the scheme 0 (RTN), K and V have symmetric grids with one scale per
+ * channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel and token group, V
+ * has one scale per token, and both may have zero points. With CHAIN (PRQ), K and V have the grids
+ * of RTN and a second, 4-bit grid that codes the residual. */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
@@ -38,26 +37,27 @@ template <int FORM> struct form {
         MIXED = (FORM & TOKEN_VALUES) != 0,
         CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
-        /* Byte offsets in shared memory. The order is: Q of each consumer group, the stages of K,
-         * the stages of V, the mbarriers. Q, K and V consist of panels of 64 columns. */
+        /* Byte offsets in shared memory, where Q of the consumer groups is followed by the stages
+         * of K, the stages of V, and the mbarriers. Q, K and V are stored as panels of 64
+         * columns. */
         TILE_BYTES = PANELS * TILE_PANEL,
         AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
         AT_BARRIERS = AT_VALUES + STAGES * TILE_BYTES,
         N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
-        /* Registers per thread after setmaxnreg. The producer of coded spans needs more registers
-         * for dequantization, and the consumers release them. */
+        /* Registers per thread after setmaxnreg. For coded spans the producer needs more registers
+         * for dequantization, at the expense of the consumers. */
         OF_PRODUCER = CODED ? 120 : 24,
         OF_CONSUMER = CODED ? 192 : 240,
     };
     static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
 };
 
-/* Named barriers. There are two per consumer group: one to alternate with the other group
- * (ping-pong), one to synchronize the threads of the group. */
+/* Indices of named barriers. A consumer group waits on its PING_PONG barrier for its turn to issue
+ * GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* A quantization grid in global memory: codes, scales and zero points. */
+/* A quantization grid in global memory: codes, scales, and zero points or minima. */
 struct coded_rows {
     const uint8_t *codes;
     const kvr_f16 *scales;
@@ -69,22 +69,23 @@ struct coded_rows {
 
 union rows {
     struct kvr_tensor_map map;
-    struct coded_rows coded[2]; /* the second grid exists only in a chain */
+    struct coded_rows coded[2]; /* only chains have a second grid */
 };
 
-/* The argument of the kernel. CUDA before 12.1 limits the arguments of a kernel to 4096 bytes. */
+/* Kernel parameter with the spans of a launch. CUDA before 12.1 limits the parameters of a kernel
+ * to 4096 bytes. */
 struct span_list {
-    union rows of[2][MAX_SPANS]; /* rows of K, then of V */
+    union rows of[2][MAX_SPANS]; /* of[0] is K, of[1] is V */
     int n[MAX_SPANS];
     float log_m[MAX_SPANS];
     unsigned coded; /* bit i is set if span i is coded */
     float scale;
-    unsigned one; /* the bits of 1.0f, passed at run time to prevent constant folding */
+    unsigned one; /* the bits of 1.0f, a run-time parameter to prevent constant folding */
     struct cut cut;
 };
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
 
-/* Position of a tile: the index of its span, and the tile's first token within the span. */
+/* Position of a tile: the index of its span, and the tile's first token relative to the span. */
 struct tile_position {
     int span, t;
 };
@@ -106,7 +107,7 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Advances the position to the next tile. */
+/* Advances the position `s` to the next tile. */
 static __device__ __forceinline__ void step(const struct span_list &l, struct tile_position &s)
 {
     s.t += KEYS;
@@ -116,7 +117,7 @@ static __device__ __forceinline__ void step(const struct span_list &l, struct ti
     }
 }
 
-/* The mbarriers of a CTA: STAGES mbarriers of each kind. */
+/* Arrays of STAGES mbarriers, with one mbarrier per pipeline stage. */
 struct barriers {
     kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
 };

@@ -1,5 +1,6 @@
-/* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu. One thread loads BF16
- * rows by TMA; all 128 threads dequantize coded rows into the same swizzled stages of K and V. */
+/* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu. One producer thread loads
+ * BF16 rows by TMA into swizzled stages of K and V. Coded rows are dequantized by all 128 producer
+ * threads into the same stages. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 #define KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 
@@ -8,7 +9,7 @@
 
 #include <type_traits>
 
-/* ---- producer: BF16 rows by TMA ----------------------------------------------------------- */
+/* ---- BF16 rows ---------------------------------------------------------------------------- */
 
 template <int FORM>
 static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
@@ -22,7 +23,7 @@ static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
                        full);
 }
 
-/* Main loop of the single thread that loads BF16 rows. The thread refills stage s once the
+/* Main loop of the producer thread that loads BF16 rows by TMA. The thread refills a stage once the
  * consumers have released the stage's previous tile. */
 template <int FORM>
 static __device__ __forceinline__ void produce(const struct span_list &l, const struct part &p,
@@ -47,11 +48,11 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
     }
 }
 
-/* ---- producer: dequantization of coded rows ----------------------------------------------- */
+/* ---- coded rows --------------------------------------------------------------------------- */
 
-/* One thread's unit of a tile: codes of UNIT tokens by 8 channels, the scales, and the zero points
- * or minima. With per-channel scales all tokens of a unit share one vector of 8 (N = 1). With
- * per-token scales a unit needs two vectors of 8 (N = 2). */
+/* Unit of work of a producer thread: the codes of UNIT tokens by 8 channels, with their scales and
+ * their zero points or minima. With per-channel scales, a unit has one vector of 8 scales (N = 1).
+ * With per-token scales, a unit has two vectors of 8 scales (N = 2). */
 enum { UNIT = 16 };
 
 template <int F, int N> struct unit {
@@ -59,9 +60,9 @@ template <int F, int N> struct unit {
     uint4 scale[N], zero[N];
 };
 
-/* Loads the unit of tokens from `at` on and channels from c on, for head h of an n-token span. Past
- * the end of the span it loads arbitrary valid tokens. If the planes of codes end within the unit,
- * it loads their last row again. */
+/* Loads the unit that begins at token `at` and channel c, for head h of a span of n tokens. A unit
+ * past the end of the span gets the codes of other, valid tokens. If the array of codes ends within
+ * the unit, the function repeats the array's last row. */
 template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
@@ -96,14 +97,14 @@ static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
     return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-/* Byte offset of channels [c, c + 8) of tile row r, which must be a multiple of 8. */
+/* Returns the byte offset of channels [c, c + 8) of tile row r. The row r must be a multiple of
+ * 8. */
 static __device__ __forceinline__ int offset_of(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
-/* Stores 8 BF16 values with the 128-byte swizzle. The row of the values is i rows after the row of
- * byte `offset`. */
+/* Stores 8 BF16 values with the 128-byte swizzle, i rows below the row of byte `offset`. */
 static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
                                                  const unsigned *x)
 {
@@ -114,7 +115,7 @@ static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int o
 struct unit_scales {
     struct dequant_params<8> l;
     struct split_scales s;
-    unsigned high; /* the number 0x43, which packed_values takes as an argument */
+    unsigned high; /* 0x43, an argument of packed_values() */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -143,7 +144,7 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
                         by.l.off[e], by.l.m[e]);
 }
 
-/* Dequantizes tokens [FIRST, END) of a unit into shared memory. */
+/* Dequantizes tokens [FIRST, END) of a unit and stores them to shared memory. */
 template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
@@ -184,10 +185,10 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
     }
 }
 
-/* Scales of both grids of a chain: s[0] of the grid of F bits, s[1] of the residual's grid. */
+/* Scales of a unit in a chain: s[0] for the F-bit grid, s[1] for the grid of the residual. */
 struct chain_scales {
     float s[2][8];
-    unsigned base[8]; /* base[i] holds the bits of the float 2^(23 - 2 i) */
+    unsigned base[8]; /* base[i] is the bit pattern of the float 2^(23 - 2 i) */
 };
 
 static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &first,
@@ -199,13 +200,14 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* The constant is opaque to the compiler, so that extracting a code and its OR with the
-         * constant are one LOP3. */
+        /* The compiler cannot fold this constant. It therefore uses one LOP3 instruction to extract
+         * a code and to OR the code with the constant. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
 
-/* Returns code e of token i of a unit as a float, minus the middle of the symmetric F-bit grid. */
+/* Returns the code of channel e and token i of a unit as a float, minus the middle 2^(F - 1) of the
+ * symmetric F-bit grid. */
 template <int F>
 static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, const unsigned *base,
                                                    int i, int e)
@@ -213,15 +215,16 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     const uint2 &row = x.codes[i / (8 / F)];
     const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
     const int at = e % 2 * 8 + i % (8 / F) * F;
-    /* A code in mantissa bits [at, at + F) of the float 2^(23 - at) increases the float by exactly
-     * the code. */
+    /* A code in mantissa bits [at, at + F) of the float 2^(23 - at) adds exactly its value to the
+     * float. */
     const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
 
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of a chain. The products of both grids are exact. Their sum is
- * rounded to F32, as on the CPU, then to BF16. */
+/* Dequantizes tokens [FIRST, END) of a unit in a chain. The products of code and scale of both
+ * grids are exact in F32. The sum of the two products is rounded to F32, as on the CPU, and then to
+ * BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -243,7 +246,8 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
     }
 }
 
-/* One thread's unit of a K or V tile; for a chain, also its unit of the residual grid. */
+/* A producer thread's unit of a K or V tile, with the unit `more` of the residual's grid if the
+ * span is a chain. */
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };
@@ -265,14 +269,14 @@ template <int FORM> struct octets {
     }
 };
 
-/* The scales of the units in a struct octets. */
+/* Scales of the units in a struct octets. */
 template <int FORM> struct octet_scales {
     typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
         by;
 };
 
-/* Dequantizes tokens [FIRST, END). A call with FIRST = 0 also computes the scales, which later
- * calls reuse. */
+/* Dequantizes tokens [FIRST, END) of a thread's units. A call with FIRST = 0 also computes the
+ * scales, which later calls for the same units reuse. */
 template <int FORM, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
@@ -295,8 +299,9 @@ decode_octets(const struct span_list &l, const struct coded_rows &g, const struc
     }
 }
 
-/* Signals on `full` that this warp's share of a tile is complete. In a pair of CTAs it also copies
- * the share to the other CTA. The share is a contiguous run of rows in each panel. */
+/* Publishes this warp's share of a dequantized tile: the warp arrives on `full`. In a pair of CTAs,
+ * the warp also copies its share to the other CTA. The share consists of contiguous rows of every
+ * panel. */
 template <int FORM>
 static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full,
                                                bool pair, unsigned other)
@@ -323,9 +328,10 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
     }
 }
 
-/* Loads an uncoded tile that lies between coded ones, multicast to both CTAs of a pair. In each of
- * the four warps one lane arrives, after all lanes of the warp have passed the wait for `empty`. A
- * lane two phases behind the others would wait for a parity that has already passed. */
+/* Loads a tile of an uncoded span by TMA, in a launch that also has coded spans. In a pair of CTAs,
+ * the load is a multicast to both CTAs. One lane of each of the four warps arrives on `full`, after
+ * all lanes of its warp have passed the wait for `empty`. Without this synchronization a lane could
+ * fall two phases behind and wait for a parity that has already passed. */
 template <int FORM>
 static __device__ __forceinline__ void
 fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
@@ -358,18 +364,19 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
     return l.coded >> s.span & 1;
 }
 
-/* Main loop of the producer group, all 128 threads. A step dequantizes one tile of K or of V. A
- * single CTA alternates between K and V; in a pair, CTA 0 dequantizes K for both CTAs and CTA 1
- * dequantizes V. The next step's loads are in flight during the second half of the dequantization
- * and the wait for an empty stage. __syncwarp keeps the loads between the two halves; without it
- * the compiler sinks the loads below all stores. */
+/* Main loop of all 128 producer threads for coded spans. A step dequantizes one tile of K or of V.
+ * A single CTA alternates between K and V. In a pair of CTAs, CTA 0 dequantizes K for both CTAs,
+ * and CTA 1 dequantizes V. The loads of the next step are in flight during the second part of the
+ * dequantization and during the wait for an empty stage. Calls of __syncwarp() keep these loads
+ * between the two parts. Otherwise the compiler would sink the loads below all stores. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
               bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
-    /* Tokens dequantized before the next loads are issued. In 2-bit chains 8 would spill. */
+    /* Number of tokens dequantized before the loads of the next step are issued. With 8 tokens,
+     * registers would spill in 2-bit chains. */
     enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
@@ -377,7 +384,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* 0x43 in a register of each thread, not in a uniform register: see packed_values. */
+    /* The number 0x43 for packed_values(). The shuffle keeps this number in a per-thread register
+     * instead of a uniform register. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
@@ -389,7 +397,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     for (int i = 0; i < n_steps; i++) {
         const unsigned stage = tile % STAGES, freed = (tile / STAGES + 1) % 2;
         const int which = values * STAGES + (int)stage, left = l.n[s.span] - s.t;
-        /* The mbarriers full_k, full_v, empty_k and empty_v, STAGES of each. */
+        /* The mbarriers full_k, full_v, empty_k and empty_v are consecutive arrays of STAGES
+         * mbarriers. */
         const kvr_shared<uint64_t> full = b.full_k + which;
         const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
         const struct tile_position now = s;
@@ -421,8 +430,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             next.load(a, l, s, values, p.h);
         __syncwarp();
         decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, offset, to);
-        if (left <
-            KEYS) /* writes zeros past the end of the span, where codes and scales are arbitrary */
+        if (left < KEYS) /* overwrites rows past the end of the span by zeros */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
                 store_row(to, offset, r - row, zeros);

@@ -1,4 +1,4 @@
-/* byte_code.cuh - quantizes F32 to INT8 codes from -127 to 127, with the rounding of
+/* byte_code.cuh - quantizes F32 values to INT8 codes from -127 to 127, with the rounding of
  * attend_dot.c. */
 #ifndef KVR_CACHE_BYTE_CODE_CUH
 #define KVR_CACHE_BYTE_CODE_CUH
@@ -8,7 +8,8 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/vector.cuh"
 
-/* |x| as an integer. The integers have the same order as the floats; NaN is above infinity. */
+/* Returns the bits of |x| as an integer. These integers have the same order as the floats, with NaN
+ * above infinity. */
 static __device__ __forceinline__ unsigned size_of(float x)
 {
     return __float_as_uint(x) & 0x7fffffffu;
@@ -19,7 +20,7 @@ static __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* Quantization factor 127 / most. It is 0 if `most` is below 1e-30 or not finite. */
+/* Returns the quantization factor 127 / most, or 0 if `most` is below 1e-30 or not finite. */
 static __device__ __forceinline__ float inverse_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -27,7 +28,7 @@ static __device__ __forceinline__ float inverse_of(unsigned most)
     return x >= 1e-30f && x < INFINITY ? 127.0f / x : 0.0f;
 }
 
-/* The scale most / 127. It is NaN if `most` is infinite or NaN. */
+/* Returns the scale most / 127, or NaN if `most` is infinite or NaN. */
 static __device__ __forceinline__ float step_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -35,8 +36,8 @@ static __device__ __forceinline__ float step_of(unsigned most)
     return x < INFINITY ? x / 127.0f : NAN;
 }
 
-/* Returns the INT8 code in the lowest byte. Adding 1.5 * 2^23 rounds to the nearest integer, ties
- * to even. */
+/* Returns a word whose lowest byte is the INT8 code of x. Adding 1.5 * 2^23 rounds the product to
+ * the nearest integer, ties to even. */
 static __device__ __forceinline__ unsigned code_of(float x, float by)
 {
     return __float_as_uint(x * by + 12582912.0f);

@@ -4,11 +4,11 @@
 
 #include "harness/cache/byte_code.cuh"
 
-enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* number of floats in a row of scales */ };
+enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* floats per row of scales */ };
 static_assert(TILE == 128 && D == 128, "one thread per token, or per channel, of a tile");
 
-/* Computes mu of attend_int8.c, the mean of the first keys. One CTA per head, one thread per
- * channel. */
+/* Computes mu, the mean of the first n keys of every head, as attend_int8.c does. A CTA processes
+ * one head, and a thread one channel. */
 static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> rows,
                                  kvr_global<float> mu)
 {
@@ -20,8 +20,8 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* Quantizes one token, four channels per lane. Returns the largest |x|, encoded as an integer by
- * size_of(). */
+/* Quantizes one token of a head by one warp, with four channels per lane. Returns the largest |x|
+ * of the token, encoded as an integer by size_of(). */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =
@@ -36,8 +36,8 @@ static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<u
     return most;
 }
 
-/* Quantizes a tile of K. One CTA per tile and head; a warp quantizes 32 tokens, each lane four
- * channels of each. */
+/* Quantizes a tile of K to INT8. A CTA processes one tile of one head. A warp quantizes 32 tokens,
+ * and a lane quantizes four channels of each token. */
 static __global__ void __launch_bounds__(TILE)
     byte_keys(int n_heads, int64_t n, kvr_global<const float> rows, kvr_global<const float> mu,
               kvr_global<uint8_t> codes, kvr_global<float> steps)
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(TILE)
             step[t] = step_of(most);
     }
     __syncthreads();
-    /* From here on, each thread handles one token. */
+    /* From here on, each thread processes one token. */
     const bool there = tile * TILE + self < n;
     const float a = step[self];
     const bool is_number = a < INFINITY;
@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(TILE)
     }
     __syncthreads();
     most = fmaxf(fmaxf(most_of[0], most_of[1]), fmaxf(most_of[2], most_of[3]));
-    /* `most` is below 2^e. `up` and `down` are 2^e and 2^-e. */
+    /* The largest scale `most` of the tile is below 2^e. `up` is 2^e, and `down` is 2^-e. */
     int e = (int)(__float_as_uint(most) >> 23) - 126;
 
     e = e < -120 ? -120 : e;
@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(TILE)
                                                             : 0.0f;
 }
 
-/* Quantizes a tile of V. One CTA per tile and head, one thread per channel. */
+/* Quantizes a tile of V to INT8. A CTA processes one tile of one head, and a thread one channel. */
 static __global__ void __launch_bounds__(D)
     byte_values(int n_heads, int64_t n, kvr_global<const float> rows, kvr_global<uint8_t> codes,
                 kvr_global<float> steps)
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(D)
 
                 code[j] = code_of(t < here ? (float)from[t * line] : 0.0f, by);
             }
-            /* The XOR flips the top bit of each byte, which adds 128 to the code. */
+            /* The XOR flips the top bit of every byte, which adds 128 to every code. */
             four[i] = four_codes(code[0], code[1], code[2], code[3]) ^ 0x80808080u;
         }
         kvr_as<uint4>(to + t0)[0] = uint4{ four[0], four[1], four[2], four[3] };

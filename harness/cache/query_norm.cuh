@@ -1,4 +1,5 @@
-/* query_norm.cuh - see query_norm.h. Rounds like rms_norm and rms_rope in engine/ops_cuda.cu. */
+/* query_norm.cuh - see query_norm.h. The functions round like rms_norm and rms_rope in
+ * engine/ops_cuda.cu. */
 #ifndef KVR_CACHE_QUERY_NORM_CUH
 #define KVR_CACHE_QUERY_NORM_CUH
 
@@ -6,7 +7,8 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/mma.cuh"
 
-/* A channel pair of a query, with its RMSNorm weights and its RoPE rotation. */
+/* Two adjacent channels of a query as BF16, the query's RMSNorm factor, and the cosine and sine of
+ * the RoPE rotation. */
 struct query_pair {
     unsigned x;
     float inverse;
@@ -25,9 +27,10 @@ static __device__ __forceinline__ unsigned normed(const struct query_pair &q, bo
     return kvr_bf16_pair((float)(x * q.co - y * q.si), (float)(x * q.si + y * q.co));
 }
 
-/* TEAM threads load ROWS queries of head h from query `first` on. A thread handles one channel pair
- * of every STEP-th row and calls put(row, pair); rows past the last query are 0. Loads are issued
- * DEPTH rows ahead, because the CTA has no other work that would hide their latency. */
+/* Loads ROWS queries of head h, from query `first` on, by TEAM threads, and applies RMSNorm and
+ * RoPE. A thread processes one channel pair of every STEP-th row and passes the rounded pair to
+ * put(row, pair). Rows past the last query are passed as zeros. A thread issues its loads DEPTH
+ * iterations ahead, because the CTA has no other work that would hide the latency of the loads. */
 template <int WIDTH, int ROWS, int TEAM, class PUT>
 static __device__ __forceinline__ void
 load_normed(const struct kvr_attend_shape &a, const struct kvr_query_norm &n, const kvr_bf16 *q,

@@ -1,5 +1,5 @@
-/* rows_cuda.cu - gathers, scatters and repeats rows. Each CTA handles one strip of a row; a thread
- * copies 16 bytes if the rows are aligned. */
+/* rows_cuda.cu - gathers, scatters and repeats rows. A CTA copies one strip of a row. A thread
+ * copies 16 bytes if the rows are 16-byte aligned, and 4 bytes otherwise. */
 #include "harness/cache/rows_cuda.h"
 
 #include "harness/device/vector.cuh"
@@ -8,7 +8,7 @@ enum { THREADS = 128 };
 
 using quad = kvr_vec<float, 4>;
 
-/* `width` counts elements of T. */
+/* `width` is the row length in elements of type T. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     rows_move(int way, unsigned strips, int64_t width, int64_t tok0, kvr_global<const int32_t> list,

@@ -1,5 +1,5 @@
 /* rows_cuda.h - gathers, scatters and repeats rows on a CUDA stream (rows.h). All pointers are
- * device memory; nothing allocates or synchronises. */
+ * device pointers. The functions neither allocate memory nor synchronize the stream. */
 #ifndef KVR_CACHE_ROWS_CUDA_H
 #define KVR_CACHE_ROWS_CUDA_H
 
@@ -12,10 +12,10 @@ extern "C" {
 enum kvr_rows_way {
     KVR_ROWS_GATHER,  /* out[i] = x[list[i] - tok0] */
     KVR_ROWS_SCATTER, /* out[list[i] - tok0] = x[i] */
-    KVR_ROWS_REPEAT,  /* out[i] = x[0]; list NULL */
+    KVR_ROWS_REPEAT,  /* out[i] = x[0], list unused */
 };
 
-/* n rows of `width` floats. */
+/* Gathers, scatters or repeats n rows of `width` floats. */
 void kvr_rows_move_cuda(struct kvr_stream *s, enum kvr_rows_way way, const float *x, size_t width,
                         const int32_t *list, int64_t n, int64_t tok0, float *out);
 
