@@ -1,12 +1,13 @@
-/* rounds_cuda.h - times work on a CUDA device against a reference, with events in the stream.
+/* rounds_cuda.h - measures the time of work on a CUDA device, and of a reference, by events in the
+ * stream.
  *
  *     const struct kvr_rounds t = { .dev = dev, .ctx = &kit, .run = encode, .reference = copy,
  *                                  .rounds = 15, .times = 8 };
  *     KVR_TRY(kvr_rounds_run(&t, &times));
  *     ... times.ns[i], times.reference_ns[i] of times.n rounds ...
  *
- * Filler work precedes each timed stretch, so that the host has queued the whole stretch before the
- * device starts it. Launch overhead is thus not measured. */
+ * Filler work precedes every timed sequence of launches, so that the host has queued the whole
+ * sequence before the device starts it. The measured time thus excludes launch overhead. */
 #ifndef KVR_BENCH_ROUNDS_CUDA_H
 #define KVR_BENCH_ROUNDS_CUDA_H
 
@@ -19,38 +20,45 @@ typedef enum kvr_status kvr_round_fn(void *ctx, int iter);
 struct kvr_rounds {
     struct kvr_dev *dev; /* CUDA */
     void *ctx;
-    /* Queues the work once. `iter` increases by one each time and selects the buffer. */
+    /* Queues the work, or the reference, once. `iter` increases by one per call and selects the
+     * buffer that the call uses. */
     kvr_round_fn *run, *reference;
-    int rounds, times;          /* maximum number of rounds; runs of the work, and of the reference,
-                                 * in each round */
-    const struct kvr_buf *busy; /* memory that the filler work overwrites; NULL: no filler work */
+    /* maximum number of rounds; number of runs of the work, and of the reference, per round */
+    int rounds, times;
+    /* memory that the filler work overwrites, or NULL for no filler work */
+    const struct kvr_buf *busy;
 };
 
-/* Nanoseconds per iteration. `warm`: the first rounds repeated on one buffer, which stays in L2 as far
- * as it fits. Ordinary turns cycle through more memory than L2 (kvr_rounds_buffers), so only data
- * that all turns read, such as a layer's weights, is warm. */
+/* Nanoseconds per run. Ordinary rounds cycle through buffers that exceed L2 together
+ * (kvr_rounds_buffers), so only data that all runs read, such as a layer's weights, is in L2. The
+ * times `warm_ns` are from extra rounds in which every run uses the same buffer, which stays in L2
+ * as far as it fits. */
 struct kvr_round_times {
     double ns[KVR_BENCH_MAX_ROUNDS], reference_ns[KVR_BENCH_MAX_ROUNDS];
     double warm_ns[KVR_BENCH_CACHE_ROUNDS];
     int n, n_warm;
-    double mhz, watts; /* medians of the GPU's clock and power, sampled once per round while it
-                        * works (gpu_state.h); 0: unknown */
+    /* medians of the GPU's clock frequency and power, sampled once per round while the GPU works
+     * (gpu_state.h), or 0 if unknown */
+    double mhz, watts;
 };
 
-/* The first rounds, which include module loading, are discarded. */
+/* Measures the rounds of t. The first rounds, which include module loading, are discarded. */
 enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out);
 
-/* Row for these times: `work` (bytes, operations) over nanoseconds, ratio, clock and power. */
+/* Fills a result row: the rate `work` / nanoseconds, the ratio to the reference, the clock
+ * frequency and the power. `work` is the number of bytes or operations per run. */
 void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *times, double work);
 
-/* Number of buffers of n_bytes, 1 to `most`, such that a buffer has left L2 before it is used
- * again. */
+/* Computes the number of buffers of n_bytes, at least 1 and at most `most`, that lets a buffer
+ * leave L2 before its next use. */
 enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
 
-/* n random values, exact in BF16, malloc'ed; `which` selects the random stream. */
+/* Allocates *x by malloc() and fills it with n random values that are exact in BF16. `which`
+ * selects the random stream. */
 enum kvr_status kvr_rounds_draw_bf16(float **x, size_t n, uint32_t which);
 
-/* For an emulated device, replaces the ratio by a reason; otherwise does nothing. */
+/* Sets the device name of a result row. On an emulated device, whose times do not apply to a GPU,
+ * the function also replaces the ratio and the cold and warm rates by a reason. */
 void kvr_rounds_judge(const struct kvr_dev *dev, struct kvr_bench_row *row);
 
 #endif

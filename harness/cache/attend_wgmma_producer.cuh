@@ -375,8 +375,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
               bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
-    /* Number of tokens dequantized before the loads of the next step are issued. With 8 tokens,
-     * registers would spill in 2-bit chains. */
+    /* tokens dequantized before the next step's loads; with 8, 2-bit chains would spill
+     * registers */
     enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
@@ -384,8 +384,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* The number 0x43 for packed_values(). The shuffle keeps this number in a per-thread register
-     * instead of a uniform register. */
+    /* the number 0x43 for packed_values(), in a per-thread register instead of a uniform
+     * register */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
@@ -397,8 +397,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     for (int i = 0; i < n_steps; i++) {
         const unsigned stage = tile % STAGES, freed = (tile / STAGES + 1) % 2;
         const int which = values * STAGES + (int)stage, left = l.n[s.span] - s.t;
-        /* The mbarriers full_k, full_v, empty_k and empty_v are consecutive arrays of STAGES
-         * mbarriers. */
+        /* full_k, full_v, empty_k and empty_v are consecutive arrays of STAGES mbarriers */
         const kvr_shared<uint64_t> full = b.full_k + which;
         const kvr_shared<uint8_t> to = shared + of::AT_KEYS + which * of::TILE_BYTES;
         const struct tile_position now = s;

@@ -1,15 +1,16 @@
-/* onednn_guard.cc - the only file compiled with exceptions; see onednn_guard.h. */
+/* onednn_guard.cc - see onednn_guard.h. This file is compiled with C++ exceptions. */
 #include "harness/core/onednn_guard.h"
 
 #include <cstdlib>
 #include <new>
 
-/* oneDNN does not check posix_memalign() for its small objects. This checks beforehand that a
- * contiguous block below malloc's mmap threshold is available. */
+/* Whether malloc() can provide a contiguous block of KVR_DNNL_ROOM bytes, a size below its mmap
+ * threshold. The wrappers check this before a call, because oneDNN does not check the result of
+ * posix_memalign() for its small objects. */
 static bool has_room() noexcept
 {
-    void *volatile probe = std::malloc(KVR_DNNL_ROOM); /* volatile: the pair must not be optimised
-                                                       * away */
+    /* volatile, so that the compiler does not optimise away malloc() and free() */
+    void *volatile probe = std::malloc(KVR_DNNL_ROOM);
 
     std::free(probe);
     return probe;

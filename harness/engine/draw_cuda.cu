@@ -1,5 +1,5 @@
-/* draw_cuda.cu - the generator Philox4x32-10 of harness/core/rng.c. Each thread generates four
- * elements. */
+/* draw_cuda.cu - the Philox4x32-10 random number generator of harness/core/rng.c as CUDA kernels.
+ * Each thread generates four elements. */
 #include "harness/engine/draw_cuda.h"
 
 #include "harness/core/normal_pair.h"

@@ -1,5 +1,5 @@
-/* draw_cuda.h - random weights and noise of draw.h and noise.h on a CUDA stream, bit-identical to
- * the CPU. */
+/* draw_cuda.h - generates the random weights of draw.h and the noise of noise.h on a CUDA stream,
+ * bit-identical to the CPU. */
 #ifndef KVR_ENGINE_DRAW_CUDA_H
 #define KVR_ENGINE_DRAW_CUDA_H
 
@@ -13,13 +13,15 @@
 extern "C" {
 #endif
 
-/* Writes elements [0, n) of a tensor to `to`, device memory; asynchronous. */
+/* Generates elements [0, n) of a random weight tensor into the device array `to`. The call is
+ * asynchronous. */
 void kvr_draw_cuda(struct kvr_stream *s, uint64_t seed, const struct kvr_draw *d, int64_t n,
                    float *to);
 
-/* N(0,1) stream (seed, use, a, b) of rng.h, from element 0 on. With `moved`, x becomes (x +
- * magnitude eta) whole, where eta is the stream (seed, KVR_RNG_JITTER, a, eta_b) and whole the
- * normalization 1 / sqrt(1 + magnitude^2). */
+/* Selects the N(0,1) random stream (seed, use, a, b) of rng.h, from element 0 on. If `moved`, an
+ * element x is perturbed to (x + magnitude eta) whole. Here, eta is the element of the random
+ * stream (seed, KVR_RNG_JITTER, a, eta_b), and whole = 1 / sqrt(1 + magnitude^2) normalizes the
+ * variance to 1. */
 struct kvr_draw_normal {
     uint64_t seed;
     enum kvr_rng_use use;

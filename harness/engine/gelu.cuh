@@ -1,10 +1,10 @@
-/* gelu.cuh - GELU by tanh, for the elementwise kernel and for the epilogues of GEMMs. */
+/* gelu.cuh - GELU in its tanh form, for the elementwise kernel and for the epilogues of GEMMs. */
 #ifndef KVR_ENGINE_GELU_CUH
 #define KVR_ENGINE_GELU_CUH
 
 #include "harness/device/kernel.cuh"
 
-/* e^x for x clamped to [-87, 87], as on the CPU. NaN propagates. */
+/* Returns e^x with x clamped to [-87, 87], as on the CPU. NaN propagates. */
 static __device__ __forceinline__ float kvr_exp_bounded(float x)
 {
     x = x < -87.0f ? -87.0f : x;

@@ -1,20 +1,23 @@
-/* linear_cuda.cu - tiled GEMM. F32 uses FMA, BF16 uses tensor cores. */
+/* linear_cuda.cu - tiled GEMM kernels: an F32 kernel with FMAs, and a BF16 kernel with tensor
+ * cores. */
 #include "harness/engine/linear_cuda.h"
 
 #include "harness/device/mma.cuh"
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/product.cuh"
 
-enum { TILE = 64 }; /* a CTA computes TILE x TILE of Y */
+enum { TILE = 64 }; /* a CTA computes a TILE x TILE tile of Y */
 
-/* ---- F32: a thread computes 8 x 8 of Y, as four 4 x 4 squares -------------------------------- */
+/* ---- F32 GEMM -------------------------------------------------------------------------------- */
 
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
-enum { LINE = QUADS + 1 /* one quad of padding, so that 8 stores access 8 different banks */ };
+/* one quad of padding, so that 8 simultaneous stores access 8 different banks */
+enum { LINE = QUADS + 1 };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches the same number of quads");
 
-/* Loads column k of rows [row, row + 4) of x [rows,width]. Elements out of bounds are 0. */
+/* Loads four elements, in column k of rows [row, row + 4), of the matrix x [rows,width]. Elements
+ * out of bounds are 0. */
 static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int rows,
                                                          int width, int row, int k)
 {
@@ -45,7 +48,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
 
-        __syncthreads(); /* all threads have read the previous tiles */
+        __syncthreads(); /* all threads have read the tiles of the previous step */
 #pragma unroll
         for (int iter = 0; iter < QUADS / QUADS_AT_ONCE; iter++) {
             const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
@@ -70,7 +73,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
     }
 }
 
-/* ---- BF16: a warp computes 32 x 32 of Y ------------------------------------------------------ */
+/* ---- BF16 GEMM ------------------------------------------------------------------------------- */
 
 /* Rows of 32 elements have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
 enum { STRIDE = KVR_LINEAR_CUDA_DEPTH + 8, STAGES = 3, BF16_THREADS = 128, CHUNK = 8 };
@@ -84,7 +87,8 @@ static __device__ __forceinline__ float value(kvr_bf16 v)
     return __uint_as_float((unsigned)v << 16);
 }
 
-/* Copies x, in F32 or BF16, to BF16 rows of `padded` columns. The padding becomes zero. */
+/* Copies the F32 or BF16 matrix x to BF16 rows of `padded` columns. The padding columns become
+ * zero. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     linear_round(int64_t n, int k, int padded, kvr_global<const T> x, kvr_global<kvr_bf16> out)
@@ -99,8 +103,8 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Issues cp.async for columns [k0, k0 + 32) of TILE rows from row `first` on. Rows past the last
- * one become zero. */
+/* Issues cp.async copies of columns [k0, k0 + 32) of TILE rows of x, from row `first` on, into a
+ * stage. Rows past the last row of x become zero. */
 static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global<const kvr_bf16> x,
                                              int64_t rows, int width, int64_t first, int k0)
 {
@@ -119,8 +123,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* What the epilogue does with the result: stores it as F32, stores its GELU as BF16, stores it as
- * BF16, or adds it to the BF16 output. */
+/* Kinds of epilogue. FLOATS stores the result as F32, GELU stores the result's GELU as BF16,
+ * ROUNDED stores the result as BF16, and ADDED adds the result to the BF16 output. */
 enum end { FLOATS, GELU, ROUNDED, ADDED };
 template <enum end> struct ended {
     typedef kvr_bf16 type;
@@ -145,13 +149,14 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = kvr_bf16_of(v);
 }
 
-/* Gate by which added() multiplies v before the addition; see kvr_linear_gate. */
+/* Parameters of the gate by which added() multiplies the result before the addition
+ * (kvr_linear_gate). */
 struct gating {
     bool gated;
     int tokens_per_frame;
     int64_t stride;
 };
-/* Offset of the gate of the frame that contains the row. */
+/* Returns the offset of the gate vector of the frame that contains this row. */
 static __device__ __forceinline__ int64_t gate_of(struct gating how, int64_t row)
 {
     return how.gated ? row / how.tokens_per_frame * how.stride : 0;
@@ -163,8 +168,9 @@ static __device__ __forceinline__ float added(struct gating how, kvr_global<cons
     return how.gated ? fmaf(v, gate[at], sum) : sum + v;
 }
 
-/* Computes one stage of the main loop: the 32 x 32 accumulators of a warp, from row wm of the A
- * tile and row wn of the B tile, which is column wn of Y's tile. */
+/* Computes one stage of the main loop for a warp. The warp's 32 x 32 accumulators begin at row wm
+ * and column wn of the tile of Y, so the warp's operands begin at row wm of the A tile and at row
+ * wn of the B tile. */
 static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_tile,
                                                       kvr_shared<kvr_bf16> b_tile, int lane, int wm,
                                                       int wn, float (&sum)[2][4][4])
@@ -187,7 +193,8 @@ static __device__ __forceinline__ void multiply_stage(kvr_shared<kvr_bf16> a_til
     }
 }
 
-/* `columns` is the row length of y. Columns from n to `columns` become zero. */
+/* BF16 GEMM with an epilogue of kind E. `columns` is the row length of y. With the epilogue GELU,
+ * columns from n to `columns` become zero. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
@@ -220,8 +227,8 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
 
         kvr_copy_wait<STAGES - 2>();
-        /* all threads' copies of this stage have arrived, and all threads have read the previous
-         * stage */
+        /* after this barrier, all threads' copies of this stage have arrived and all threads have
+         * read the previous stage */
         __syncthreads();
         if (next < steps) {
             fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);
@@ -231,7 +238,7 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         multiply_stage(a_tile, b_tile, lane, wm, wn, sum);
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) { /* loop over the rows of this thread */
+    for (int i = 0; i < 4; i++) { /* this thread's rows */
         const int64_t row = m0 + wm + 8 * i + lane / 4;
         const int64_t gates = E == ADDED ? gate_of(how, row) : 0;
 

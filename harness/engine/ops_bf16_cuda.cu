@@ -1,5 +1,6 @@
-/* ops_bf16_cuda.cu - norms, RoPE and gated residuals in BF16 (ops_cuda.h). Each CTA computes one
- * row. A thread loads eight elements at a time, or two if vectors of eight are unaligned. */
+/* ops_bf16_cuda.cu - norms, RoPE and gated residuals of BF16 activations (ops_cuda.h). Each CTA
+ * computes one row. A thread loads eight elements at a time, or two elements if vectors of eight
+ * are unaligned. */
 #include "harness/device/mma.cuh"
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/row_sum.cuh"
@@ -8,7 +9,7 @@
 
 enum { MODULATE = 1, ADD = 2, EIGHT = 4 };
 
-/* N adjacent elements, converted to float. */
+/* N adjacent elements of a row, converted to float. */
 template <int N> struct numbers {
     float v[N];
 };
@@ -26,7 +27,7 @@ static __device__ __forceinline__ struct numbers<N> load(kvr_global<const kvr_bf
     return n;
 }
 
-/* Stores the elements, rounded to BF16, and returns the rounded values. */
+/* Rounds N elements to BF16, stores the rounded elements, and returns them as floats. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> store(kvr_global<kvr_bf16> x, int64_t at,
                                                           struct numbers<N> n) {
@@ -48,7 +49,7 @@ static __device__ __forceinline__ kvr_vec<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_vec<T, N>>(x + at)[0];
 }
 
-/* Adds a residual u to n: returns n + u, or n + u g if the residual has a gate g. */
+/* Returns n + u for a residual u, or n + u g if the residual has a gate g. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
                                                          bool gated, kvr_global<const float> gate,
@@ -67,18 +68,20 @@ static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, st
     return n;
 }
 
-/* Returns the elements of a row from index i on. A thread keeps in `mine` the first elements that
- * it has loaded, and does not load them again. */
+/* Returns the N elements of a row from index i on. The first N elements that a thread has loaded
+ * stay in `mine`, so that the thread does not load them again. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_bf16> x, int64_t row,
                                                           int i, const struct numbers<N> &mine) {
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-struct vectors { /* the factors of LayerNorm, one vector per frame or one for all rows */
+/* parameters of LayerNorm; its factors are one vector per frame, or one vector for all rows if
+ * stride is 0 */
+struct vectors {
     int64_t stride;
-    float eps, share; /* share is 1 / d */
-    /* Row length of y; the columns past d are padding and become zero. */
+    float eps, share; /* share: 1 / d */
+    /* Row length of y, whose columns from d on are padding and become zero. */
     int columns;
     bool gated;
     int64_t gate_stride;
@@ -93,8 +96,9 @@ template <> struct source_of<true> {
     typedef kvr_bf16 type;
 };
 
-/* With MODULATE, y = LayerNorm(x) (1 + factor) + add; without it, y = LayerNorm(x) factor + add.
- * With ADD the kernel first adds `from`, times the gate if there is one, to x. */
+/* Computes y = LayerNorm(x) (1 + factor) + add with MODULATE, and y = LayerNorm(x) factor + add
+ * without MODULATE. With ADD the kernel first adds the residual `from`, multiplied by its gate if
+ * it has one, to x. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     norm_rows(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
@@ -151,10 +155,10 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 struct of_squares {
-    float share, eps; /* share is 1 / d */
+    float share, eps; /* share: 1 / d */
 };
-/* 1 / sqrt(mean of squares + eps) of a row. `mine` receives the first elements that the thread
- * loads. */
+/* Returns the RMSNorm factor of a row, 1 / sqrt(mean of squares + eps). `mine` receives the first N
+ * elements that the thread loads. */
 template <int N>
 static __device__ __forceinline__ float
 inverse_rms(kvr_global<const kvr_bf16> x, int64_t row, int d, struct of_squares mean,
@@ -199,15 +203,15 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Processes two tensors in one launch: the rows of the first tensor, then the rows of the
- * second. */
+/* Tensors of a launch for one or two tensors, such as Q and K. The first CTAs process the rows of
+ * the first tensor, and the other CTAs process the rows of the second tensor. */
 struct both_of {
     const float *w[2];
     const kvr_bf16 *x[2];
     kvr_bf16 *y[2];
 };
 
-/* y = RoPE(RMSNorm(x)). RoPE rotates the channel pairs of every head. */
+/* Computes y = RoPE(RMSNorm(x)). RoPE rotates the channel pairs of every head. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS, 4)
     rope_rows(struct kvr_rows r, int pairs_of_head, struct both_of all, struct of_squares mean,
@@ -244,7 +248,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-/* Adds a residual: x += y, where y is multiplied by the gate of the row's frame. */
+/* Adds a residual, x += y. If the residual has gates, y is multiplied by the gate of the row's
+ * frame. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     sum_rows(struct kvr_rows r, kvr_global<const kvr_bf16> y, bool gated,
@@ -264,8 +269,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Whether vectors of eight elements are aligned, given rows of d elements and parameter vectors
- * that are `stride` floats apart. */
+/* Whether all vectors of eight elements are 16-byte aligned, in arrays p with rows of d elements
+ * and in parameter vectors that are `stride` floats apart. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);
@@ -277,8 +282,8 @@ static bool by_eight(int d, int64_t stride, const void *const *p, int n)
     return true;
 }
 
-/* Threads per CTA: enough to cover a row of d elements in one pass, but not more than the
- * maximum. */
+/* Returns the number of threads per CTA: enough warps to cover a row of d elements in one pass, but
+ * at most THREADS threads. */
 template <int HOW> static unsigned threads_of(int d)
 {
     const int n = (d / form<HOW>::N + 31) / 32 * 32;

@@ -1,5 +1,5 @@
-/* ops_cuda.cu - see ops_cuda.h. A norm takes one CTA per row, an elementwise kernel one thread per
- * value. */
+/* ops_cuda.cu - see ops_cuda.h. Norms use one CTA per row. Elementwise kernels use one thread per
+ * element. */
 #include "harness/engine/ops_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -7,8 +7,9 @@
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/row_sum.cuh"
 
-/* LayerNorm: n = (x - mean) / sqrt(variance + eps). With MODULATE, y = (1 + scale) n + shift, with
- * the scale and shift of the channel and of the row's frame. Without it, y = w n + b. */
+/* Computes LayerNorm, n = (x - mean) / sqrt(variance + eps). With MODULATE, the output is y = (1 +
+ * scale) n + shift, where the vectors scale and shift belong to the row's frame. Without MODULATE,
+ * the output is y = w n + b. */
 template <bool MODULATE>
 static __global__ void __launch_bounds__(THREADS)
     layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
@@ -53,7 +54,8 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* RMSNorm and RoPE in one pass. A thread holds both values of a channel pair. */
+/* Computes RMSNorm and RoPE in one pass over the row in memory. A thread rotates whole channel
+ * pairs. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
@@ -78,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Each thread computes one channel pair. */
+/* Each thread rotates one channel pair. */
 static __global__ void __launch_bounds__(THREADS)
     rope(int64_t n_pairs, int pairs_of_token, int pairs_of_head, kvr_global<const double> cosines,
          kvr_global<const double> sines, kvr_global<float> x)
@@ -128,8 +130,8 @@ static __global__ void __launch_bounds__(THREADS)
         y[row * columns + i] = kvr_bf16_of(i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
 }
 
-/* With HERE, x and y are the same array, and the kernel accesses it only through y. If it used both
- * __restrict__ pointers, the compiler could move a load of x above a store to y. */
+/* If HERE, x and y are the same array, which the kernel accesses only through y. If the kernel used
+ * both __restrict__ pointers, the compiler could move a load of x above a store to y. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
@@ -143,9 +145,10 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Each thread moves one value of the frames x [F,C,H,W], whose sides are multiples of a patch. The
- * order of the values in a token is (c, p, q) before the first layer and (p, q, c) after the last
- * layer. */
+/* Each thread moves one value between the frames [F,C,H,W] and the tokens of their patches. Without
+ * BACK the kernel writes tokens, whose values have the order (channel, patch row, patch column).
+ * With BACK the kernel reads tokens, whose values have the order (patch row, patch column,
+ * channel). */
 template <bool BACK>
 static __global__ void __launch_bounds__(THREADS)
     patches(struct kvr_patching p, kvr_global<const float> in, kvr_global<float> out)
@@ -189,8 +192,8 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = x[i] - y[i];
 }
 
-/* CTA b sums every KVR_OPS_L1_PARTS-th run of THREADS values. The order of the sum is fixed and
- * does not depend on scheduling. */
+/* CTA b sums every KVR_OPS_L1_PARTS-th block of THREADS values, starting at block b. The order of
+ * each sum is fixed and does not depend on the scheduling of CTAs. */
 static __global__ void __launch_bounds__(THREADS)
     l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
              kvr_global<double> sums)
@@ -242,9 +245,10 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
 }
 
-/* Each thread computes one element. Products are in float64 and are summed in the order of the
- * terms. The kernel reads term `in_place` from out, and the x of this term is NULL; -1 stands for no
- * such term. */
+/* Each thread computes one element of a linear combination. The products are float64 and are summed
+ * in the order of the terms. If one of the inputs x is also the output array, `in_place` is the
+ * index of this input. The kernel then reads this input from `out`, because the input's own pointer
+ * is NULL. Otherwise `in_place` is -1. */
 static __global__ void __launch_bounds__(THREADS)
     blend(int64_t n, int n_terms, int in_place, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,

@@ -1,8 +1,8 @@
 /* ops_cuda.h - the operations of ops.h on a CUDA stream.
  *
- * Shapes and formulas are those of struct kvr_ops; all pointers are device memory. Results are
- * deterministic. They agree with the CPU up to rounding, since row sums have another order (bound:
- * tests/cuda/cases_ops.c). */
+ * Shapes and formulas are those of struct kvr_ops. All pointers are device pointers. Results are
+ * deterministic. CPU and GPU results differ by rounding, because the order of row sums differs. The
+ * file tests/cuda/cases_ops.c has the error bounds. */
 #ifndef KVR_ENGINE_OPS_CUDA_H
 #define KVR_ENGINE_OPS_CUDA_H
 
@@ -22,12 +22,13 @@ void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const flo
                        float *x);
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    const double *cosines, const double *sines, float *x);
-/* Bit-identical to kvr_rms_norm_cuda followed by kvr_rope_cuda. */
+/* The result is bit-identical to that of kvr_rms_norm_cuda() followed by kvr_rope_cuda(). */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
-/* BF16 in and out, rows of an even number of elements; F32 arithmetic, rounded once at the end.
- * `before` is added to x first, as by kvr_add_bf16_cuda. The norms write y [N,columns].
- * kvr_rms_rope_bf16_cuda writes two tensors x[i] with weights w[i] to y[i]. */
+/* The BF16 functions read and write BF16 rows with an even number of elements. The BF16 functions
+ * compute in F32 and round the result once. The norms first add the residual `before` to x, like
+ * kvr_add_bf16_cuda(), and then write y [N,columns]. The function kvr_rms_rope_bf16_cuda()
+ * processes two tensors: x[i] with the weights w[i] gives y[i]. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -42,10 +43,10 @@ void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int 
                             const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
 void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                        const struct kvr_residual *from, kvr_bf16 *x);
-/* y [N,columns] = GELU(x) rounded to BF16. */
+/* Computes y [N,columns] = GELU(x), rounded to BF16. */
 void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
                         int columns);
-/* gate NULL: x += y. */
+/* Computes x += gate y, or x += y if `gate` is NULL. */
 void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
                   int64_t stride, float *x);
 void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x);
@@ -59,14 +60,14 @@ void kvr_add_modulation_cuda(struct kvr_stream *s, int n_frames, int n_rows, int
                              float *out);
 void kvr_subtract_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, float *out);
 void kvr_l1_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, double *sums);
-/* These four are bit-identical to the CPU. */
+/* The next four functions are bit-identical to the CPU. */
 void kvr_x0_from_flow_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *flow,
                            float sigma, float *x0);
 void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const float *eps,
                       float sigma, float *x);
 void kvr_blend_cuda(struct kvr_stream *s, int64_t n, const struct kvr_blend *b, float *out);
 void kvr_clamp_cuda(struct kvr_stream *s, int64_t n, float lo, float hi, float *x);
-/* Sets *flag to 1 if a value is not finite; otherwise leaves it unchanged. */
+/* Sets *flag to 1 if an element of x is not finite, and otherwise leaves *flag unchanged. */
 void kvr_not_finite_cuda(struct kvr_stream *s, int64_t n, const float *x, int32_t *flag);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* product.cuh - the inner loop of the F32 GEMMs and convolutions of this folder.
+/* product.cuh - the inner loop that the F32 GEMM and the F32 convolution share.
  *
  *     float sum[8][8];
  *
@@ -6,10 +6,11 @@
  *     ... load a tile of each operand into shared memory, __syncthreads() ...
  *     kvr_product_add<ROW_LINE, 8, COLUMN_LINE, 8>(sum, rows, ty, columns, tx);
  *
- * A CTA's tile has KVR_PRODUCT_DEPTH lines of each operand, one line for each index k of the sum. A
- * line consists of quads: four adjacent rows or columns of the output. A thread accumulates 8 x 8
- * sums, as four squares of 4 x 4. These are the products of quads `row` and row + ROW_FAR with
- * quads `column` and column + COLUMN_FAR. Each sum takes one FMA per line, in the order of k. */
+ * An operand tile has KVR_PRODUCT_DEPTH lines, with one line per index k of the sum. A line
+ * consists of quads. A quad has the operand's values for four adjacent rows or four adjacent
+ * columns of the output. A thread accumulates 8 x 8 sums as four squares of 4 x 4 sums. The squares
+ * are the outer products of the row quads `row` and row + ROW_FAR with the column quads `column`
+ * and column + COLUMN_FAR. Every sum is accumulated by FMAs in ascending order of k. */
 #ifndef KVR_ENGINE_PRODUCT_CUH
 #define KVR_ENGINE_PRODUCT_CUH
 
@@ -28,8 +29,8 @@ static __device__ __forceinline__ void kvr_product_begin(float (&sum)[8][8])
         sum[i / 8][i % 8] = 0;
 }
 
-/* ROW_LINE and COLUMN_LINE are the quads per line, including padding that keeps stores free of bank
- * conflicts. */
+/* ROW_LINE and COLUMN_LINE are the quads per line of the operand tiles, including padding that
+ * avoids bank conflicts of stores. */
 template <int ROW_LINE, int ROW_FAR, int COLUMN_LINE, int COLUMN_FAR>
 static __device__ __forceinline__ void
 kvr_product_add(float (&sum)[8][8], kvr_shared<struct kvr_quad> rows, int row,

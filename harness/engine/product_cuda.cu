@@ -1,30 +1,32 @@
 /* product_cuda.cu - see product_cuda.h.
  *
- * Persistent CTAs compute tiles of 128 rows by 256 columns. A CTA has one producer warp group and
- * two consumer warp groups of 64 rows each. One producer thread copies DEPTH = 64 columns of A and
- * W per stage by TMA into a 4-stage shared-memory pipeline with full and empty mbarriers. The
- * producer runs ahead into the next tile while the consumers are in their epilogue.
+ * Persistent CTAs compute output tiles of 128 rows by 256 columns. A CTA has one producer warp
+ * group and two consumer warp groups. Each consumer group computes 64 rows of the tile. One
+ * producer thread loads DEPTH = 64 columns of A and W per stage by TMA, into a 4-stage
+ * shared-memory pipeline with full and empty mbarriers. The producer already loads operands of the
+ * next tile while the consumers are in the epilogue of the current tile.
  *
- * The two CTAs of a cluster compute vertically adjacent tiles. Each CTA multicasts half of the
- * weights to both, so a CTA reads 32 KB per stage from L2 instead of 48 KB. A stage is empty when
- * both CTAs have released it. If the number of tile rows is odd, the two CTAs compute horizontally
- * adjacent tiles of the last tile row and share no operands. */
+ * The two CTAs of a cluster compute vertically adjacent tiles, which have the same weights. Each
+ * CTA multicasts half of the weights to both CTAs, and thus reads 32 KB per stage from L2 instead
+ * of 48 KB. A stage is empty when both CTAs have released the stage. If the number of tile rows is
+ * odd, the two CTAs of a cluster compute horizontally adjacent tiles of the last tile row, without
+ * multicast. */
 #include "harness/engine/product_cuda.h"
 
 #include "harness/device/hopper.cuh"
 #include "harness/device/kernel.cuh"
 
 enum {
-    PAIR = 2, /* number of CTAs in a cluster */
+    PAIR = 2, /* CTAs per cluster */
     CONSUMERS = 2,
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 128,
     COLUMNS = 256,
-    /* Number of accumulator tiles [64,128] of a consumer group. */
+    /* Accumulator tiles [64,128] per consumer group. */
     HALVES = COLUMNS / KVR_PRODUCT_BLOCK,
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,
-    LINE = DEPTH * 2, /* bytes per row of a stage */
+    LINE = DEPTH * 2, /* bytes per operand row in a stage */
     OCTET = 8 * LINE,
     A_BYTES = ROWS * LINE,
     W_BYTES = COLUMNS * LINE,
@@ -32,7 +34,7 @@ enum {
     AT_BARRIERS = STAGES * STAGE_BYTES,
     N_SHARED = AT_BARRIERS + 2 * STAGES * 8,
     MULTIPROCESSORS = 132,
-    OF_PRODUCER = 24, /* registers per thread of the producer after setmaxnreg */
+    OF_PRODUCER = 24, /* registers per producer thread after setmaxnreg */
     OF_CONSUMER = 240,
 };
 static_assert(kvr_registers_fit(THREADS, OF_PRODUCER, OF_CONSUMER), "the launch's registers");
@@ -43,19 +45,21 @@ struct layer {
     kvr_bf16 *y;
     float *squares;
     int n, columns;
-    int blocks, across; /* blocks: sums of squares per row. across: column tiles of the layer */
+    /* `blocks` is the number of sums of squares per row, and `across` is the number of column tiles
+     * of the layer */
+    int blocks, across;
 };
 
-/* The argument of the kernel. */
+/* Kernel parameter with the layers of a launch. */
 struct work {
     struct kvr_tensor_map x;
     struct layer of[KVR_PRODUCT_LAYERS];
     const float *gate;
     int64_t gate_stride;
-    /* across: column tiles of all layers. tiles: pairs of tiles, each for the two CTAs of a
-     * cluster. */
+    /* `across` is the number of column tiles of all layers. `tiles` is the number of tile pairs,
+     * and a cluster computes one pair at a time. */
     int m, k, tokens_per_frame, across, tiles;
-    /* the CTAs of the first `shared` pairs multicast weights */
+    /* number of tile pairs, the first ones, whose two CTAs multicast weights */
     int shared;
 };
 static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
@@ -65,8 +69,8 @@ struct tile_position {
     bool shares;
 };
 
-/* This CTA's tile of the pair of tiles with index `tile`. A CTA without work gets rows past the
- * last row. */
+/* Returns the position of this CTA's tile in the tile pair of index `tile`. A CTA for which the
+ * pair has no tile gets a position past the last row. */
 static __device__ __forceinline__ struct tile_position position_of(const struct work &w, int tile)
 {
     const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;
@@ -88,8 +92,8 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Persistent schedule: the first pair of tiles of a cluster, and the step from a pair to the
- * cluster's next one. */
+/* Persistent schedule of a cluster: the index of its first tile pair, and the step to the index of
+ * its next tile pair. */
 static __device__ __forceinline__ int first_tile()
 {
     return kvr_block_x() / PAIR;
@@ -99,13 +103,14 @@ static __device__ __forceinline__ int tile_step()
     return (int)gridDim.x / PAIR;
 }
 
-/* The mbarriers of a CTA: STAGES full ones, then STAGES empty ones. */
+/* Returns the address of the CTA's STAGES mbarriers `full`, which are followed by STAGES mbarriers
+ * `empty`. */
 static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<uint8_t> shared)
 {
     return kvr_as<uint64_t>(shared + AT_BARRIERS);
 }
 
-/* State of the producer: the load that it issues next. */
+/* The producer's next load: its tile, its column k0 and its sequence number i. */
 struct fetch {
     int tile, k0;
     unsigned i;
@@ -149,7 +154,7 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
     }
 }
 
-/* Main loop of the producer, which is one thread. */
+/* Main loop of the producer thread. */
 [[maybe_unused]] static __device__ __forceinline__ void produce(const struct work &w,
                                                                 kvr_shared<uint8_t> shared)
 {
@@ -160,17 +165,19 @@ static __device__ __forceinline__ void fetch_one(const struct work &w, kvr_share
         fetch_one(w, shared, f);
 }
 
-/* ---- consumer warp groups ------------------------------------------------------------------- */
+/* ---- consumer groups ------------------------------------------------------------------------ */
 
-/* Consumer release: this warp arrives on the empty mbarriers of both CTAs. */
+/* Consumer release: this warp arrives on the mbarriers `empty` of both CTAs of the cluster, for the
+ * stage of load i. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> full, unsigned i)
 {
     if (lane < PAIR)
         kvr_remote_arrive(kvr_remote_of(full + (int)(STAGES + i % STAGES), (unsigned)lane));
 }
 
-/* Exchanges words between lanes t and t + 1, with t even, so that each lane can store 8 bytes. The
- * even lane gets the words w of both lanes, the odd lane the words v. */
+/* Exchanges words between an even lane t and lane t + 1, so that each lane can store 8 adjacent
+ * bytes. The even lane gets the words w of both lanes, and the odd lane gets the words v of both
+ * lanes. */
 static __device__ __forceinline__ uint2 exchange_pair(unsigned w, unsigned v, bool odd)
 {
     const unsigned got = __shfl_xor_sync(~0u, odd ? w : v, 1);
@@ -184,8 +191,8 @@ static __device__ __forceinline__ float sum_of_four(float v)
     return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/* GELU by tanh, with the exp2 and reciprocal of the hardware. Where exp2 overflows, the result is
- * 0; GELU(-infinity) is NaN. */
+/* Returns GELU(u) in its tanh form, computed by the hardware's approximate exp2 and reciprocal. If
+ * exp2 overflows, which happens for large negative u, the result is 0. GELU(-infinity) is NaN. */
 static __device__ __forceinline__ float gelu(float u)
 {
     const float log2e = 1.4426950408889634f, a = -2.0f * 0.7978845608028654f * log2e;
@@ -193,8 +200,8 @@ static __device__ __forceinline__ float gelu(float u)
     return u * kvr_reciprocal(1.0f + kvr_exp2(u * fmaf(a * 0.044715f * u, u, a)));
 }
 
-/* Four lanes share a row, and each has 16 column pairs of it. Pair i of lane t is columns 8 i + 2 t
- * and 8 i + 2 t + 1. */
+/* Four lanes share an accumulator row of KVR_PRODUCT_BLOCK columns, and each lane has 16 column
+ * pairs of the row. Pair i of lane t consists of columns 8 i + 2 t and 8 i + 2 t + 1. */
 enum { PAIRS = KVR_PRODUCT_BLOCK / 8 };
 
 static __device__ __forceinline__ void store_squares(const struct layer &l, const unsigned *pair,
@@ -203,7 +210,7 @@ static __device__ __forceinline__ void store_squares(const struct layer &l, cons
     float sum = 0;
 
 #pragma unroll
-    for (int i = 0; i < PAIRS; i++) { /* the words of pairs past the last column are 0 */
+    for (int i = 0; i < PAIRS; i++) { /* column pairs past the last column are 0 */
         const float low = kvr_bf16_low(pair[i]), high = kvr_bf16_high(pair[i]);
 
         sum = fmaf(high, high, fmaf(low, low, sum));
@@ -213,8 +220,8 @@ static __device__ __forceinline__ void store_squares(const struct layer &l, cons
         kvr_global<float>(l.squares)[entry] = sum;
 }
 
-/* Stores a row's pairs to the columns from n0 on, 8 bytes per lane. The row has `columns`
- * columns. */
+/* Stores a lane's column pairs to a row of y, 8 bytes at a time. The pairs begin at column n0, and
+ * the row of y has `columns` columns. */
 template <bool WHOLE>
 static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const unsigned *pair,
                                                  int t, bool there, int n0, int columns)
@@ -231,9 +238,10 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
     }
 }
 
-/* Epilogue of one row and of the KVR_PRODUCT_BLOCK columns from n0 on. Its accumulators have
- * indices 4 i + 2 r and 4 i + 2 r + 1, for i < PAIRS. With WHOLE, the row and all columns are in
- * bounds and the layer has a bias, so the function checks no bounds. */
+/* Epilogue of KVR_PRODUCT_BLOCK columns, from column n0 on, of one row. The row's accumulators in
+ * this thread are sums[4 i + 2 r] and sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE, the row and all
+ * columns are in bounds and the layer has a bias. The function then checks neither bounds nor the
+ * bias pointer. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
@@ -277,7 +285,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             high = gelu(high);
         }
         if (E == KVR_PRODUCT_RESIDUAL) {
-            /* Rounded to BF16, as if a separate residual pass read the result from memory. */
+            /* The result is rounded to BF16 before the residual is added, as it would be with a
+             * separate residual pass. */
             const unsigned y = kvr_bf16_pair(low, high);
 
             low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
@@ -290,11 +299,11 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
     if (l.squares)
         store_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
-        __syncwarp(); /* neighbouring lanes have read the elements that this lane overwrites */
+        __syncwarp(); /* neighbouring lanes have read the elements of y that this lane overwrites */
     store_row<WHOLE>(y, pair, t, there, n0, l.columns);
 }
 
-/* Epilogue of rows `row` and row + 8 of each thread. `last` is the last row of the thread's
+/* Epilogue of a thread's two rows, `row` and row + 8. `last` is the last row of the thread's
  * warp. */
 template <int E>
 static __device__ __forceinline__ void finish(const struct work &w, const struct layer &l,
@@ -305,7 +314,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
         for (int r = 0; r < 2; r++)
             finish_row<E, true>(w, l, sums, r, row + 8 * r, n0);
     } else {
-#pragma unroll 1 /* not unrolled to keep code small, since this branch is rare */
+#pragma unroll 1 /* not unrolled to limit code size, since this branch is rare */
         for (int r = 0; r < 2; r++) {
             finish_row<E, false>(w, l, sums, 0, row + 8 * r, n0);
 #pragma unroll
@@ -315,7 +324,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
     }
 }
 
-/* Main loop of a consumer group. */
+/* Main loop of a consumer warp group. */
 template <int E>
 static __device__ __forceinline__ void consume(const struct work &w, int group,
                                                kvr_shared<uint8_t> shared)
@@ -354,7 +363,7 @@ static __device__ __forceinline__ void consume(const struct work &w, int group,
         const struct layer &l = w.of[s.layer];
         const int first = s.m0 + group * (ROWS / CONSUMERS) + 16 * warp;
 
-        /* The loop is not unrolled, to keep code small. */
+        /* This loop is not unrolled, to limit code size. */
 #pragma unroll 1
         for (int n0 = s.n0; n0 < s.n0 + COLUMNS && n0 < l.columns; n0 += KVR_PRODUCT_BLOCK) {
             finish<E>(w, l, sums[0], first + lane / 4, first + 15, n0);
@@ -372,15 +381,15 @@ static __device__ __forceinline__ void meet()
     kvr_cluster_wait();
 }
 
-/* Without WGMMA support the kernel has an empty body and a launch bound of 32 threads. The host
- * reads that bound. */
+/* Compiled for an architecture without WGMMA, the kernel has an empty body and a launch bound of 32
+ * threads. kvr_hopper_has() detects the empty kernel by its launch bound. */
 template <int END>
 static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     linear_wgmma(const __grid_constant__ struct work w)
 {
 #if KVR_HAS_WGMMA
     KVR_SHARED_TILES(uint8_t, shared);
-    /* The shuffle tells the compiler that the value is uniform across the warp. */
+    /* The shuffle tells the compiler that `group` is uniform across the warp. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
 
     if (!threadIdx.x) {
@@ -401,7 +410,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         kvr_setmaxnreg_inc<OF_CONSUMER>();
         consume<END>(w, group - 1, shared);
     }
-    meet(); /* the other CTA may still multicast into this one's shared memory */
+    meet(); /* the other CTA of the cluster may still multicast into this CTA's shared memory */
 #endif
 }
 
@@ -434,7 +443,7 @@ bool kvr_product_accepts(const struct kvr_product *p)
     return true;
 }
 
-/* Creates the tensor map of n rows of k columns. A TMA box has of_tile rows. */
+/* Creates the tensor map of a BF16 matrix x [n,k], with TMA boxes of of_tile rows. */
 static bool map_rows(struct kvr_tensor_map *out, const kvr_bf16 *x, int64_t n, int k, int of_tile)
 {
     return kvr_tensor_map_of(out, x, n, 1, k, of_tile, KVR_SWIZZLE_128);

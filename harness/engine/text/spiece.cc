@@ -1,5 +1,5 @@
-/* spiece.cc - the only file that includes sentencepiece; catches its exceptions, in practice
- * std::bad_alloc. */
+/* spiece.cc - C functions around the C++ library sentencepiece. The functions convert the library's
+ * exceptions, in practice std::bad_alloc, to status codes. */
 #include "harness/engine/text/spiece.h"
 
 #include <errno.h>
@@ -20,9 +20,10 @@ struct kvr_spiece {
     sentencepiece::SentencePieceProcessor processor;
 };
 
-/* Emergency memory while protobuf parses. If an allocation throws, protobuf's unwinding destroys
- * messages that it never received. So the new_handler releases a reserve large enough for the whole
- * parse at the first failure, and the parse completes from it. One reserve per thread. */
+/* Memory reserve for the time in which protobuf parses a model. If an allocation throws, protobuf's
+ * stack unwinding destroys message objects whose allocation failed. Therefore a failed allocation
+ * must not throw: the new_handler releases the reserve at the first failed allocation. The reserve
+ * is large enough for the rest of the parse. Each thread has its own reserve. */
 class reserve
 {
   public:
@@ -54,10 +55,12 @@ class reserve
 };
 thread_local void *reserve::held = NULL;
 
-/* A parsed model takes 13 to 15 times its file (measured with models of 9 and 16 KB). */
+/* A parsed model takes 13 to 15 times the memory of its file, as measured with models of 9 KB and
+ * 16 KB. */
 enum { TIMES = 32, LEAST = 1 << 20 };
 
-/* Status of the exception being handled. darts reports lack of memory in its message only. */
+/* Returns the status code for the exception that is being handled. The library darts reports a
+ * failed allocation only in the message of its exception. */
 static enum kvr_status failed(const char *what) noexcept
 {
     try {
@@ -82,7 +85,8 @@ static enum kvr_status load(kvr_spiece *s, const char *path, size_t n_bytes)
                         n_bytes);
     const sentencepiece::util::Status status = s->processor.Load(path);
 
-    /* The model file is opened as a stream, which preserves only the system's error message. */
+    /* sentencepiece opens the model file as a C++ stream, which preserves only the system's error
+     * message. */
     if (!status.ok() && strstr(status.message(), strerror(ENOMEM)))
         return kvr_fail(KVR_ENOMEM, "%s: no memory to open it", path);
     if (!status.ok() || s->processor.GetPieceSize() < 1)

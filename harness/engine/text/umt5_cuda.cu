@@ -1,19 +1,20 @@
-/* umt5_cuda.cu - see umt5_cuda.h. In attention a warp computes one query of one head. The eight
- * warps of a CTA share the tiles of K and V. */
+/* umt5_cuda.cu - see umt5_cuda.h. In the attention kernel, a warp computes the output for one query
+ * of one head. The eight warps of a CTA share the tiles of K and V in shared memory. */
 #include "harness/engine/text/umt5_cuda.h"
 
 #include "harness/device/kernel.cuh"
 
 enum { WARPS = 8, THREADS = 32 * WARPS, KEYS = 32 };
 
-/* Shared memory of relative_attend<J>: one query per warp, and a tile that holds keys or values. */
+/* Returns the bytes of shared memory of a CTA of relative_attend<j>: one query per warp, and one
+ * tile of keys or of values. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(WARPS * 32 * j + KEYS * (32 * j + 1)) * sizeof(float);
 }
 
-/* Loads rows [t0, t0 + KEYS) of a head with row stride W + 1. Rows and channels past the last one
- * become zero. */
+/* Loads rows [t0, t0 + KEYS) of a head into a shared-memory tile with row stride W + 1. The tile's
+ * rows past the last token and its channels past the head dimension become zero. */
 template <int W>
 static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
                                              kvr_global<const float> x, int head, int t0,
@@ -27,8 +28,8 @@ static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
     }
 }
 
-/* The head dimension D must not exceed 32 J. A warp past the last query computes the last query
- * again and stores no result. */
+/* This kernel supports head dimensions up to 32 J. A warp past the last query computes the last
+ * query again and stores no result. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 3)
     relative_attend(struct kvr_umt5_heads a, kvr_global<const float> q, kvr_global<const float> k,
@@ -54,13 +55,13 @@ static __global__ void __launch_bounds__(THREADS, 3)
         const int m = a.n - t0 < KEYS ? a.n - t0 : KEYS;
         float s = 0, top, p, all, old;
 
-        __syncthreads(); /* all threads have read the previous values */
+        __syncthreads(); /* all threads have read the previous tile's values */
         fetch<W>(a, k, head, t0, tile);
         __syncthreads();
         for (int c = 0; c < a.head_dim; c++)
             s = fmaf(query[c], tile[lane * (W + 1) + c], s);
         s = lane < m ? s + bias[near + t0 + lane] : -INFINITY;
-        __syncthreads(); /* all threads have read the keys */
+        __syncthreads(); /* all threads have read the tile's keys */
         fetch<W>(a, v, head, t0, tile);
         __syncthreads();
         top = s;

@@ -1,7 +1,8 @@
-/* umt5_cuda.h - kernels of the text encoder on a CUDA stream; shapes as in umt5_ops.h.
+/* umt5_cuda.h - kernels of the umT5 text encoder on a CUDA stream. The shapes are those of
+ * umt5_ops.h.
  *
- * Results are deterministic. They agree with the CPU up to rounding: F32 sums have another
- * order. */
+ * Results are deterministic. CPU and GPU results differ by rounding, because the order of F32 sums
+ * differs. */
 #ifndef KVR_TEXT_UMT5_CUDA_H
 #define KVR_TEXT_UMT5_CUDA_H
 
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-/* head_dim at most KVR_UMT5_MAX_HEAD_DIM. */
+/* a->head_dim must not exceed KVR_UMT5_MAX_HEAD_DIM. */
 void kvr_umt5_attend_cuda(struct kvr_stream *s, const struct kvr_umt5_heads *a);
 void kvr_multiply_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
 

@@ -29,8 +29,8 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
                    (float *)y);
 }
 
-/* im2row. FEW is a vector of elements. One thread copies one vector of a kernel tap of a pixel. A
- * pixel consists of `wide` vectors. */
+/* im2row over frames. A thread copies one vector FEW of channels for one output pixel and one frame
+ * tap. The channels of a pixel consist of `wide` vectors. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     frame_rows(struct kvr_conv_shape c, int taps, int wide, int stride0, int stride1, int stride2,
@@ -53,7 +53,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v;
 }
 
-/* Frame strides are in units of N elements. A stride of 0 stands for a missing frame. */
+/* Launches the kernel frame_rows with vectors of N elements. The kernel's frame strides are in
+ * vectors, and a stride of 0 marks a missing frame. */
 template <class T, int N>
 static void frame_rows_as(struct kvr_stream *s, const struct kvr_conv_shape *c, int taps,
                           const struct kvr_conv_frame *f, int first, int rows, void *out)
@@ -108,8 +109,8 @@ void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, in
         KVR_LAUNCH(narrow_rows, kvr_blocks(n, THREADS), THREADS, 0, s, n, padded, out, from, to);
 }
 
-/* Test data in [-1, 1). An element is the SplitMix64 finalizer (Steele, Lea and Flood, 2014) of its
- * index. */
+/* Fills x with pseudo-random test data in [-1, 1). An element is the SplitMix64 hash (Steele, Lea
+ * and Flood, 2014) of its index. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_global<T> x)
 {
@@ -132,7 +133,7 @@ void kvr_fill_random_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, 
         KVR_LAUNCH(any_numbers<float>, kvr_blocks(n, THREADS), THREADS, 0, s, n, (float *)x);
 }
 
-/* The maximum of two numbers, or NaN if either is NaN. */
+/* Returns the maximum of a and b, or NaN if a or b is NaN. */
 static __device__ __forceinline__ float worse(float a, float b)
 {
     return b > a || b != b ? b : a;

@@ -1,7 +1,8 @@
-/* conv_aid_cuda.h - kernels around cuDNN's convolutions: bias, im2row of frames, channel padding,
- * checks.
+/* conv_aid_cuda.h - auxiliary kernels for cuDNN convolutions: bias, im2row of frames, removal of
+ * channel padding, and comparison of results.
  *
- * Every pointer is device memory. void pointers are elements of `type`, KVR_F32 or KVR_BF16. */
+ * All pointers are device pointers. Arrays passed as void pointers have elements of `type`, which
+ * is KVR_F32 or KVR_BF16. */
 #ifndef KVR_VAE_CONV_AID_CUDA_H
 #define KVR_VAE_CONV_AID_CUDA_H
 
@@ -12,25 +13,26 @@
 extern "C" {
 #endif
 
-/* y [n_pixels, channels] = bias [channels] in every pixel. */
+/* Copies bias [channels] to every pixel of y [n_pixels, channels]. */
 void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pixels, int channels,
                         const float *bias, void *y);
-/* Writes rows [first, first + rows) of the input of convolution c into out [rows, c.width, taps, c.in],
- * upsampled by c.up. Rows above 0 and from c.height on are zeros, as are frames that are NULL. `taps`
- * is 1 or c.taps. */
+/* Gathers image rows [first, first + rows) of the input frames of convolution c, upsampled by c.up,
+ * in out [rows, c.width, taps, c.in]. Image rows outside [0, c.height) and frames that are NULL
+ * become zeros. `taps` is 1 or c.taps. */
 void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                          int taps, const struct kvr_conv_frame *frames, int first, int rows,
                          void *out);
-/* Copies the first `out` of `padded` BF16 channels of each pixel. */
+/* Removes channel padding: copies the first `out` of the `padded` BF16 channels of every pixel. */
 void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, int out,
                           const kvr_bf16 *from, kvr_bf16 *to);
-/* x [n]: deterministic pseudo-random numbers in -1..1. */
+/* Fills x [n] with deterministic pseudo-random numbers in [-1, 1). */
 void kvr_fill_random_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, void *x);
 
-/* Number of pairs that kvr_max_difference_cuda writes. */
+/* Number of partial results that kvr_max_difference_cuda() writes. */
 enum { KVR_MAX_DIFFERENCE_PARTS = 64 };
-/* out [KVR_MAX_DIFFERENCE_PARTS, 2]: the largest |a - b| and |b| over a part of a, b [n]; NaN if
- * that part has a NaN. */
+/* Divides the arrays a [n] and b [n] into KVR_MAX_DIFFERENCE_PARTS parts. Writes the largest |a -
+ * b| and the largest |b| of every part to out [KVR_MAX_DIFFERENCE_PARTS, 2]. A NaN in a part makes
+ * the part's results NaN. */
 void kvr_max_difference_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *a,
                              const void *b, float *out);
 

@@ -1,25 +1,28 @@
-/* conv_mma.cu - convolution as implicit GEMM. M is the pixels and N the output channels. K runs
- * over kernel rows, frames, kernel columns and input channels, in this order. */
+/* conv_mma.cu - convolution as implicit GEMM on tensor cores. The GEMM's M dimension is the output
+ * pixels, and its N dimension is the output channels. The K dimension runs over kernel rows,
+ * frames, kernel columns and input channels, with input channels innermost. */
 #include "harness/engine/vae/conv_mma.h"
 
 #include "harness/device/mma.cuh"
 
-/* A CTA computes PIXELS x COLUMNS of y. Each of its four warps computes half of the pixels by half
- * of the columns. */
+/* A CTA computes a tile of PIXELS pixels by COLUMNS output channels. Each of the four warps
+ * computes half of the tile's pixels by half of its channels. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
-enum { ANY = 32 }; /* COLUMNS of the variant that accepts an odd number of output channels */
-enum { CHUNK = 8 /* elements that one cp.async copies */, CHUNKS = DEPTH / CHUNK };
-/* A thread copies chunk threadIdx.x % CHUNKS of every ROWS-th row. */
+enum { ANY = 32 }; /* COLUMNS of the kernel variant that supports odd numbers of output channels */
+enum { CHUNK = 8 /* elements per cp.async */, CHUNKS = DEPTH / CHUNK };
+/* A thread copies the 16-byte chunk threadIdx.x % CHUNKS of every ROWS-th row of a stage. */
 enum { ROWS = THREADS / CHUNKS, PIXEL_ROWS = PIXELS / ROWS };
 
-/* Offset, in elements, of a 16-byte chunk in a tile. A row has 64 bytes. The XOR swizzle spreads
- * the 8 rows of an ldmatrix over all banks. Rows that are 8 apart have the same swizzle. */
+/* Returns the offset, in elements, of a 16-byte chunk in a tile with rows of 64 bytes. The XOR
+ * swizzle spreads the 8 rows that an ldmatrix reads over all shared-memory banks. Rows that are 8
+ * apart have the same swizzle. */
 static __device__ __forceinline__ int chunk_at(int row, int chunk)
 {
     return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
 }
 
-/* The three input frames, and the number of them that are missing at the start of a clip. */
+/* The three input frames of a convolution. `first` is the number of leading frames that are missing
+ * at the start of a clip. */
 struct frames {
     kvr_global<const kvr_bf16> f0, f1, f2;
     int first, stride;
@@ -30,19 +33,20 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
     return i == 0 ? f.f0 : i == 1 ? f.f1 : f.f2;
 }
 
-/* Position of the next K step: its kernel tap, its frame and its input channel. */
+/* Position of the next K step: its kernel tap (dy, dx), its frame and its first input channel. */
 struct k_position {
     int dy, dx, frame, channel;
-    kvr_global<const kvr_bf16> pixels; /* the frame's pixel 0 at `channel` */
+    kvr_global<const kvr_bf16> pixels; /* pixel 0 of the frame, at `channel` */
     kvr_global<const kvr_bf16> weights;
-    /* For each pixel of this thread, the offset from `pixels` of the chunk that the thread
-     * copies. */
+    /* Offsets, relative to `pixels`, of the chunks that this thread copies: one chunk per pixel of
+     * the thread. */
     int offset[PIXEL_ROWS];
-    unsigned there; /* bit i is set if pixel i is inside the frame */
+    /* bit i is set if the thread's pixel i, shifted by the kernel tap, is inside the frame */
+    unsigned there;
 };
 
-/* Computes the output row and column of each pixel of this thread. A pixel past the last one gets
- * the row -kernel, so that every tap of it falls outside the frame. */
+/* Computes the image row and column of every output pixel of this thread. A pixel past the last
+ * output pixel gets the row -kernel, so that all its taps are outside the frame. */
 static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
                                                   int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
 {
@@ -55,7 +59,7 @@ static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c
     }
 }
 
-/* Computes the addresses of this thread's pixels for the kernel tap of `at`. */
+/* Computes the offsets of this thread's input pixels for the kernel tap of `at`. */
 static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
                                                    const int (&y)[PIXEL_ROWS],
                                                    const int (&x)[PIXEL_ROWS],
@@ -75,7 +79,7 @@ static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &
     }
 }
 
-/* Computes the address of the weights for the kernel tap and the frame of `at`. */
+/* Returns the address of the weights for the kernel tap and the frame of `at`. */
 static __device__ __forceinline__ kvr_global<const kvr_bf16>
 weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
            const struct k_position &at)
@@ -85,8 +89,9 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
     return w + (((at.dy + border) * c.kernel + at.dx + border) * c.taps + at.frame) * c.in;
 }
 
-/* Advances to the next K step. The order is: along the channels; then along the kernel row, whose
- * pixels are in L1 by then; then to the next frame; then to the next kernel row. */
+/* Advances `at` to the next K step. The innermost loop runs over input channels, and the next loop
+ * over the columns of a kernel row, whose pixels are then in L1. The outer loops run over frames
+ * and over kernel rows. */
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
                                                const int (&y)[PIXEL_ROWS],
@@ -110,8 +115,8 @@ static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
     find_pixels(c, f.stride, y, x, at);
 }
 
-/* Issues cp.async for the pixels and weights of one step into a stage. Pixels outside a frame, and
- * output channels from c.out on, become zero. */
+/* Issues cp.async copies of the pixels and weights of one K step into a stage. Pixels outside the
+ * frame and output channels from c.out on become zero. */
 template <int COLUMNS>
 static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
                                              const struct k_position &at, int depth, int n0,
@@ -134,8 +139,9 @@ static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
     }
 }
 
-/* Offsets, in elements, of the rows in a stage that this lane's ldmatrix reads, for the first 16
- * pixels and the first columns of the warp and for each half of K. */
+/* Offsets, in elements, of the stage rows whose addresses this lane supplies to ldmatrix. The
+ * offsets `a` belong to the warp's first 16 pixels and the offsets `b` to its first 16 output
+ * channels. Each array has one offset per 16 input channels of the K step. */
 struct lanes {
     int a[CHUNKS / 2], b[CHUNKS / 2];
 };
@@ -151,7 +157,7 @@ static __device__ __forceinline__ struct lanes lanes_of(int lane, int wm, int wn
     return at;
 }
 
-/* Computes the MMAs of one stage for a warp. */
+/* Computes the MMAs of one K step for a warp. */
 template <int N>
 static __device__ __forceinline__ void
 multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][2 * N][4])
@@ -175,8 +181,8 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
     }
 }
 
-/* Stores output channels `column` and `column` + 1 of a pixel at y. Channels from `out` on are not
- * stored. */
+/* Stores the output channels `column` and `column` + 1 of the pixel at y. Channels from `out` on
+ * are not stored. */
 template <bool ODD>
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
                                            float high)
@@ -234,18 +240,18 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* this stage has arrived, and every thread has read the previous one */
+        __syncthreads(); /* this stage has arrived, and all threads have read the previous stage */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
         multiply<N>(stages + full, lanes, sum);
-        if (s + STAGES < steps) /* the next load runs during the MMAs */
+        if (s + STAGES < steps) /* the address computation overlaps with the MMAs */
             advance(c, f, w, y, x, at);
         empty = full;
         full = full + STAGE < STAGES * STAGE ? full + STAGE : 0;
     }
 #pragma unroll
-    for (int j = 0; j < 2 * N; j++) { /* this thread's pairs of columns */
+    for (int j = 0; j < 2 * N; j++) { /* this thread's channel pairs */
         const int column = n0 + wn + 8 * j + lane % 4 * 2;
         const float low = column < c.out ? (float)bias[column] : 0.0f;
         const float high = column + 1 < c.out ? (float)bias[column + 1] : 0.0f;
@@ -267,7 +273,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
 {
     const int64_t n_in = (int64_t)(c->height / c->up) * (c->width / c->up);
-    const int64_t most = INT32_MAX; /* the kernel computes offsets in 32 bits */
+    const int64_t most = INT32_MAX; /* offsets are 32-bit integers in the kernel */
 
     for (int t = 0; t < c->taps; t++)
         if (frames[t].p &&
@@ -291,7 +297,7 @@ static void conv_by(struct kvr_stream *s, const struct kvr_conv_shape *c,
                bias, y);
 }
 
-/* Rounds `out` up to a multiple of `columns`. */
+/* Returns `out` rounded up to a multiple of `columns`. */
 static int padded(int out, int columns)
 {
     return (out + columns - 1) / columns * columns;

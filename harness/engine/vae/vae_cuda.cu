@@ -5,18 +5,19 @@
 #include "harness/engine/product.cuh"
 #include "harness/engine/vae/element.cuh"
 
-/* ---- convolution: a CTA computes 128 pixels x 32 channels, a thread 8 x 8 of them ---- */
+/* ---- convolution ----------------------------------------------------------------------------- */
 
 enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64, NO_PIXEL = -1 };
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
-}; /* the unit is a quad; the padding avoids bank conflicts of stores */
+}; /* lengths in quads; one quad of padding avoids bank conflicts of stores */
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
 
-/* One K index of a convolution: a frame, an input channel and a kernel tap. */
+/* One K index of the convolution's implicit GEMM: a frame, a kernel tap (dy, dx) and an input
+ * channel. */
 struct tap {
     int dy, dx, channel, stride;
     bool there;
@@ -34,8 +35,8 @@ static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, co
         frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
 }
 
-/* Index of the weight that belongs to a K index. The layout is [taps, out, k, k, in] for F32 and
- * [out, k, k, taps, in] for BF16. */
+/* Returns the index of the weight of an output channel at one K index. The layout of the weights is
+ * [taps, out, k, k, in] for F32 and [out, k, k, taps, in] for BF16. */
 template <class T>
 static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape &c, int span,
                                                     int frame, int out, int within)
@@ -45,7 +46,8 @@ static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape 
     return ((int64_t)out * span + within / c.in * c.in) * c.taps + frame * c.in + within % c.in;
 }
 
-/* Loads the CTA's pixels at one K index into line `lane` of the row tile. */
+/* Loads the input values of the CTA's pixels at one K index into line `lane` of the shared-memory
+ * tile `rows`. */
 template <class T>
 static __device__ __forceinline__ void
 load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_global<const T> f0,
@@ -68,8 +70,8 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* Loads the weights of the output channels from n0 on, at one K index, into line `lane` of the
- * column tile. */
+/* Loads the weights of COLUMNS output channels, from n0 on, at one K index into line `lane` of the
+ * shared-memory tile `columns`. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
@@ -119,7 +121,8 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        /* All threads have read the previous tiles, and `places` is written. */
+        /* After this barrier, all threads have read the tiles of the previous step, and `places` is
+         * complete. */
         __syncthreads();
         load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
         load_weights<T>(c, t.there, w, span, frame, n0, within, lane, columns);
@@ -166,11 +169,12 @@ void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct k
         conv_as<float>(s, c, f, first, w, bias, y);
 }
 
-/* ---- operations between convolutions ------------------------------------------------------------ */
+/* ---- other operations
+ * --------------------------------------------------------------------------- */
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-/* Each warp computes one pixel. */
+/* Each warp normalizes one pixel. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     pixel_norm(int64_t n, int channels, bool silu, float root, kvr_global<const T> x,
@@ -228,7 +232,7 @@ static __device__ __forceinline__ struct kvr_vec<T, N> sum_of(const struct kvr_v
     return sum;
 }
 
-/* FEW is a vector of elements. Each thread adds one vector to another. */
+/* Each thread adds one vector FEW of elements of y to x. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
@@ -384,8 +388,8 @@ void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float
         KVR_LAUNCH(patch, kvr_blocks(n, THREADS), THREADS, 0, s, n, w, from, to);
 }
 
-/* Nearest-neighbour downsampling: takes the odd row and the odd column of every 2 x 2 square. Each
- * thread computes one output value. */
+/* Nearest-neighbour downsampling by 2, which keeps the pixel in the odd row and odd column of every
+ * 2 x 2 square. Each thread computes one output value. */
 static __global__ void __launch_bounds__(THREADS)
     halve(int64_t n, int w, int channels, kvr_global<const float> from, kvr_global<float> to)
 {
@@ -462,7 +466,7 @@ void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, in
         split_as<float>(s, n, d, qkv, out);
 }
 
-/* Maximum or sum of v over the CTA, returned to all threads. */
+/* Returns the maximum (MOST) or the sum of v over all threads of the CTA, to every thread. */
 template <bool MOST>
 static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 {
@@ -473,7 +477,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 
         v = MOST ? fmaxf(v, other) : v + other;
     }
-    __syncthreads(); /* threads may still read `warps` in the previous call */
+    __syncthreads(); /* threads of the previous call may still read `warps` */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();
@@ -483,7 +487,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
     return all;
 }
 
-/* Each CTA computes one row. */
+/* Each CTA computes the softmax of one row. */
 static __global__ void __launch_bounds__(THREADS)
     softmax_rows(int64_t n, float scale, kvr_global<float> x)
 {

@@ -1,8 +1,8 @@
-/* vae_cuda.h - kernels of the decoder on a CUDA stream.
+/* vae_cuda.h - kernels of the VAE on a CUDA stream.
  *
- * All pointers are device memory. void pointers are elements of `type`, KVR_F32 or KVR_BF16; BF16
- * results are rounded once. Accumulation is F32 in a fixed order: results are deterministic and
- * agree with the CPU up to rounding. */
+ * All pointers are device pointers. Arrays passed as void pointers have elements of `type`, which
+ * is KVR_F32 or KVR_BF16. BF16 results are rounded once. Sums are F32 in a fixed order, so results
+ * are deterministic and differ from the CPU's only by rounding. */
 #ifndef KVR_VAE_VAE_CUDA_H
 #define KVR_VAE_VAE_CUDA_H
 
@@ -14,36 +14,37 @@
 extern "C" {
 #endif
 
-/* A convolution as in conv.h: frames [taps], bias [out] F32, y [height, width, out]. w is F32
- * [taps, out, kernel, kernel, in] or BF16 [out, kernel, kernel, taps, in]. Frames that are NULL
- * come first and cost nothing. */
+/* Computes the convolution c of conv.h, y [height, width, out], from frames [taps] and F32 bias
+ * [out]. The weights w are F32 [taps, out, kernel, kernel, in] or BF16 [out, kernel, kernel, taps,
+ * in]. Frames that are NULL precede the other frames, and the kernel skips them. */
 void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                        const struct kvr_conv_frame *frames, const void *w, const float *bias,
                        void *y);
-/* kvr_vae_ops.norm and kvr_vae_ops.add on a CUDA stream. */
+/* CUDA versions of kvr_vae_ops.norm and kvr_vae_ops.add. */
 void kvr_pixel_norm_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, int channels,
                          bool silu, const void *x, const float *gamma, void *y);
 void kvr_add_pixels_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, const void *y,
                          void *x);
-/* kvr_vae_ops.rectify on a CUDA stream. */
+/* CUDA version of kvr_vae_ops.rectify. */
 void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
-/* kvr_vae_ops.spread and kvr_vae_ops.unpatch on a CUDA stream, bit-identical to the CPU. */
+/* CUDA versions of kvr_vae_ops.spread and kvr_vae_ops.unpatch, bit-identical to the CPU. */
 void kvr_spread_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, int in, int out,
                      int times, int which, const void *from, void *to);
 void kvr_unpatch_cuda(struct kvr_stream *s, enum kvr_dtype type, int h, int w, const void *from,
                       void *to);
-/* kvr_vae_ops.patch, halve and gather on a CUDA stream; patch and halve are bit-identical to the
- * CPU. */
+/* CUDA versions of kvr_vae_ops.patch, kvr_vae_ops.halve and kvr_vae_ops.gather. The functions patch
+ * and halve are bit-identical to the CPU. */
 void kvr_patch_cuda(struct kvr_stream *s, int h, int w, const float *from, float *to);
 void kvr_halve_cuda(struct kvr_stream *s, int h, int w, int channels, const float *from, float *to);
 void kvr_gather_cuda(struct kvr_stream *s, int h, int w, int in, int out, int times,
                      const float *from, float *to);
-/* qkv [n, 3d] -> q [n,d], k [n,d] and transposed v [d,n], consecutive in `out`, F32. */
+/* Splits qkv [n, 3d] into q [n,d], k [n,d] and the transpose [d,n] of v, which are F32 and
+ * consecutive in `out`. */
 void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, int d,
                         const void *qkv, float *out);
-/* to [n] BF16 = from [n], rounded */
+/* Rounds the F32 array `from` [n] to the BF16 array `to` [n]. */
 void kvr_round_pixels_cuda(struct kvr_stream *s, int64_t n, const float *from, kvr_bf16 *to);
-/* x = softmax(scale x), over rows of n. */
+/* Replaces each of the `rows` rows of x, of n elements, by softmax(scale x). */
 void kvr_softmax_cuda(struct kvr_stream *s, int64_t rows, int64_t n, float scale, float *x);
 
 #ifdef __cplusplus
