@@ -375,8 +375,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
               bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
-    /* tokens dequantized before the next step's loads; with 8, 2-bit chains would spill
-     * registers */
+    /* tokens dequantized before the next step's loads; with 8, 2-bit chains would spill */
     enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;
@@ -384,8 +383,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* the number 0x43 for packed_values(), in a per-thread register instead of a uniform
-     * register */
+    /* 0x43 for packed_values(), in a per-thread register instead of a uniform register */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
@@ -429,7 +427,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             next.load(a, l, s, values, p.h);
         __syncwarp();
         decode_octets<FORM, EARLY, UNIT>(l, g, here, of_now, by, offset, to);
-        if (left < KEYS) /* overwrites rows past the end of the span by zeros */
+        if (left < KEYS) /* zero the rows past the span */
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)
                 store_row(to, offset, r - row, zeros);

@@ -1,8 +1,8 @@
 /* element.cuh - converts the VAE's activations, which are F32 or BF16, to F32 and back.
  *
  *     sum += kvr_value_of(x[i]);
- *     y[i] = kvr_element_of<T>(sum);        rounded once, to nearest even
- * */
+ *     y[i] = kvr_element_of<T>(sum);        rounds once, to nearest even
+ */
 #ifndef KVR_VAE_ELEMENT_CUH
 #define KVR_VAE_ELEMENT_CUH
 
