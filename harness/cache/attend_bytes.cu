@@ -317,7 +317,7 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
 
 /* Converts the scores S to P, which consists of 8-bit weight codes in the token order of V, and
  * sums the codes of each row. If ADDS is true, the function also adds the previous tile's P V to O.
- * These FMAs fill issue slots while the MUFU computes exp2. */
+ * The FMAs for P V fill issue slots while the MUFU computes exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void
 quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
@@ -370,7 +370,9 @@ static __device__ __forceinline__ void rescale_output(struct byte_state &state,
                                                       const struct byte_row *row)
 {
     if (!__any_sync(~0u, row[0].rescale != 1.0f || row[1].rescale != 1.0f))
-        return; /* no row maximum has grown, as is usual after the first tiles */
+        /* O needs no rescaling, since no row maximum has grown; this is usual after the first
+         * tiles */
+        return;
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= row[i / 2 % 2].rescale;
@@ -509,7 +511,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
     kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
     const kvr_shared<const float> mine_of = of_queries + 2 * (16 * warp + lane / 4);
 
-    if (group == CONSUMERS - 1) /* lets consumer group 0 issue its GEMMs first */
+    if (group == CONSUMERS - 1) /* this arrival lets consumer group 0 issue its GEMMs first */
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
     kvr_barrier_wait(b.full_k, 0);
     kvr_wgmma_fence(s);
@@ -638,7 +640,7 @@ void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
         n_tiles += l.n_tiles[i];
     }
     l.scale = 1.0f / sqrtf((float)D);
-    /* cannot fail, since the caller has checked kvr_attend_bytes_maps() */
+    /* this call cannot fail, since the caller has checked kvr_attend_bytes_maps() */
     if (!map_rows(&l, rows, heads))
         return;
     split = kvr_attend_split_for(a, n_tiles, n_floats);

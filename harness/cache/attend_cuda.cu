@@ -235,7 +235,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
         const int m = n - t0 < TILE ? (int)(n - t0) : TILE;
         float p[ROWS];
 
-        __syncthreads(); /* all threads have read the previous tile's values */
+        __syncthreads(); /* waits until all threads have read the previous tile's values */
         load_tile<W>(a, k, t0, m, h, tile);
         __syncthreads();
 #pragma unroll
@@ -251,7 +251,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             p[r] -= o.bias[r];
-        __syncthreads(); /* all threads have read the tile's keys */
+        __syncthreads(); /* waits until all threads have read the tile's keys */
         if (terms.by_scales != KVR_BY_SCALES_NO) {
             load_tile<W>(a, s2, t0, m, h, tile);
             __syncthreads();
@@ -343,7 +343,7 @@ static __global__ void __launch_bounds__(THREADS)
         else
             acc[row * d + c] = x;
     }
-    __syncwarp(); /* all lanes of the warp have read mx and sum */
+    __syncwarp(); /* waits until all lanes of the warp have read mx and sum */
     if (!lane && !ends) {
         mx[row] = top;
         sum[row] = all;

@@ -50,7 +50,7 @@ struct kvr_attend_io {
     struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; requires out16 */
     /* Softmax state that a launch passes to the next launch of the call. */
     struct kvr_attend_state state;
-    bool begins; /* true in the call's first launch, which does not read the state */
+    bool begins; /* true in the first launch of the call, which does not read the state */
     /* [T,H,D], the normalized output acc / sum of the call's last launch; otherwise NULL */
     float *out;
     /* BF16 alternative to `out`; if both outputs are NULL, the launch stores its softmax state */

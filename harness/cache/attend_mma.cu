@@ -27,7 +27,7 @@ struct rows_list {
     int t0[MAX_SPANS], end[MAX_SPANS];
     float log_m[MAX_SPANS];
     float scale;
-    /* row_bias is subtracted from the scores; requires a single span without split-KV */
+    /* whether row_bias is subtracted from scores; requires one span and no split-KV */
     bool biased;
     int at_tiles;
     struct cut cut;
@@ -39,9 +39,9 @@ static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int sp
     return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
 }
 
-/* Indices of the main loop's variables in shared memory, where they are kept to save registers: the
- * head, the first query, the slot of the split-KV partial result, the number of tiles after the
- * current span, and the current span. */
+/* Indices of main-loop variables that are kept in shared memory to save registers. QUERY is the
+ * CTA's first query, SLOT is the slot of its split-KV partial result, and LEFT is the number of its
+ * tiles after the current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
 /* Start of a CTA's tile range: the span of its first tile, and the first token of that tile. */
@@ -97,8 +97,8 @@ attend_rows_tile(const struct kvr_attend_shape &a, const struct rows_list &l,
     const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
 
     kvr_copy_wait<0>();
-    /* after this barrier, all threads' copies of this tile have arrived and all threads have read
-     * the previous tile */
+    /* waits until all threads' copies of this tile have arrived and all threads have read the
+     * previous tile */
     __syncthreads();
     const int at = where[SPAN], h = where[HEAD];
     const struct tile_bounds bounds = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
@@ -141,7 +141,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                   o);
 #pragma unroll 1
     for (;;) {
-        __syncthreads(); /* all warps have read the previous span's tiles */
+        __syncthreads(); /* waits until all warps have read the previous span's tiles */
         const int there_are = (l.end[span] + TILE - 1 - tile) / TILE;
         const int mine = n < there_are ? n : there_are, stop = tile + mine * TILE;
         const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
@@ -255,7 +255,8 @@ decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile
     const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
 
     kvr_copy_wait<0>();
-    __syncthreads(); /* all codes have arrived; all threads have read the previous tile */
+    /* waits until all codes have arrived and all threads have read the previous tile */
+    __syncthreads();
     if constexpr (of::alike) {
 #pragma unroll 1
         for (int i = K; i <= V; i++)
@@ -389,7 +390,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     if (l.form != KVR_FORM_INTEGER)
         return false;
     /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
-     * These kernels use an FMA, which does not round the product. */
+     * The attention kernels use an FMA, which does not round the product. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -618,8 +619,8 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-/* Launches one kernel for all BF16 spans of the list `l`. `j` is the job of any of these spans; all
- * spans of the list have the same shared-memory layout and the same score scale. */
+/* Launches one kernel for all BF16 spans of the list `l`. `j` is the job of any span of the list,
+ * since all these spans have the same shared-memory layout and the same score scale. */
 template <int W>
 static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
                         float *parts, size_t n_floats)

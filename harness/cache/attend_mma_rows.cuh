@@ -392,7 +392,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
     new_maxima<N>(s, scale, numbers + BIAS, numbers + TOP, now, rescale, shift);
     bool moved = false;
 
-    __syncwarp(); /* all lanes have read the previous row maxima */
+    __syncwarp(); /* waits until all lanes have read the previous row maxima */
     if (lane % 4 == 0)
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
@@ -463,8 +463,8 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
 }
 
 /* Epilogue of a warp. If `ends` is true, the function writes the normalized output O / l to io.out
- * or io.out16, whose row layout is that of the softmax state. Otherwise the function writes the
- * softmax state or, under split-KV, the partial result. */
+ * or io.out16, whose row layout is that of the softmax state. If `ends` is false, the function
+ * writes the softmax state or, under split-KV, the partial result. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,

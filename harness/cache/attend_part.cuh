@@ -67,7 +67,7 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
 
 /* Rows of a CTA in the arrays of a softmax state or of a partial result. Row i of the CTA, i < n,
  * is row at + i * step of the arrays. The choice between state and partial result changes `at` and
- * `step`, not a row address: the compiler would keep a precomputed address live across the main
+ * `step`, not a row address. The compiler would keep a precomputed address live across the main
  * loop, for which sm_100 has no free register. */
 struct rows_at {
     int64_t at;

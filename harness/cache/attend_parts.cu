@@ -43,7 +43,7 @@ static __global__ void __launch_bounds__(PART_QUERIES)
         x.z = x.z * rescale + y.z * grow;
         x.w = x.w * rescale + y.w * grow;
     }
-    __syncthreads(); /* all threads have read the softmax state */
+    __syncthreads(); /* waits until all threads have read the softmax state */
     if (!there)
         return;
     if (io.out || io.out16) {

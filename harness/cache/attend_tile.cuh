@@ -2,10 +2,10 @@
  * memory. A dequantized value is the value that grid.h defines, rounded once to BF16. Rows of
  * tokens outside the span become 0.
  *
- *     fetch_rows     copies uncoded BF16 rows into the tile by cp.async;
- *     fetch_grids    copies codes and scales into a stage by cp.async;
- *     decode         dequantizes the stage, or rounds uncoded rows, into the tile;
- *     put            overwrites the tile's dequantized outliers with their exact values.
+ * Four functions fill the tile. The function fetch_rows() copies uncoded BF16 rows into the tile by
+ * cp.async. The function fetch_grids() copies codes and scales into a stage by cp.async. The
+ * function decode() dequantizes the stage, or rounds uncoded rows, into the tile. The function put()
+ * overwrites the tile's dequantized outliers with their exact values.
  *
  * Tile rows have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
 #ifndef KVR_CACHE_ATTEND_TILE_CUH
@@ -25,15 +25,15 @@ enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *scales;
-    int64_t n_groups; /* groups in the whole array of scales */
+    int64_t n_groups; /* number of groups in the array of scales */
     int n_tok;
     int bits, axis;
     /* log2 of the group size, or 30 for one group per token, so that channel >> shift is 0 */
     int shift;
-    int groups_per_head;  /* 0 for token groups */
-    int groups_per_token; /* 1 if a group is a token */
-    int n_scale_rows;     /* token groups along the coded tokens */
-    int n_scales;         /* maximum scales per tile */
+    int groups_per_head;  /* groups per token and head, or 0 for token groups */
+    int groups_per_token; /* groups per token, over all heads */
+    int n_scale_rows;     /* token groups along the tokens of the coded tensor */
+    int n_scales;         /* maximum number of scales per tile */
     bool asym;
     /* Each of the masks `zero` and `minimum` is all ones if the groups of the grid have a zero
      * point or a minimum, respectively, and 0 otherwise. A symmetric grid has neither a zero point
@@ -329,7 +329,7 @@ dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f
 }
 
 /* Loads the dequantization parameters of channels [c, c + C) for token i of the tile. Without
- * TOKENS these channels share one scale, because the size of a channel group is a multiple of C. */
+ * TOKENS the C channels share one scale, because the size of a channel group is a multiple of C. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, int tile, int i,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -531,7 +531,7 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
     }
 }
 
-/* Dequantizes 8 symmetric F-bit codes, F = 2 or 4, to BF16 pairs. These codes are bit field i of
+/* Dequantizes 8 symmetric F-bit codes, F = 2 or 4, to BF16 pairs. The 8 codes are bit field i of
  * every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly 2^7 + code.
  * Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11 significant
  * bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two significant

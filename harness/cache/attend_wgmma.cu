@@ -177,7 +177,9 @@ static __device__ __forceinline__ void rescale_output(struct softmax_state<D> &s
                                                       const float *rescale)
 {
     if (!__any_sync(~0u, rescale[0] != 1.0f || rescale[1] != 1.0f))
-        return; /* no row maximum has grown, as is usual after the first tiles */
+        /* O needs no rescaling, since no row maximum has grown; this is usual after the first
+         * tiles */
+        return;
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= rescale[i / 2 % 2];
@@ -251,8 +253,8 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
 }
 
 /* Epilogue of a consumer warp. If `ends` is true, the function writes the normalized output O / l
- * to io.out or io.out16, whose row layout is that of the softmax state. Otherwise the function
- * writes the softmax state or, under split-KV, the partial result. */
+ * to io.out or io.out16, whose row layout is that of the softmax state. If `ends` is false, the
+ * function writes the softmax state or, under split-KV, the partial result. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,
@@ -336,7 +338,7 @@ begin_group(const struct kvr_attend_shape &a, const struct part &p, int group,
     if (p.slot < 0 && !io.begins)
         load_state<D>(rows, first, lane, state);
     kvr_named_sync(GROUP_SYNC + group, KVR_WARP_GROUP);
-    if (group == CONSUMERS - 1) /* lets consumer group 0 issue its GEMMs first */
+    if (group == CONSUMERS - 1) /* this arrival lets consumer group 0 issue its GEMMs first */
         kvr_named_arrive(PING_PONG, CONSUMERS * KVR_WARP_GROUP);
 }
 
@@ -580,7 +582,7 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
 }
 
 /* A launch that is being assembled. `list` has the spans of the launch; `kind` is the kind_of() of
- * all coded spans in the list, or 0. */
+ * all coded spans in the list, or 0 without coded spans. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;
@@ -593,8 +595,8 @@ struct call {
 
 /* Launches the kernel. CTAs 2 i and 2 i + 1 form a cluster and compute adjacent query blocks of a
  * head over the same KV tiles. A CTA whose query block is unpaired dequantizes both K and V. If the
- * number of unsplit or of split query blocks is odd, the two CTAs of a cluster would have different
- * tile ranges. The launch then uses no clusters. */
+ * number of unsplit or of split query blocks is odd, the launch uses no clusters, because the two
+ * CTAs of a cluster would have different tile ranges. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
     const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;

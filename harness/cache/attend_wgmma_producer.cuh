@@ -200,8 +200,8 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* The compiler cannot fold this constant. It therefore uses one LOP3 instruction to extract
-         * a code and to OR the code with the constant. */
+        /* The compiler cannot fold this constant. The compiler therefore uses one LOP3 instruction
+         * to extract a code and to OR the code with the constant. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
@@ -368,14 +368,15 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
  * A single CTA alternates between K and V. In a pair of CTAs, CTA 0 dequantizes K for both CTAs,
  * and CTA 1 dequantizes V. The loads of the next step are in flight during the second part of the
  * dequantization and during the wait for an empty stage. Calls of __syncwarp() keep these loads
- * between the two parts. Otherwise the compiler would sink the loads below all stores. */
+ * between the two parts. Without these calls the compiler would sink the loads below all stores.
+ * EARLY is the number of tokens dequantized before the loads of the next step are issued. With 8
+ * tokens, 2-bit chains would spill registers. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
               bool pair, kvr_shared<uint8_t> shared)
 {
     typedef form<FORM> of;
-    /* tokens dequantized before the next step's loads; with 8, 2-bit chains would spill */
     enum { EARLY = of::CHAINED && of::F == 2 ? 9 : of::CHAINED || of::MIXED ? 8 : 4 };
     const struct barriers b = barriers_at<FORM>(shared);
     const unsigned rank = kvr_cluster_rank(), other = pair ? rank ^ 1u : rank;

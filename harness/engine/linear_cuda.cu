@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
 
-        __syncthreads(); /* all threads have read the tiles of the previous step */
+        __syncthreads(); /* waits until all threads have read the tiles of the previous step */
 #pragma unroll
         for (int iter = 0; iter < QUADS / QUADS_AT_ONCE; iter++) {
             const int q = (int)threadIdx.x / DEPTH + iter * QUADS_AT_ONCE;
@@ -227,8 +227,8 @@ static __global__ void __launch_bounds__(BF16_THREADS)
         const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
 
         kvr_copy_wait<STAGES - 2>();
-        /* after this barrier, all threads' copies of this stage have arrived and all threads have
-         * read the previous stage */
+        /* waits until all threads' copies of this stage have arrived and all threads have read the
+         * previous stage */
         __syncthreads();
         if (next < steps) {
             fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);

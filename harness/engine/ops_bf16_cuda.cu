@@ -76,7 +76,7 @@ static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_b
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-/* parameters of LayerNorm; its factors are one vector per frame, or one vector for all rows if
+/* parameters of LayerNorm, whose factors are one vector per frame, or one vector for all rows if
  * stride is 0 */
 struct vectors {
     int64_t stride;

@@ -59,7 +59,7 @@ struct work {
     /* `across` is the number of column tiles of all layers. `tiles` is the number of tile pairs,
      * and a cluster computes one pair at a time. */
     int m, k, tokens_per_frame, across, tiles;
-    /* number of tile pairs, the first ones, whose two CTAs multicast weights */
+    /* number of leading tile pairs, whose two CTAs multicast weights */
     int shared;
 };
 static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
@@ -299,7 +299,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
     if (l.squares)
         store_squares(l, pair, there, (int64_t)row * l.blocks + n0 / KVR_PRODUCT_BLOCK);
     if (E == KVR_PRODUCT_RESIDUAL)
-        __syncwarp(); /* neighbouring lanes have read the elements of y that this lane overwrites */
+        /* waits until neighbouring lanes have read the elements of y that this lane overwrites */
+        __syncwarp();
     store_row<WHOLE>(y, pair, t, there, n0, l.columns);
 }
 
@@ -314,7 +315,7 @@ static __device__ __forceinline__ void finish(const struct work &w, const struct
         for (int r = 0; r < 2; r++)
             finish_row<E, true>(w, l, sums, r, row + 8 * r, n0);
     } else {
-#pragma unroll 1 /* not unrolled to limit code size, since this branch is rare */
+#pragma unroll 1 /* this loop is not unrolled, to limit code size, since the branch is rare */
         for (int r = 0; r < 2; r++) {
             finish_row<E, false>(w, l, sums, 0, row + 8 * r, n0);
 #pragma unroll
@@ -410,7 +411,8 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         kvr_setmaxnreg_inc<OF_CONSUMER>();
         consume<END>(w, group - 1, shared);
     }
-    meet(); /* the other CTA of the cluster may still multicast into this CTA's shared memory */
+    /* waits, since the other CTA of the cluster may still multicast to this CTA's shared memory */
+    meet();
 #endif
 }
 

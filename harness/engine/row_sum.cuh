@@ -14,7 +14,7 @@ static __device__ __forceinline__ float block_sum(float v, kvr_shared<float> war
 
     for (int h = 16; h; h /= 2)
         v += __shfl_xor_sync(~0u, v, h);
-    __syncthreads(); /* threads of the previous call may still read `warps` */
+    __syncthreads(); /* waits for threads that still read `warps` in the previous call */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();

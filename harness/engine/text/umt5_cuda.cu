@@ -55,13 +55,13 @@ static __global__ void __launch_bounds__(THREADS, 3)
         const int m = a.n - t0 < KEYS ? a.n - t0 : KEYS;
         float s = 0, top, p, all, old;
 
-        __syncthreads(); /* all threads have read the previous tile's values */
+        __syncthreads(); /* waits until all threads have read the previous tile's values */
         fetch<W>(a, k, head, t0, tile);
         __syncthreads();
         for (int c = 0; c < a.head_dim; c++)
             s = fmaf(query[c], tile[lane * (W + 1) + c], s);
         s = lane < m ? s + bias[near + t0 + lane] : -INFINITY;
-        __syncthreads(); /* all threads have read the tile's keys */
+        __syncthreads(); /* waits until all threads have read the tile's keys */
         fetch<W>(a, v, head, t0, tile);
         __syncthreads();
         top = s;

@@ -240,12 +240,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* this stage has arrived, and all threads have read the previous stage */
+        __syncthreads(); /* waits until this stage has arrived and the previous one is read */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
         multiply<N>(stages + full, lanes, sum);
-        if (s + STAGES < steps) /* the address computation overlaps with the MMAs */
+        if (s + STAGES < steps) /* this address computation overlaps with the MMAs */
             advance(c, f, w, y, x, at);
         empty = full;
         full = full + STAGE < STAGES * STAGE ? full + STAGE : 0;

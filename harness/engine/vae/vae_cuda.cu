@@ -121,7 +121,7 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        /* After this barrier, all threads have read the tiles of the previous step, and `places` is
+        /* Waits until all threads have read the tiles of the previous step and `places` is
          * complete. */
         __syncthreads();
         load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
@@ -477,7 +477,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 
         v = MOST ? fmaxf(v, other) : v + other;
     }
-    __syncthreads(); /* threads of the previous call may still read `warps` */
+    __syncthreads(); /* waits for threads that still read `warps` in the previous call */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();
