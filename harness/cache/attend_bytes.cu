@@ -370,9 +370,7 @@ static __device__ __forceinline__ void rescale_output(struct byte_state &state,
                                                       const struct byte_row *row)
 {
     if (!__any_sync(~0u, row[0].rescale != 1.0f || row[1].rescale != 1.0f))
-        /* O needs no rescaling, since no row maximum has grown; this is usual after the first
-         * tiles */
-        return;
+        return; /* O needs no rescaling if no row maximum has grown, the usual case */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= row[i / 2 % 2].rescale;

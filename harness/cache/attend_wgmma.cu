@@ -177,9 +177,7 @@ static __device__ __forceinline__ void rescale_output(struct softmax_state<D> &s
                                                       const float *rescale)
 {
     if (!__any_sync(~0u, rescale[0] != 1.0f || rescale[1] != 1.0f))
-        /* O needs no rescaling, since no row maximum has grown; this is usual after the first
-         * tiles */
-        return;
+        return; /* O needs no rescaling if no row maximum has grown, the usual case */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= rescale[i / 2 % 2];
